@@ -1,0 +1,196 @@
+"""All settings, read once from the environment and `freki.toml`. No other module reads the environment."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+
+class Section(BaseModel):
+    """Part of the settings that belongs to one adapter or stage."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class KafkaSettings(Section):
+    """How to reach the broker."""
+
+    bootstrap: str = Field(default="127.0.0.1:9092", description="host:port of the brokers, separated by commas")
+    profile: Literal["local", "kafka"] = Field(
+        default="kafka", description="Timeouts: `local` for the broker of `freki up`, `kafka` for Apache Kafka"
+    )
+    topic_prefix: str = Field(default="freki", description="First part of every topic name")
+    topic_version: int = Field(default=1, ge=1, description="Last part of every topic name")
+    partitions: int = Field(default=4, ge=1, le=1000, description="Partitions of each topic when created")
+    replication: int = Field(default=1, ge=1, description="Replicas of each topic when created")
+    max_message_bytes: int = Field(default=1_000_000, ge=10_000, description="Largest record")
+    delivery_timeout_s: float = Field(default=30.0, gt=0, description="Longest wait for the broker to take a record")
+    security: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    ca_file: Path | None = Field(default=None, description="PEM file of the authority that signed the brokers")
+    cert_file: Path | None = Field(default=None, description="PEM file of our own certificate (mutual TLS)")
+    key_file: Path | None = Field(default=None, description="PEM file of its key")
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
+    username: str | None = None
+    password: SecretStr | None = None
+
+
+class RegistrySettings(Section):
+    """Avro framing: single-object encoding without a registry, Confluent wire format with one."""
+
+    url: str | None = Field(default=None, description="Base URL of a Confluent-compatible schema registry")
+    username: str | None = None
+    password: SecretStr | None = None
+    timeout_s: float = Field(default=10.0, gt=0)
+
+
+class MilvusSettings(Section):
+    """How to reach the store."""
+
+    uri: str = Field(default="http://127.0.0.1:19530", description="URI of Milvus")
+    token: SecretStr | None = Field(default=None, description="`user:password` or API key")
+    database: str = "default"
+    generation: str = Field(default="g1", pattern=r"^[a-z0-9_]{1,32}$", description="Which index to use")
+    collection_prefix: str = Field(default="freki", pattern=r"^[a-z][a-z0-9_]{0,31}$")
+    timeout_s: float = Field(default=10.0, gt=0, description="Longest wait for one call")
+    partition_key: bool = Field(default=False, description="Partition rows by tenant; not on the local store")
+
+
+class ModelSettings(Section):
+    """Which models, and where they lie."""
+
+    cache_dir: Path = Field(default=Path("~/.cache/freki/models"), description="Built models")
+    embedder: str = Field(default="multilingual-e5-small", description="Name in the registry, or a directory")
+    reranker: str | None = Field(
+        default=None, description="Cross-encoder: name in the registry, or a directory; none: cosine is used"
+    )
+    allow_download: bool = Field(default=False, description="May models come from the Hugging Face hub?")
+    threads: int = Field(default=0, ge=0, description="Threads a model uses; 0: all cores")
+    batch_tokens: int = Field(default=4096, ge=512, description="Most tokens of one padded batch")
+
+
+class RemoteRerankerSettings(Section):
+    """A ranking service with the interface `POST /rerank {query, texts}` -> `[{index, score}]`."""
+
+    url: str | None = None
+    token: SecretStr | None = None
+    timeout_s: float = Field(default=2.0, gt=0)
+
+
+class ClaimSettings(Section):
+    """Where text lies that is too large for a record."""
+
+    directory: str = Field(default=".freki/claims", description="Directory or URL that `freki publish` writes to")
+    allowed: tuple[str, ...] = Field(
+        default=(), description="URL prefixes that workers read besides `directory`, such as s3://bucket/docs/"
+    )
+    max_bytes: int = Field(default=64_000_000, ge=1, description="Largest content that a worker loads")
+
+
+class ChunkProfile(Section):
+    """Sizes for one kind of document."""
+
+    max_chars: int = Field(ge=100)
+    overlap_chars: int = Field(ge=0)
+
+
+class ChunkingSettings(Section):
+    """How documents are split."""
+
+    min_tokens: int = Field(default=30, ge=1, description="Smaller neighbours within a section are joined")
+    max_tokens: int = Field(default=256, ge=32, description="Most tokens of a chunk")
+    max_characters: int = Field(default=20_000_000, ge=1, description="Longest document")
+    part_chunks: int = Field(default=64, ge=1, le=512, description="Most chunks of one ChunkBatch")
+    pdf: ChunkProfile = ChunkProfile(max_chars=1000, overlap_chars=150)
+    text: ChunkProfile = ChunkProfile(max_chars=800, overlap_chars=120)
+    markdown: ChunkProfile = ChunkProfile(max_chars=1200, overlap_chars=150)
+    html: ChunkProfile = ChunkProfile(max_chars=1200, overlap_chars=50)
+    code: ChunkProfile = ChunkProfile(max_chars=600, overlap_chars=80)
+    docx: ChunkProfile = ChunkProfile(max_chars=800, overlap_chars=120)
+
+
+class IngestSettings(Section):
+    """How the ingest stages batch."""
+
+    batch_events: int = Field(default=32, ge=1, description="Most events handled together")
+    batch_wait_s: float = Field(default=0.02, ge=0, description="How long a batch waits to fill")
+    slice_tokens: int = Field(default=8192, ge=512, description="Tokens embedded before the next commits")
+    deleted_retention_days: float = Field(default=30, gt=0, description="How long a deletion is remembered")
+
+
+class RetrievalSettings(Section):
+    """Defaults of a query's knobs."""
+
+    top_k: int = Field(default=8, ge=1, le=200)
+    hybrid_alpha: float = Field(default=0.6, ge=0, le=1, description="Weight of dense search")
+    keyword_alpha: float = Field(default=0.4, ge=0, le=1, description="The same for queries of up to 3 words")
+    fusion: Literal["WEIGHTED", "RRF"] = "WEIGHTED"
+    rrf_k: int = Field(default=60, ge=1)
+    rerank_candidates: int = Field(default=40, ge=0, le=500)
+    mmr_lambda: float = Field(default=0.5, ge=0, le=1)
+    min_score: float = Field(default=0.0)
+    parents: bool = True
+    neighbours: int = Field(default=1, ge=0, le=10)
+    context_tokens: int = Field(default=2000, ge=50)
+    citations: Literal["QUELLE", "DOCUMENT"] = "QUELLE"
+    deadline_ms: int = Field(default=5000, ge=1, description="For queries that name none")
+    max_query_chars: int = Field(default=1_000_000, ge=1)
+    strong: bool = Field(default=True, description="Strong consistency for every search")
+    reply_topics: tuple[str, ...] = Field(default=(), description="Topics that queries may name in `reply_to`")
+    batch_queries: int = Field(default=16, ge=1, description="Most queries answered together")
+
+
+class TelemetrySettings(Section):
+    """Where traces go."""
+
+    otlp_endpoint: str | None = Field(default=None, description="OTLP/HTTP base URL, such as http://localhost:4318")
+    trace_dir: Path | None = Field(default=None, description="Directory for traces as JSON lines")
+    service_name: str = "freki"
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    log_format: Literal["console", "json"] = "console"
+
+
+class LocalSettings(Section):
+    """The local stack of `freki up`."""
+
+    state_dir: Path = Field(default=Path(".freki"), description="Everything that the local stack keeps")
+    broker_port: int = Field(default=0, ge=0, le=65535, description="0: a free one")
+    store_port: int = Field(default=0, ge=0, le=65535, description="0: a free one")
+
+
+class Settings(BaseSettings):
+    """`FREKI_KAFKA__BOOTSTRAP=kafka:9092` sets `kafka.bootstrap`, and so does `[kafka]` in `freki.toml`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="FREKI_", env_nested_delimiter="__", frozen=True, extra="forbid", toml_file="freki.toml"
+    )
+
+    tenant: str = Field(default="default", description="Tenant that the command line speaks for")
+    kafka: KafkaSettings = KafkaSettings()
+    registry: RegistrySettings = RegistrySettings()
+    milvus: MilvusSettings = MilvusSettings()
+    models: ModelSettings = ModelSettings()
+    remote_reranker: RemoteRerankerSettings = RemoteRerankerSettings()
+    claims: ClaimSettings = ClaimSettings()
+    chunking: ChunkingSettings = ChunkingSettings()
+    ingest: IngestSettings = IngestSettings()
+    retrieval: RetrievalSettings = RetrievalSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
+    local: LocalSettings = LocalSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic-settings names the arguments
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments win over the environment, the environment over the file."""
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)

@@ -1,0 +1,28 @@
+"""Why a record can never be processed.
+
+OperatorError              the record is bad: it goes to the dead letters, with this message
+├── UndecodableRecord      not one of our records, or of a schema that we do not know
+├── InvalidChange          a field of a document change breaks its contract
+├── UnreadableContent      the content cannot be read as what it claims to be
+└── InvalidQuery           a field of a query breaks its contract
+"""
+
+
+class OperatorError(Exception):
+    """The record can never succeed; the message names the field and the fix."""
+
+
+class UndecodableRecord(OperatorError):
+    """The bytes are not a record that we can read."""
+
+
+class InvalidChange(OperatorError):
+    """A document change breaks its contract."""
+
+
+class UnreadableContent(OperatorError):
+    """The content is not what it claims to be."""
+
+
+class InvalidQuery(OperatorError):
+    """A query breaks its contract."""

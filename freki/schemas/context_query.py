@@ -1,0 +1,121 @@
+"""What a service asks."""
+
+from enum import StrEnum
+
+from freki.schemas.names import DocumentId, QueryId, TenantId, Timestamp, record
+
+
+class Fusion(StrEnum):
+    """How rankings become one."""
+
+    WEIGHTED = "WEIGHTED"
+    """alpha x dense + (1 - alpha) x BM25, each min-max normalised within its ranking."""
+    RRF = "RRF"
+    """Reciprocal rank fusion."""
+
+
+class Metric(StrEnum):
+    """How `dense_score` is expressed. Vectors have length 1, so all three give the same order."""
+
+    COSINE = "COSINE"
+    DOT = "DOT"
+    EUCLIDEAN = "EUCLIDEAN"
+    """Negative distance, so that higher is better."""
+
+
+class RerankerChoice(StrEnum):
+    """Which reranker may be used; a later one of the chain steps in where the chosen one fails."""
+
+    AUTO = "AUTO"
+    """Remote where configured, else cross-encoder where there is one, else cosine."""
+    REMOTE = "REMOTE"
+    CROSS_ENCODER = "CROSS_ENCODER"
+    COSINE = "COSINE"
+    NONE = "NONE"
+    """Keep the fused order."""
+
+
+class FilterOperator(StrEnum):
+    """How a field is compared."""
+
+    EQ = "EQ"
+    NE = "NE"
+    IN = "IN"
+    NOT_IN = "NOT_IN"
+    PREFIX = "PREFIX"
+
+
+class CitationStyle(StrEnum):
+    """How hits are marked in the context text."""
+
+    QUELLE = "QUELLE"
+    """`[QUELLE-1: name | chunk:id]`"""
+    DOCUMENT = "DOCUMENT"
+    """`[Document 1: document_id]`"""
+
+
+@record
+class Filter:
+    """A condition that every hit must meet."""
+
+    field: str
+    """document_id, name, media_type, language, kind, or attributes.KEY."""
+    operator: FilterOperator
+    values: tuple[str, ...]
+    """One value, or several for IN and NOT_IN."""
+
+
+@record
+class VersionFloor:
+    """Wait until the index holds at least this version of the document, within the deadline."""
+
+    document_id: DocumentId
+    version: int
+
+
+@record
+class ContextQuery:
+    """One question. Each knob that is null takes the service's setting. Key of the record: `query_id`."""
+
+    query_id: QueryId
+    """Correlates question and answer; unique per question, a UUID for example."""
+    tenant: TenantId
+    text: str
+    """1 to 1,000,000 characters."""
+    asked_at: Timestamp
+    principals: tuple[str, ...] = ()
+    """Who asks: user and group names. Hits need one of them, or `everyone`, among their principals."""
+    deadline_ms: int | None = None
+    """Time from `asked_at` until the answer must leave; late steps are skipped and named."""
+    reply_to: str | None = None
+    """Topic for the answer; must be on the allow-list; null: the contexts topic."""
+    top_k: int | None = None
+    """How many hits."""
+    candidates: int | None = None
+    """How deep each retriever looks; null: max(200, 10 x top_k)."""
+    levels: tuple[int, ...] | None = None
+    """Chunk levels to search; null: by query type."""
+    language: str | None = None
+    """ISO 639-1; null: detected."""
+    filters: tuple[Filter, ...] = ()
+    """All of them must hold."""
+    fusion: Fusion | None = None
+    alpha: float | None = None
+    """Weight of dense search in 0..1; null: the setting, less for short keyword queries."""
+    rrf_k: int | None = None
+    metric: Metric | None = None
+    reranker: RerankerChoice | None = None
+    rerank_candidates: int | None = None
+    """How many of the fused candidates are rescored."""
+    mmr_lambda: float | None = None
+    """1 is relevance only, 0 is diversity only."""
+    min_score: float | None = None
+    """Least final score of a hit; applied last, before the limit."""
+    parents: bool | None = None
+    """Give each hit the section around it."""
+    neighbours: int | None = None
+    """Chunks before and after each hit."""
+    context_tokens: int | None = None
+    """Most tokens of the context text."""
+    citations: CitationStyle | None = None
+    at_least: tuple[VersionFloor, ...] = ()

@@ -1,0 +1,169 @@
+"""What a service gets back: hits that can be traced to document, version and span, and how they came about."""
+
+from enum import StrEnum
+
+from freki.schemas.names import ChunkId, ChunkKind, DocumentId, QueryId, TenantId, Timestamp, record
+
+
+class ResultStatus(StrEnum):
+    """How far the answer can be trusted to be complete."""
+
+    COMPLETE = "COMPLETE"
+    DEGRADED = "DEGRADED"
+    """A step failed or was skipped; `notices` says which."""
+    EMPTY = "EMPTY"
+    """Nothing was found; that does not mean that nothing exists. See `advice`."""
+    REJECTED = "REJECTED"
+    """The query itself cannot be answered; `notices` says why."""
+
+
+class QueryType(StrEnum):
+    """What kind of answer a question wants."""
+
+    FACTUAL = "FACTUAL"
+    AGGREGATIVE = "AGGREGATIVE"
+    COMPARATIVE = "COMPARATIVE"
+    PROCEDURAL = "PROCEDURAL"
+    RELATIONAL = "RELATIONAL"
+    TEMPORAL = "TEMPORAL"
+
+
+class NoticeKind(StrEnum):
+    """What a notice is about."""
+
+    DEGRADED = "DEGRADED"
+    """A step was replaced by a weaker one."""
+    SKIPPED = "SKIPPED"
+    """A step was left out, for time or because it was not configured."""
+    DROPPED = "DROPPED"
+    """Chunks were left out: not of the live revision, below the threshold, over the budget."""
+    FRESHNESS = "FRESHNESS"
+    """The index may be, or is, behind what was asked for."""
+    REJECTED = "REJECTED"
+    """The query broke a rule; the message names it and the fix."""
+
+
+@record
+class Notice:
+    """Something that the reader of the result should know."""
+
+    stage: str
+    kind: NoticeKind
+    message: str
+
+
+@record
+class StageTime:
+    """How long one step took for the batch that this query was answered in."""
+
+    stage: str
+    milliseconds: float
+    items: int
+    """What the step worked on: variants, candidates, pairs, hits."""
+
+
+@record
+class QueryAnalysis:
+    """What was read from the question, and what was searched because of it."""
+
+    language: str
+    query_type: QueryType
+    keyword: bool
+    """A short query of keywords, which leans to BM25."""
+    levels: tuple[int, ...]
+    alpha: float
+    lexical: str
+    """The terms that BM25 searched for."""
+
+
+@record
+class ContextPart:
+    """Text around a hit: its section or a neighbour. It has no score of its own."""
+
+    chunk_id: ChunkId | None
+    """Null for a section that was put together from its paragraphs."""
+    path: str
+    start: int
+    end: int
+    """Half-open span in code points of the document's text."""
+    text: str
+
+
+@record
+class ContextHit:
+    """One chunk of the answer, best first."""
+
+    rank: int
+    """1-based."""
+    chunk_id: ChunkId
+    document_id: DocumentId
+    version: int
+    name: str
+    source_uri: str | None
+    language: str
+    kind: ChunkKind
+    level: int
+    path: str
+    heading_path: tuple[str, ...]
+    start: int
+    end: int
+    """Half-open span in code points of the document's text."""
+    text: str
+    """What may be cited."""
+    overlap: str
+    """The end of the text before it."""
+    score: float
+    """The reranker's where one ran, else the fused one; higher is better; comparable within one result."""
+    dense_score: float | None
+    lexical_score: float | None
+    fused_score: float
+    rerank_score: float | None
+    citation: str
+    """As it stands in the context text."""
+    parent: ContextPart | None
+    before: tuple[ContextPart, ...]
+    after: tuple[ContextPart, ...]
+    occurred_at: Timestamp
+    """When the source had this content."""
+    searchable_at: Timestamp
+    age_ms: int
+    """From `occurred_at` to the answer."""
+
+
+@record
+class Freshness:
+    """How true the index was to its stream when the answer was made."""
+
+    indexed_through: Timestamp | None
+    """The latest `occurred_at` of a change that is searchable; null where nothing was indexed yet."""
+    last_commit_at: Timestamp | None
+    """When the last change became searchable."""
+    consistency: str
+    """STRONG: all that was committed before the search is in it; BOUNDED: it may lag by some seconds."""
+
+
+@record
+class ContextResult:
+    """The answer to one ContextQuery. Key of the record: `query_id`."""
+
+    query_id: QueryId
+    tenant: TenantId
+    status: ResultStatus
+    hits: tuple[ContextHit, ...]
+    context: str
+    """The hits as one text with citations, within the token budget, ready for a prompt."""
+    analysis: QueryAnalysis | None
+    variants: tuple[str, ...]
+    """What was searched: the question first."""
+    reranker: str
+    """Which one set the order: remote, cross-encoder, cosine, or none."""
+    stages: tuple[StageTime, ...]
+    notices: tuple[Notice, ...]
+    advice: tuple[str, ...]
+    """What to try where little was found."""
+    freshness: Freshness
+    generation: str
+    asked_at: Timestamp
+    answered_at: Timestamp
+    trace_id: str
+    """32 hexadecimal digits of the W3C trace, or empty."""

@@ -1,0 +1,136 @@
+"""What the store holds of a document: root, manifest and chunk rows; and how it is searched."""
+
+from collections.abc import Mapping
+
+from freki.schemas.context_query import Filter
+from freki.schemas.names import ChunkId, ChunkKind, DocumentId, RootId, TenantId, Timestamp, record
+
+
+@record
+class IndexedChunk:
+    """A chunk row: what depends on the chunk's content. Its vector travels beside it."""
+
+    chunk_id: ChunkId
+    root_id: RootId
+    tenant: TenantId
+    document_id: DocumentId
+    level: int
+    kind: ChunkKind
+    language: str
+    heading_path: tuple[str, ...]
+    text: str
+    context: str
+    lexical: str
+    """The analysed terms of context and text, separated by spaces, which BM25 counts."""
+    tokens: int
+    name: str
+    media_type: str
+    principals: tuple[str, ...]
+    attributes: Mapping[str, str]
+    version: int
+    """Of the revision that wrote the row first."""
+    embedder: str
+    """Fingerprint of the model that made the vector."""
+    facets: str
+    """Fingerprint of the fields that can change while the content stays: who may read it, attributes, analyser."""
+
+
+@record
+class KnownChunk:
+    """As much of a chunk row as tells whether it can be kept."""
+
+    chunk_id: ChunkId
+    embedder: str
+    facets: str
+
+
+@record
+class ManifestEntry:
+    """Where a live chunk stands in its revision: what depends on position."""
+
+    chunk_id: ChunkId
+    path: str
+    ordinal: int
+    start: int
+    end: int
+    overlap: str
+
+
+@record
+class ManifestPage:
+    """Part `part` of the ordered list of live chunks of one revision."""
+
+    root_id: RootId
+    version: int
+    part: int
+    entries: tuple[ManifestEntry, ...]
+
+
+@record
+class Root:
+    """The one row that says what is live of a document; writing it is the commit."""
+
+    root_id: RootId
+    tenant: TenantId
+    document_id: DocumentId
+    version: int
+    deleted: bool
+    """Kept without content for a while, so that a late event cannot raise the dead."""
+    parts: int
+    """Manifest pages of this version; 0 where deleted."""
+    chunks: int
+    content_hash: str
+    facets: str
+    chunker: str
+    embedder: str
+    name: str
+    media_type: str
+    language: str
+    source_uri: str | None
+    principals: tuple[str, ...]
+    attributes: Mapping[str, str]
+    characters: int
+    occurred_at: Timestamp
+    recorded_at: Timestamp
+    received_at: Timestamp
+    searchable_at: Timestamp
+
+
+@record
+class Watermark:
+    """How far one partition of the stream is in the index; written with the roots."""
+
+    partition: int
+    occurred_at: Timestamp
+    """The latest change that is searchable."""
+    committed_at: Timestamp
+
+
+@record
+class Generation:
+    """What an index was made with; another value of any of these needs another index."""
+
+    name: str
+    embedder: str
+    dim: int
+    analyser: str
+
+
+@record
+class Scope:
+    """What a search may see: the one place where tenant and access are decided. Default deny."""
+
+    tenant: TenantId
+    principals: tuple[str, ...]
+    levels: tuple[int, ...]
+    filters: tuple[Filter, ...]
+
+
+@record
+class Candidate:
+    """A chunk that a retriever found."""
+
+    chunk_id: ChunkId
+    root_id: RootId
+    score: float
+    """Cosine similarity, or BM25; higher is better; comparable within one ranking."""

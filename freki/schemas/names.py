@@ -1,0 +1,45 @@
+"""The words that every record shares: ids, times, and the decorator that makes a record."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NewType, TypeVar, dataclass_transform
+
+TenantId = NewType("TenantId", str)
+DocumentId = NewType("DocumentId", str)
+ChunkId = NewType("ChunkId", str)
+"""128 bits of hash, as 32 hexadecimal digits; see `operators.identify`."""
+RootId = NewType("RootId", str)
+"""128 bits of hash of tenant and document id, as 32 hexadecimal digits: the key of a document in the store."""
+QueryId = NewType("QueryId", str)
+Timestamp = NewType("Timestamp", int)
+"""Milliseconds since 1970-01-01T00:00:00Z."""
+
+EVERYONE = "everyone"
+"""The principal that every query of a tenant holds. A document without any principal is readable by nobody."""
+
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def record(cls: type[T]) -> type[T]:
+    """Make a frozen, slotted, keyword-only dataclass."""
+    return dataclass(frozen=True, slots=True, kw_only=True)(cls)
+
+
+class ChunkLevel:
+    """Depth of a chunk in its document."""
+
+    DOCUMENT = 0
+    SECTION = 1
+    PARAGRAPH = 2
+
+
+class ChunkKind(StrEnum):
+    """What a chunk holds. The text of a SUMMARY is an extract of its span; of all others it is the span."""
+
+    PROSE = "PROSE"
+    LIST = "LIST"
+    TABLE = "TABLE"
+    CODE = "CODE"
+    SUMMARY = "SUMMARY"

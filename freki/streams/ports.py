@@ -1,0 +1,103 @@
+"""What the stages need from the outside, as narrow as they need it.
+
+All methods take and give batches, keep order, may be called again with the same arguments to the same effect,
+and raise `Unavailable` (try later) or `Rejected` (never). Adapters own their timeouts.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from freki.schemas import ChunkId, RootId
+from freki.schemas.index import Candidate, IndexedChunk, KnownChunk, ManifestPage, Root, Scope, Watermark
+
+Floats = NDArray[np.float32]
+
+
+class Embedder(Protocol):
+    """Gives texts their vectors: rows of length 1, dtype float32, shape (texts, dim)."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Name, version and precision: vectors of different fingerprints must not be compared."""
+
+    @property
+    def dim(self) -> int:
+        """Length of a vector."""
+
+    async def embed_passages(self, texts: Sequence[str]) -> Floats:
+        """Embed what is searched; texts over the model's limit are cut."""
+
+    async def embed_queries(self, texts: Sequence[str]) -> Floats:
+        """Embed what is asked."""
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Count tokens as the model sees them, without special ones."""
+
+
+class Reranker(Protocol):
+    """Scores how well a text answers a query, 0..1."""
+
+    @property
+    def name(self) -> str:
+        """`remote`, `cross-encoder` or `cosine`, as results show it."""
+
+    async def score(self, pairs: Sequence[tuple[str, str]], *, budget_s: float | None) -> list[float | None]:
+        """Score (query, text) pairs, first ones first; None for those that did not fit the budget."""
+
+
+class ChunkRows(Protocol):
+    """The chunk rows of one generation."""
+
+    async def known(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, KnownChunk]:
+        """Tell which rows are there; absent ids are absent."""
+
+    async def fetch(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, tuple[IndexedChunk, Floats]]:
+        """Read rows with their vectors, shape (dim,)."""
+
+    async def upsert(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
+        """Write or replace rows by chunk id; vectors: (rows, dim)."""
+
+    async def ids_of(self, root_id: RootId) -> set[ChunkId]:
+        """List every chunk row of a document, live or not, however many."""
+
+    async def delete(self, chunk_ids: Sequence[ChunkId]) -> None:
+        """Remove rows; absent ones are fine."""
+
+
+class Roots(Protocol):
+    """The roots and manifests of one generation."""
+
+    async def roots(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Root]:
+        """Read roots as last committed, also deleted ones."""
+
+    async def pages(self, versions: Mapping[RootId, int]) -> Mapping[RootId, list[ManifestPage]]:
+        """Read the manifest of one version a document, in order; missing pages are missing."""
+
+    async def write_pages(self, pages: Sequence[ManifestPage]) -> None:
+        """Write pages; they count for nothing until the root of their version is committed."""
+
+    async def commit(self, roots: Sequence[Root], watermarks: Sequence[Watermark]) -> None:
+        """Write roots: from here readers see their versions, each root atomically."""
+
+    async def sweep_pages(self, live: Mapping[RootId, int]) -> None:
+        """Remove all pages of other versions than the live one; version 0 keeps none."""
+
+
+class ChunkSearch(Protocol):
+    """Finds chunk rows that a scope may see; one ranking a query, best first, ties by chunk id."""
+
+    async def dense(
+        self, vectors: Floats, scopes: Sequence[Scope], *, limit: int, strong: bool
+    ) -> list[list[Candidate]]:
+        """Search by cosine similarity; vectors: (queries, dim)."""
+
+    async def lexical(
+        self, texts: Sequence[str], scopes: Sequence[Scope], *, limit: int, strong: bool
+    ) -> list[list[Candidate]]:
+        """Search by BM25 over analysed terms; an empty text finds nothing."""
+
+    async def watermarks(self) -> Sequence[Watermark]:
+        """Read how far each partition is."""
