@@ -1,0 +1,86 @@
+"""Whether a change of a document may be written over what the index holds of it."""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from freki.schemas import Revision, RevisionOperation
+from freki.schemas.index import Root
+
+
+class Action(StrEnum):
+    """What to do with a revision."""
+
+    WRITE = "WRITE"
+    """Write its chunks and commit its root."""
+    REPEAT = "REPEAT"
+    """It is what the index holds: nothing to write, but an earlier attempt may have left rows to sweep."""
+    STALE = "STALE"
+    """Something newer was seen before: nothing to do."""
+    DELETE = "DELETE"
+    """Commit a root that is marked deleted."""
+    ALREADY_DELETED = "ALREADY_DELETED"
+    """The document is gone: nothing to commit, but an earlier attempt may have left rows to sweep."""
+
+
+class Decision(NamedTuple):
+    """What to do, and why where that is not plain."""
+
+    action: Action
+    version: int
+    """Of the root afterwards: what later events are measured against."""
+    reason: str = ""
+
+
+def decide(root: Root | None, revision: Revision, *, embedder: str, facets: str) -> Decision:
+    """Fence a revision against the root of its document, or against None where the index knows no such document.
+
+    Versions order what has one: of two upserts or deletes, the higher version wins, in whatever order they arrive and
+    however often. The same version again is a REPEAT where the content is the same, is written in place where only
+    chunker, embedder or facets differ, and is STALE where the content differs: the first content keeps the version.
+    A TOMBSTONE has no version. It deletes what was recorded before it and leaves the version as the fence, so that
+    it must keep its place among the events of its document, as it does within one partition.
+    """
+    match revision.operation:
+        case RevisionOperation.UPSERT:
+            return _upsert(root, revision, embedder=embedder, facets=facets)
+        case RevisionOperation.DELETE:
+            return _delete(root, revision)
+        case RevisionOperation.TOMBSTONE:
+            return _tombstone(root, revision)
+
+
+def _upsert(root: Root | None, revision: Revision, *, embedder: str, facets: str) -> Decision:
+    if root is None or revision.version > root.version:
+        return Decision(Action.WRITE, revision.version)
+    if root.deleted:
+        return _stale(root, f"version {revision.version} is not above {root.version}, at which it was deleted")
+    if revision.version < root.version:
+        return _stale(root, f"version {revision.version} is below {root.version}, which is indexed")
+    if revision.content_hash != root.content_hash:
+        return _stale(
+            root, f"version {root.version} was used before with other content: give each change a higher version"
+        )
+    if (revision.chunker, embedder, facets) != (root.chunker, root.embedder, root.facets):
+        return Decision(Action.WRITE, root.version)
+    return Decision(Action.REPEAT, root.version)
+
+
+def _delete(root: Root | None, revision: Revision) -> Decision:
+    if root is None or revision.version > root.version:
+        # Also where it is deleted already: the fence must rise to this version.
+        return Decision(Action.DELETE, revision.version)
+    if root.deleted:
+        return Decision(Action.ALREADY_DELETED, root.version)
+    return _stale(root, f"the deletion has version {revision.version}, which is not above {root.version}, the live one")
+
+
+def _tombstone(root: Root | None, revision: Revision) -> Decision:
+    if root is None or root.deleted:
+        return Decision(Action.ALREADY_DELETED, 0 if root is None else root.version)
+    if revision.recorded_at > root.recorded_at:
+        return Decision(Action.DELETE, root.version)
+    return _stale(root, f"version {root.version} was recorded after the tombstone, or in the same millisecond")
+
+
+def _stale(root: Root, reason: str) -> Decision:
+    return Decision(Action.STALE, root.version, reason)
