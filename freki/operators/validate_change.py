@@ -1,0 +1,126 @@
+"""Whether a document change keeps its contract."""
+
+import json
+import re
+
+from freki.operators.errors import InvalidChange
+from freki.schemas import ClaimCheck, DocumentChange, Operation
+
+MAX_ID_BYTES = 512
+MAX_NAME_BYTES = 512
+MAX_URI_BYTES = 2048
+MAX_MEDIA_TYPE_BYTES = 128
+MAX_PRINCIPALS = 256
+MAX_PRINCIPAL_BYTES = 128
+MAX_ATTRIBUTE_KEY_BYTES = 128
+# Milvus' limit of a JSON field.
+MAX_ATTRIBUTES_BYTES = 65_536
+MAX_VERSION = 2**63 - 1
+YEAR_10000_MS = 253_402_300_800_000
+
+# Controls, line separators, and surrogates, which UTF-8 cannot carry.
+_FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_FORBIDDEN_IN_TEXT = re.compile("[\x00\ud800-\udfff]")
+_LANGUAGE = re.compile(r"[a-z]{2,3}")
+_MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+(;.*)?", re.ASCII)
+_SHA256 = re.compile(r"[0-9a-fA-F]{64}")
+# A page that shows a source as a link would run these.
+_UNSAFE_URI = re.compile(r"\s*(javascript|vbscript|data)\s*:", re.IGNORECASE)
+
+
+def validate_change(change: DocumentChange, *, key: str) -> None:
+    """Raise InvalidChange for the first broken rule, with the field, the limit and the fix.
+
+    key: of the record that carried the change. Nothing is repaired: a change is indexed as given, or not at all.
+    Lengths are bytes of UTF-8, which is what the store counts.
+    """
+    _identity(change, key)
+    _description(change)
+    _readers(change)
+    _attributes(change)
+    _content(change)
+
+
+def _identity(change: DocumentChange, key: str) -> None:
+    _line("tenant", change.tenant, MAX_ID_BYTES)
+    if "/" in change.tenant:
+        raise InvalidChange(f"tenant: {change.tenant!r} holds '/', which separates tenant and document in the key")
+    _line("document_id", change.document_id, MAX_ID_BYTES)
+    expected = f"{change.tenant}/{change.document_id}"
+    if key != expected:
+        raise InvalidChange(
+            f"key: {key[:MAX_ID_BYTES]!r} is not tenant/document_id; send the record with the key {expected!r}"
+        )
+    if not 1 <= change.version <= MAX_VERSION:
+        raise InvalidChange(f"version: {change.version} is outside 1..2^63-1; start at 1 and grow with each change")
+    if not 0 <= change.occurred_at < YEAR_10000_MS:
+        raise InvalidChange(f"occurred_at: {change.occurred_at} is no time in milliseconds since 1970")
+
+
+def _description(change: DocumentChange) -> None:
+    if change.name is not None:
+        _line("name", change.name, MAX_NAME_BYTES)
+    if change.source_uri is not None:
+        _line("source_uri", change.source_uri, MAX_URI_BYTES)
+        if _UNSAFE_URI.match(change.source_uri):
+            raise InvalidChange("source_uri: a reader could not follow it safely; give an address such as https://…")
+    if change.media_type is not None:
+        _line("media_type", change.media_type, MAX_MEDIA_TYPE_BYTES)
+        if not _MEDIA_TYPE.fullmatch(change.media_type):
+            raise InvalidChange(f"media_type: {change.media_type!r} is not of the form type/subtype; leave it out?")
+    if change.language is not None and not _LANGUAGE.fullmatch(change.language):
+        raise InvalidChange(
+            f"language: {change.language[:16]!r} is no ISO 639-1 code such as 'de'; leave it out to detect it"
+        )
+
+
+def _readers(change: DocumentChange) -> None:
+    if len(change.principals) > MAX_PRINCIPALS:
+        raise InvalidChange(f"principals: {len(change.principals)} are more than {MAX_PRINCIPALS}; name groups instead")
+    for principal in change.principals:
+        _line("principals", principal, MAX_PRINCIPAL_BYTES)
+
+
+def _attributes(change: DocumentChange) -> None:
+    for key, value in change.attributes.items():
+        _line("attributes", key, MAX_ATTRIBUTE_KEY_BYTES)
+        if _FORBIDDEN_IN_TEXT.search(value):
+            raise InvalidChange(f"attributes: the value of {key!r} holds a NUL or a lone surrogate; remove it")
+    size = len(json.dumps(dict(change.attributes)))
+    if size > MAX_ATTRIBUTES_BYTES:
+        raise InvalidChange(f"attributes: {size} bytes as JSON are more than {MAX_ATTRIBUTES_BYTES}; keep fewer")
+
+
+def _content(change: DocumentChange) -> None:
+    given = (change.content is not None) + (change.claim is not None)
+    if change.operation is Operation.DELETE:
+        if given:
+            raise InvalidChange("content: a DELETE has none; leave out content and claim")
+        return
+    if given != 1:
+        raise InvalidChange(f"content: an UPSERT needs either content or claim; {'both' if given else 'neither'} given")
+    if isinstance(change.content, str) and (found := _FORBIDDEN_IN_TEXT.search(change.content)):
+        raise InvalidChange(
+            f"content: a NUL or lone surrogate stands at character {found.start()}, so this is no plain text; "
+            "remove it, or send the file's bytes with their media_type"
+        )
+    if change.claim is not None:
+        _claim(change.claim)
+
+
+def _claim(claim: ClaimCheck) -> None:
+    _line("claim.uri", claim.uri, MAX_URI_BYTES)
+    if claim.size < 0:
+        raise InvalidChange(f"claim.size: {claim.size} is negative; give the number of bytes")
+    if not _SHA256.fullmatch(claim.sha256):
+        raise InvalidChange("claim.sha256: give the digest of the bytes as 64 hexadecimal digits")
+
+
+def _line(field: str, text: str, max_bytes: int) -> None:
+    """Refuse what is empty, too long or more than one line of plain text."""
+    if not text.strip():
+        raise InvalidChange(f"{field}: it is empty; give it 1 to {max_bytes} bytes")
+    if found := _FORBIDDEN.search(text):
+        raise InvalidChange(f"{field}: control character U+{ord(found[0]):04X} at {found.start()}; remove it")
+    if (size := len(text.encode())) > max_bytes:
+        raise InvalidChange(f"{field}: {size} bytes are more than {max_bytes}; shorten it")

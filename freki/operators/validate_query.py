@@ -1,0 +1,139 @@
+"""Whether a query keeps its contract."""
+
+import math
+import re
+from collections.abc import Collection
+from typing import TypeVar
+
+from freki.operators.errors import InvalidQuery
+from freki.schemas import ChunkKind, ChunkLevel, ContextQuery, Filter, FilterOperator
+
+MAX_ID_CHARS = 512
+MAX_PRINCIPALS = 256
+MAX_PRINCIPAL_CHARS = 128
+MAX_FILTERS = 32
+MAX_FILTER_VALUES = 256
+MAX_FILTER_CHARS = 1024
+MAX_ATTRIBUTE_KEY_CHARS = 128
+MAX_FLOORS = 16
+
+_FIELDS = ("document_id", "name", "media_type", "language", "kind")
+_ATTRIBUTE = "attributes."
+_SEVERAL = (FilterOperator.IN, FilterOperator.NOT_IN)
+_LEVELS = (ChunkLevel.DOCUMENT, ChunkLevel.SECTION, ChunkLevel.PARAGRAPH)
+_RANGES: tuple[tuple[str, float, float], ...] = (
+    ("deadline_ms", 1, 600_000),
+    ("candidates", 1, 10_000),
+    ("alpha", 0.0, 1.0),
+    ("rrf_k", 1, 10_000),
+    ("rerank_candidates", 0, 500),
+    ("mmr_lambda", 0.0, 1.0),
+    ("neighbours", 0, 10),
+    ("context_tokens", 50, 1_000_000),
+)
+
+# Controls, line separators, and surrogates, which UTF-8 cannot carry.
+_FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_FORBIDDEN_IN_TEXT = re.compile("[\x00\ud800-\udfff]")
+_LANGUAGE = re.compile(r"[a-z]{2,3}")
+
+T = TypeVar("T")
+
+
+def validate_query(
+    query: ContextQuery,
+    *,
+    max_characters: int = 1_000_000,
+    max_top_k: int = 200,
+    reply_topics: Collection[str] = (),
+) -> None:
+    """Raise InvalidQuery for the first broken rule, with the field, the limit and the fix.
+
+    reply_topics: those that `reply_to` may name; null is always allowed. Nothing is repaired.
+    """
+    _line("query_id", query.query_id, MAX_ID_CHARS)
+    _line("tenant", query.tenant, MAX_ID_CHARS)
+    _text(query.text, max_characters)
+    _readers(query)
+    _knobs(query, max_top_k)
+    for condition in _at_most("filters", query.filters, MAX_FILTERS):
+        _filter(condition)
+    for floor in _at_most("at_least", query.at_least, MAX_FLOORS):
+        _line("at_least.document_id", floor.document_id, MAX_ID_CHARS)
+        _within("at_least.version", floor.version, 1, 2**63 - 1)
+    if query.reply_to is not None and query.reply_to not in reply_topics:
+        raise InvalidQuery(
+            f"reply_to: {query.reply_to[:MAX_ID_CHARS]!r} is not on the allow-list; leave it out to be answered on "
+            "the contexts topic, or have the topic added to FREKI_RETRIEVAL__REPLY_TOPICS"
+        )
+
+
+def _text(text: str, max_characters: int) -> None:
+    if not text.strip():
+        raise InvalidQuery(f"text: it is empty; ask something in 1 to {max_characters} characters")
+    if len(text) > max_characters:
+        raise InvalidQuery(f"text: {len(text)} characters are more than {max_characters}; shorten it")
+    if found := _FORBIDDEN_IN_TEXT.search(text):
+        raise InvalidQuery(f"text: a NUL or lone surrogate stands at character {found.start()}; remove it")
+
+
+def _readers(query: ContextQuery) -> None:
+    for principal in _at_most("principals", query.principals, MAX_PRINCIPALS):
+        _line("principals", principal, MAX_PRINCIPAL_CHARS)
+
+
+def _knobs(query: ContextQuery, max_top_k: int) -> None:
+    _within("top_k", query.top_k, 1, max_top_k)
+    for field, low, high in _RANGES:
+        _within(field, getattr(query, field), low, high)
+    if query.min_score is not None and not math.isfinite(query.min_score):
+        raise InvalidQuery(f"min_score: {query.min_score} is no number; give one, or null for the service's setting")
+    if query.levels is not None and (not query.levels or any(level not in _LEVELS for level in query.levels)):
+        raise InvalidQuery(f"levels: give some of {_LEVELS}; null chooses by the type of query")
+    if query.language is not None and not _LANGUAGE.fullmatch(query.language):
+        raise InvalidQuery(
+            f"language: {query.language[:16]!r} is no ISO 639-1 code such as 'de'; leave it out to detect it"
+        )
+
+
+def _filter(condition: Filter) -> None:
+    field = condition.field
+    if field.startswith(_ATTRIBUTE):
+        _line("filters.field", field.removeprefix(_ATTRIBUTE), MAX_ATTRIBUTE_KEY_CHARS)
+    elif field not in _FIELDS:
+        raise InvalidQuery(
+            f"filters.field: {field[:MAX_ID_CHARS]!r} cannot be filtered on; use {', '.join(_FIELDS)} or attributes.KEY"
+        )
+    most = MAX_FILTER_VALUES if condition.operator in _SEVERAL else 1
+    if not 1 <= len(condition.values) <= most:
+        raise InvalidQuery(
+            f"filters.values: {condition.operator} of {field!r} has {len(condition.values)} values; give 1 to {most}"
+        )
+    for value in condition.values:
+        if len(value) > MAX_FILTER_CHARS:
+            raise InvalidQuery(f"filters.values: {len(value)} characters are more than {MAX_FILTER_CHARS}; shorten it")
+        if found := _FORBIDDEN.search(value):
+            raise InvalidQuery(f"filters.values: control character U+{ord(found[0]):04X} in {field!r}; remove it")
+        if field == "kind" and condition.operator is not FilterOperator.PREFIX and value not in set(ChunkKind):
+            raise InvalidQuery(f"filters.values: {value!r} is no kind of chunk; use {', '.join(ChunkKind)}")
+
+
+def _within(field: str, value: float | None, low: float, high: float) -> None:
+    if value is not None and not low <= value <= high:
+        raise InvalidQuery(f"{field}: {value} is outside {low}..{high}; give such a value, or null for the default")
+
+
+def _at_most(field: str, values: tuple[T, ...], most: int) -> tuple[T, ...]:
+    if len(values) > most:
+        raise InvalidQuery(f"{field}: {len(values)} are more than {most}; give fewer")
+    return values
+
+
+def _line(field: str, text: str, max_characters: int) -> None:
+    """Refuse what is empty, too long or more than one line of plain text."""
+    if not text.strip():
+        raise InvalidQuery(f"{field}: it is empty; give it 1 to {max_characters} characters")
+    if len(text) > max_characters:
+        raise InvalidQuery(f"{field}: {len(text)} characters are more than {max_characters}; shorten it")
+    if found := _FORBIDDEN.search(text):
+        raise InvalidQuery(f"{field}: control character U+{ord(found[0]):04X} at {found.start()}; remove it")
