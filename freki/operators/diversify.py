@@ -1,0 +1,38 @@
+"""A selection that is relevant and does not say the same thing twice."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32] | NDArray[np.float64]
+
+
+def maximal_marginal_relevance(relevance: Floats, vectors: Floats, *, limit: int, trade_off: float = 0.5) -> list[int]:
+    """Choose up to `limit` candidates: each time the one with the best relevance less its likeness to those chosen.
+
+    relevance: (candidates,), any scale; vectors: (candidates, dim), rows of length 1. Returns places, best first; the
+    first is the most relevant one. Equal gains fall to the smaller place, so give candidates in a fixed order.
+    trade_off: 1 keeps the order of relevance, 0 looks at diversity only.
+    Raises ValueError where shapes do not fit, `trade_off` is outside 0..1, or `limit` is negative.
+    Source: Carbonell and Goldstein, SIGIR 1998, doi:10.1145/290941.291025.
+    """
+    if relevance.ndim != 1 or vectors.shape != (len(relevance), vectors.shape[-1]):
+        raise ValueError(f"relevance {relevance.shape} and vectors {vectors.shape} do not fit")
+    if not 0 <= trade_off <= 1:
+        raise ValueError(f"trade_off must be in 0..1, got {trade_off}")
+    if limit < 0:
+        raise ValueError(f"limit must be at least 0, got {limit}")
+    gain = trade_off * _scaled(relevance)
+    likeness = np.full(len(relevance), -np.inf)
+    chosen: list[int] = []
+    place = int(np.argmax(relevance)) if len(relevance) else 0
+    while len(chosen) < min(limit, len(relevance)):
+        chosen.append(place)
+        gain[place] = -np.inf
+        likeness = np.maximum(likeness, vectors @ vectors[place])
+        place = int(np.argmax(gain - (1 - trade_off) * likeness))
+    return chosen
+
+
+def _scaled(relevance: Floats) -> NDArray[np.float64]:
+    low, high = relevance.min(initial=np.inf), relevance.max(initial=-np.inf)
+    return np.zeros(len(relevance)) if high <= low else (relevance - low).astype(np.float64) / (high - low)
