@@ -1,0 +1,32 @@
+"""The Avro side of the records: contracts derived from the classes, and codecs between values and bytes.
+
+The dataclasses in `freki.schemas` are the single source. `python -m freki.schemas.avro` writes what follows from them:
+`<Record>.avsc`, the contract in force, and `versions/<Record>/<n>.avsc`, every contract that was ever in force, the
+current one included. Files under `versions` are never changed: they are how old bytes stay readable.
+"""
+
+from freki.schemas.avro.codec import Codec, SchemaLookup, UndecodableError, UnencodableError, UnknownSchemaIdError
+from freki.schemas.avro.contracts import (
+    TOPICS,
+    Contract,
+    Contracts,
+    SchemaEntry,
+    export_schemas,
+    list_schemas,
+    packaged_contracts,
+)
+
+__all__ = [
+    "TOPICS",
+    "Codec",
+    "Contract",
+    "Contracts",
+    "SchemaEntry",
+    "SchemaLookup",
+    "UndecodableError",
+    "UnencodableError",
+    "UnknownSchemaIdError",
+    "export_schemas",
+    "list_schemas",
+    "packaged_contracts",
+]

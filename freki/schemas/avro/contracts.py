@@ -1,0 +1,125 @@
+"""The Avro contracts that come with Freki: every version of every record that crosses a topic."""
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fastavro.schema import fingerprint, to_parsing_canonical_form
+
+from freki.schemas.chunks import ChunkBatch, ContextualChunkBatch
+from freki.schemas.context_query import ContextQuery
+from freki.schemas.context_result import ContextResult
+from freki.schemas.document_change import DocumentChange
+from freki.schemas.index_outcome import IndexOutcome
+
+TOPICS: Mapping[type, str] = {
+    DocumentChange: "documents",
+    ChunkBatch: "chunks",
+    ContextualChunkBatch: "contextual-chunks",
+    IndexOutcome: "outcomes",
+    ContextQuery: "queries",
+    ContextResult: "contexts",
+}
+"""Each record that crosses a topic, and the middle part of that topic's name."""
+
+
+class Contract:
+    """One version of the Avro schema of one record."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        """As written: JSON."""
+        self.schema: dict[str, Any] = json.loads(text)
+        self.record: str = self.schema["name"]
+        self.fingerprint = fingerprint_of(self.schema)
+
+
+class Contracts:
+    """Every version of a set of records; `versions` are oldest first and end with the one in force."""
+
+    def __init__(self, versions: Mapping[str, Iterable[Contract]]) -> None:
+        self._versions = {record: tuple(contracts) for record, contracts in versions.items()}
+        self._by_fingerprint = {
+            contract.fingerprint: contract for contracts in self._versions.values() for contract in contracts
+        }
+
+    def current(self, record: str) -> Contract:
+        """Give the version in force."""
+        return self._versions[record][-1]
+
+    def versions(self, record: str) -> tuple[Contract, ...]:
+        """Give all versions, oldest first."""
+        return self._versions[record]
+
+    def written_with(self, fingerprint: bytes) -> Contract | None:
+        """Find the version, of whichever record, that has this fingerprint."""
+        return self._by_fingerprint.get(fingerprint)
+
+
+class SchemaEntry(NamedTuple):
+    """What `freki schemas list` shows of a record."""
+
+    record: str
+    topic: str
+    """Middle part of the topic's name."""
+    fingerprint: str
+    """CRC-64-AVRO in hexadecimal, in the byte order of the frame."""
+    version: int
+    """1-based."""
+
+
+def fingerprint_of(schema: dict[str, Any]) -> bytes:
+    """Give the 8 bytes of CRC-64-AVRO over the canonical form, little endian, as single-object encoding wants them."""
+    return bytes.fromhex(fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO"))
+
+
+def read_contracts(directory: Traversable, records: Iterable[str]) -> Contracts:
+    """Read `versions/<record>/<n>.avsc` and `<record>.avsc` below a directory.
+
+    The last version gives way to `<record>.avsc` where both have the same fingerprint: docs and defaults may be newer.
+    """
+    return Contracts({record: _versions_of(record, directory) for record in records})
+
+
+@cache
+def packaged_contracts() -> Contracts:
+    """Read the contracts that are installed with Freki, once."""
+    return read_contracts(files(__package__), [record.__name__ for record in TOPICS])
+
+
+def list_schemas() -> list[SchemaEntry]:
+    """Tell for each record its topic, fingerprint and version."""
+    contracts = packaged_contracts()
+    return [
+        SchemaEntry(
+            record.__name__,
+            topic,
+            contracts.current(record.__name__).fingerprint.hex(),
+            len(contracts.versions(record.__name__)),
+        )
+        for record, topic in TOPICS.items()
+    ]
+
+
+def export_schemas(directory: Path) -> list[Path]:
+    """Write the contracts in force as `<record>.avsc` for programs in other languages; give the files."""
+    directory.mkdir(parents=True, exist_ok=True)
+    written = []
+    for record in TOPICS:
+        path = directory / f"{record.__name__}.avsc"
+        path.write_text(packaged_contracts().current(record.__name__).text, encoding="utf-8")
+        written.append(path)
+    return written
+
+
+def _versions_of(record: str, directory: Traversable) -> list[Contract]:
+    numbered = sorted(
+        (int(file.name.removesuffix(".avsc")), file) for file in (directory / "versions" / record).iterdir()
+    )
+    versions = [Contract(file.read_text(encoding="utf-8")) for _, file in numbered]
+    current = Contract((directory / f"{record}.avsc").read_text(encoding="utf-8"))
+    return [version for version in versions if version.fingerprint != current.fingerprint] + [current]

@@ -1,0 +1,85 @@
+"""Records to the plain values that fastavro writes, and back. The work on types is done once a class."""
+
+from collections.abc import Callable
+from dataclasses import fields
+from operator import attrgetter
+from types import NoneType
+from typing import Any, get_type_hints
+
+from freki.schemas.avro.hints import bare, branches_of, is_enum, is_record, item_of
+
+Convert = Callable[[Any], Any]
+
+
+def to_plain(record: type) -> Convert:
+    """Give the function that turns a record into nested dicts.
+
+    Enums and tuples stay as they are: fastavro writes them as their value and as arrays.
+    """
+    names = tuple(field.name for field in fields(record))
+    # Asked for one name alone, attrgetter gives no tuple; zip drops the surplus.
+    values = attrgetter(*names, names[0])
+    nested = _nested(record, _value_to_plain)
+
+    def convert(value: object) -> dict[str, Any]:
+        plain = dict(zip(names, values(value), strict=False))
+        for name, inner in nested:
+            plain[name] = inner(plain[name])
+        return plain
+
+    return convert
+
+
+def from_plain(record: type) -> Convert:
+    """Give the function that turns what fastavro read into a record; it may change its argument."""
+    nested = _nested(record, _value_from_plain)
+
+    def convert(plain: dict[str, Any]) -> object:
+        for name, inner in nested:
+            plain[name] = inner(plain[name])
+        return record(**plain)
+
+    return convert
+
+
+def _nested(record: type, converter: Callable[[Any], Convert | None]) -> list[tuple[str, Convert]]:
+    hints = get_type_hints(record)
+    converters = ((field.name, converter(hints[field.name])) for field in fields(record))
+    return [(name, convert) for name, convert in converters if convert is not None]
+
+
+def _value_to_plain(hint: Any) -> Convert | None:  # noqa: ANN401 - a type
+    """None: the value is plain as it is."""
+    hint, optional = _without_null(hint)
+    if is_record(hint):
+        return _but_none(to_plain(hint), optional=optional)
+    if (item := item_of(hint)) and (convert := _value_to_plain(item)):
+        return _but_none(_each(convert, list), optional=optional)
+    return None
+
+
+def _value_from_plain(hint: Any) -> Convert | None:  # noqa: ANN401 - a type
+    """None: the value is right as it was read."""
+    hint, optional = _without_null(hint)
+    if is_record(hint):
+        return _but_none(from_plain(hint), optional=optional)
+    if is_enum(hint):
+        return _but_none({member.value: member for member in hint}.__getitem__, optional=optional)
+    if item := item_of(hint):
+        convert = _value_from_plain(item)
+        return _but_none(_each(convert, tuple) if convert else tuple, optional=optional)
+    return None
+
+
+def _each(convert: Convert, collect: Callable[[Any], Any]) -> Convert:
+    return lambda values: collect([convert(value) for value in values])
+
+
+def _but_none(convert: Convert, *, optional: bool) -> Convert:
+    return (lambda value: None if value is None else convert(value)) if optional else convert
+
+
+def _without_null(hint: Any) -> tuple[Any, bool]:  # noqa: ANN401 - a type
+    """Take `X | None` apart; a union of several types, such as text or bytes, is plain whichever it holds."""
+    branches = [branch for branch in branches_of(hint) if branch is not NoneType]
+    return bare(branches[0]) if len(branches) == 1 else hint, len(branches) < len(branches_of(hint))
