@@ -1,0 +1,162 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freki.operators.augment import neighbour_parts, neighbours_of, section_around, section_part
+from freki.schemas import ChunkId
+from freki.schemas.index import ManifestEntry
+
+DOCUMENT = "Eins.\n\nZwei. Drei.\n\n## Titel\n\nVier.\nFünf."
+
+
+def entry(chunk_id: str, path: str, start: int, end: int, ordinal: int = 0) -> ManifestEntry:
+    return ManifestEntry(chunk_id=ChunkId(chunk_id), path=path, ordinal=ordinal, start=start, end=end, overlap="")
+
+
+def span(text: str) -> tuple[int, int]:
+    start = DOCUMENT.index(text)
+    return start, start + len(text)
+
+
+MANIFEST = [
+    entry("all", "0", 0, len(DOCUMENT)),
+    entry("A", "0/0", 0, span("Drei.")[1]),
+    entry("1", "0/0/0", *span("Eins.")),
+    entry("2", "0/0/1", *span("Zwei.")),
+    entry("3", "0/0/2", *span("Drei.")),
+    entry("B", "0/1", span("Vier.")[0], len(DOCUMENT)),
+    entry("4", "0/1/0", *span("Vier.")),
+    entry("5", "0/1/1", *span("Fünf.")),
+    entry("C", "0/2", len(DOCUMENT), len(DOCUMENT) + 5),
+]
+TEXTS = {each.chunk_id: DOCUMENT[each.start : each.end] for each in MANIFEST}
+
+
+def ids(entries: tuple[ManifestEntry, ...]) -> str:
+    return "".join(each.chunk_id for each in entries)
+
+
+def section_ids(chunk_id: str, max_characters: int = 4000) -> str | None:
+    section = section_around(MANIFEST, ChunkId(chunk_id), max_characters=max_characters)
+    return section and ids(section.entries)
+
+
+def test_a_paragraph_gets_its_section() -> None:
+    section = section_around(MANIFEST, ChunkId("2"))
+
+    assert section is not None
+    assert (section.path, ids(section.entries)) == ("0/0", "123")
+
+
+def test_a_summary_gets_what_it_sums_up() -> None:
+    assert section_ids("B") == "45"
+    assert section_ids("all") == "12345C"
+
+
+def test_a_section_that_is_one_chunk_has_nothing_around_it() -> None:
+    assert section_ids("C") is None
+
+
+@pytest.mark.parametrize(("room", "shown"), [(5, None), (11, "23"), (12, "23"), (18, "123")])
+def test_a_long_section_is_cut_around_the_hit(room: int, shown: str | None) -> None:
+    assert section_ids("2", room) == shown
+
+
+@pytest.mark.parametrize(
+    ("chunk_id", "count", "before", "after"),
+    [
+        ("2", 1, "1", "3"),
+        ("3", 1, "2", "4"),
+        ("3", 2, "12", "45"),
+        ("1", 2, "", "23"),
+        ("4", 2, "23", "5"),
+        ("5", 1, "4", "C"),
+        ("5", 3, "4", "C"),
+        ("C", 1, "5", ""),
+        ("2", 0, "", ""),
+        ("B", 2, "", ""),
+    ],
+)
+def test_neighbours_leave_the_section_only_at_its_border(chunk_id: str, count: int, before: str, after: str) -> None:
+    neighbours = neighbours_of(MANIFEST, ChunkId(chunk_id), count=count)
+
+    assert (ids(neighbours.before), ids(neighbours.after)) == (before, after)
+
+
+def test_a_section_keeps_the_places_of_its_characters() -> None:
+    section = section_around(MANIFEST, ChunkId("all"))
+    assert section is not None
+
+    part = section_part(section, TEXTS)
+
+    assert part is not None
+    assert part.chunk_id is None
+    for chunk_id in "12345":
+        start, end = span(TEXTS[ChunkId(chunk_id)])
+        assert part.text[start - part.start : end - part.start] == DOCUMENT[start:end]
+    assert part.text.split() == ["Eins.", "Zwei.", "Drei.", "Vier.", "Fünf."]
+    assert len(part.text) == part.end - part.start
+
+
+def test_what_is_missing_is_blank() -> None:
+    section = section_around(MANIFEST, ChunkId("2"))
+    assert section is not None
+
+    part = section_part(section, {ChunkId("1"): "Eins.", ChunkId("2"): "zu lang für den Platz"})
+
+    assert part is not None
+    assert part.text == "Eins.\n" + " " * (part.end - part.start - 7) + "\n"
+    assert section_part(section, {}) is None
+
+
+def test_neighbours_become_parts() -> None:
+    neighbours = neighbours_of(MANIFEST, ChunkId("2"))
+
+    (part,) = neighbour_parts((*neighbours.before, *neighbours.after), {ChunkId("3"): "Drei."})
+
+    assert (part.chunk_id, part.path, part.start, part.end, part.text) == ("3", "0/0/2", *span("Drei."), "Drei.")
+
+
+def test_a_hit_must_be_in_the_manifest() -> None:
+    with pytest.raises(KeyError):
+        section_around(MANIFEST, ChunkId("gone"))
+    with pytest.raises(KeyError):
+        neighbours_of(MANIFEST, ChunkId("gone"))
+    with pytest.raises(ValueError, match="count"):
+        neighbours_of(MANIFEST, ChunkId("1"), count=-1)
+
+
+@st.composite
+def manifests(draw: st.DrawFn) -> list[ManifestEntry]:
+    entries, at = [entry("d", "0", 0, 0)], 0
+    for section, size in enumerate(draw(st.lists(st.integers(0, 4), min_size=1, max_size=4))):
+        entries.append(entry(f"s{section}", f"0/{section}", at, at + (0 if size else 9)))
+        for leaf in range(size):
+            at += draw(st.integers(0, 5))
+            length = draw(st.integers(1, 20))
+            entries.append(entry(f"s{section}.{leaf}", f"0/{section}/{leaf}", at, at + length))
+            at += length
+        at += 0 if size else 9
+    return entries
+
+
+@given(manifest=manifests(), data=st.data(), count=st.integers(0, 3), max_characters=st.integers(1, 60))
+def test_what_stands_around_a_hit_is_in_order_and_in_bounds(
+    manifest: list[ManifestEntry], data: st.DataObject, count: int, max_characters: int
+) -> None:
+    hit = data.draw(st.sampled_from(manifest))
+
+    neighbours = neighbours_of(manifest, hit.chunk_id, count=count)
+    section = section_around(manifest, hit.chunk_id, max_characters=max_characters)
+
+    assert max(len(neighbours.before), len(neighbours.after)) <= count
+    assert all(each.end <= hit.start for each in neighbours.before)
+    assert all(each.start >= hit.end for each in neighbours.after)
+    if section is not None:
+        places = [manifest.index(each) for each in section.entries]
+        assert places == sorted(places)
+        assert len(places) == 1 or section.entries[-1].end - section.entries[0].start <= max_characters
+        assert hit in section.entries or any(each.path.startswith(hit.path) for each in section.entries)
+        part = section_part(section, {each.chunk_id: "x" * (each.end - each.start) for each in section.entries})
+        assert part is not None
+        assert len(part.text) == part.end - part.start
