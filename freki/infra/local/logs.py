@@ -1,0 +1,93 @@
+"""Keeps what a child prints: a file of bounded size, and the last lines at hand."""
+
+import asyncio
+import os
+from collections import deque
+from pathlib import Path
+
+LIMIT_BYTES = 5_000_000
+"""Size at which a log is set aside; one former part is kept."""
+
+TAIL_LINES = 20
+TAIL_CHARS = 500
+"""Longest line in the tail."""
+
+
+class BoundedLog:
+    """Appends to `path` and moves it to `path.1` when full, so that both stay near the limit."""
+
+    def __init__(self, path: Path, *, limit_bytes: int = LIMIT_BYTES) -> None:
+        self._path = path
+        self._limit = limit_bytes
+        self._lines: deque[str] = deque(maxlen=TAIL_LINES)
+        self._partial = b""
+
+    def write(self, data: bytes) -> None:
+        """Append; where the disk takes nothing, only the tail is kept."""
+        *lines, self._partial = (self._partial + data).split(b"\n")
+        self._lines.extend(_shown(line) for line in lines)
+        # A child that never ends its line must not fill the memory.
+        self._partial = self._partial[-4 * TAIL_CHARS :]
+        try:
+            self._append(data)
+        except OSError as error:
+            note = f"[{self._path}: {error.strerror}]"
+            if note not in self._lines:
+                self._lines.append(note)
+
+    def tail(self) -> tuple[str, ...]:
+        """Give the last lines, oldest first, the unfinished one included."""
+        unfinished = [_shown(self._partial)] if self._partial else []
+        return (*self._lines, *unfinished)[-TAIL_LINES:]
+
+    def clear_tail(self) -> None:
+        """Forget the last lines: what follows is another process."""
+        self._lines.clear()
+        self._partial = b""
+
+    def _append(self, data: bytes) -> None:
+        with self._path.open("ab") as file:
+            file.write(data)
+            full = file.tell() >= self._limit
+        if full:
+            self._path.replace(self._path.with_name(self._path.name + ".1"))
+
+
+def _shown(line: bytes) -> str:
+    return line.decode("utf-8", "replace").rstrip()[:TAIL_CHARS]
+
+
+class LogPipe(asyncio.Protocol):
+    """What one process and its descendants print goes to a log, until the last of them is gone."""
+
+    def __init__(self, log: BoundedLog) -> None:
+        self._log = log
+        self._closed = asyncio.Event()
+        self._transport: asyncio.ReadTransport | None = None
+
+    async def open(self) -> int:
+        """Make the pipe; returns the end to write to, which the caller closes once a child has it."""
+        reading, writing = os.pipe()
+        self._log.clear_tail()
+        loop = asyncio.get_running_loop()
+        self._transport, _ = await loop.connect_read_pipe(lambda: self, os.fdopen(reading, "rb", buffering=0))
+        return writing
+
+    async def drain(self, timeout_s: float) -> None:
+        """Wait for the end of the output, then close; a stray writer elsewhere is not waited for."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._closed.wait()
+        except TimeoutError:
+            pass
+        finally:
+            if self._transport is not None:
+                self._transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what was printed."""
+        self._log.write(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio names the argument
+        """Note that nobody holds the other end any more."""
+        self._closed.set()

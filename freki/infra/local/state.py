@@ -1,0 +1,219 @@
+"""The directory that holds everything the local stack keeps.
+
+- `stack.json`: where the running stack is; there only while it runs
+- `ports.json`: the ports used last
+- `lock`: locked while a stack runs, or is being ended by its guard; holds the process id
+- `logs/`, `run/`: what the children print; the files that say that they are ready
+- `store/`, `claims/`, `traces/`: data
+"""
+
+import asyncio
+import fcntl
+import os
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TextIO, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from freki.infra.errors import Misconfigured, Rejected
+from freki.infra.local.ports import LOOPBACK
+from freki.infra.settings import Settings
+
+TAKEOVER_TIMEOUT_S = 15.0
+"""How long to wait for the guard of a killed stack to end its processes."""
+
+POLL_S = 0.05
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+class Ports(BaseModel):
+    """Where the children listen."""
+
+    model_config = ConfigDict(frozen=True)
+
+    broker: int
+    store: int
+
+
+class StackState(BaseModel):
+    """A stack that runs."""
+
+    model_config = ConfigDict(frozen=True)
+
+    pid: int
+    """Process that supervises it."""
+    started_at: datetime
+    ports: Ports
+    versions: Mapping[str, str]
+    directory: Path
+    """Absolute path of the state directory."""
+
+    @property
+    def bootstrap(self) -> str:
+        """Address of the broker."""
+        return f"{LOOPBACK}:{self.ports.broker}"
+
+    @property
+    def milvus_uri(self) -> str:
+        """URI of the store."""
+        return f"http://{LOOPBACK}:{self.ports.store}"
+
+
+def read_stack(directory: Path) -> StackState | None:
+    """Find the stack that runs on a state directory; None if there is none."""
+    state = _read(directory / "stack.json", StackState)
+    # A process id alone proves nothing: after a restart of the machine it belongs to somebody else.
+    return state if state and _is_locked(directory) and _is_alive(state.pid) else None
+
+
+def write_stack(state: StackState) -> None:
+    """Tell others where the stack is."""
+    _write(state.directory / "stack.json", state)
+
+
+def forget_stack(directory: Path) -> None:
+    """Tell others that the stack is gone."""
+    (directory / "stack.json").unlink(missing_ok=True)
+
+
+def read_ports(directory: Path) -> Ports | None:
+    """Give the ports used last, if any."""
+    return _read(directory / "ports.json", Ports)
+
+
+def write_ports(directory: Path, ports: Ports) -> None:
+    """Remember the ports for the next start."""
+    _write(directory / "ports.json", ports)
+
+
+def settings_for(settings: Settings, stack: StackState) -> Settings:
+    """Point settings at a local stack."""
+    return settings.model_copy(
+        update={
+            section: getattr(settings, section).model_copy(update=values)
+            for section, values in _overrides(settings, stack).items()
+        }
+    )
+
+
+def environment_for(settings: Settings, stack: StackState) -> dict[str, str]:
+    """Give the variables that make a process read the settings of `settings_for`."""
+    return {
+        f"FREKI_{section}__{name}".upper(): str(value)
+        for section, values in _overrides(settings, stack).items()
+        for name, value in values.items()
+    }
+
+
+def _overrides(settings: Settings, stack: StackState) -> dict[str, dict[str, object]]:
+    """The local servers know no encryption, replicas or databases; directories that were set stay as they are."""
+    values: dict[str, dict[str, object]] = {
+        "kafka": {"bootstrap": stack.bootstrap, "profile": "local", "security": "PLAINTEXT", "replication": 1},
+        "milvus": {"uri": stack.milvus_uri, "database": "default", "partition_key": False},
+    }
+    if settings.telemetry.trace_dir is None:
+        values["telemetry"] = {"trace_dir": stack.directory / "traces"}
+    if "directory" not in settings.claims.model_fields_set:
+        values["claims"] = {"directory": str(stack.directory / "claims")}
+    return values
+
+
+@asynccontextmanager
+async def locked(directory: Path) -> AsyncIterator[int]:
+    """Have the state directory to ourselves, made if need be.
+
+    Gives the file descriptor of the lock: the lock lasts until the last process that has it is gone. Raises Rejected
+    if a stack runs on the directory, Misconfigured if it cannot be written. What a killed stack left is waited for.
+    """
+    with _open_lock(directory) as file:
+        await _take(file, directory)
+        with writing(directory):
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+        yield file.fileno()
+
+
+def _open_lock(directory: Path) -> TextIO:
+    with writing(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+        return (directory / "lock").open("a+")
+
+
+async def _take(file: TextIO, directory: Path) -> None:
+    for attempt in range(round(TAKEOVER_TIMEOUT_S / POLL_S)):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = _owner(file)
+            # The first time it may just be somebody who looks whether a stack runs.
+            if attempt and owner and _is_alive(owner):
+                raise Rejected(
+                    f"a local stack runs on {directory} already (process {owner}): stop it, or choose another "
+                    "directory with FREKI_LOCAL__STATE_DIR"
+                ) from None
+            await asyncio.sleep(POLL_S)
+        else:
+            return
+    raise Rejected(f"processes of a killed local stack on {directory} did not end within {TAKEOVER_TIMEOUT_S:g} s")
+
+
+@contextmanager
+def writing(directory: Path) -> Iterator[None]:
+    """Raise Misconfigured, naming the setting, where the state directory cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise Misconfigured(
+            f"cannot write to the state directory {directory}: {error.strerror}; free it, or choose another with "
+            "FREKI_LOCAL__STATE_DIR"
+        ) from error
+
+
+def _owner(file: TextIO) -> int | None:
+    file.seek(0)
+    text = file.read()
+    return int(text) if text.isdecimal() else None
+
+
+def _is_locked(directory: Path) -> bool:
+    try:
+        with (directory / "lock").open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _read(path: Path, kind: type[_Model]) -> _Model | None:
+    try:
+        return kind.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def _write(path: Path, content: BaseModel) -> None:
+    """Replace a file as a whole: readers see the old or the new one."""
+    fresh = path.with_name(path.name + ".new")
+    with writing(path.parent):
+        with fresh.open("w") as file:
+            file.write(content.model_dump_json(indent=2))
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)

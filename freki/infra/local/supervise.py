@@ -1,0 +1,440 @@
+"""Keeps child processes running: started in order, restarted with backoff, stopped in reverse, none left behind.
+
+A child runs in a session of its own, so that Ctrl-C in a terminal reaches the supervisor alone and everything that the
+child starts can be ended with it. Before it becomes its program it writes its id to the pipe of the guard
+(`guard.py`), which ends the rest when the supervisor dies without a chance to do so.
+"""
+
+import asyncio
+import contextlib
+import math
+import os
+import random
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from freki.infra.errors import InfraError, Rejected
+from freki.infra.local import guard
+from freki.infra.local.logs import BoundedLog, LogPipe
+
+READY_FILE = "FREKI_READY_FILE"
+"""Names the file that a child creates once it is ready, where its spec says so."""
+
+PROBE_INTERVAL_S = 0.02
+KILLED_WITHIN_S = 2.0
+"""How long killed processes may take to vanish and their output to end."""
+
+GUARD_PAUSE_S = 1.0
+
+# Standard input is the pipe of the guard: no file descriptor above 9 can be named in every shell.
+_REGISTER = 'echo $$ >&0; exec "$@" </dev/null'
+
+Probe = Callable[[], Awaitable[bool]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartPolicy:
+    """When to start a child again, and when to stop trying."""
+
+    first_s: float = 0.5
+    longest_s: float = 30.0
+    healthy_after_s: float = 30.0
+    """A child that was ready for this long counts as healthy: the backoff starts from the beginning."""
+    attempts: int = 3
+    """How often a child may fail before it was ever ready; afterwards it is started for ever."""
+
+    def delay_s(self, failures: int, jitter: float) -> float:
+        """Wait before the start that follows `failures` (at least 1) in a row; jitter: 0..1, spreads over a half."""
+        try:
+            full = min(self.longest_s, math.ldexp(self.first_s, failures - 1))
+        except OverflowError:
+            full = self.longest_s
+        return full * (1 + jitter) / 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildSpec:
+    """A process to keep running."""
+
+    name: str
+    command: tuple[str, ...]
+    ready: Probe | Path
+    """Asked until it says yes; or a file that the child creates, given to it as `FREKI_READY_FILE`."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Added to our own environment."""
+    depends_on: tuple[str, ...] = ()
+    """Names of the children that must be ready before this one starts, each time."""
+    volatile: bool = False
+    """What it holds is lost when it dies: those that depend on it are stopped and start anew after it."""
+    ready_timeout_s: float = 60.0
+    stop_signal: signal.Signals = signal.SIGTERM
+    stop_timeout_s: float = 10.0
+    restart: RestartPolicy = RestartPolicy()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """A process runs, but is not ready yet."""
+
+    name: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """A child answered, and was prepared."""
+
+    name: str
+    after_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unready:
+    """A child runs but did not become ready; it is stopped."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Died:
+    """A child ended by itself."""
+
+    name: str
+    returncode: int
+    """Exit status; negative: the signal that killed it."""
+    lasted_s: float
+    last_lines: tuple[str, ...]
+
+    @property
+    def how(self) -> str:
+        """`exit status 3` or `SIGKILL`."""
+        return f"exit status {self.returncode}" if self.returncode >= 0 else signal.Signals(-self.returncode).name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restarting:
+    """A child will be started again."""
+
+    name: str
+    in_s: float
+    failures: int
+    """How often it failed in a row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopped:
+    """We ended a child."""
+
+    name: str
+
+
+Event = Started | Ready | Unready | Died | Restarting | Stopped
+
+
+@dataclass(slots=True, eq=False)
+class _Child:
+    spec: ChildSpec
+    log: BoundedLog
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+    down: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set while no process of it runs."""
+    recalled: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set to stop it because something volatile that it depends on is gone."""
+    group: int | None = None
+    was_ready: bool = False
+    failure: str = ""
+
+
+async def _nothing(_name: str) -> None:
+    pass
+
+
+class Supervisor:
+    """Runs children from entering to leaving its context; entering returns when all are ready.
+
+    Leaving asks the children to stop, dependents first; being cancelled meanwhile kills them.
+
+    `prepare(name)` runs each time a child has become ready, and those that depend on it wait for it: here a caller
+    fills what a restart emptied. `report` gets every event and must not raise. `hold` are file descriptors that stay
+    open until the last process is gone, even if we are killed. Raises Rejected if a child fails too often before
+    it was ever ready, ValueError if the dependencies name no child, CycleError if they form a circle.
+    """
+
+    def __init__(
+        self,
+        specs: Sequence[ChildSpec],
+        *,
+        log_dir: Path,
+        report: Callable[[Event], None],
+        prepare: Callable[[str], Awaitable[None]] = _nothing,
+        hold: Collection[int] = (),
+    ) -> None:
+        self._order = _levels(specs)
+        self._children = {spec.name: _Child(spec, BoundedLog(log_dir / f"{spec.name}.log")) for spec in specs}
+        self._report = report
+        self._prepare = prepare
+        self._guard = _Guard(self._groups, hold)
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._killing = False
+
+    async def __aenter__(self) -> Self:
+        self._guard.open()
+        for child in self._children.values():
+            child.down.set()
+            self._tasks[child.spec.name] = asyncio.create_task(self._keep(child), name=f"keep {child.spec.name}")
+        try:
+            await _race(self._all_ready(), self.failed())
+        except BaseException:
+            await self._stop()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stop()
+
+    async def failed(self) -> None:
+        """Wait until keeping a child running fails, and raise why."""
+        done, _ = await asyncio.wait(self._tasks.values(), return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+
+    async def _stop(self) -> None:
+        """Stop in order; cancelled meanwhile: kill at once."""
+        stopping = asyncio.create_task(self._stop_in_order(), name="stop the children")
+        cancelled: asyncio.CancelledError | None = None
+        while not stopping.done():
+            try:
+                await asyncio.shield(stopping)
+            except asyncio.CancelledError as error:
+                cancelled = error
+                self._killing = True
+                guard.send(self._groups(), signal.SIGKILL)
+        stopping.result()
+        if cancelled:
+            raise cancelled
+
+    async def _stop_in_order(self) -> None:
+        for names in reversed(self._order):
+            tasks = [self._tasks[name] for name in names]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        await self._guard.close()
+
+    def _groups(self) -> list[int]:
+        return [child.group for child in self._children.values() if child.group is not None]
+
+    async def _all_ready(self) -> None:
+        for child in self._children.values():
+            await child.ready.wait()
+
+    async def _keep(self, child: _Child) -> None:
+        policy, failures = child.spec.restart, 0
+        while True:
+            await self._dependencies_ready(child)
+            healthy_s = await self._run(child)
+            if child.spec.volatile:
+                await self._recall_dependents(child)
+            if child.recalled.is_set():
+                child.recalled.clear()
+                continue
+            failures = 1 if healthy_s >= policy.healthy_after_s else failures + 1
+            if not child.was_ready and failures >= policy.attempts:
+                raise Rejected(f"{child.spec.name} failed {failures} times before it was ready: {child.failure}")
+            delay_s = policy.delay_s(failures, random.random())  # noqa: S311 - spreads load, guards nothing
+            self._report(Restarting(name=child.spec.name, in_s=delay_s, failures=failures))
+            await asyncio.sleep(delay_s)
+
+    async def _dependencies_ready(self, child: _Child) -> None:
+        needed = [self._children[name].ready for name in child.spec.depends_on]
+        while not all(ready.is_set() for ready in needed):
+            for ready in needed:
+                await ready.wait()
+        # From here to the start there must be no await, or a dependency that dies now would not recall the child.
+        child.down.clear()
+
+    async def _recall_dependents(self, lost: _Child) -> None:
+        running = [
+            child
+            for child in self._children.values()
+            if lost.spec.name in child.spec.depends_on and not child.down.is_set()
+        ]
+        for child in running:
+            child.recalled.set()
+        for child in running:
+            await child.down.wait()
+
+    async def _run(self, child: _Child) -> float:
+        """Run a child once; returns for how many seconds it was ready."""
+        now = asyncio.get_running_loop().time
+        started = now()
+        ready_at = math.inf
+
+        async def become_ready() -> None:
+            nonlocal ready_at
+            await self._become_ready(child)
+            ready_at = now()
+            child.was_ready = True
+            child.ready.set()
+            self._report(Ready(name=child.spec.name, after_s=ready_at - started))
+            await asyncio.Event().wait()
+
+        try:
+            process, output = await self._start(child)
+            try:
+                await _race(process.wait(), child.recalled.wait(), become_ready())
+            except (TimeoutError, InfraError) as error:
+                child.failure = str(error) or f"not ready within {child.spec.ready_timeout_s:g} s"
+                self._report(Unready(name=child.spec.name, reason=child.failure))
+            finally:
+                child.ready.clear()
+                await self._end(child, process, output, lasted_s=now() - started)
+        finally:
+            child.down.set()
+        return max(0.0, now() - ready_at)
+
+    async def _start(self, child: _Child) -> tuple[asyncio.subprocess.Process, LogPipe]:
+        spec, env = child.spec, {**os.environ, **child.spec.env}
+        if isinstance(spec.ready, Path):
+            spec.ready.unlink(missing_ok=True)
+            env[READY_FILE] = str(spec.ready)
+        output = LogPipe(child.log)
+        writing = await output.open()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *("/bin/sh", "-c", _REGISTER, spec.name, *spec.command),
+                stdin=self._guard.pipe,
+                stdout=writing,
+                stderr=writing,
+                env=env,
+                start_new_session=True,
+            )
+        except BaseException:
+            await output.drain(0)
+            raise
+        finally:
+            os.close(writing)
+        child.group = process.pid
+        self._report(Started(name=spec.name, pid=process.pid))
+        return process, output
+
+    async def _become_ready(self, child: _Child) -> None:
+        ready = child.spec.ready
+        async with asyncio.timeout(child.spec.ready_timeout_s):
+            while not (ready.exists() if isinstance(ready, Path) else await ready()):  # noqa: ASYNC110 - other process
+                await asyncio.sleep(PROBE_INTERVAL_S)
+        await self._prepare(child.spec.name)
+
+    async def _end(
+        self, child: _Child, process: asyncio.subprocess.Process, output: LogPipe, *, lasted_s: float
+    ) -> None:
+        """End what is left of the group, and say how it went."""
+        returncode = process.returncode
+        try:
+            if returncode is None and not self._killing:
+                await self._ask_to_stop(child.spec, process)
+        finally:
+            guard.send([process.pid], signal.SIGKILL)
+            await process.wait()
+            await _vanished(process.pid, KILLED_WITHIN_S)
+            await output.drain(KILLED_WITHIN_S)
+            child.group = None
+            self._guard.forget(process.pid)
+        if returncode is None:
+            self._report(Stopped(name=child.spec.name))
+            return
+        died = Died(name=child.spec.name, returncode=returncode, lasted_s=lasted_s, last_lines=child.log.tail())
+        child.failure = "\n".join([died.how, *died.last_lines])
+        self._report(died)
+
+    async def _ask_to_stop(self, spec: ChildSpec, process: asyncio.subprocess.Process) -> None:
+        guard.send([process.pid], spec.stop_signal)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(spec.stop_timeout_s):
+                await process.wait()
+                await _vanished(process.pid, spec.stop_timeout_s)
+
+
+class _Guard:
+    """Starts `guard.py`, and again should it end, and tells it about the process groups."""
+
+    def __init__(self, groups: Callable[[], Iterable[int]], hold: Collection[int]) -> None:
+        self._groups = groups
+        self._hold = tuple(hold)
+        self._closing = False
+
+    def open(self) -> None:
+        # Our own copy of the reading end keeps writers from failing while no guard runs.
+        self._reading, self.pipe = os.pipe()
+        self._task = asyncio.create_task(self._keep(), name="keep the guard")
+
+    def forget(self, group: int) -> None:
+        os.write(self.pipe, b"-%d\n" % group)
+
+    async def close(self) -> None:
+        self._closing = True
+        os.close(self.pipe)
+        await self._task
+        os.close(self._reading)
+
+    async def _keep(self) -> None:
+        while True:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", "-S", guard.__file__),
+                stdin=self._reading,
+                stdout=asyncio.subprocess.DEVNULL,
+                pass_fds=self._hold,
+                start_new_session=True,
+            )
+            await process.wait()
+            if self._closing:
+                return
+            os.write(self.pipe, b"".join(b"%d\n" % group for group in self._groups()))
+            await asyncio.sleep(GUARD_PAUSE_S)
+
+
+def _levels(specs: Sequence[ChildSpec]) -> list[tuple[str, ...]]:
+    """Order the children so that each follows those it depends on; those in one tuple are independent."""
+    names = {spec.name for spec in specs}
+    if len(names) < len(specs):
+        raise ValueError("names of children must differ")
+    for spec in specs:
+        if unknown := set(spec.depends_on) - names:
+            raise ValueError(f"{spec.name} depends on unknown children: {', '.join(sorted(unknown))}")
+    sorter = TopologicalSorter({spec.name: spec.depends_on for spec in specs})
+    sorter.prepare()
+    levels = []
+    while sorter.is_active():
+        levels.append(sorter.get_ready())
+        sorter.done(*levels[-1])
+    return levels
+
+
+async def _race(*runners: Coroutine[None, None, object]) -> None:
+    """Wait for the first to end, cancel the others, raise what it raised."""
+    tasks = [asyncio.ensure_future(runner) for runner in runners]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _vanished(group: int, timeout_s: float) -> None:
+    """Wait until no process of the group runs, at most so long."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            while guard.is_alive(group):  # noqa: ASYNC110 - no descendant can be waited for
+                await asyncio.sleep(guard.POLL_S)
