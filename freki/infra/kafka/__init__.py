@@ -1,0 +1,20 @@
+"""Kafka: the Faust app of a stage, a producer, a reader without a group, and the admin client."""
+
+from freki.infra.kafka.admin import Admin, Declared, PartitionLag, TopicState
+from freki.infra.kafka.app import has_backlog, make_app
+from freki.infra.kafka.producer import Producer
+from freki.infra.kafka.reader import Reader
+from freki.infra.kafka.records import Position, Record
+
+__all__ = [
+    "Admin",
+    "Declared",
+    "PartitionLag",
+    "Position",
+    "Producer",
+    "Reader",
+    "Record",
+    "TopicState",
+    "has_backlog",
+    "make_app",
+]

@@ -1,0 +1,182 @@
+"""Creates topics as declared, and tells how far consumer groups are."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol, Self, TypeVar
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
+from kafka.errors import TopicAlreadyExistsError
+
+from freki.infra.kafka.connection import client_options, translated
+from freki.infra.kafka.reader import log_ends
+from freki.infra.settings import KafkaSettings
+
+T = TypeVar("T")
+
+
+class Declared(Protocol):
+    """A topic as it should be."""
+
+    @property
+    def name(self) -> str:
+        """Full name."""
+
+    @property
+    def partitions(self) -> int:
+        """How many."""
+
+    @property
+    def replication(self) -> int:
+        """Replicas of each partition."""
+
+    @property
+    def config(self) -> Mapping[str, str]:
+        """Topic settings by Kafka's names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicState:
+    """A topic as it is."""
+
+    name: str
+    partitions: int
+    """0 where the topic does not exist."""
+    config: Mapping[str, str]
+    """As far as the broker tells; the local broker tells what was given when the topic was created."""
+
+    def differences(self, declared: Declared) -> tuple[str, ...]:
+        """Say in words where this differs from the declaration; empty where it does not."""
+        wanted = {"partitions": str(declared.partitions), **declared.config}
+        found = {"partitions": str(self.partitions), **self.config}
+        return tuple(
+            f"{field} is {found.get(field, 'not set')}, declared {value}"
+            for field, value in wanted.items()
+            if found.get(field) != value
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLag:
+    """How far a consumer group is behind in one partition."""
+
+    group: str
+    topic: str
+    partition: int
+    committed: int | None
+    """The offset that the group reads next; None where it has never committed."""
+    end: int
+    """One past the last record."""
+    lag: int
+    """Records that the group has not finished."""
+
+
+class Admin:
+    """kafka-python's admin client, which blocks, in threads. One call at a time."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._client: KafkaAdminClient | None = None
+
+    async def __aenter__(self) -> Self:
+        """Connect. Raises Unavailable, or Misconfigured naming the setting."""
+        timeout_ms = int(self._settings.delivery_timeout_s * 1000)
+        options = client_options(self._settings) | {
+            "request_timeout_ms": timeout_ms,
+            "bootstrap_timeout_ms": timeout_ms,
+        }
+        with translated("connect", self._settings):
+            self._client = await asyncio.to_thread(lambda: KafkaAdminClient(**options))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Disconnect."""
+        if self._client is not None:
+            client, self._client = self._client, None
+            await asyncio.to_thread(client.close)
+
+    async def ensure_topics(self, topics: Sequence[Declared]) -> tuple[str, ...]:
+        """Create the topics that do not exist, and return their names. Existing ones stay as they are."""
+        states = await self.describe([topic.name for topic in topics])
+        missing = [topic for topic, state in zip(topics, states, strict=True) if state.partitions == 0]
+        created = [topic.name for topic in missing if await self._run("create topics", _create, topic)]
+        return tuple(created)
+
+    async def describe(self, names: Sequence[str]) -> tuple[TopicState, ...]:
+        """Tell how the topics are, in the given order; 0 partitions where there is none."""
+        return await self._run("describe topics", _describe, names)
+
+    async def lag(self, group: str, topics: Sequence[str]) -> tuple[PartitionLag, ...]:
+        """Tell how far a group is behind in every partition of the topics, by topic and partition."""
+        committed = await self._run(f"read offsets of {group}", _committed, group)
+        partitions = await self._run("describe topics", _partitions, topics)
+        places = [TopicPartition(topic, number) for topic, numbers in partitions.items() for number in numbers]
+        client = AIOKafkaConsumer(group_id=None, enable_auto_commit=False, **client_options(self._settings))
+        try:
+            with translated("read the ends of topics", self._settings):
+                await client.start()
+                ends = await log_ends(client, places)
+                begins = await client.beginning_offsets(places)
+        finally:
+            await client.stop()
+        return tuple(
+            _partition_lag(group, place, committed.get(place), begins[place], ends[place]) for place in sorted(places)
+        )
+
+    async def _run(self, action: str, work: Callable[..., T], *args: object) -> T:
+        if self._client is None:
+            raise RuntimeError("the admin client is not open")
+        with translated(action, self._settings):
+            return await asyncio.to_thread(work, self._client, *args)
+
+
+def _create(client: KafkaAdminClient, topic: Declared) -> bool:
+    new = NewTopic(topic.name, topic.partitions, topic.replication, topic_configs=dict(topic.config))
+    try:
+        client.create_topics([new])
+    except TopicAlreadyExistsError:  # someone else was faster
+        return False
+    return True
+
+
+def _describe(client: KafkaAdminClient, names: Sequence[str]) -> tuple[TopicState, ...]:
+    partitions = _partitions(client, names)
+    found = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names if partitions[name]]
+    told = client.describe_configs(found, config_filter="all")["topic"] if found else {}
+    return tuple(
+        TopicState(
+            name=name,
+            partitions=len(partitions[name]),
+            config={field: str(entry["value"]) for field, entry in told.get(name, {}).items()},
+        )
+        for name in names
+    )
+
+
+def _partitions(client: KafkaAdminClient, names: Sequence[str]) -> dict[str, list[int]]:
+    # All topics, then those we want: asking for one by name would create it where the broker allows that.
+    told = {topic["name"]: topic for topic in client.describe_topics()}
+    return {
+        name: sorted(partition["partition_index"] for partition in told[name]["partitions"]) if name in told else []
+        for name in names
+    }
+
+
+def _committed(client: KafkaAdminClient, group: str) -> dict[TopicPartition, int]:
+    offsets = client.list_group_offsets({group: None})[group]
+    return {TopicPartition(*place): found.offset for place, found in offsets.items() if found.offset >= 0}
+
+
+def _partition_lag(group: str, place: TopicPartition, committed: int | None, begin: int, end: int) -> PartitionLag:
+    return PartitionLag(
+        group=group,
+        topic=place.topic,
+        partition=place.partition,
+        committed=committed,
+        end=end,
+        lag=max(0, end - max(committed or 0, begin)),
+    )

@@ -1,0 +1,177 @@
+"""Faust, set up for delivery at least once and for low latency.
+
+Faust 0.15.3 fixes three things in its aiokafka driver that we need otherwise; each class below changes one of them.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, cast
+
+import faust
+from aiokafka.errors import KafkaError
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP, ConsumerMessage, Message
+
+from freki.infra.kafka.connection import (
+    PROFILES,
+    REQUEST_MARGIN_BYTES,
+    Profile,
+    credentials,
+    ssl_context,
+)
+from freki.infra.settings import KafkaSettings
+
+_COMMIT_INTERVAL_S = 0.5
+"""What is done again after a crash; a commit is one small request."""
+_MAX_POLL_INTERVAL_S = 7200.0
+"""Faust does not poll while its buffer is full. Liveness is the watchdog's, which is sooner."""
+_BACKLOG_TIMEOUT_S = 10.0
+_POLLED_RECORDS = 256
+"""Events that one poll of all partitions may bring."""
+_BUFFERED_RECORDS = 4096
+_BUFFER_POLLS = 5
+"""Faust pauses partitions when the buffer of their stream is 80 % full, and wakes them late: five polls stay below."""
+_HELD_BYTES = 64 * 1024 * 1024
+"""Values in memory that are not finished; what one more poll brings comes on top."""
+_RECORD_BYTES = 1024
+"""What a record takes besides its value."""
+
+
+def make_app(settings: KafkaSettings, name: str, *, state_dir: Path) -> faust.App:
+    """Make the app of one stage: its name is the consumer group.
+
+    Topics carry raw bytes, partitions are read from the earliest record where the group has no offset yet, and an
+    event counts as done only when the stage acknowledges it. `state_dir` gets a few empty directories: Faust makes
+    them when it starts, and we keep no tables.
+    """
+    state_dir.mkdir(parents=True, exist_ok=True)
+    profile = PROFILES[settings.profile]
+    polled = max(1, _POLLED_RECORDS // settings.partitions)
+    app = faust.App(
+        name,
+        broker=[f"kafka://{server}" for server in settings.bootstrap.split(",")],
+        broker_credentials=_faust_credentials(settings),
+        broker_session_timeout=profile.session_timeout_s,
+        broker_heartbeat_interval=profile.heartbeat_s,
+        broker_commit_interval=_COMMIT_INTERVAL_S,
+        broker_max_poll_records=polled,
+        broker_max_poll_interval=_MAX_POLL_INTERVAL_S,
+        consumer_auto_offset_reset="earliest",
+        consumer_max_fetch_size=settings.max_message_bytes + REQUEST_MARGIN_BYTES,
+        stream_buffer_maxsize=max(_BUFFERED_RECORDS, polled * settings.partitions * _BUFFER_POLLS),
+        # An event that was not acknowledged would block the shutdown and every rebalance for good.
+        stream_wait_empty=False,
+        key_serializer="raw",
+        value_serializer="raw",
+        topic_allow_declare=False,
+        topic_disable_leader=True,
+        datadir=state_dir / name,
+        store="memory://",
+        web_enabled=False,
+        worker_redirect_stdouts=False,
+        Stream=_Stream,
+    )
+    app.transport = _Transport(app.conf.broker_consumer, app)
+    app.transport.profile = profile
+    return app
+
+
+async def has_backlog(app: faust.App) -> bool:
+    """Are there records in the app's partitions that it has not finished? True where the broker does not tell."""
+    consumer = cast("_Consumer", app.consumer)
+    places = consumer.assignment()
+    if any(consumer.given.get(place, 0) > consumer.finished.get(place, 0) for place in places):
+        return True
+    try:
+        async with asyncio.timeout(_BACKLOG_TIMEOUT_S):
+            ends = await consumer.highwaters(*places)
+            # Positions move past what compaction and transactions leave; offsets of finished records do not.
+            return any([(await consumer.position(place) or 0) < ends[place] for place in places])
+    except (KafkaError, OSError):
+        return True
+
+
+def _faust_credentials(settings: KafkaSettings) -> faust.SASLCredentials | faust.SSLCredentials | None:
+    context = ssl_context(settings)
+    login = credentials(settings)
+    if login is not None:
+        username, password = login
+        return faust.SASLCredentials(
+            username=username, password=password, mechanism=settings.sasl_mechanism, ssl_context=context
+        )
+    return None if context is None else faust.SSLCredentials(context)
+
+
+class _ConsumerThread(driver.AIOKafkaConsumerThread):
+    """Takes the fetch wait from our profile; Faust's is fixed at 1500 ms."""
+
+    def _create_worker_consumer(self, transport: driver.Transport) -> Any:  # noqa: ANN401 - aiokafka is untyped
+        consumer = super()._create_worker_consumer(transport)
+        consumer._fetch_max_wait_ms = cast("_Transport", transport).profile.fetch_wait_ms  # noqa: SLF001
+        return consumer
+
+
+class _Consumer(driver.Consumer):
+    """Forgets acknowledgements of an earlier assignment of the partitions, and holds no more than it may.
+
+    Faust acknowledges by itself the events that it drops at a rebalance. Where the same partition comes back, that
+    would commit an event which is about to be read again: a crash at that moment would lose it.
+    Faust limits how many records wait for the stream, whatever their size; here their bytes are limited.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - passed on as they are
+        super().__init__(*args, **kwargs)
+        self.given: dict[TP, int] = {}
+        """One past the last record of each partition that was given to its stream."""
+        self.finished: dict[TP, int] = {}
+        """One past the last one that was acknowledged."""
+        self.held_bytes = 0
+
+    def _new_consumer_thread(self) -> driver.AIOKafkaConsumerThread:
+        return _ConsumerThread(self, loop=self.loop, beacon=self.beacon)
+
+    def _to_message(self, tp: TP, record: Any) -> ConsumerMessage:  # noqa: ANN401 - aiokafka is untyped
+        self.given[tp] = record.offset + 1
+        self.held_bytes += _size(record.value)
+        if self.held_bytes > _HELD_BYTES:
+            self.on_buffer_full(tp)
+        return super()._to_message(tp, record)
+
+    def ack(self, message: Message) -> bool:
+        if message.generation_id != self.app.consumer_generation_id:
+            return False
+        self.finished[message.tp] = message.offset + 1
+        self.held_bytes -= _size(message.value)
+        if self.held_bytes < _HELD_BYTES // 2:
+            for place in tuple(self._buffered_partitions):
+                self.on_buffer_drop(place)
+        return super().ack(message)
+
+    async def on_partitions_revoked(self, revoked: set[TP]) -> None:
+        # What is done is not done again by the next owner of the partitions.
+        await self.commit(revoked)
+        self.given.clear()
+        self.finished.clear()
+        self.held_bytes = 0
+        await super().on_partitions_revoked(revoked)
+
+
+def _size(value: bytes | None) -> int:
+    return _RECORD_BYTES + len(value or b"")
+
+
+class _Transport(driver.Transport):
+    """Makes our consumer."""
+
+    Consumer = _Consumer
+    profile: Profile
+
+
+class _Stream(faust.Stream[Any]):
+    """Iterates in Python: the compiled iterator acknowledges without asking the consumer."""
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        iterator = self._py_aiter()
+        self._active_agens.add(cast("Any", iterator))
+        return iterator

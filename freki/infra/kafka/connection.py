@@ -1,0 +1,163 @@
+"""How every Kafka client of ours connects, and how its errors become ours."""
+
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import aiokafka.errors
+import kafka.errors
+
+from freki.infra.errors import InfraError, Misconfigured, Rejected, Unavailable
+from freki.infra.settings import KafkaSettings
+
+REQUEST_MARGIN_BYTES = 64 * 1024
+"""Room for headers and framing around the largest record; dead letters need more of it than others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What differs between the broker of the local stack and Apache Kafka."""
+
+    session_timeout_s: float
+    heartbeat_s: float
+    fetch_wait_ms: int
+    """The local broker is not woken by a produce and sleeps half of it; Kafka answers at once."""
+    idempotent: bool
+    """May the producer number its records? The local broker does not answer aiokafka's request for it."""
+    compression: Literal["gzip"] | None
+
+
+PROFILES: Mapping[str, Profile] = {
+    # A member joins the local broker after half of its session timeout.
+    "local": Profile(session_timeout_s=2.0, heartbeat_s=0.5, fetch_wait_ms=50, idempotent=False, compression=None),
+    # Kafka refuses session timeouts below 6 s unless its own settings are changed.
+    "kafka": Profile(session_timeout_s=10.0, heartbeat_s=3.0, fetch_wait_ms=500, idempotent=True, compression="gzip"),
+}
+
+
+def ssl_context(settings: KafkaSettings) -> ssl.SSLContext | None:
+    """Read the certificates that the settings name; None without TLS."""
+    if settings.security not in {"SSL", "SASL_SSL"}:
+        return None
+    try:
+        context = ssl.create_default_context(cafile=settings.ca_file)
+        if settings.cert_file is not None:
+            context.load_cert_chain(settings.cert_file, settings.key_file)
+    except (OSError, ssl.SSLError) as error:
+        raise Misconfigured(
+            f"FREKI_KAFKA__CA_FILE, FREKI_KAFKA__CERT_FILE or FREKI_KAFKA__KEY_FILE cannot be read: {error}"
+        ) from error
+    return context
+
+
+def credentials(settings: KafkaSettings) -> tuple[str, str] | None:
+    """Give user name and password; None without SASL."""
+    if not settings.security.startswith("SASL"):
+        return None
+    if settings.username is None or settings.password is None:
+        raise Misconfigured(
+            f"FREKI_KAFKA__SECURITY={settings.security} needs FREKI_KAFKA__USERNAME and FREKI_KAFKA__PASSWORD"
+        )
+    return settings.username, settings.password.get_secret_value()
+
+
+def client_options(settings: KafkaSettings) -> dict[str, object]:
+    """Give the keyword arguments that aiokafka and kafka-python share."""
+    options: dict[str, object] = {
+        "bootstrap_servers": settings.bootstrap.split(","),
+        "client_id": "freki",
+        "security_protocol": settings.security,
+        "ssl_context": ssl_context(settings),
+    }
+    login = credentials(settings)
+    if login is not None:
+        username, password = login
+        options |= {
+            "sasl_mechanism": settings.sasl_mechanism,
+            "sasl_plain_username": username,
+            "sasl_plain_password": password,
+        }
+    return options
+
+
+@contextmanager
+def translated(action: str, settings: KafkaSettings) -> Iterator[None]:
+    """Raise ours for theirs, keeping theirs as the cause."""
+    try:
+        yield
+    except (
+        aiokafka.errors.KafkaError,
+        aiokafka.errors.ConsumerStoppedError,
+        aiokafka.errors.IllegalOperation,
+        kafka.errors.KafkaError,
+        OSError,
+    ) as error:
+        raise translate(action, error, settings) from error
+
+
+def translate(action: str, error: Exception, settings: KafkaSettings) -> InfraError:
+    """Tell what an error of aiokafka or kafka-python means for us.
+
+    Both libraries name their classes after the protocol's error codes, so a class is known by its name.
+    """
+    name = type(error).__name__.removesuffix("Error").removesuffix("Exception")
+    reason = f"{action}: {name}: {error}"
+    if name in _TOO_LARGE:
+        return Rejected(f"{reason}; FREKI_KAFKA__MAX_MESSAGE_BYTES is {settings.max_message_bytes}")
+    if name in _REJECTED:
+        return Rejected(reason)
+    if name in _MISSING_TOPIC:
+        return Misconfigured(
+            f"{reason}; create the topics with `freki topics apply`, or correct FREKI_KAFKA__TOPIC_PREFIX"
+        )
+    if name in _NOT_ALLOWED:
+        return Misconfigured(
+            f"{reason}; check FREKI_KAFKA__SECURITY, FREKI_KAFKA__SASL_MECHANISM, FREKI_KAFKA__USERNAME and"
+            " FREKI_KAFKA__PASSWORD, and the access rights of that user"
+        )
+    if name in _WRONG_SETTING:
+        return Misconfigured(f"{reason}; check the FREKI_KAFKA__ settings, FREKI_KAFKA__PROFILE above all")
+    return Unavailable(f"{reason}; is Kafka up at FREKI_KAFKA__BOOTSTRAP={settings.bootstrap}?")
+
+
+_TOO_LARGE = frozenset({"MessageSizeTooLarge", "RecordListTooLarge", "RecordTooLarge"})
+_REJECTED = frozenset({"InvalidTimestamp", "InvalidRecord", "PolicyViolation", "OffsetMetadataTooLarge"})
+_MISSING_TOPIC = frozenset({"UnknownTopicOrPartition", "InvalidTopic", "UnknownTopicId"})
+_NOT_ALLOWED = frozenset(
+    {
+        "AuthenticationFailed",
+        "AuthenticationMethodNotSupported",
+        "Authorization",
+        "ClusterAuthorizationFailed",
+        "DelegationTokenAuthorizationFailed",
+        "GroupAuthorizationFailed",
+        "IllegalSaslState",
+        "SaslAuthenticationFailed",
+        "SecurityDisabled",
+        "TopicAuthorizationFailed",
+        "TransactionalIdAuthorizationFailed",
+        "UnacceptableCredential",
+        "UnsupportedSaslMechanism",
+    }
+)
+_WRONG_SETTING = frozenset(
+    {
+        "IllegalArgument",
+        "IncompatibleBrokerVersion",
+        "InvalidConfiguration",
+        "InvalidGroupId",
+        "InvalidPartitions",
+        "InvalidReplicationAssignment",
+        "InvalidReplicationFactor",
+        "InvalidRequiredAcks",
+        "InvalidSessionTimeout",
+        "KafkaConfiguration",
+        "UnrecognizedBrokerVersion",
+        "UnsupportedCodec",
+        "UnsupportedCompressionType",
+        "UnsupportedForMessageFormat",
+        "UnsupportedVersion",
+    }
+)

@@ -1,0 +1,86 @@
+"""Sends records."""
+
+import asyncio
+from types import TracebackType
+from typing import Self
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.structs import RecordMetadata
+
+from freki.infra.errors import Rejected
+from freki.infra.kafka.connection import PROFILES, REQUEST_MARGIN_BYTES, client_options, translated
+from freki.infra.kafka.records import Position
+from freki.infra.settings import KafkaSettings
+
+_IN_FLIGHT = 1000
+_LINGER_MS = 5
+"""How long a batch waits for company: costs an answer little, saves requests where records come in bursts."""
+_BATCH_BYTES = 64 * 1024
+
+
+class Producer:
+    """Sends records in order per partition, each confirmed by all replicas, at most 1000 unconfirmed at a time."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._slots = asyncio.Semaphore(_IN_FLIGHT)
+        self._client: AIOKafkaProducer | None = None
+
+    async def __aenter__(self) -> Self:
+        """Connect. Raises Unavailable, or Misconfigured naming the setting."""
+        profile = PROFILES[self._settings.profile]
+        client = AIOKafkaProducer(
+            acks="all",
+            enable_idempotence=profile.idempotent,
+            compression_type=profile.compression,
+            linger_ms=_LINGER_MS,
+            max_batch_size=_BATCH_BYTES,
+            max_request_size=self._settings.max_message_bytes + REQUEST_MARGIN_BYTES,
+            request_timeout_ms=int(self._settings.delivery_timeout_s * 1000),
+            **client_options(self._settings),
+        )
+        try:
+            with translated("connect", self._settings):
+                await client.start()
+        except BaseException:
+            await client.stop()
+            raise
+        self._client = client
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Send what is queued, then disconnect."""
+        if self._client is not None:
+            client, self._client = self._client, None
+            await client.stop()
+
+    async def send(
+        self, topic: str, *, key: bytes | None, value: bytes | None, headers: tuple[tuple[str, bytes], ...] = ()
+    ) -> asyncio.Task[Position]:
+        """Queue a record; the task ends when the broker has stored it.
+
+        Both raise Rejected for a record that is too large, Unavailable where the broker did not take it within the
+        delivery timeout, Misconfigured naming the setting otherwise.
+        """
+        if self._client is None:
+            raise RuntimeError("the producer is not open")
+        if key is None and value is None:
+            raise Rejected("a record needs a key or a value")
+        await self._slots.acquire()
+        try:
+            with translated(f"send to {topic}", self._settings):
+                stored = await self._client.send(topic, key=key, value=value, headers=list(headers))
+        except BaseException:
+            self._slots.release()
+            raise
+        return asyncio.create_task(self._confirmed(topic, stored))
+
+    async def _confirmed(self, topic: str, stored: asyncio.Future[RecordMetadata]) -> Position:
+        try:
+            with translated(f"send to {topic}", self._settings):
+                metadata = await stored
+        finally:
+            self._slots.release()
+        return Position(metadata.partition, metadata.offset)

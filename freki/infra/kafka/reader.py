@@ -1,0 +1,132 @@
+"""Reads a topic by offset, outside of any consumer group: for the command line, and for whoever waits for an answer."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from types import TracebackType
+from typing import Literal, Self
+
+from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+
+from freki.infra.errors import Misconfigured
+from freki.infra.kafka.connection import PROFILES, REQUEST_MARGIN_BYTES, client_options, translated
+from freki.infra.kafka.records import Record
+from freki.infra.settings import KafkaSettings
+
+_POLL_MS = 500
+
+
+class Reader:
+    """Reads all partitions of a topic.
+
+    When it is open it stands at its start in every partition: a record that is sent after that is read.
+    """
+
+    def __init__(
+        self, settings: KafkaSettings, topic: str, *, start: Literal["earliest", "latest"] | Mapping[int, int]
+    ) -> None:
+        """Keep where to begin: `start` may also give the offset for each partition; others begin at the earliest."""
+        self._settings = settings
+        self._topic = topic
+        self._start = start
+        self._client: AIOKafkaConsumer | None = None
+        self.ends: Mapping[int, int] = {}
+        """One past the last offset of each partition, as it was when the reader was opened."""
+
+    async def __aenter__(self) -> Self:
+        """Connect and take position. Raises Unavailable, or Misconfigured where the topic does not exist."""
+        client = AIOKafkaConsumer(
+            group_id=None,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=PROFILES[self._settings.profile].fetch_wait_ms,
+            max_partition_fetch_bytes=self._settings.max_message_bytes + REQUEST_MARGIN_BYTES,
+            request_timeout_ms=int(self._settings.delivery_timeout_s * 1000),
+            **client_options(self._settings),
+        )
+        try:
+            with translated(f"open {self._topic}", self._settings):
+                await client.start()
+                await self._take_position(client)
+        except BaseException:
+            await client.stop()
+            raise
+        self._client = client
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Disconnect."""
+        if self._client is not None:
+            client, self._client = self._client, None
+            await client.stop()
+
+    async def _take_position(self, client: AIOKafkaConsumer) -> None:
+        # Metadata of all topics: asking for one would create it where the broker allows that.
+        if self._topic not in await client.topics():
+            raise Misconfigured(
+                f"topic {self._topic} does not exist; create it with `freki topics apply`, or correct"
+                " FREKI_KAFKA__TOPIC_PREFIX and FREKI_KAFKA__TOPIC_VERSION"
+            )
+        places = [TopicPartition(self._topic, number) for number in sorted(client.partitions_for_topic(self._topic))]
+        ends = await log_ends(client, places)
+        begins = ends if self._start == "latest" else await client.beginning_offsets(places)
+        given = self._start if isinstance(self._start, Mapping) else {}
+        for place in places:
+            client.seek(place, given.get(place.partition, begins[place]))
+        self.ends = {place.partition: end for place, end in ends.items()}
+
+    async def __aiter__(self) -> AsyncIterator[Record]:
+        """Read on and on; within a partition in order."""
+        while True:
+            for record in await self._poll():
+                yield record
+
+    async def until_end(self) -> AsyncIterator[Record]:
+        """Read up to the ends that the topic had when the reader was opened."""
+        while not await self._at_end():
+            for record in await self._poll():
+                if record.offset < self.ends[record.partition]:
+                    yield record
+
+    async def _at_end(self) -> bool:
+        # Positions, not offsets of records: compaction and transactions leave gaps.
+        client = self._opened()
+        for partition, end in self.ends.items():
+            if await client.position(TopicPartition(self._topic, partition)) < end:
+                return False
+        return True
+
+    async def _poll(self) -> list[Record]:
+        with translated(f"read {self._topic}", self._settings):
+            fetched = await self._opened().getmany(timeout_ms=_POLL_MS)
+        return [_record(one) for records in fetched.values() for one in records]
+
+    def _opened(self) -> AIOKafkaConsumer:
+        if self._client is None:
+            raise RuntimeError("the reader is not open")
+        return self._client
+
+
+async def log_ends(client: AIOKafkaConsumer, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    """Assign partitions to the client and tell where each ends: one past its last record. Positions end up anywhere.
+
+    Fetch responses say so. The local broker, asked for the latest offset, gives the first record of the last batch.
+    """
+    client.assign(places)
+    for place, offset in (await client.end_offsets(places)).items():
+        client.seek(place, offset)
+    while any(client.highwater(place) is None for place in places):
+        await client.getmany(timeout_ms=_POLL_MS // 10)
+    return {place: client.highwater(place) for place in places}
+
+
+def _record(one: "ConsumerRecord[bytes, bytes]") -> Record:
+    return Record(
+        topic=one.topic,
+        partition=one.partition,
+        offset=one.offset,
+        timestamp_ms=one.timestamp,
+        key=one.key,
+        value=one.value,
+        headers=tuple(one.headers),
+    )

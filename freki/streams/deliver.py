@@ -1,0 +1,270 @@
+"""The one delivery rule: a record is done when its effects are, or when it lies in the dead letters.
+
+A failure has two endings. The record is bad: it goes to the dead letters. The world is down: the stage waits and
+tries again, and at last stops, so that the partition is read again from the last commit. Nothing is logged and skipped.
+"""
+
+import asyncio
+import enum
+import random
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import structlog
+from opentelemetry.context import Context, attach, detach
+from opentelemetry.trace import Tracer, get_current_span
+
+from freki.schemas.names import Timestamp, record
+from freki.streams.dead_letters import MESSAGE_BYTES, TRACEBACK_BYTES, DeadLetter, to_record
+from freki.streams.messages import Received, Stored
+from freki.streams.outbox import Outbox
+from freki.streams.tracing import failed, processing
+
+T = TypeVar("T")
+
+Decode = Callable[[bytes | None], T]
+"""Bytes to record; None is a tombstone. Whatever it raises means that the record is bad."""
+Handle = Callable[[Sequence[Received[T]]], Awaitable[None]]
+"""Does the work for some records, in order per key, and returns when all effects are there. Doing it again is safe."""
+OnDead = Callable[[DeadLetter, Received[T] | None], Awaitable[None]]
+"""Called after a record became a dead letter; None where it could not be decoded."""
+
+_log = structlog.get_logger(__name__)
+
+
+class NullKey(Exception):
+    """A record without a key has no document and no order."""
+
+
+class NullValue(Exception):
+    """The topic of this stage knows no tombstones."""
+
+
+class Ending(enum.Enum):
+    """What an exception means."""
+
+    STOP = "stop"
+    """A setting of ours is wrong: no record is to blame and waiting does not help."""
+    RETRY = "retry"
+    """The world is down."""
+    BUG = "bug"
+    """We did not foresee it: try again a few times, then the record is bad for us."""
+    BURY = "bury"
+    """The record is bad."""
+
+
+@record
+class Failures:
+    """Which exceptions mean what; an earlier field wins, and what stands in none is a bug."""
+
+    stop: tuple[type[Exception], ...]
+    retry: tuple[type[Exception], ...]
+    bury: tuple[type[Exception], ...]
+
+    def ending(self, error: Exception) -> Ending:
+        """Judge an exception; a group as the worst of what it holds."""
+        if isinstance(error, ExceptionGroup):
+            endings = {self.ending(inner) for inner in error.exceptions}
+            return next(ending for ending in Ending if ending in endings)
+        if isinstance(error, self.stop):
+            return Ending.STOP
+        if isinstance(error, self.retry):
+            return Ending.RETRY
+        return Ending.BURY if isinstance(error, self.bury) else Ending.BUG
+
+
+@record
+class Backoff:
+    """How long to wait between attempts: doubling, at most `longest_s`, less up to a half so that workers spread."""
+
+    attempts: int = 8
+    """About 13 s with the other defaults: longer outages are the supervisor's, which restarts the worker."""
+    first_s: float = 0.1
+    longest_s: float = 5.0
+
+    def wait_s(self, attempt: int, spread: float) -> float:
+        """Seconds after the given attempt, 1-based; `spread` in 0..1 is drawn anew each time."""
+        return min(self.longest_s, self.first_s * 2.0 ** (attempt - 1)) * (1 - spread / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    error: Exception
+    ending: Ending
+
+
+def required(decode: Callable[[bytes], T]) -> Decode[T]:
+    """Decode for a topic without tombstones: a null value is a bad record."""
+
+    def decode_value(value: bytes | None) -> T:
+        if value is None:
+            raise NullValue("the value is null, but this topic has no tombstones")
+        return decode(value)
+
+    return decode_value
+
+
+def or_tombstone(decode: Callable[[bytes], T]) -> Decode[T | None]:
+    """Decode for a topic with tombstones: a null value passes as None."""
+    return lambda value: None if value is None else decode(value)
+
+
+class Delivery(Generic[T]):
+    """Takes batches of undecoded records to their end, in order."""
+
+    def __init__(  # noqa: PLR0913 - one place where a stage is put together
+        self,
+        *,
+        stage: str,
+        decode: Decode[T],
+        handle: Handle[T],
+        outbox: Outbox,
+        dead_letters: str,
+        failures: Failures,
+        tracer: Tracer,
+        on_dead: OnDead[T] | None = None,
+        backoff: Backoff | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.stage = stage
+        self._decode = decode
+        self._handle = handle
+        self._outbox = outbox
+        self._dead_letters = dead_letters
+        self._failures = failures
+        self._tracer = tracer
+        self._on_dead = on_dead
+        self._backoff = backoff or Backoff()
+        self._sleep = sleep
+        self._clock = clock
+
+    async def deliver(self, events: Sequence[Stored], *, group: str) -> None:
+        """Return when every event is done; then, and only then, may they be acknowledged.
+
+        Raises what the world or a setting is to blame for: the worker has to stop, and the events come again.
+        """
+        with processing(self._tracer, self.stage, group, events) as traces:
+            good: list[tuple[Stored, Received[T]]] = []
+            for event, trace in zip(events, traces, strict=True):
+                try:
+                    good.append((event, self._received(event, trace)))
+                except Exception as error:  # noqa: BLE001 - no input may stop the stage
+                    await self._bury(event, None, error, trace, attempts=0)
+            if good:
+                await self._settle(good)
+
+    def _received(self, event: Stored, trace: Context) -> Received[T]:
+        if event.key is None:
+            raise NullKey("the key is null")
+        return Received(
+            value=self._decode(event.value),
+            key=event.key,
+            headers=event.headers,
+            topic=event.topic,
+            partition=event.partition,
+            offset=event.offset,
+            timestamp=Timestamp(event.timestamp_ms),
+            trace=trace,
+        )
+
+    async def _settle(self, batch: Sequence[tuple[Stored, Received[T]]]) -> None:
+        """Handle a batch; where it fails, its halves, down to the record that is to blame."""
+        failure = await self._attempt([received for _, received in batch])
+        if failure is None:
+            return
+        if len(batch) > 1:
+            middle = len(batch) // 2
+            await self._settle(batch[:middle])
+            await self._settle(batch[middle:])
+            return
+        attempts = 1
+        while failure.ending is Ending.BUG and attempts < self._backoff.attempts:
+            await self._pause(attempts, failure.error)
+            failure = await self._attempt([batch[0][1]])
+            attempts += 1
+            if failure is None:
+                return
+        event, received = batch[0]
+        await self._bury(event, received, failure.error, received.trace, attempts=attempts)
+
+    async def _attempt(self, batch: Sequence[Received[T]]) -> _Failure | None:
+        """Handle a batch, waiting while the world is down; give the failure that its records are to blame for."""
+        try:
+            await self._patiently(lambda: self._handle(batch))
+        except Exception as error:
+            ending = self._failures.ending(error)
+            if ending in {Ending.STOP, Ending.RETRY}:
+                raise
+            return _Failure(error, ending)
+        return None
+
+    async def _patiently(self, work: Callable[[], Awaitable[None]]) -> None:
+        for attempt in range(1, self._backoff.attempts):
+            try:
+                await work()
+            except Exception as error:
+                if self._failures.ending(error) is not Ending.RETRY:
+                    raise
+                await self._pause(attempt, error)
+            else:
+                return
+        await work()
+
+    async def _pause(self, attempt: int, error: Exception) -> None:
+        wait_s = self._backoff.wait_s(attempt, random.random())  # noqa: S311 - spreads load, hides nothing
+        _log.warning("waiting to try again", stage=self.stage, attempt=attempt, wait_s=wait_s, error=repr(error))
+        await self._sleep(wait_s)
+
+    async def _bury(
+        self, event: Stored, received: Received[T] | None, error: Exception, trace: Context, *, attempts: int
+    ) -> None:
+        expected = received is None or self._failures.ending(error) is Ending.BURY
+        letter = DeadLetter(
+            key=event.key,
+            value=event.value,
+            headers=event.headers,
+            topic=event.topic,
+            partition=event.partition,
+            offset=event.offset,
+            timestamp=Timestamp(event.timestamp_ms),
+            stage=self.stage,
+            error=type(error).__qualname__,
+            message=_shortened(str(error), MESSAGE_BYTES),
+            traceback="" if expected else _shortened(_frames(error), TRACEBACK_BYTES),
+            attempts=attempts,
+            died_at=Timestamp(int(self._clock() * 1000)),
+        )
+        token = attach(trace)
+        try:
+            failed(get_current_span(), error)
+            await self._patiently(lambda: self._outbox.send(to_record(letter, self._dead_letters)))
+            _log.warning(
+                "dead letter",
+                stage=self.stage,
+                topic=letter.topic,
+                partition=letter.partition,
+                offset=letter.offset,
+                error=letter.error,
+                attempts=attempts,
+            )
+            if self._on_dead is not None:
+                on_dead = self._on_dead
+                await self._patiently(lambda: on_dead(letter, received))
+        finally:
+            detach(token)
+
+
+def _frames(error: Exception) -> str:
+    """Name the places that the error came through, innermost last, without source lines."""
+    return "\n".join(
+        f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)
+    )
+
+
+def _shortened(text: str, most: int) -> str:
+    """Keep the end of a traceback or message, at most so many bytes: it says most."""
+    return text.encode()[-most:].decode(errors="ignore")

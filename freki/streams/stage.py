@@ -1,0 +1,185 @@
+"""Joins a delivery to Faust, runs the stages of a process, and notices when one stands still."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from typing import Any, cast
+
+import faust
+from faust.types import EventT, Message, StreamT
+from mode.supervisors import CrashingSupervisor
+
+from freki.streams.deliver import Delivery
+from freki.streams.messages import Headers
+
+HasBacklog = Callable[[faust.App], Awaitable[bool]]
+"""Are there records in the app's partitions that it has not finished?"""
+
+_STALLED_S = 60.0
+"""With records waiting and no batch at hand. Nothing takes that long but a rebalance of many workers."""
+_BUSY_S = 3600.0
+"""With a batch at hand: 32 events may mean thousands of calls of a language model."""
+_CHECK_S = 0.2
+_CHECKS_PER_WATCH = 25
+_DRAIN_S = 20.0
+"""How long a batch at hand may take to end when the process has to stop."""
+_STOP_S = 10.0
+
+
+class StreamEnded(RuntimeError):
+    """Faust ended a stream by itself: the stage would look healthy and do nothing."""
+
+
+class Stalled(RuntimeError):
+    """Records wait, and none was finished for too long."""
+
+
+class Progress:
+    """Tells a stage that stands still from one that works or has nothing to do."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._since = clock()
+        self._busy = False
+
+    def began(self) -> None:
+        """Note that a batch is at hand."""
+        self._since, self._busy = self._clock(), True
+
+    def ended(self) -> None:
+        """Note that no batch is at hand, or that nothing waits for one."""
+        self._since, self._busy = self._clock(), False
+
+    def seen(self, *, backlog: bool) -> None:
+        """Note whether records wait: without any, standing still is fine."""
+        if not backlog and not self._busy:
+            self.ended()
+
+    @property
+    def stalled(self) -> bool:
+        """Has nothing happened for too long, although something waits?"""
+        return self._clock() - self._since > (_BUSY_S if self._busy else _STALLED_S)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Event:
+    """A record as Faust read it."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+class Stage:
+    """One consumer group that takes one topic through one delivery."""
+
+    def __init__(self, app: faust.App, name: str) -> None:
+        self.app = app
+        self.name = name
+        self.progress = Progress()
+        self._turn = asyncio.Lock()
+
+    async def consume(self, stream: StreamT[Any], delivery: Delivery[Any], most: int, within_s: float) -> None:
+        """Deliver batch after batch, and acknowledge each when all of it is done."""
+        # Faust acknowledges what it drops when a batched stream ends, unless `noack` stands before `noack_take`.
+        manual = cast("faust.Stream[EventT[Any]]", cast("faust.Stream[Any]", stream).noack())
+        async for events in manual.noack_take(most, within=within_s):
+            async with self._turn:
+                self.progress.began()
+                await delivery.deliver([_event(event.message) for event in events], group=self.app.conf.id)
+                for event in events:
+                    await manual.ack(event)
+                self.progress.ended()
+        if not self.app.should_stop:
+            raise StreamEnded(f"{self.name}: Faust ended the stream")
+
+    async def drain(self) -> None:
+        """Wait until the batch at hand is done, and let no other begin."""
+        await self._turn.acquire()
+
+
+def register(app: faust.App, topic: str, delivery: Delivery[Any], *, batch_events: int, batch_wait_s: float) -> Stage:
+    """Attach the agent that takes a topic through a delivery."""
+    stage = Stage(app, delivery.stage)
+
+    @app.agent(app.topic(topic), name=delivery.stage, supervisor_strategy=CrashingSupervisor)
+    async def agent(stream: StreamT[Any]) -> None:
+        await stage.consume(stream, delivery, batch_events, batch_wait_s)
+
+    return stage
+
+
+async def run_stages(
+    stages: Sequence[Stage], stop: asyncio.Event, *, has_backlog: HasBacklog, on_ready: Callable[[], None]
+) -> None:
+    """Run stages in this process until `stop` is set or one of them fails; `on_ready`: all have their partitions.
+
+    In both cases the batches at hand are finished and their offsets committed. Raises what a stage failed with, or
+    Stalled; what is not committed is read again by the next process.
+    """
+    async with AsyncExitStack() as closing:
+        for stage in stages:
+            closing.push_async_callback(_within, _STOP_S, stage.app.stop)
+        closing.push_async_callback(_within, _DRAIN_S, lambda: _all(stage.drain() for stage in stages))
+        await _all(_start(stage.app) for stage in stages)
+        on_ready()
+        await _first_failure_or_stop(stages, stop, has_backlog)
+
+
+async def _start(app: faust.App) -> None:
+    app.finalize()
+    await app.start()
+
+
+async def _first_failure_or_stop(stages: Sequence[Stage], stop: asyncio.Event, has_backlog: HasBacklog) -> None:
+    stopped = asyncio.create_task(stop.wait())
+    watches = [asyncio.create_task(_watch(stage, has_backlog)) for stage in stages]
+    try:
+        done, _ = await asyncio.wait({stopped, *watches}, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in (stopped, *watches):
+            task.cancel()
+        await asyncio.gather(stopped, *watches, return_exceptions=True)
+
+
+async def _watch(stage: Stage, has_backlog: HasBacklog) -> None:
+    """Raise as soon as the stage has failed or stands still."""
+    while True:
+        for _ in range(_CHECKS_PER_WATCH):
+            await asyncio.sleep(_CHECK_S)
+            if stage.app.crashed:
+                raise stage.app.crash_reason or StreamEnded(f"{stage.name}: Faust crashed")
+        stage.progress.seen(backlog=await has_backlog(stage.app))
+        if stage.progress.stalled:
+            raise Stalled(f"{stage.name}: records wait, and none was finished for too long")
+
+
+async def _within(limit_s: float, work: Callable[[], Awaitable[None]]) -> None:
+    """End an attempt to leave in order that takes too long: what it does not reach is done again."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(work(), limit_s)
+
+
+async def _all(works: Iterable[Awaitable[None]]) -> None:
+    await asyncio.gather(*works)
+
+
+def _event(message: Message) -> _Event:
+    headers = message.headers or ()
+    return _Event(
+        topic=message.topic,
+        partition=message.partition,
+        offset=message.offset,
+        timestamp_ms=round(message.timestamp * 1000),
+        key=message.key,
+        value=message.value,
+        headers=tuple(headers.items() if isinstance(headers, Mapping) else headers),
+    )

@@ -1,0 +1,107 @@
+"""The topics of Freki, declared in one place. `freki topics apply` creates them; nothing else does."""
+
+from collections.abc import Iterator, Mapping
+from typing import Literal, Self
+
+from freki.schemas import (
+    ChunkBatch,
+    ContextQuery,
+    ContextResult,
+    ContextualChunkBatch,
+    DocumentChange,
+    IndexOutcome,
+)
+from freki.schemas.names import record
+
+_DAY_MS = 24 * 60 * 60 * 1000
+_WORK_MS = 7 * _DAY_MS
+"""What can be made again from `documents`: long enough to look into last week's trouble."""
+_RECEIPT_MS = 30 * _DAY_MS
+"""What a person may want to look up, or send again."""
+_CONVERSATION_MS = _DAY_MS
+"""Questions and answers may hold personal data, and nobody waits for one for a day."""
+_TOMBSTONE_MS = 7 * _DAY_MS
+"""How long a reader that starts at the beginning has for seeing all deletions."""
+_DEAD_LETTER_MARGIN_BYTES = 32 * 1024
+"""Room for the headers that say why, around a record of the largest size."""
+
+
+@record
+class Topic:
+    """A topic as it should be."""
+
+    name: str
+    partitions: int
+    replication: int
+    cleanup: Literal["compact", "delete"]
+    retention_ms: int
+    """Age at which a record, or with `compact` a tombstone, may go."""
+    max_message_bytes: int
+    holds: type[object] | None
+    """The record of its values; None: bytes of any topic."""
+
+    @property
+    def config(self) -> Mapping[str, str]:
+        """Topic settings by Kafka's names."""
+        retention = "delete.retention.ms" if self.cleanup == "compact" else "retention.ms"
+        return {
+            "cleanup.policy": self.cleanup,
+            retention: str(self.retention_ms),
+            "max.message.bytes": str(self.max_message_bytes),
+        }
+
+
+@record
+class Topics:
+    """All topics, in the order of the flow."""
+
+    documents: Topic
+    chunks: Topic
+    contextual_chunks: Topic
+    outcomes: Topic
+    queries: Topic
+    contexts: Topic
+    dead_letters: Topic
+
+    @classmethod
+    def from_settings(
+        cls, *, prefix: str, version: int, partitions: int, replication: int, max_message_bytes: int
+    ) -> Self:
+        """Name and size the topics."""
+
+        def topic(
+            what: str,
+            holds: type[object] | None,
+            retention_ms: int,
+            *,
+            cleanup: Literal["compact", "delete"] = "delete",
+            margin_bytes: int = 0,
+        ) -> Topic:
+            return Topic(
+                name=f"{prefix}.{what}.v{version}",
+                partitions=partitions,
+                replication=replication,
+                cleanup=cleanup,
+                retention_ms=retention_ms,
+                max_message_bytes=max_message_bytes + margin_bytes,
+                holds=holds,
+            )
+
+        return cls(
+            documents=topic("documents", DocumentChange, _TOMBSTONE_MS, cleanup="compact"),
+            chunks=topic("chunks", ChunkBatch, _WORK_MS),
+            contextual_chunks=topic("contextual-chunks", ContextualChunkBatch, _WORK_MS),
+            outcomes=topic("outcomes", IndexOutcome, _RECEIPT_MS),
+            queries=topic("queries", ContextQuery, _CONVERSATION_MS),
+            contexts=topic("contexts", ContextResult, _CONVERSATION_MS),
+            dead_letters=topic("dead-letters", None, _RECEIPT_MS, margin_bytes=_DEAD_LETTER_MARGIN_BYTES),
+        )
+
+    def __iter__(self) -> Iterator[Topic]:
+        yield self.documents
+        yield self.chunks
+        yield self.contextual_chunks
+        yield self.outcomes
+        yield self.queries
+        yield self.contexts
+        yield self.dead_letters
