@@ -1,0 +1,234 @@
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freki.infra.errors import Misconfigured, Rejected
+from freki.infra.local.ports import LOOPBACK, choose_port, is_free
+from freki.infra.local.state import (
+    Ports,
+    StackState,
+    environment_for,
+    forget_stack,
+    locked,
+    read_ports,
+    read_stack,
+    settings_for,
+    write_ports,
+    write_stack,
+)
+from freki.infra.settings import ClaimSettings, KafkaSettings, Settings, TelemetrySettings
+
+PORTS = Ports(broker=19092, store=19530)
+
+
+def stack_on(directory: Path, *, pid: int = os.getpid()) -> StackState:
+    return StackState(
+        pid=pid,
+        started_at=datetime(2026, 1, 2, tzinfo=UTC),
+        ports=PORTS,
+        versions={"freki": "0.1.0"},
+        directory=directory,
+    )
+
+
+@pytest.fixture
+def listener() -> Iterator[int]:
+    """Give a port on which this process listens."""
+    with socket.socket() as server:
+        server.bind((LOOPBACK, 0))
+        server.listen()
+        yield server.getsockname()[1]
+
+
+class TestStackFile:
+    async def test_a_stack_that_runs_is_found_as_it_was_written(self, tmp_path: Path) -> None:
+        state = stack_on(tmp_path)
+
+        async with locked(tmp_path):
+            write_stack(state)
+            found = read_stack(tmp_path)
+
+        assert found == state
+        assert found is not None
+        assert (found.bootstrap, found.milvus_uri) == ("127.0.0.1:19092", "http://127.0.0.1:19530")
+
+    async def test_a_stack_that_was_stopped_is_not_found(self, tmp_path: Path) -> None:
+        async with locked(tmp_path):
+            write_stack(stack_on(tmp_path))
+            forget_stack(tmp_path)
+
+            assert read_stack(tmp_path) is None
+
+    def test_what_a_lost_machine_left_is_not_taken_for_a_stack(self, tmp_path: Path) -> None:
+        # The process id is taken again, by us, but nobody holds the lock.
+        (tmp_path / "lock").write_text(str(os.getpid()))
+        write_stack(stack_on(tmp_path))
+
+        assert read_stack(tmp_path) is None
+
+    async def test_a_supervisor_that_is_gone_is_no_stack_while_its_guard_tidies_up(self, tmp_path: Path) -> None:
+        async with locked(tmp_path):
+            write_stack(stack_on(tmp_path, pid=_pid_of_nobody()))
+
+            assert read_stack(tmp_path) is None
+
+    @pytest.mark.parametrize("content", ["", "{", '{"pid": 1}'])
+    async def test_an_unreadable_file_is_no_stack(self, tmp_path: Path, content: str) -> None:
+        async with locked(tmp_path):
+            (tmp_path / "stack.json").write_text(content)
+
+            assert read_stack(tmp_path) is None
+
+    def test_a_directory_that_is_missing_holds_no_stack(self, tmp_path: Path) -> None:
+        assert read_stack(tmp_path / "missing") is None
+
+
+class TestLock:
+    async def test_a_second_stack_on_the_directory_is_refused_naming_the_first(self, tmp_path: Path) -> None:
+        async with locked(tmp_path):
+            with pytest.raises(Rejected, match=rf"process {os.getpid()}\): stop it, or .* FREKI_LOCAL__STATE_DIR"):
+                async with locked(tmp_path):
+                    pass
+
+    async def test_the_directory_is_free_again_after_a_stack(self, tmp_path: Path) -> None:
+        for _ in range(2):
+            async with locked(tmp_path / "new" / "directory"):
+                pass
+
+    async def test_a_start_waits_for_what_a_killed_stack_left(self, tmp_path: Path) -> None:
+        # The lock lives on in a process that inherited it, as the guard does.
+        async with locked(tmp_path) as descriptor:
+            heir = await asyncio.create_subprocess_exec(
+                "/bin/cat", stdin=asyncio.subprocess.PIPE, pass_fds=[descriptor]
+            )
+        (tmp_path / "lock").write_text(str(_pid_of_nobody()))
+
+        async def start() -> None:
+            async with locked(tmp_path):
+                pass
+
+        starting = asyncio.create_task(start())
+        # Once round the loop is enough for the first attempt.
+        await asyncio.sleep(0)
+        refused_at_first = not starting.done()
+        await heir.communicate()
+        await starting
+
+        assert refused_at_first
+
+    async def test_somebody_who_looks_does_not_keep_a_stack_from_starting(self, tmp_path: Path) -> None:
+        (tmp_path / "lock").write_text(str(os.getpid()))
+
+        async def look() -> None:
+            for _ in range(50):
+                read_stack(tmp_path)
+                await asyncio.sleep(0)
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(look())
+            async with locked(tmp_path):
+                pass
+
+    async def test_a_directory_that_cannot_be_written_is_named_with_the_setting(self, tmp_path: Path) -> None:
+        (tmp_path / "file").touch()
+
+        with pytest.raises(Misconfigured, match=r"file/state: Not a directory; .* FREKI_LOCAL__STATE_DIR"):
+            async with locked(tmp_path / "file" / "state"):
+                pass
+
+    def test_a_full_disk_is_named_with_the_setting_and_the_old_file_kept(self, tmp_path: Path) -> None:
+        write_ports(tmp_path, PORTS)
+        (tmp_path / "ports.json.new").symlink_to("/dev/full")
+
+        with pytest.raises(Misconfigured, match=r"No space left on device; free it, .* FREKI_LOCAL__STATE_DIR"):
+            write_ports(tmp_path, Ports(broker=1, store=2))
+
+        assert read_ports(tmp_path) == PORTS
+
+
+class TestSettings:
+    def test_settings_point_at_the_stack(self, tmp_path: Path) -> None:
+        settings = Settings(
+            kafka=KafkaSettings(bootstrap="kafka.example:9093", security="SASL_SSL", partitions=12, replication=3)
+        )
+
+        local = settings_for(settings, stack_on(tmp_path))
+
+        assert local.kafka == KafkaSettings(bootstrap="127.0.0.1:19092", profile="local", partitions=12)
+        assert local.milvus.uri == "http://127.0.0.1:19530"
+        assert local.telemetry.trace_dir == tmp_path / "traces"
+        assert local.claims.directory == str(tmp_path / "claims")
+
+    def test_directories_that_were_set_stay(self, tmp_path: Path) -> None:
+        settings = Settings(
+            claims=ClaimSettings(directory="s3://bucket/claims"), telemetry=TelemetrySettings(trace_dir=Path("/traces"))
+        )
+
+        local = settings_for(settings, stack_on(tmp_path))
+
+        assert local.claims.directory == "s3://bucket/claims"
+        assert local.telemetry.trace_dir == Path("/traces")
+
+    @given(partitions=st.integers(1, 1000), partition_key=st.booleans())
+    def test_a_worker_reads_from_its_environment_what_we_have(self, partitions: int, partition_key: bool) -> None:  # noqa: FBT001
+        given = {"FREKI_KAFKA__PARTITIONS": str(partitions), "FREKI_MILVUS__PARTITION_KEY": str(partition_key)}
+        with pytest.MonkeyPatch.context() as ours:
+            for name, value in given.items():
+                ours.setenv(name, value)
+            settings = Settings()
+            stack = stack_on(Path("/state"))
+
+            for name, value in environment_for(settings, stack).items():
+                ours.setenv(name, value)
+
+            assert Settings() == settings_for(settings, stack)
+
+
+class TestPorts:
+    def test_a_free_port_can_be_listened_on(self) -> None:
+        port = choose_port("FREKI_LOCAL__BROKER_PORT", 0, last=None, avoid=())
+
+        with socket.create_server((LOOPBACK, port)):
+            assert not is_free(port)
+
+    def test_the_port_used_last_is_used_again(self) -> None:
+        last = choose_port("FREKI_LOCAL__BROKER_PORT", 0, last=None, avoid=())
+
+        assert choose_port("FREKI_LOCAL__BROKER_PORT", 0, last=last, avoid=()) == last
+
+    def test_another_port_is_chosen_where_the_last_one_is_taken(self, listener: int) -> None:
+        port = choose_port("FREKI_LOCAL__BROKER_PORT", 0, last=listener, avoid=())
+
+        assert port != listener
+        assert is_free(port)
+
+    def test_the_port_of_another_child_is_avoided(self) -> None:
+        last = choose_port("FREKI_LOCAL__BROKER_PORT", 0, last=None, avoid=())
+
+        assert choose_port("FREKI_LOCAL__STORE_PORT", 0, last=last, avoid={last}) != last
+
+    def test_a_port_that_was_set_wins_over_the_last_one(self) -> None:
+        wanted = choose_port("FREKI_LOCAL__BROKER_PORT", 0, last=None, avoid=())
+
+        assert choose_port("FREKI_LOCAL__BROKER_PORT", wanted, last=1, avoid=()) == wanted
+
+    def test_a_port_that_was_set_but_is_taken_names_the_setting_and_who_to_stop(self, listener: int) -> None:
+        with pytest.raises(Misconfigured) as refused:
+            choose_port("FREKI_LOCAL__BROKER_PORT", listener, last=None, avoid=())
+
+        assert f"port {listener} of FREKI_LOCAL__BROKER_PORT is taken by process {os.getpid()} (" in str(refused.value)
+
+
+def _pid_of_nobody() -> int:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    return process.pid
