@@ -1,0 +1,160 @@
+"""Files that become documents."""
+
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from errno import ELOOP, ENOENT, ENOTDIR
+from pathlib import Path
+from stat import S_ISREG
+
+from freki.infra.errors import InfraError, Rejected, Unavailable
+from freki.schemas import DocumentId, Timestamp
+
+_MEDIA_TYPES = {
+    ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    ".htm": "text/html",
+    ".html": "text/html",
+    ".markdown": "text/markdown",
+    ".md": "text/markdown",
+    ".pdf": "application/pdf",
+    ".rst": "text/x-rst",
+    ".txt": "text/plain",
+    ".xhtml": "application/xhtml+xml",
+}
+"""Own table: the one of the operating system differs between machines. What is not here, the worker recognises."""
+
+_SKIPPED_NAMES = frozenset({"CVS", "_darcs", "4913", "Thumbs.db", "desktop.ini"})
+_SKIPPED_BEGINNINGS = (".", "~$")
+_SKIPPED_ENDINGS = ("~", "#", ".swp", ".swo", ".tmp", ".part", ".crdownload")
+
+_NOT_THERE = frozenset({ENOENT, ENOTDIR, ELOOP})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFile:
+    """A file that is a document, or was one."""
+
+    document_id: DocumentId
+    """Path below the folder that was given, with forward slashes, in Unicode's form NFC."""
+    path: Path
+    media_type: str | None
+    """From the name; None where that says nothing."""
+    size: int
+    """Bytes."""
+    modified_ns: int
+    """Nanoseconds since 1970."""
+
+    @property
+    def modified_at(self) -> Timestamp:
+        """When the content changed, as the file system says."""
+        return Timestamp(self.modified_ns // 1_000_000)
+
+
+def walk(paths: Iterable[Path]) -> Iterator[SourceFile]:
+    """Give the files at and below some paths, each folder's in the order of their names.
+
+    A file that is named itself is always taken; its id is its name. Within a folder these are left out: hidden files
+    and folders, those of version control and of editors at work, whatever is no regular file, links that lead out of
+    the folder, and linked folders, whose content is met where it lies. Raises Rejected for a path that is not there or
+    not readable, and for two files that would be the same document.
+    """
+    seen: dict[DocumentId, Path] = {}
+    for path in paths:
+        for file in _named(path):
+            earlier = seen.get(file.document_id)
+            if earlier is None:
+                seen[file.document_id] = file.path
+                yield file
+            elif earlier != file.path:
+                raise Rejected(
+                    f"{earlier} and {file.path} would both be document {file.document_id}: publish them apart"
+                )
+
+
+def scan(root: Path, start: Path) -> Iterator[SourceFile]:
+    """Give what `walk` finds at or below one place in a folder; nothing where nothing is. `root` has no links in it."""
+    if any(map(_is_skipped, start.relative_to(root).parts)):
+        return
+    waiting = [start]
+    while waiting:
+        path = waiting.pop()
+        if path.is_dir() and (path == root or not path.is_symlink()):
+            waiting += sorted(_children(path), reverse=True)
+        elif file := _file_within(root, path):
+            yield file
+
+
+def read_source(file: SourceFile, *, max_bytes: int) -> bytes:
+    """Read a file. Raises Rejected where it is too large, gone or not readable."""
+    try:
+        with file.path.open("rb") as stream:
+            content = stream.read(max_bytes + 1)
+    except OSError as error:
+        raise _translated(file.path, error) from error
+    if len(content) > max_bytes:
+        raise Rejected(f"{file.path} has more than {max_bytes} bytes: split it, or raise FREKI_CLAIMS__MAX_BYTES")
+    return content
+
+
+def _named(path: Path) -> Iterator[SourceFile]:
+    try:
+        resolved = path.resolve(strict=True)
+    except OSError as error:
+        raise _translated(path, error) from error
+    if resolved.is_dir():
+        yield from scan(resolved, resolved)
+    elif file := _file(path.absolute(), path.name):
+        yield file
+    else:
+        raise Rejected(f"{path} is neither a file nor a folder")
+
+
+def _file_within(root: Path, path: Path) -> SourceFile | None:
+    file = _file(path, path.relative_to(root).as_posix())
+    leads_out = file and path.is_symlink() and not path.resolve().is_relative_to(root)
+    return None if leads_out else file
+
+
+def _file(path: Path, name: str) -> SourceFile | None:
+    """Describe a regular file; None for anything else, and for what is gone meanwhile."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        if error.errno in _NOT_THERE:
+            return None
+        raise _translated(path, error) from error
+    if not S_ISREG(status.st_mode):
+        return None
+    return SourceFile(
+        document_id=_document_id(path, name),
+        path=path,
+        media_type=_MEDIA_TYPES.get(path.suffix.lower()),
+        size=status.st_size,
+        modified_ns=status.st_mtime_ns,
+    )
+
+
+def _document_id(path: Path, name: str) -> DocumentId:
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise Rejected(f"{path!r}: the name is not UTF-8, so it can be no document id: rename the file") from error
+    return DocumentId(unicodedata.normalize("NFC", name))
+
+
+def _children(folder: Path) -> list[Path]:
+    try:
+        return [path for path in folder.iterdir() if not _is_skipped(path.name)]
+    except OSError as error:
+        if error.errno in _NOT_THERE:
+            return []
+        raise _translated(folder, error) from error
+
+
+def _is_skipped(name: str) -> bool:
+    return name in _SKIPPED_NAMES or name.startswith(_SKIPPED_BEGINNINGS) or name.endswith(_SKIPPED_ENDINGS)
+
+
+def _translated(path: Path, error: OSError) -> InfraError:
+    known = isinstance(error, FileNotFoundError | PermissionError | NotADirectoryError | IsADirectoryError)
+    return (Rejected if known else Unavailable)(f"{path}: {error.strerror}")

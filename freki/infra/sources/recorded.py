@@ -1,0 +1,123 @@
+"""Recorded streams of document changes: one JSON object a line, plain or compressed with Zstandard."""
+
+import io
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import zstandard
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from freki.infra.errors import Rejected
+
+_MAX_LINE_BYTES = 128_000_000
+"""Room for the largest content that workers load by default, with a good part of it escaped."""
+_COMPRESSED_BLOCK_BYTES = 1024
+"""Zstandard makes up to 32,000 times more of it, so that a hostile file takes 32 MB at a time."""
+_MAX_WINDOW_BYTES = 128 * 1024 * 1024
+"""What `zstd --long` needs."""
+
+
+class StreamRecord(BaseModel):
+    """One line. Fields that are not listed are ignored; the optional ones mean what they mean in DocumentChange."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
+
+    op: Literal["upsert", "delete"]
+    document_id: Annotated[str, Field(min_length=1)]
+    version: Annotated[int, Field(ge=1, lt=2**63)]
+    content: str | None = None
+    name: str | None = None
+    media_type: str | None = None
+    language: str | None = None
+    source_uri: str | None = None
+    principals: tuple[str, ...] | None = None
+    """None: whoever publishes the stream decides."""
+    attributes: Mapping[str, str] = {}
+    priority: int = 0
+    occurred_at: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    """Milliseconds since 1970; None: the stream does not say."""
+
+    @model_validator(mode="after")
+    def _has_content_unless_deleted(self) -> Self:
+        if (self.content is None) != (self.op == "delete"):
+            raise ValueError("an upsert needs content, a delete has none")
+        return self
+
+
+def read_stream(path: Path, *, max_line_bytes: int = _MAX_LINE_BYTES) -> Iterator[StreamRecord]:
+    """Read a `.jsonl` or `.jsonl.zst` file line by line; empty lines are skipped.
+
+    Raises Rejected, with the number of the line, where it is too long or no change of a document.
+    """
+    if not path.name.endswith((".jsonl", ".jsonl.zst")):
+        raise Rejected(f"{path}: a recorded stream is a .jsonl or .jsonl.zst file")
+    try:
+        with path.open("rb") as file, _plain(file, compressed=path.suffix == ".zst") as stream:
+            yield from _records(stream, path, max_line_bytes)
+    except OSError as error:
+        raise Rejected(f"{path}: {error.strerror or error}") from error
+    except zstandard.ZstdError as error:
+        raise Rejected(f"{path} is no Zstandard file, or damaged: {error}") from error
+
+
+def _records(stream: io.BufferedReader, path: Path, max_line_bytes: int) -> Iterator[StreamRecord]:
+    number = 0
+    while line := stream.readline(max_line_bytes + 1):
+        number += 1
+        if len(line) > max_line_bytes:
+            raise Rejected(f"{path}, line {number}: longer than {max_line_bytes} bytes")
+        if line.strip():
+            yield _record(line, f"{path}, line {number}")
+
+
+def _record(line: bytes, place: str) -> StreamRecord:
+    try:
+        return StreamRecord.model_validate_json(line)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        field = "".join(f"{part}: " for part in first["loc"])
+        # The parser counts lines within the line.
+        raise Rejected(f"{place}: {field}{first['msg'].replace('at line 1 column', 'at column')}") from error
+
+
+def _plain(file: io.BufferedReader, *, compressed: bool) -> io.BufferedReader:
+    return io.BufferedReader(_Decompressed(file)) if compressed else file
+
+
+class _Decompressed(io.RawIOBase):
+    """The content of one Zstandard frame or several. The library's own reader takes a cut file for a whole one."""
+
+    def __init__(self, compressed: io.BufferedReader) -> None:
+        self._compressed = compressed
+        self._decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
+        self._frame = self._decompressor.decompressobj()
+        self._content = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:  # noqa: ANN401 - any writable bytes
+        while not self._content:
+            block = self._compressed.read(_COMPRESSED_BLOCK_BYTES)
+            if not block:
+                return self._end()
+            self._content = memoryview(self._decompress(block))
+        count = min(len(buffer), len(self._content))
+        buffer[:count] = self._content[:count]
+        self._content = self._content[count:]
+        return count
+
+    def _decompress(self, block: bytes) -> bytes:
+        content = b""
+        while block:
+            if self._frame.eof:
+                self._frame = self._decompressor.decompressobj()
+            content += self._frame.decompress(block)
+            block = self._frame.unused_data
+        return content
+
+    def _end(self) -> int:
+        if not self._frame.eof:
+            raise zstandard.ZstdError("it ends too early")
+        return 0

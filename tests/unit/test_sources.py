@@ -1,0 +1,295 @@
+import json
+import os
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freki.infra.errors import Rejected
+from freki.infra.sources import StreamRecord, read_source, read_stream, walk
+
+UPSERT = {"op": "upsert", "document_id": "a.md", "version": 1, "content": "Größe"}
+
+
+def ids(*paths: Path) -> list[str]:
+    return [file.document_id for file in walk(paths)]
+
+
+def make(folder: Path, *names: str) -> Path:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name, encoding="utf-8")
+    return folder
+
+
+def lines(*records: Any) -> bytes:
+    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records).encode()
+
+
+def stream(tmp_path: Path, content: bytes, name: str = "s.jsonl") -> Path:
+    path = tmp_path / name
+    path.write_bytes(content)
+    return path
+
+
+def test_a_folder_gives_its_files_below_in_order_with_their_paths_as_ids(tmp_path: Path) -> None:
+    make(tmp_path, "b.md", "a/z.md", "a/b/c.md", "c/a.md")
+
+    assert ids(tmp_path) == ["a/b/c.md", "a/z.md", "b.md", "c/a.md"]
+
+
+def test_a_file_that_is_named_itself_goes_by_its_name_even_if_hidden(tmp_path: Path) -> None:
+    make(tmp_path, "a/.notes.md")
+
+    assert ids(tmp_path / "a" / ".notes.md") == [".notes.md"]
+
+
+def test_a_hidden_folder_that_is_named_itself_is_read(tmp_path: Path) -> None:
+    make(tmp_path, ".wiki/a.md")
+
+    assert ids(tmp_path / ".wiki") == ["a.md"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".git/config",
+        ".hidden.md",
+        "CVS/Root",
+        "a.md~",
+        ".a.md.swp",
+        "#a.md#",
+        ".#a.md",
+        "~$a.docx",
+        "4913",
+        "a.md.part",
+    ],
+)
+def test_what_is_hidden_or_left_by_tools_is_no_document(tmp_path: Path, name: str) -> None:
+    make(tmp_path, name, f"deep/{name}", "a.md")
+
+    assert ids(tmp_path) == ["a.md"]
+
+
+def test_a_link_to_a_file_within_the_folder_is_a_document(tmp_path: Path) -> None:
+    make(tmp_path, "..data/a.md")
+    (tmp_path / "a.md").symlink_to("..data/a.md")
+
+    assert ids(tmp_path) == ["a.md"]
+
+
+def test_links_that_lead_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
+    make(tmp_path, "outside/secret.md", "inside/a.md")
+    (tmp_path / "inside" / "file.md").symlink_to(tmp_path / "outside" / "secret.md")
+    (tmp_path / "inside" / "folder").symlink_to(tmp_path / "outside")
+
+    assert ids(tmp_path / "inside") == ["a.md"]
+
+
+def test_links_in_circles_and_to_nowhere_do_no_harm(tmp_path: Path) -> None:
+    make(tmp_path, "a/a.md")
+    (tmp_path / "a" / "up").symlink_to(tmp_path)
+    (tmp_path / "a" / "self.md").symlink_to("self.md")
+    (tmp_path / "a" / "nowhere.md").symlink_to("gone.md")
+
+    assert ids(tmp_path) == ["a/a.md"]
+
+
+def test_a_folder_that_is_named_by_a_link_is_read(tmp_path: Path) -> None:
+    make(tmp_path, "real/a.md")
+    (tmp_path / "link").symlink_to("real")
+
+    assert ids(tmp_path / "link") == ["a.md"]
+
+
+def test_what_is_no_regular_file_is_no_document(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.md")
+
+    assert ids(tmp_path) == []
+    with pytest.raises(Rejected, match="neither a file nor a folder"):
+        ids(tmp_path / "pipe.md")
+
+
+def test_an_id_has_one_spelling_whatever_the_file_system_uses(tmp_path: Path) -> None:
+    make(tmp_path, unicodedata.normalize("NFD", "Größe.md"))
+
+    assert ids(tmp_path) == [unicodedata.normalize("NFC", "Größe.md")]
+
+
+def test_two_files_with_one_id_are_refused(tmp_path: Path) -> None:
+    make(tmp_path, "a/index.md", "b/index.md")
+
+    with pytest.raises(Rejected, match=r"a/index\.md and .*b/index\.md would both be document index\.md"):
+        ids(tmp_path / "a", tmp_path / "b")
+
+
+def test_the_same_folder_named_twice_is_read_once(tmp_path: Path) -> None:
+    make(tmp_path, "a.md")
+
+    assert ids(tmp_path, tmp_path) == ["a.md"]
+
+
+def test_a_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"a\xff.md")).touch()
+
+    with pytest.raises(Rejected, match="rename the file"):
+        ids(tmp_path)
+
+
+def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Rejected, match=r"gone\.md: No such file"):
+        ids(tmp_path / "gone.md")
+
+
+@pytest.mark.parametrize(
+    ("name", "media_type"),
+    [
+        ("A.MD", "text/markdown"),
+        ("a.html", "text/html"),
+        ("a.pdf", "application/pdf"),
+        ("a.py", None),
+        ("README", None),
+    ],
+)
+def test_the_name_tells_the_media_type_where_it_can(tmp_path: Path, name: str, media_type: str | None) -> None:
+    make(tmp_path, name)
+
+    assert [file.media_type for file in walk([tmp_path])] == [media_type]
+
+
+def test_a_file_tells_size_and_time_and_is_read_only_on_demand(tmp_path: Path) -> None:
+    make(tmp_path, "a.md")
+    os.utime(tmp_path / "a.md", ns=(0, 1_700_000_000_123_456_789))
+
+    [file] = walk([tmp_path])
+
+    assert (file.size, file.modified_at) == (4, 1_700_000_000_123)
+    assert read_source(file, max_bytes=4) == b"a.md"
+
+
+def test_a_file_over_the_limit_is_refused_with_the_setting_that_limits_it(tmp_path: Path) -> None:
+    make(tmp_path, "a.md")
+    [file] = walk([tmp_path])
+
+    with pytest.raises(Rejected, match="FREKI_CLAIMS__MAX_BYTES"):
+        read_source(file, max_bytes=3)
+
+
+def test_a_file_that_went_since_is_refused(tmp_path: Path) -> None:
+    make(tmp_path, "a.md")
+    [file] = walk([tmp_path])
+    file.path.unlink()
+
+    with pytest.raises(Rejected, match=r"a\.md: No such file"):
+        read_source(file, max_bytes=10)
+
+
+def plain(content: bytes) -> tuple[str, bytes]:
+    return "s.jsonl", content
+
+
+def compressed(content: bytes) -> tuple[str, bytes]:
+    return "s.jsonl.zst", zstandard.compress(content)
+
+
+def in_two_frames(content: bytes) -> tuple[str, bytes]:
+    half = len(content) // 2
+    return "s.jsonl.zst", zstandard.compress(content[:half]) + zstandard.compress(content[half:])
+
+
+@pytest.mark.parametrize("form", [plain, compressed, in_two_frames])
+def test_a_stream_gives_one_record_a_line(tmp_path: Path, form: Callable[[bytes], tuple[str, bytes]]) -> None:
+    delete = {"op": "delete", "document_id": "a.md", "version": 2, "commit": "ignored"}
+    name, content = form(lines(UPSERT) + b"\n" + lines(delete))
+
+    assert list(read_stream(stream(tmp_path, content, name))) == [
+        StreamRecord(op="upsert", document_id="a.md", version=1, content="Größe"),
+        StreamRecord(op="delete", document_id="a.md", version=2),
+    ]
+
+
+@given(texts=st.lists(st.text(max_size=3000), max_size=20))
+def test_every_content_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
+    path = tmp_path_factory.mktemp("stream") / "s.jsonl.zst"
+    path.write_bytes(zstandard.compress(lines(*[UPSERT | {"content": text} for text in texts])))
+
+    assert [record.content for record in read_stream(path)] == texts
+
+
+def test_a_record_may_say_more_than_its_content(tmp_path: Path) -> None:
+    more = {"principals": ["hr"], "attributes": {"a": "b"}, "priority": 3, "occurred_at": 5, "language": "de"}
+
+    [record] = read_stream(stream(tmp_path, lines(UPSERT | more)))
+
+    assert record.principals == ("hr",)
+    assert record.attributes == {"a": "b"}
+    assert (record.priority, record.occurred_at, record.language) == (3, 5, "de")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b'{"op": "upsert"', "Invalid JSON"),
+        (b"\xff\n", "Invalid JSON"),
+        (b"[]\n", "object"),
+        (lines(UPSERT | {"op": "insert"}), "op: "),
+        (lines(UPSERT | {"version": 0}), "version: "),
+        (lines(UPSERT | {"version": "7"}), "version: "),
+        (lines(UPSERT | {"version": 2**63}), "version: "),
+        (lines(UPSERT | {"document_id": ""}), "document_id: "),
+        (lines(UPSERT | {"content": None}), "an upsert needs content"),
+        (lines(UPSERT | {"op": "delete"}), "a delete has none"),
+        (b'{"op": "upsert", "document_id": "a", "version": 1, "content": "\\ud800"}', "Invalid JSON"),
+        (b"[" * 100_000, "recursion"),
+    ],
+)
+def test_a_line_that_is_no_change_is_refused_with_its_number(tmp_path: Path, line: bytes, message: str) -> None:
+    records = read_stream(stream(tmp_path, lines(UPSERT) + line))
+
+    assert next(records).document_id == "a.md"
+    with pytest.raises(Rejected, match=f"line 2: .*{message}"):
+        next(records)
+
+
+def test_a_refusal_does_not_repeat_the_content(tmp_path: Path) -> None:
+    with pytest.raises(Rejected) as failure:
+        list(read_stream(stream(tmp_path, lines(UPSERT | {"content": ["swordfish"]}))))
+
+    assert "swordfish" not in str(failure.value)
+
+
+@pytest.mark.parametrize("form", [plain, compressed])
+def test_a_line_over_the_limit_is_refused(tmp_path: Path, form: Callable[[bytes], tuple[str, bytes]]) -> None:
+    name, content = form(lines(UPSERT) + b" " * 1_000_000)
+
+    with pytest.raises(Rejected, match="line 2: longer than 1000 bytes"):
+        list(read_stream(stream(tmp_path, content, name), max_line_bytes=1000))
+
+
+@pytest.mark.parametrize("cut", [1, 5, 50])
+def test_a_cut_file_is_refused_and_not_taken_for_the_whole(tmp_path: Path, cut: int) -> None:
+    content = zstandard.compress(lines(*[UPSERT | {"document_id": os.urandom(20).hex()} for _ in range(100)]))
+
+    with pytest.raises(Rejected, match="it ends too early"):
+        list(read_stream(stream(tmp_path, content[:-cut], "s.jsonl.zst")))
+
+
+def test_what_is_not_compressed_as_its_name_says_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Rejected, match="no Zstandard file"):
+        list(read_stream(stream(tmp_path, lines(UPSERT), "s.jsonl.zst")))
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Rejected, match=r"a \.jsonl or \.jsonl\.zst file"):
+        list(read_stream(stream(tmp_path, b"", "s.json")))
+
+
+def test_a_stream_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Rejected, match="No such file"):
+        list(read_stream(tmp_path / "s.jsonl"))

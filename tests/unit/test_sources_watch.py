@@ -1,0 +1,216 @@
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from freki.infra.errors import Rejected, Unavailable
+from freki.infra.sources import FileChange, FileEvent, walk, watch
+from freki.infra.sources.watch import FolderState
+
+CREATED, MODIFIED, REMOVED = FileChange.CREATED, FileChange.MODIFIED, FileChange.REMOVED
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Give a folder with two files, one of them below."""
+    home = tmp_path / "home"
+    (home / "sub").mkdir(parents=True)
+    write(home / "a.md", "1")
+    write(home / "sub" / "b.md", "2")
+    return home
+
+
+def write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def state_of(folder: Path) -> FolderState:
+    """Know everything that is there."""
+    return FolderState(folder, walk([folder]))
+
+
+def names(events: list[FileEvent]) -> list[tuple[FileChange, str]]:
+    return [(event.change, event.file.document_id) for event in events]
+
+
+def settled(state: FolderState, *places: Path) -> list[tuple[FileChange, str]]:
+    """Look twice, with enough time between."""
+    assert state.look(set(places), now=0) == []
+    return names(state.look(set(), now=1))
+
+
+def test_nothing_is_reported_that_was_known(folder: Path) -> None:
+    assert settled(state_of(folder), folder) == []
+
+
+def test_without_knowledge_every_file_is_created(folder: Path) -> None:
+    assert settled(FolderState(folder, ()), folder) == [(CREATED, "a.md"), (CREATED, "sub/b.md")]
+
+
+def test_a_file_that_is_written_or_written_again_is_reported(folder: Path) -> None:
+    state = state_of(folder)
+    write(folder / "a.md", "more")
+    write(folder / "new.md", "3")
+
+    assert settled(state, folder / "a.md", folder / "new.md") == [(MODIFIED, "a.md"), (CREATED, "new.md")]
+
+
+def test_what_was_reported_is_not_reported_again(folder: Path) -> None:
+    state = state_of(folder)
+    write(folder / "new.md", "3")
+
+    assert settled(state, folder) == [(CREATED, "new.md")]
+    assert settled(state, folder) == []
+
+
+def test_a_file_that_still_grows_waits(folder: Path) -> None:
+    state = state_of(folder)
+    grows = folder / "new.md"
+    write(grows, "1")
+    assert state.look({grows}, now=0) == []
+    write(grows, "12")
+    assert state.look(set(), now=1) == []
+    write(grows, "123")
+    assert state.look({grows}, now=2) == []
+
+    [event] = state.look(set(), now=3)
+
+    assert (event.change, event.file.size) == (CREATED, 3)
+
+
+def test_a_file_that_came_and_went_is_not_reported(folder: Path) -> None:
+    state = state_of(folder)
+    write(folder / "new.md", "3")
+    assert state.look({folder / "new.md"}, now=0) == []
+    (folder / "new.md").unlink()
+
+    assert state.look(set(), now=1) == []
+    assert state.look(set(), now=2) == []
+
+
+def test_a_file_that_an_editor_replaces_is_modified_and_not_removed(folder: Path) -> None:
+    state = state_of(folder)
+    (folder / "a.md").rename(folder / "a.md~")
+    assert state.look({folder / "a.md", folder / "a.md~"}, now=0) == []
+    write(folder / "a.md", "new content")
+
+    assert settled(state, folder / "a.md") == [(MODIFIED, "a.md")]
+
+
+def test_a_file_that_is_renamed_is_removed_and_created(folder: Path) -> None:
+    state = state_of(folder)
+    (folder / "a.md").rename(folder / "z.md")
+
+    assert settled(state, folder / "a.md", folder / "z.md") == [(REMOVED, "a.md"), (CREATED, "z.md")]
+
+
+def test_a_folder_that_is_moved_out_takes_its_files_along(folder: Path) -> None:
+    state = state_of(folder)
+    (folder / "sub").rename(folder.parent / "sub")
+
+    assert settled(state, folder / "sub") == [(REMOVED, "sub/b.md")]
+
+
+def test_a_folder_that_is_moved_in_brings_its_files(folder: Path, tmp_path: Path) -> None:
+    state = state_of(folder)
+    (tmp_path / "other" / "deep").mkdir(parents=True)
+    write(tmp_path / "other" / "deep" / "c.md", "3")
+    (tmp_path / "other").rename(folder / "other")
+
+    assert settled(state, folder / "other") == [(CREATED, "other/deep/c.md")]
+
+
+def test_a_folder_that_takes_the_place_of_a_file_replaces_it(folder: Path) -> None:
+    state = state_of(folder)
+    (folder / "a.md").unlink()
+    (folder / "a.md").mkdir()
+    write(folder / "a.md" / "c.md", "3")
+
+    assert settled(state, folder / "a.md") == [(REMOVED, "a.md"), (CREATED, "a.md/c.md")]
+
+
+@pytest.mark.parametrize("name", [".hidden.md", ".git/config", "a.md~", "sub/.b.md.swp"])
+def test_what_is_no_document_is_not_reported(folder: Path, name: str) -> None:
+    state = state_of(folder)
+    (folder / name).parent.mkdir(exist_ok=True)
+    write(folder / name, "x")
+
+    assert settled(state, folder / name) == []
+
+
+def test_a_folder_that_disappears_removes_no_document(folder: Path) -> None:
+    state = state_of(folder)
+    shutil.rmtree(folder)
+
+    with pytest.raises(Unavailable, match="nothing was removed"):
+        state.look({folder}, now=0)
+
+
+def test_another_folder_in_its_place_removes_no_document(folder: Path) -> None:
+    state = state_of(folder)
+    folder.rename(folder.parent / "elsewhere")
+    folder.mkdir()
+
+    with pytest.raises(Unavailable, match="nothing was removed"):
+        state.look({folder}, now=0)
+
+
+def test_a_removed_file_is_reported_as_it_was_last_seen(folder: Path) -> None:
+    [known, _] = walk([folder])
+    state = state_of(folder)
+    (folder / "a.md").unlink()
+    state.look({folder}, now=0)
+
+    assert state.look(set(), now=1) == [FileEvent(change=REMOVED, file=known)]
+
+
+async def test_what_is_no_folder_cannot_be_watched(folder: Path) -> None:
+    with pytest.raises(Rejected, match="is no folder"):
+        await anext(watch(folder / "a.md"))
+
+
+async def collect(events: AsyncIterator[list[FileEvent]], count: int) -> list[tuple[FileChange, str]]:
+    """Wait for a number of events, in whatever batches they come."""
+    collected: list[FileEvent] = []
+    async for batch in events:
+        collected += batch
+        if len(collected) >= count:
+            break
+    return sorted(names(collected))
+
+
+async def test_changes_are_seen_as_they_happen(folder: Path, tmp_path: Path) -> None:
+    known = list(walk([folder]))
+    write(folder / "between.md", "written after the scan and before the watch")
+    (tmp_path / "other").mkdir()
+    write(tmp_path / "other" / "c.md", "3")
+
+    async with aclosing(watch(folder, known=known)) as events:
+        assert await collect(events, 1) == [(CREATED, "between.md")]
+
+        write(folder / "a.md", "changed")
+        (folder / "between.md").rename(folder / "after.md")
+        (tmp_path / "other").rename(folder / "other")
+        assert await collect(events, 4) == [
+            (CREATED, "after.md"),
+            (CREATED, "other/c.md"),
+            (MODIFIED, "a.md"),
+            (REMOVED, "between.md"),
+        ]
+
+        write(folder / "other" / "d.md", "in the folder that was moved in")
+        (folder / "sub").rename(tmp_path / "sub")
+        assert await collect(events, 2) == [(CREATED, "other/d.md"), (REMOVED, "sub/b.md")]
+
+
+async def test_a_watch_can_be_stopped_while_it_waits(folder: Path) -> None:
+    waiting = asyncio.create_task(anext(watch(folder, known=walk([folder]))))
+    await asyncio.sleep(0)
+
+    waiting.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
