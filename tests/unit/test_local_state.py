@@ -120,7 +120,7 @@ class TestLock:
         # Once round the loop is enough for the first attempt.
         await asyncio.sleep(0)
         refused_at_first = not starting.done()
-        await heir.communicate()
+        await heir.communicate(b"")
         await starting
 
         assert refused_at_first
