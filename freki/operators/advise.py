@@ -1,0 +1,77 @@
+"""What to try where little was found."""
+
+from typing import NamedTuple
+
+from freki.schemas import ContextQuery, QueryAnalysis
+
+
+class Sayings(NamedTuple):
+    """What can be said, in one language."""
+
+    nothing: str
+    little: str
+    uncertain: str
+    filters: str
+    min_score: str
+    levels: str
+    keyword: str
+    wording: str
+    absent: str
+
+
+_GERMAN = Sayings(
+    nothing="Dazu wurde nichts gefunden. Das heißt nicht, dass es dazu nichts gibt.",
+    little="Dazu wurde nur wenig gefunden ({found} von {wanted} gewünschten Treffern); es kann mehr geben.",
+    uncertain="Keiner der Treffer passt sicher zur Frage; sie beantworten sie vielleicht nicht.",
+    filters="Lassen Sie Filter weg; gesucht wurde nur nach: {fields}.",
+    min_score="Senken Sie die verlangte Mindestbewertung ({min_score}).",
+    levels="Lassen Sie die Ebenen offen; gesucht wurde nur auf: {levels}.",
+    keyword="Fragen Sie in einem ganzen Satz; zu Stichwörtern allein gibt es wenig Anhalt.",
+    wording="Fragen Sie mit den Wörtern, die im Dokument stehen könnten, oder nach weniger auf einmal.",
+    absent="Vielleicht ist das Dokument noch nicht im Index, oder Sie dürfen es nicht lesen.",
+)
+_ENGLISH = Sayings(
+    nothing="Nothing was found on this. That does not mean that there is nothing.",
+    little="Only little was found on this ({found} of {wanted} hits asked for); there may be more.",
+    uncertain="None of the hits fits the question with certainty; they may not answer it.",
+    filters="Leave out filters; only this was searched: {fields}.",
+    min_score="Lower the least score that you ask for ({min_score}).",
+    levels="Leave the levels open; only these were searched: {levels}.",
+    keyword="Ask in a whole sentence; keywords alone give little to go by.",
+    wording="Ask in words that may stand in the document, or for less at a time.",
+    absent="The document may not be in the index yet, or you may not be allowed to read it.",
+)
+
+
+def advise(
+    query: ContextQuery,
+    analysis: QueryAnalysis,
+    *,
+    found: int,
+    wanted: int,
+    uncertain: bool = False,
+) -> tuple[str, ...]:
+    """Say plainly how little was found, and what to change; nothing where `wanted` hits were found with certainty.
+
+    found: hits in the answer; wanted: the limit; uncertain: no score says that a hit answers the question.
+    In German for German questions, in English for all others. It never says that something does not exist, and it
+    says the same where a document is unknown and where it may not be read.
+    """
+    if found >= wanted and not uncertain:
+        return ()
+    say = _GERMAN if analysis.language == "de" else _ENGLISH
+    verdict = say.uncertain if found >= wanted else say.little.format(found=found, wanted=wanted)
+    advice = [say.nothing if not found else verdict]
+    if found and found < wanted and uncertain:
+        advice.append(say.uncertain)
+    if query.filters:
+        fields = ", ".join(dict.fromkeys(condition.field for condition in query.filters))
+        advice.append(say.filters.format(fields=fields))
+    if query.min_score is not None:
+        advice.append(say.min_score.format(min_score=f"{query.min_score:g}"))
+    if query.levels is not None:
+        advice.append(say.levels.format(levels=", ".join(map(str, query.levels))))
+    advice.append(say.keyword if analysis.keyword else say.wording)
+    if not found:
+        advice.append(say.absent)
+    return tuple(advice)

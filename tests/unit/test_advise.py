@@ -1,0 +1,103 @@
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freki.operators.advise import advise
+from freki.schemas import (
+    ContextQuery,
+    Filter,
+    FilterOperator,
+    QueryAnalysis,
+    QueryId,
+    QueryType,
+    TenantId,
+    Timestamp,
+)
+
+FILTERS = (
+    Filter(field="language", operator=FilterOperator.EQ, values=("de",)),
+    Filter(field="attributes.Jahr", operator=FilterOperator.EQ, values=("2024",)),
+    Filter(field="language", operator=FilterOperator.NE, values=("fr",)),
+)
+
+
+def query(**fields: Any) -> ContextQuery:
+    return ContextQuery(
+        query_id=QueryId("q"), tenant=TenantId("t"), text="Wer haftet?", asked_at=Timestamp(0), **fields
+    )
+
+
+def analysis(language: str = "de", *, keyword: bool = False) -> QueryAnalysis:
+    return QueryAnalysis(
+        language=language, query_type=QueryType.FACTUAL, keyword=keyword, levels=(1, 2), alpha=0.6, lexical="haft"
+    )
+
+
+def test_enough_hits_need_no_advice() -> None:
+    assert advise(query(filters=FILTERS), analysis(), found=8, wanted=8) == ()
+
+
+def test_german_questions_are_advised_in_german() -> None:
+    advice = advise(query(), analysis("de"), found=0, wanted=8)
+
+    assert advice[0] == "Dazu wurde nichts gefunden. Das heißt nicht, dass es dazu nichts gibt."
+
+
+@pytest.mark.parametrize("language", ["en", "fr", "und"])
+def test_all_others_in_english(language: str) -> None:
+    advice = advise(query(), analysis(language), found=0, wanted=8)
+
+    assert advice[0] == "Nothing was found on this. That does not mean that there is nothing."
+
+
+def test_little_is_counted() -> None:
+    advice = advise(query(), analysis("en"), found=2, wanted=8)
+
+    assert advice[0] == "Only little was found on this (2 of 8 hits asked for); there may be more."
+
+
+def test_doubt_is_said_plainly() -> None:
+    doubt = "None of the hits fits the question with certainty; they may not answer it."
+
+    assert advise(query(), analysis("en"), found=8, wanted=8, uncertain=True)[0] == doubt
+    assert advise(query(), analysis("en"), found=2, wanted=8, uncertain=True)[1] == doubt
+    assert doubt not in advise(query(), analysis("en"), found=0, wanted=8, uncertain=True)
+
+
+def test_advice_names_what_narrowed_the_search() -> None:
+    advice = " ".join(advise(query(filters=FILTERS, min_score=0.5, levels=(0,)), analysis("en"), found=0, wanted=8))
+
+    assert "language, attributes.Jahr." in advice
+    assert "(0.5)" in advice
+    assert "these were searched: 0." in advice
+
+
+def test_keywords_are_told_to_ask_in_a_sentence() -> None:
+    assert "Ask in a whole sentence" in " ".join(advise(query(), analysis("en", keyword=True), found=0, wanted=8))
+    assert "Ask in a whole sentence" not in " ".join(advise(query(), analysis("en"), found=0, wanted=8))
+
+
+@given(
+    language=st.sampled_from(["de", "en"]),
+    keyword=st.booleans(),
+    found=st.integers(0, 9),
+    uncertain=st.booleans(),
+    filters=st.sampled_from([(), FILTERS]),
+)
+def test_it_never_says_that_something_does_not_exist(
+    language: str, *, keyword: bool, found: int, uncertain: bool, filters: tuple[Filter, ...]
+) -> None:
+    advice = advise(
+        query(filters=filters),
+        analysis(language, keyword=keyword),
+        found=found,
+        wanted=8,
+        uncertain=uncertain,
+    )
+
+    assert bool(advice) == (found < 8 or uncertain)
+    claims = re.compile(r"existiert nicht|gibt es nicht|does not exist|no such|there is no ", re.IGNORECASE)
+    assert not claims.search(" ".join(advice))
