@@ -1,0 +1,94 @@
+"""Reading and writing content in the three kinds of places: local files, object stores, web servers.
+
+Readers give at most one byte more than what was asked for, so that the caller sees what is too long.
+"""
+
+import os
+import secrets
+from collections.abc import Iterable
+from pathlib import Path
+from stat import S_ISREG
+
+import fsspec
+import httpx
+
+from freki.infra.claims.place import Place
+from freki.infra.errors import Rejected, Unavailable
+
+_TRY_LATER = frozenset({httpx.codes.REQUEST_TIMEOUT, httpx.codes.TOO_EARLY, httpx.codes.TOO_MANY_REQUESTS})
+
+
+def read_file(place: Place, roots: Iterable[Place], size: int) -> bytes:
+    """Read a regular file that lies under a root also after all links are followed. Raises OSError as well."""
+    holders = [Path(root.path) for root in roots if root.holds(place)]
+    if not any(map(Path.exists, holders)):
+        raise Unavailable(
+            f"{' and '.join(map(str, holders))} is not there: is the disk that all workers share mounted?"
+        )
+    real = Path(place.path).resolve()
+    if not any(real.is_relative_to(holder.resolve()) for holder in holders):
+        raise Rejected("it is a link that leads out of what FREKI_CLAIMS__ALLOWED names")
+    # A pipe would wait for a writer, and the last part may have become a link since it was resolved.
+    descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not S_ISREG(status.st_mode):
+            raise Rejected("it is no regular file")
+        _check_size(status.st_size, size)
+        return file.read(size + 1)
+
+
+def write_file(place: Place, content: bytes) -> None:
+    """Write a file that is there as a whole or not at all, also after a power cut."""
+    path = Path(place.path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        with unfinished.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def read_object(place: Place, size: int) -> bytes:
+    """Read from an object store. Raises what its driver raises."""
+    store = fsspec.filesystem(place.scheme)
+    _check_size(store.info(place.url)["size"], size)
+    content: bytes = store.cat_file(place.url, start=0, end=size + 1)
+    return content
+
+
+def write_object(place: Place, content: bytes) -> None:
+    """Write to an object store, which makes an object visible as a whole. Raises what its driver raises."""
+    fsspec.filesystem(place.scheme).pipe_file(place.url, content)
+
+
+async def read_web(client: httpx.AsyncClient, place: Place, size: int) -> bytes:
+    """Read from a web server. Raises httpx.TransportError as well. `client` must not follow redirects."""
+    async with client.stream("GET", place.url, headers={"Accept-Encoding": "identity"}) as response:
+        if response.is_redirect:
+            raise Rejected("the server sends the reader on to another place: publish that place instead")
+        if response.is_server_error or response.status_code in _TRY_LATER:
+            raise Unavailable(f"the server answers {response.status_code}")
+        if response.status_code != httpx.codes.OK:
+            raise Rejected(f"the server answers {response.status_code}")
+        _check_size(int(response.headers.get("Content-Length", size)), size)
+        content = bytearray()
+        async for block in response.aiter_raw():
+            content += block
+            if len(content) > size:
+                break
+        return bytes(content)
+
+
+def _check_size(found: int | None, claimed: int) -> None:
+    if found is not None and found != claimed:
+        raise Rejected(f"its size is not the {claimed} bytes of the claim")

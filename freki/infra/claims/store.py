@@ -1,0 +1,138 @@
+"""The claim check: content under the name of its digest, and the rules by which claims are believed."""
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import fsspec
+import httpx
+
+from freki.infra.claims.place import LOCAL, OBJECT_STORES, WEB, Place, parse_place
+from freki.infra.claims.shelves import read_file, read_object, read_web, write_file, write_object
+from freki.infra.errors import InfraError, Misconfigured, Rejected, Unavailable
+from freki.infra.settings import ClaimSettings
+from freki.schemas import ClaimCheck
+
+_TIMEOUT_S = 60.0
+"""For one content: 64 MB at 1 MB/s."""
+
+
+class ClaimStore:
+    """Writes content for others to read, and reads what the settings allow.
+
+    Whoever may write to the documents topic can send a claim, so it is believed only so far: the places are `directory`
+    and the prefixes of `allowed`; neither links nor redirects lead out of them; content that differs from the claim is
+    refused, and a refusal says nothing about what was there instead.
+    """
+
+    def __init__(self, settings: ClaimSettings) -> None:
+        self._max_bytes = settings.max_bytes
+        self._directory = _configured(settings.directory, "FREKI_CLAIMS__DIRECTORY")
+        if self._directory.scheme in WEB:
+            raise Misconfigured("FREKI_CLAIMS__DIRECTORY: nothing can be written to a web server; name a directory")
+        allowed = (_configured(prefix, "FREKI_CLAIMS__ALLOWED") for prefix in settings.allowed)
+        self._readable = (self._directory, *allowed)
+        self._client: httpx.AsyncClient | None = None
+
+    async def __aenter__(self) -> Self:
+        """Load what the places need. Raises Misconfigured where a driver is missing."""
+        schemes = {place.scheme for place in self._readable}
+        for scheme in schemes & OBJECT_STORES:
+            _load_driver(scheme)
+        if schemes & WEB:
+            self._client = httpx.AsyncClient(follow_redirects=False, timeout=_TIMEOUT_S)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close connections."""
+        if self._client:
+            await self._client.aclose()
+
+    async def put(self, content: bytes) -> ClaimCheck:
+        """Write content under its digest; to put it again changes nothing. Raises Rejected for too much of it."""
+        if len(content) > self._max_bytes:
+            raise Rejected(f"{len(content)} bytes are more than FREKI_CLAIMS__MAX_BYTES allows, {self._max_bytes}")
+        digest = await asyncio.to_thread(_sha256, content)
+        place = self._directory._replace(path=self._directory.path / digest)
+        write = write_file if place.scheme == LOCAL else write_object
+        with _translated(place.url):
+            async with asyncio.timeout(_TIMEOUT_S):
+                await asyncio.to_thread(write, place, content)
+        return ClaimCheck(uri=place.url, size=len(content), sha256=digest)
+
+    async def get(self, claim: ClaimCheck) -> bytes:
+        """Read the content of a claim.
+
+        Raises Rejected where the claim points to what may not be read, is not there or differs, Unavailable where the
+        place cannot be reached.
+        """
+        place = self._readable_place(claim.uri)
+        if not 0 <= claim.size <= self._max_bytes:
+            raise Rejected(f"a claim of {claim.size} bytes: FREKI_CLAIMS__MAX_BYTES allows 0 to {self._max_bytes}")
+        with _translated(claim.uri):
+            async with asyncio.timeout(_TIMEOUT_S):
+                content = await self._read(place, claim.size)
+        if len(content) != claim.size or await asyncio.to_thread(_sha256, content) != claim.sha256.lower():
+            raise Rejected(f"{_shown(claim.uri)}: the content is not the one that was claimed: publish it again")
+        return content
+
+    async def _read(self, place: Place, size: int) -> bytes:
+        if place.scheme == LOCAL:
+            return await asyncio.to_thread(read_file, place, self._readable, size)
+        if self._client and place.scheme in WEB:
+            return await read_web(self._client, place, size)
+        return await asyncio.to_thread(read_object, place, size)
+
+    def _readable_place(self, uri: str) -> Place:
+        try:
+            place = parse_place(uri)
+        except ValueError as error:
+            raise Rejected(f"{_shown(uri)} cannot be read: {error}") from error
+        if not any(allowed.holds(place) for allowed in self._readable):
+            raise Rejected(f"{_shown(uri)} may not be read: no prefix in FREKI_CLAIMS__ALLOWED holds it")
+        return place
+
+
+def _configured(url: str, setting: str) -> Place:
+    try:
+        # Not `resolve`: nothing is asked of the disk before the store is opened.
+        return parse_place(url if "://" in url else os.path.abspath(Path(url).expanduser()))  # noqa: PTH100
+    except ValueError as error:
+        raise Misconfigured(f"{setting}: {url!r}: {error}") from error
+
+
+def _load_driver(scheme: str) -> None:
+    try:
+        fsspec.get_filesystem_class(scheme)
+    except ImportError as error:
+        raise Misconfigured(
+            f"FREKI_CLAIMS__ALLOWED or __DIRECTORY names {scheme}://, but its driver: {error}"
+        ) from error
+
+
+@contextmanager
+def _translated(uri: str) -> Iterator[None]:
+    try:
+        yield
+    except InfraError as error:
+        raise type(error)(f"{_shown(uri)}: {error}") from error
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
+        raise Rejected(f"{_shown(uri)} cannot be read: {error.strerror or type(error).__name__}") from error
+    except Exception as error:
+        # Each object store's driver has exceptions of its own.
+        raise Unavailable(f"{_shown(uri)} cannot be reached: {type(error).__name__}: {error}") from error
+
+
+def _shown(uri: str) -> str:
+    return repr(uri[:200])
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -1,0 +1,388 @@
+import hashlib
+import os
+import threading
+from collections.abc import AsyncIterator, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import fsspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freki.infra.claims import ClaimStore
+from freki.infra.claims.place import parse_place
+from freki.infra.errors import Misconfigured, Rejected, Unavailable
+from freki.infra.settings import ClaimSettings
+from freki.schemas import ClaimCheck
+
+CONTENT = "Größe".encode()
+
+
+def claim_of(uri: str, content: bytes = CONTENT) -> ClaimCheck:
+    return ClaimCheck(uri=uri, size=len(content), sha256=hashlib.sha256(content).hexdigest())
+
+
+def settings(tmp_path: Path, *allowed: str, max_bytes: int = 100) -> ClaimSettings:
+    return ClaimSettings(directory=str(tmp_path / "own"), allowed=allowed, max_bytes=max_bytes)
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[ClaimStore]:
+    """Give a store that may read its own directory and nothing else."""
+    (tmp_path / "own").mkdir()
+    async with ClaimStore(settings(tmp_path)) as store:
+        yield store
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    """Give a file beside the directory."""
+    (tmp_path / "secret.txt").write_bytes(CONTENT)
+    return tmp_path / "secret.txt"
+
+
+@pytest.fixture
+def bucket() -> Iterator[str]:
+    """Give a folder in an object store, in memory."""
+    memory = fsspec.filesystem("memory")
+    memory.pipe_file("memory://bucket/docs/a.md", CONTENT)
+    memory.pipe_file("memory://bucket-evil/docs/a.md", CONTENT)
+    memory.pipe_file("memory://bucket/docs-evil/a.md", CONTENT)
+    yield "memory://bucket/docs/"
+    memory.store.clear()
+
+
+class Web(BaseHTTPRequestHandler):
+    """Serves one file, and all the ways in which a server can go wrong."""
+
+    def do_GET(self) -> None:
+        self.server.asked.append(self.path)  # type: ignore[attr-defined] # ours
+        match self.path:
+            case "/docs/a.md":
+                self._answer(200, CONTENT)
+            case "/docs/longer.md":
+                self._answer(200, CONTENT + b"!")
+            case "/docs/endless.md":
+                self._answer(200, CONTENT * 1_000_000, length=None)
+            case "/docs/cut.md":
+                self._answer(200, CONTENT[:3], length=len(CONTENT))
+            case "/docs/moved.md":
+                self._answer(302, b"", Location="http://localhost:1/secret")
+            case "/docs/busy.md":
+                self._answer(429, b"")
+            case "/docs/broken.md":
+                self._answer(500, b"")
+            case _:
+                self._answer(404, b"")
+
+    def _answer(self, status: int, body: bytes, length: int | None = -1, **headers: str) -> None:
+        self.send_response(status)
+        if length is not None:
+            self.send_header("Content-Length", str(len(body) if length < 0 else length))
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        try:
+            self.wfile.write(body)
+        except ConnectionError:
+            self.close_connection = True
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
+        """Say nothing."""
+
+
+@pytest.fixture
+def server() -> Iterator[ThreadingHTTPServer]:
+    """Run a web server."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Web)
+    server.asked = []  # type: ignore[attr-defined] # ours
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+async def web(server: ThreadingHTTPServer, tmp_path: Path) -> AsyncIterator[tuple[ClaimStore, str]]:
+    """Give a store that may read a folder of the server, and its URL."""
+    prefix = f"http://127.0.0.1:{server.server_port}/docs/"
+    async with ClaimStore(settings(tmp_path, prefix)) as store:
+        yield store, prefix
+
+
+@pytest.mark.parametrize("content", [b"", CONTENT, b"\x00" * 100])
+async def test_what_is_put_is_what_is_got(store: ClaimStore, content: bytes) -> None:
+    claim = await store.put(content)
+
+    assert await store.get(claim) == content
+    assert claim == claim_of(claim.uri, content)
+
+
+async def test_the_same_content_lies_there_once_and_whole(store: ClaimStore, tmp_path: Path) -> None:
+    first = await store.put(CONTENT)
+
+    assert await store.put(CONTENT) == first
+    assert [path.name for path in (tmp_path / "own").iterdir()] == [first.sha256]
+
+
+async def test_a_directory_with_a_strange_name_serves_as_well(tmp_path: Path) -> None:
+    async with ClaimStore(ClaimSettings(directory=str(tmp_path / "50 % größer #1?"))) as store:
+        assert await store.get(await store.put(CONTENT)) == CONTENT
+
+
+async def test_a_relative_directory_is_one_place_for_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with ClaimStore(ClaimSettings(directory="x/../claims")) as store:
+        claim = await store.put(CONTENT)
+
+    assert claim.uri == f"file://{tmp_path}/claims/{claim.sha256}"
+
+
+async def test_a_file_may_be_named_by_its_path_alone(store: ClaimStore, tmp_path: Path) -> None:
+    (tmp_path / "own" / "a.md").write_bytes(CONTENT)
+
+    assert await store.get(claim_of(f"{tmp_path}/own/a.md")) == CONTENT
+
+
+async def test_too_much_content_is_not_put(store: ClaimStore) -> None:
+    with pytest.raises(Rejected, match="FREKI_CLAIMS__MAX_BYTES"):
+        await store.put(b"x" * 101)
+
+
+@pytest.mark.parametrize("size", [-1, 101, 2**62])
+async def test_a_claim_over_the_limit_is_refused_unread(store: ClaimStore, size: int) -> None:
+    claim = await store.put(CONTENT)
+
+    with pytest.raises(Rejected, match="FREKI_CLAIMS__MAX_BYTES"):
+        await store.get(ClaimCheck(uri=claim.uri, size=size, sha256=claim.sha256))
+
+
+async def test_a_file_of_another_size_is_refused_unread(store: ClaimStore, tmp_path: Path) -> None:
+    claim = await store.put(CONTENT)
+    with (tmp_path / "own" / claim.sha256).open("wb") as file:
+        file.truncate(2**40)
+
+    with pytest.raises(Rejected, match="size"):
+        await store.get(claim)
+
+
+async def test_content_that_is_not_the_claimed_one_is_refused(store: ClaimStore, tmp_path: Path) -> None:
+    claim = await store.put(CONTENT)
+    (tmp_path / "own" / claim.sha256).write_bytes(CONTENT[::-1])
+
+    with pytest.raises(Rejected, match="not the one that was claimed"):
+        await store.get(claim)
+
+
+async def test_a_file_that_is_not_there_is_refused(store: ClaimStore, tmp_path: Path) -> None:
+    with pytest.raises(Rejected, match="No such file"):
+        await store.get(claim_of(f"{tmp_path}/own/gone.md"))
+
+
+async def test_a_directory_that_is_not_there_is_worth_waiting_for(tmp_path: Path) -> None:
+    async with ClaimStore(settings(tmp_path)) as store:
+        with pytest.raises(Unavailable, match="mounted"):
+            await store.get(claim_of(f"{tmp_path}/own/a.md"))
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "file:///etc/passwd",
+        "/etc/passwd",
+        "file://localhost/etc/passwd",
+        "file://evil.example{home}/own/a.md",
+        "file:{home}/own/a.md",
+        "{home}/own/../secret.txt",
+        "file://{home}/own/../secret.txt",
+        "file://{home}/own/%2e%2e/secret.txt",
+        "file://{home}/own/a.md%00",
+        "{home}/own-evil/a.md",
+        "{home}/secret.txt",
+        "own/a.md",
+        "../secret.txt",
+        "FILE://{home}/secret.txt",
+        "local://{home}/secret.txt",
+        "simplecache::file://{home}/secret.txt",
+        "zip://a::file://{home}/own/a.zip",
+        "data:text/plain,abc",
+        "http://127.0.0.1:1/own",
+        "s3://bucket/a.md",
+        "//evil.example/own/a.md",
+        "{home}/own/a.md\n",
+        "",
+    ],
+)
+async def test_what_is_not_allowed_is_not_read(store: ClaimStore, secret: Path, uri: str) -> None:
+    make_evil(secret.parent)
+
+    with pytest.raises(Rejected, match=r"may not be read|cannot be read"):
+        await store.get(claim_of(uri.replace("{home}", str(secret.parent))))
+
+
+def make_evil(home: Path) -> None:
+    """Give the attacks something to find."""
+    (home / "own-evil").mkdir()
+    (home / "own-evil" / "a.md").write_bytes(CONTENT)
+
+
+async def test_a_link_that_leads_out_of_the_directory_is_refused(store: ClaimStore, secret: Path) -> None:
+    (secret.parent / "own" / "link.txt").symlink_to(secret)
+    (secret.parent / "own" / "folder").symlink_to(secret.parent)
+
+    for uri in (f"{secret.parent}/own/link.txt", f"{secret.parent}/own/folder/secret.txt"):
+        with pytest.raises(Rejected, match="a link that leads out"):
+            await store.get(claim_of(uri))
+
+
+async def test_a_link_within_the_directory_is_followed(store: ClaimStore, tmp_path: Path) -> None:
+    (tmp_path / "own" / "a.md").write_bytes(CONTENT)
+    (tmp_path / "own" / "link.md").symlink_to("a.md")
+
+    assert await store.get(claim_of(f"{tmp_path}/own/link.md")) == CONTENT
+
+
+async def test_what_is_no_regular_file_is_refused_and_not_waited_for(store: ClaimStore, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "own" / "pipe")
+    (tmp_path / "own" / "folder").mkdir()
+    (tmp_path / "own" / "self").symlink_to("self")
+
+    for name in ("pipe", "folder", "self"):
+        with pytest.raises((Rejected, Unavailable)):
+            await store.get(claim_of(f"{tmp_path}/own/{name}", b""))
+
+
+async def test_an_object_under_an_allowed_prefix_is_read(tmp_path: Path, bucket: str) -> None:
+    async with ClaimStore(settings(tmp_path, bucket)) as store:
+        assert await store.get(claim_of("memory://bucket/docs/a.md")) == CONTENT
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "memory://bucket-evil/docs/a.md",
+        "memory://bucket/docs-evil/a.md",
+        "memory://bucket/docs/../docs-evil/a.md",
+        "memory://bucket/docs/%2e%2e/docs-evil/a.md",
+        "memory://bucket/docs/%252e%252e/docs-evil/a.md",
+        "memory://bucket/docs/..%2fdocs-evil/a.md",
+        "memory://bucket/docs\\..\\docs-evil/a.md",
+        "memory://bucket//docs/a.md",
+        "memory://me@bucket/docs/a.md",
+        "memory://bucket/docs/a.md?versionId=1",
+        "memory://bucket/docs/a.md#x",
+        "memory://bucket/docs/a.md::file:///etc/passwd",
+        "memory:///bucket/docs/a.md",
+        "s3://bucket/docs/a.md",
+    ],
+)
+async def test_an_object_under_another_prefix_is_not_read(tmp_path: Path, bucket: str, uri: str) -> None:
+    async with ClaimStore(settings(tmp_path, bucket)) as store:
+        with pytest.raises(Rejected, match=r"may not be read|cannot be read"):
+            await store.get(claim_of(uri))
+
+
+async def test_content_can_be_put_into_an_object_store(bucket: str) -> None:
+    async with ClaimStore(ClaimSettings(directory=bucket)) as store:
+        claim = await store.put(CONTENT)
+
+        assert claim.uri == f"memory://bucket/docs/{claim.sha256}"
+        assert await store.get(claim) == CONTENT
+
+
+async def test_an_object_that_is_missing_or_of_another_size_is_refused(tmp_path: Path, bucket: str) -> None:
+    async with ClaimStore(settings(tmp_path, bucket)) as store:
+        with pytest.raises(Rejected, match="cannot be read"):
+            await store.get(claim_of("memory://bucket/docs/gone.md"))
+        with pytest.raises(Rejected, match="size"):
+            await store.get(claim_of("memory://bucket/docs/a.md", CONTENT + b"!"))
+
+
+async def test_a_file_of_an_allowed_web_server_is_read(web: tuple[ClaimStore, str]) -> None:
+    store, prefix = web
+
+    assert await store.get(claim_of(f"{prefix}a.md")) == CONTENT
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("moved.md", "sends the reader on"), ("longer.md", "size"), ("gone.md", "404"), ("endless.md", "claimed")],
+)
+async def test_a_web_server_that_gives_something_else_is_refused(
+    web: tuple[ClaimStore, str], name: str, message: str
+) -> None:
+    store, prefix = web
+
+    with pytest.raises(Rejected, match=message):
+        await store.get(claim_of(prefix + name))
+
+
+@pytest.mark.parametrize("name", ["busy.md", "broken.md", "cut.md"])
+async def test_a_web_server_in_trouble_is_worth_waiting_for(web: tuple[ClaimStore, str], name: str) -> None:
+    store, prefix = web
+
+    with pytest.raises(Unavailable):
+        await store.get(claim_of(prefix + name))
+
+
+async def test_a_web_server_that_is_down_is_worth_waiting_for(tmp_path: Path) -> None:
+    async with ClaimStore(settings(tmp_path, "http://127.0.0.1:1/docs/")) as store:
+        with pytest.raises(Unavailable, match="cannot be reached"):
+            await store.get(claim_of("http://127.0.0.1:1/docs/a.md"))
+
+
+async def test_another_port_host_or_scheme_is_not_asked(
+    web: tuple[ClaimStore, str], server: ThreadingHTTPServer
+) -> None:
+    store, prefix = web
+
+    for uri in (
+        prefix.replace("127.0.0.1", "localhost") + "a.md",
+        prefix.replace("http:", "https:") + "a.md",
+        prefix.replace("//", "//user:secret@") + "a.md",
+        prefix.replace("/docs", ".evil.example/docs") + "a.md",
+        prefix.replace("docs/", "docs/%2e%2e/") + "a.md",
+    ):
+        with pytest.raises(Rejected):
+            await store.get(claim_of(uri))
+
+    assert server.asked == []  # type: ignore[attr-defined] # ours
+
+
+@pytest.mark.parametrize(
+    ("directory", "allowed", "message"),
+    [
+        ("http://example.org/docs/", (), "FREKI_CLAIMS__DIRECTORY"),
+        ("ftp://example.org/docs/", (), "FREKI_CLAIMS__DIRECTORY.*ftp is none of"),
+        (".", ("s3://",), "FREKI_CLAIMS__ALLOWED.*host"),
+        (".", ("https://example.org/docs/?a=b",), "FREKI_CLAIMS__ALLOWED"),
+        (".", ("zip://a::file:///",), "FREKI_CLAIMS__ALLOWED"),
+    ],
+)
+def test_a_place_that_cannot_be_used_is_named_with_its_setting(
+    directory: str, allowed: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(Misconfigured, match=message):
+        ClaimStore(ClaimSettings(directory=directory, allowed=allowed))
+
+
+async def test_a_missing_driver_is_named_when_the_store_is_opened(tmp_path: Path) -> None:
+    store = ClaimStore(settings(tmp_path, "oci://bucket/docs/"))
+
+    with pytest.raises(Misconfigured, match="oci://"):
+        await store.__aenter__()
+
+
+@given(name=st.text(st.characters(codec="ascii", exclude_characters="\\\x7f", min_codepoint=0x20), min_size=1))
+def test_no_name_leads_out_of_its_prefix(name: str) -> None:
+    prefix = parse_place("https://example.org/docs/")
+    try:
+        place = parse_place(f"https://example.org/docs/{name}")
+    except ValueError:
+        return
+
+    assert prefix.holds(place)
+    assert parse_place(place.url) == place
