@@ -72,7 +72,7 @@ class Children:
             name=name,
             command=("/bin/sh", "-c", script),
             ready=self._directory / f"{name}.ready",
-            stop_timeout_s=60.0,
+            stop_timeout_s=3600.0,
             restart=SOON,
         )
         return replace(patient, **fields)
