@@ -1,7 +1,7 @@
 import hashlib
 import os
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -28,11 +28,10 @@ def settings(tmp_path: Path, *allowed: str, max_bytes: int = 100) -> ClaimSettin
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[ClaimStore]:
+def store(tmp_path: Path) -> ClaimStore:
     """Give a store that may read its own directory and nothing else."""
     (tmp_path / "own").mkdir()
-    async with ClaimStore(settings(tmp_path)) as store:
-        yield store
+    return ClaimStore(settings(tmp_path))
 
 
 @pytest.fixture
@@ -106,11 +105,10 @@ def server() -> Iterator[ThreadingHTTPServer]:
 
 
 @pytest.fixture
-async def web(server: ThreadingHTTPServer, tmp_path: Path) -> AsyncIterator[tuple[ClaimStore, str]]:
+def web(server: ThreadingHTTPServer, tmp_path: Path) -> tuple[ClaimStore, str]:
     """Give a store that may read a folder of the server, and its URL."""
     prefix = f"http://127.0.0.1:{server.server_port}/docs/"
-    async with ClaimStore(settings(tmp_path, prefix)) as store:
-        yield store, prefix
+    return ClaimStore(settings(tmp_path, prefix)), prefix
 
 
 @pytest.mark.parametrize("content", [b"", CONTENT, b"\x00" * 100])
@@ -129,14 +127,15 @@ async def test_the_same_content_lies_there_once_and_whole(store: ClaimStore, tmp
 
 
 async def test_a_directory_with_a_strange_name_serves_as_well(tmp_path: Path) -> None:
-    async with ClaimStore(ClaimSettings(directory=str(tmp_path / "50 % größer #1?"))) as store:
-        assert await store.get(await store.put(CONTENT)) == CONTENT
+    store = ClaimStore(ClaimSettings(directory=str(tmp_path / "50 % größer #1?")))
+
+    assert await store.get(await store.put(CONTENT)) == CONTENT
 
 
 async def test_a_relative_directory_is_one_place_for_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    async with ClaimStore(ClaimSettings(directory="x/../claims")) as store:
-        claim = await store.put(CONTENT)
+    store = ClaimStore(ClaimSettings(directory="x/../claims"))
+    claim = await store.put(CONTENT)
 
     assert claim.uri == f"file://{tmp_path}/claims/{claim.sha256}"
 
@@ -183,9 +182,10 @@ async def test_a_file_that_is_not_there_is_refused(store: ClaimStore, tmp_path: 
 
 
 async def test_a_directory_that_is_not_there_is_worth_waiting_for(tmp_path: Path) -> None:
-    async with ClaimStore(settings(tmp_path)) as store:
-        with pytest.raises(Unavailable, match="mounted"):
-            await store.get(claim_of(f"{tmp_path}/own/a.md"))
+    store = ClaimStore(settings(tmp_path))
+
+    with pytest.raises(Unavailable, match="mounted"):
+        await store.get(claim_of(f"{tmp_path}/own/a.md"))
 
 
 @pytest.mark.parametrize(
@@ -256,8 +256,9 @@ async def test_what_is_no_regular_file_is_refused_and_not_waited_for(store: Clai
 
 
 async def test_an_object_under_an_allowed_prefix_is_read(tmp_path: Path, bucket: str) -> None:
-    async with ClaimStore(settings(tmp_path, bucket)) as store:
-        assert await store.get(claim_of("memory://bucket/docs/a.md")) == CONTENT
+    store = ClaimStore(settings(tmp_path, bucket))
+
+    assert await store.get(claim_of("memory://bucket/docs/a.md")) == CONTENT
 
 
 @pytest.mark.parametrize(
@@ -280,25 +281,27 @@ async def test_an_object_under_an_allowed_prefix_is_read(tmp_path: Path, bucket:
     ],
 )
 async def test_an_object_under_another_prefix_is_not_read(tmp_path: Path, bucket: str, uri: str) -> None:
-    async with ClaimStore(settings(tmp_path, bucket)) as store:
-        with pytest.raises(Rejected, match=r"may not be read|cannot be read"):
-            await store.get(claim_of(uri))
+    store = ClaimStore(settings(tmp_path, bucket))
+
+    with pytest.raises(Rejected, match=r"may not be read|cannot be read"):
+        await store.get(claim_of(uri))
 
 
 async def test_content_can_be_put_into_an_object_store(bucket: str) -> None:
-    async with ClaimStore(ClaimSettings(directory=bucket)) as store:
-        claim = await store.put(CONTENT)
+    store = ClaimStore(ClaimSettings(directory=bucket))
+    claim = await store.put(CONTENT)
 
-        assert claim.uri == f"memory://bucket/docs/{claim.sha256}"
-        assert await store.get(claim) == CONTENT
+    assert claim.uri == f"memory://bucket/docs/{claim.sha256}"
+    assert await store.get(claim) == CONTENT
 
 
 async def test_an_object_that_is_missing_or_of_another_size_is_refused(tmp_path: Path, bucket: str) -> None:
-    async with ClaimStore(settings(tmp_path, bucket)) as store:
-        with pytest.raises(Rejected, match="cannot be read"):
-            await store.get(claim_of("memory://bucket/docs/gone.md"))
-        with pytest.raises(Rejected, match="size"):
-            await store.get(claim_of("memory://bucket/docs/a.md", CONTENT + b"!"))
+    store = ClaimStore(settings(tmp_path, bucket))
+
+    with pytest.raises(Rejected, match="cannot be read"):
+        await store.get(claim_of("memory://bucket/docs/gone.md"))
+    with pytest.raises(Rejected, match="size"):
+        await store.get(claim_of("memory://bucket/docs/a.md", CONTENT + b"!"))
 
 
 async def test_a_file_of_an_allowed_web_server_is_read(web: tuple[ClaimStore, str]) -> None:
@@ -329,9 +332,10 @@ async def test_a_web_server_in_trouble_is_worth_waiting_for(web: tuple[ClaimStor
 
 
 async def test_a_web_server_that_is_down_is_worth_waiting_for(tmp_path: Path) -> None:
-    async with ClaimStore(settings(tmp_path, "http://127.0.0.1:1/docs/")) as store:
-        with pytest.raises(Unavailable, match="cannot be reached"):
-            await store.get(claim_of("http://127.0.0.1:1/docs/a.md"))
+    store = ClaimStore(settings(tmp_path, "http://127.0.0.1:1/docs/"))
+
+    with pytest.raises(Unavailable, match="cannot be reached"):
+        await store.get(claim_of("http://127.0.0.1:1/docs/a.md"))
 
 
 async def test_another_port_host_or_scheme_is_not_asked(
@@ -369,11 +373,9 @@ def test_a_place_that_cannot_be_used_is_named_with_its_setting(
         ClaimStore(ClaimSettings(directory=directory, allowed=allowed))
 
 
-async def test_a_missing_driver_is_named_when_the_store_is_opened(tmp_path: Path) -> None:
-    store = ClaimStore(settings(tmp_path, "oci://bucket/docs/"))
-
+def test_a_missing_driver_is_named_at_the_start(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match="oci://"):
-        await store.__aenter__()
+        ClaimStore(settings(tmp_path, "oci://bucket/docs/"))
 
 
 @given(name=st.text(st.characters(codec="ascii", exclude_characters="\\\x7f", min_codepoint=0x20), min_size=1))

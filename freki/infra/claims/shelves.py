@@ -15,6 +15,8 @@ import httpx
 from freki.infra.claims.place import Place
 from freki.infra.errors import Rejected, Unavailable
 
+_ANSWER_S = 10.0
+"""Until a web server answers, and between two pieces of what it sends."""
 _TRY_LATER = frozenset({httpx.codes.REQUEST_TIMEOUT, httpx.codes.TOO_EARLY, httpx.codes.TOO_MANY_REQUESTS})
 
 
@@ -71,9 +73,12 @@ def write_object(place: Place, content: bytes) -> None:
     fsspec.filesystem(place.scheme).pipe_file(place.url, content)
 
 
-async def read_web(client: httpx.AsyncClient, place: Place, size: int) -> bytes:
-    """Read from a web server. Raises httpx.TransportError as well. `client` must not follow redirects."""
-    async with client.stream("GET", place.url, headers={"Accept-Encoding": "identity"}) as response:
+async def read_web(place: Place, size: int) -> bytes:
+    """Read from a web server, which may not send the reader elsewhere. Raises httpx.TransportError as well."""
+    async with (
+        httpx.AsyncClient(follow_redirects=False, timeout=_ANSWER_S) as client,
+        client.stream("GET", place.url, headers={"Accept-Encoding": "identity"}) as response,
+    ):
         if response.is_redirect:
             raise Rejected("the server sends the reader on to another place: publish that place instead")
         if response.is_server_error or response.status_code in _TRY_LATER:

@@ -6,11 +6,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import fsspec
-import httpx
 
 from freki.infra.claims.place import LOCAL, OBJECT_STORES, WEB, Place, parse_place
 from freki.infra.claims.shelves import read_file, read_object, read_web, write_file, write_object
@@ -27,7 +24,7 @@ class ClaimStore:
 
     Whoever may write to the documents topic can send a claim, so it is believed only so far: the places are `directory`
     and the prefixes of `allowed`; neither links nor redirects lead out of them; content that differs from the claim is
-    refused, and a refusal says nothing about what was there instead.
+    refused, and a refusal says nothing about what was there instead. Nothing stays open between two calls.
     """
 
     def __init__(self, settings: ClaimSettings) -> None:
@@ -37,23 +34,8 @@ class ClaimStore:
             raise Misconfigured("FREKI_CLAIMS__DIRECTORY: nothing can be written to a web server; name a directory")
         allowed = (_configured(prefix, "FREKI_CLAIMS__ALLOWED") for prefix in settings.allowed)
         self._readable = (self._directory, *allowed)
-        self._client: httpx.AsyncClient | None = None
-
-    async def __aenter__(self) -> Self:
-        """Load what the places need. Raises Misconfigured where a driver is missing."""
-        schemes = {place.scheme for place in self._readable}
-        for scheme in schemes & OBJECT_STORES:
+        for scheme in {place.scheme for place in self._readable} & OBJECT_STORES:
             _load_driver(scheme)
-        if schemes & WEB:
-            self._client = httpx.AsyncClient(follow_redirects=False, timeout=_TIMEOUT_S)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close connections."""
-        if self._client:
-            await self._client.aclose()
 
     async def put(self, content: bytes) -> ClaimCheck:
         """Write content under its digest; to put it again changes nothing. Raises Rejected for too much of it."""
@@ -86,8 +68,8 @@ class ClaimStore:
     async def _read(self, place: Place, size: int) -> bytes:
         if place.scheme == LOCAL:
             return await asyncio.to_thread(read_file, place, self._readable, size)
-        if self._client and place.scheme in WEB:
-            return await read_web(self._client, place, size)
+        if place.scheme in WEB:
+            return await read_web(place, size)
         return await asyncio.to_thread(read_object, place, size)
 
     def _readable_place(self, uri: str) -> Place:
