@@ -1,4 +1,4 @@
-"""Names of span attributes, as OpenTelemetry's semantic conventions 1.37.0 have them.
+"""Names of span attributes, as OpenTelemetry's semantic conventions 1.44.0 have them.
 
 Renamed there now and then, so they stand here once. No attribute holds the text, key or value of a record.
 """

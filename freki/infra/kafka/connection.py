@@ -103,7 +103,7 @@ def translate(action: str, error: Exception, settings: KafkaSettings) -> InfraEr
     Both libraries name their classes after the protocol's error codes, so a class is known by its name.
     """
     name = type(error).__name__.removesuffix("Error").removesuffix("Exception")
-    reason = f"{action}: {name}: {error}"
+    reason = f"{action}: {str(error) or name}"
     if name in _TOO_LARGE:
         return Rejected(f"{reason}; FREKI_KAFKA__MAX_MESSAGE_BYTES is {settings.max_message_bytes}")
     if name in _REJECTED:

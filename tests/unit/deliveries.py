@@ -1,0 +1,147 @@
+"""Fakes and builders for the tests of delivery."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from freki.streams.deliver import Backoff, Decode, Delivery, Failures, Handle, OnDead
+from freki.streams.messages import Headers
+from freki.streams.outbox import Outbox
+
+T = TypeVar("T")
+
+DEAD_LETTERS = "dead-letters"
+
+
+class Bad(Exception):
+    """A record is to blame."""
+
+
+class Down(Exception):
+    """The world is to blame."""
+
+
+class Misconfigured(Exception):
+    """A setting is to blame."""
+
+
+FAILURES = Failures(stop=(Misconfigured,), retry=(Down,), bury=(Bad,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+    @property
+    def partition(self) -> int:
+        return 0
+
+    @property
+    def offset(self) -> int:
+        return 0
+
+    @property
+    def timestamp_ms(self) -> int:
+        return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """A record on a topic."""
+
+    topic: str = "documents"
+    partition: int = 0
+    offset: int = 0
+    timestamp_ms: int = 1_000
+    key: bytes | None = b"key"
+    value: bytes | None = b"value"
+    headers: Headers = ()
+
+
+@dataclass
+class FakeProducer:
+    """Keeps what it is sent; the next `failures` are raised first, one a record."""
+
+    sent: list[Sent] = field(default_factory=list)
+    failures: list[Exception] = field(default_factory=list)
+    unconfirmed: list[Exception] = field(default_factory=list)
+    """Raised by the delivery instead of by `send`."""
+
+    async def send(
+        self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers = ()
+    ) -> asyncio.Future[None]:
+        if self.failures:
+            raise self.failures.pop(0)
+        delivery: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self.unconfirmed:
+            delivery.set_exception(self.unconfirmed.pop(0))
+        else:
+            self.sent.append(Sent(topic=topic, key=key, value=value, headers=headers))
+            delivery.set_result(None)
+        return delivery
+
+    def to(self, topic: str) -> list[Sent]:
+        return [record for record in self.sent if record.topic == topic]
+
+
+@dataclass
+class Waits:
+    """Sleeps without taking time."""
+
+    seconds: list[float] = field(default_factory=list)
+
+    async def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+
+
+class Spans:
+    """A tracer whose finished spans can be looked at."""
+
+    def __init__(self) -> None:
+        """Keep them in memory."""
+        self._exporter = InMemorySpanExporter()
+        provider = TracerProvider(shutdown_on_exit=False)
+        provider.add_span_processor(SimpleSpanProcessor(self._exporter))
+        self.tracer = provider.get_tracer("test")
+
+    @property
+    def finished(self) -> Sequence[ReadableSpan]:
+        return self._exporter.get_finished_spans()
+
+
+class Bench:
+    """A delivery with everything around it faked."""
+
+    def __init__(self, *, attempts: int = 4) -> None:
+        self.producer = FakeProducer()
+        self.waits = Waits()
+        self.spans = Spans()
+        self.outbox = Outbox(self.producer, self.spans.tracer)
+        self.backoff = Backoff(attempts=attempts)
+
+    def delivery(self, *, decode: Decode[T], handle: Handle[T], on_dead: OnDead[T] | None = None) -> Delivery[T]:
+        return Delivery(
+            stage="stage",
+            decode=decode,
+            handle=handle,
+            outbox=self.outbox,
+            dead_letters=DEAD_LETTERS,
+            failures=FAILURES,
+            tracer=self.spans.tracer,
+            on_dead=on_dead,
+            backoff=self.backoff,
+            sleep=self.waits,
+            clock=lambda: 42.0,
+        )
+
+    @property
+    def dead(self) -> list[Sent]:
+        return self.producer.to(DEAD_LETTERS)

@@ -1,0 +1,97 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freki.schemas import Timestamp
+from freki.streams.dead_letters import DeadLetter, NotADeadLetter, from_record, replay, to_record
+from freki.streams.messages import Outgoing
+from tests.unit.deliveries import Event
+
+letters = st.builds(
+    DeadLetter,
+    key=st.none() | st.binary(),
+    value=st.none() | st.binary(),
+    headers=st.lists(st.tuples(st.text(max_size=5), st.binary(max_size=5)), max_size=3).map(tuple),
+    topic=st.text(),
+    partition=st.integers(min_value=0),
+    offset=st.integers(min_value=0),
+    timestamp=st.integers(min_value=-1).map(Timestamp),
+    stage=st.text(),
+    error=st.text(),
+    message=st.text(),
+    traceback=st.text(),
+    attempts=st.integers(min_value=0),
+    died_at=st.integers(min_value=0).map(Timestamp),
+)
+
+
+def stored(record: Outgoing) -> Event:
+    return Event(topic=record.topic, key=record.key, value=record.value, headers=record.headers)
+
+
+@given(letter=letters)
+def test_writing_then_reading_a_dead_letter_is_the_identity(letter: DeadLetter) -> None:
+    assert from_record(stored(to_record(letter, "dead-letters"))) == letter
+
+
+@given(letter=letters)
+def test_every_dead_letter_has_a_key_or_a_value_as_kafka_demands(letter: DeadLetter) -> None:
+    record = to_record(letter, "dead-letters")
+
+    assert record.key is not None or record.value is not None
+
+
+@given(letter=letters)
+def test_a_replay_is_the_record_as_it_was_with_one_more_replay_counted(letter: DeadLetter) -> None:
+    record = replay(letter)
+
+    assert (record.topic, record.key, record.value) == (letter.topic, letter.key, letter.value)
+    assert record.headers == (*letter.headers, ("freki-replays", b"1"))
+
+
+def test_replays_are_counted_however_often_a_record_dies() -> None:
+    letter = DeadLetter(
+        key=b"k",
+        value=b"v",
+        headers=(("h", b"1"),),
+        topic="documents",
+        partition=0,
+        offset=0,
+        timestamp=Timestamp(0),
+        stage="chunk",
+        error="Bad",
+        message="",
+        traceback="",
+        attempts=1,
+        died_at=Timestamp(0),
+    )
+
+    once = from_record(stored(to_record(_died_again(replay(letter)), "dead-letters")))
+    twice = from_record(stored(to_record(_died_again(replay(once)), "dead-letters")))
+
+    assert (letter.replays, once.replays, twice.replays) == (0, 1, 2)
+    assert twice.headers == (("h", b"1"), ("freki-replays", b"2"))
+
+
+def _died_again(record: Outgoing) -> DeadLetter:
+    return DeadLetter(
+        key=record.key,
+        value=record.value,
+        headers=record.headers,
+        topic=record.topic,
+        partition=0,
+        offset=1,
+        timestamp=Timestamp(0),
+        stage="chunk",
+        error="Bad",
+        message="",
+        traceback="",
+        attempts=1,
+        died_at=Timestamp(0),
+    )
+
+
+@pytest.mark.parametrize("headers", [(), (("freki-dead-letter-topic", b"documents"),)])
+def test_other_records_are_not_taken_for_dead_letters(headers: tuple[tuple[str, bytes], ...]) -> None:
+    with pytest.raises(NotADeadLetter, match="documents/0/0"):
+        from_record(Event(headers=headers))

@@ -1,0 +1,89 @@
+import inspect
+from pathlib import Path
+
+import aiokafka.errors
+import kafka.errors
+import pytest
+from pydantic import SecretStr
+
+from freki.infra.errors import InfraError, Misconfigured, Rejected, Unavailable
+from freki.infra.kafka.connection import client_options, translated
+from freki.infra.settings import KafkaSettings
+
+SETTINGS = KafkaSettings(bootstrap="kafka:9092", max_message_bytes=12_345)
+NEVER_RAISED = aiokafka.errors.BrokerResponseError
+"""Only its subclasses have a code."""
+OURS_TO_FIX = {"UnknownTopicOrPartitionError", "UnknownTopicIdError"}
+"""Retriable for the client, which has done so for as long as it may by the time that we see them."""
+
+
+def all_errors() -> list[type[Exception]]:
+    return [
+        kind
+        for module in (aiokafka.errors, kafka.errors)
+        for _, kind in inspect.getmembers(module, inspect.isclass)
+        if issubclass(kind, Exception) and kind.__module__ == module.__name__ and kind is not NEVER_RAISED
+    ]
+
+
+def made(kind: type[Exception]) -> Exception:
+    return Exception.__new__(kind)
+
+
+@pytest.mark.parametrize("kind", all_errors(), ids=lambda kind: f"{kind.__module__}.{kind.__name__}")
+def test_no_error_of_a_kafka_client_passes_untranslated(kind: type[Exception]) -> None:
+    theirs = made(kind)
+
+    with pytest.raises(InfraError) as caught, translated("send", SETTINGS):
+        raise theirs
+
+    assert caught.value.__cause__ is theirs
+    if getattr(kind, "retriable", False) and kind.__name__ not in OURS_TO_FIX:
+        assert isinstance(caught.value, Unavailable)
+
+
+def test_a_record_that_is_too_large_is_rejected_naming_the_setting() -> None:
+    with pytest.raises(Rejected, match=r"FREKI_KAFKA__MAX_MESSAGE_BYTES is 12345") as caught, translated("", SETTINGS):
+        raise aiokafka.errors.MessageSizeTooLargeError("3000089 bytes")
+
+    assert not isinstance(caught.value, Misconfigured)
+
+
+@pytest.mark.parametrize(
+    ("error", "fix"),
+    [
+        (aiokafka.errors.UnknownTopicOrPartitionError(), "freki topics apply"),
+        (aiokafka.errors.TopicAuthorizationFailedError(), "FREKI_KAFKA__USERNAME"),
+        (kafka.errors.SaslAuthenticationFailedError(), "FREKI_KAFKA__PASSWORD"),
+        (kafka.errors.InvalidReplicationFactorError(), "FREKI_KAFKA__"),
+    ],
+)
+def test_what_a_setting_is_to_blame_for_names_the_setting(error: Exception, fix: str) -> None:
+    with pytest.raises(Misconfigured, match=fix), translated("", SETTINGS):
+        raise error
+
+
+def test_an_unreachable_broker_is_named_with_its_setting() -> None:
+    with pytest.raises(Unavailable, match="FREKI_KAFKA__BOOTSTRAP=kafka:9092"), translated("connect", SETTINGS):
+        raise ConnectionRefusedError
+
+
+def test_sasl_needs_user_and_password() -> None:
+    with pytest.raises(Misconfigured, match="FREKI_KAFKA__USERNAME"):
+        client_options(KafkaSettings(security="SASL_PLAINTEXT"))
+
+
+def test_a_missing_certificate_is_named_with_its_setting(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match="FREKI_KAFKA__CA_FILE"):
+        client_options(KafkaSettings(security="SSL", ca_file=tmp_path / "none.pem"))
+
+
+def test_the_secret_reaches_the_client_and_no_message() -> None:
+    settings = KafkaSettings(security="SASL_SSL", username="freki", password=SecretStr("hush"))
+
+    login = client_options(settings)["sasl_plain_password"]
+    with pytest.raises(InfraError) as caught, translated("connect", settings):
+        raise aiokafka.errors.AuthenticationFailedError
+
+    assert login == "hush"
+    assert "hush" not in str(caught.value)

@@ -1,0 +1,184 @@
+import json
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import structlog
+from opentelemetry.context import Context
+from opentelemetry.trace import Link, Tracer, format_span_id, format_trace_id, get_current_span, set_span_in_context
+
+from freki.infra.errors import Misconfigured
+from freki.infra.settings import TelemetrySettings
+from freki.infra.telemetry import JsonLinesExporter, read_trace, set_up_logging, tracing
+
+NOBODY_LISTENS = "http://127.0.0.1:1"
+
+
+@pytest.fixture
+def clean_logging() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+    yield
+    root.handlers, root.level = handlers, level
+    structlog.reset_defaults()
+
+
+def ids(tracer: Tracer, name: str, parent: Context, *, links: list[Link] | None = None) -> tuple[str, str, Context]:
+    """Make a finished span; give its ids and its context."""
+    span = tracer.start_span(name, context=parent, links=links, attributes={"freki.items": 3})
+    span.end()
+    context = span.get_span_context()
+    return format_trace_id(context.trace_id), format_span_id(context.span_id), set_span_in_context(span, parent)
+
+
+def test_a_trace_is_read_back_as_it_was_with_parents_in_order(tmp_path: Path) -> None:
+    with tracing(TelemetrySettings(trace_dir=tmp_path), "embed") as tracer:
+        trace, root, context = ids(tracer, "root", Context())
+        _, child, _ = ids(tracer, "child", context)
+        ids(tracer, "other trace", Context())
+
+    spans = read_trace(tmp_path, trace)
+
+    assert [(span.name, span.span_id, span.parent_id) for span in spans] == [
+        ("root", root, None),
+        ("child", child, root),
+    ]
+    assert {(span.trace_id, span.service, span.kind, span.failed) for span in spans} == {
+        (trace, "freki-embed", "INTERNAL", False)
+    }
+    assert spans[0].attributes == {"freki.items": 3}
+    assert spans[0].start_ns <= spans[0].end_ns <= spans[1].start_ns
+
+
+def test_a_trace_of_several_processes_is_read_as_one(tmp_path: Path) -> None:
+    with tracing(TelemetrySettings(trace_dir=tmp_path), "chunk") as tracer:
+        trace, _, context = ids(tracer, "first", Context())
+    with tracing(TelemetrySettings(trace_dir=tmp_path), "embed") as tracer:
+        ids(tracer, "second", context)
+
+    assert [span.service for span in read_trace(tmp_path, trace)] == ["freki-chunk", "freki-embed"]
+
+
+def test_a_batch_hangs_below_the_record_that_it_was_done_for(tmp_path: Path) -> None:
+    with tracing(TelemetrySettings(trace_dir=tmp_path), "embed") as tracer:
+        trace, mine, mine_context = ids(tracer, "mine", Context())
+        _, _, other_context = ids(tracer, "someone else's", Context())
+        links = [_link(mine_context), _link(other_context)]
+        _, batch, batch_context = ids(tracer, "batch", Context(), links=links)
+        ids(tracer, "step", batch_context)
+
+    assert [(span.name, span.parent_id) for span in read_trace(tmp_path, trace)] == [
+        ("mine", None),
+        ("batch", mine),
+        ("step", batch),
+    ]
+
+
+def test_a_line_that_is_being_written_is_left_out(tmp_path: Path) -> None:
+    with tracing(TelemetrySettings(trace_dir=tmp_path), "embed") as tracer:
+        trace, _, _ = ids(tracer, "whole", Context())
+    [file] = tmp_path.iterdir()
+    file.write_text(file.read_text() + '{"trace":"' + trace)
+
+    assert [span.name for span in read_trace(tmp_path, trace)] == ["whole"]
+
+
+def test_an_unknown_trace_is_empty(tmp_path: Path) -> None:
+    assert read_trace(tmp_path, "0" * 32) == []
+
+
+def test_files_of_a_process_stay_below_twice_the_limit(tmp_path: Path) -> None:
+    with tracing(TelemetrySettings(trace_dir=tmp_path / "kept"), "embed") as tracer:
+        span = tracer.start_span("span")
+        span.end()
+    exporter = JsonLinesExporter(tmp_path / "small", "embed", file_bytes=1_000)
+
+    for _ in range(100):
+        exporter.export([span])  # type: ignore[list-item]  # the SDK's spans are readable
+
+    sizes = [file.stat().st_size for file in (tmp_path / "small").iterdir()]
+    assert len(sizes) <= 2
+    assert max(sizes) < 1_500
+
+
+def test_files_of_old_processes_make_room(tmp_path: Path) -> None:
+    for age in range(60):
+        file = tmp_path / f"embed-{age}.jsonl"
+        file.touch()
+        os.utime(file, (1_000_000 - age, 1_000_000 - age))
+
+    JsonLinesExporter(tmp_path, "embed")
+
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted(f"embed-{age}.jsonl" for age in range(40))
+
+
+def test_a_directory_that_cannot_be_made_is_named_with_its_setting(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(Misconfigured, match="FREKI_TELEMETRY__TRACE_DIR"):
+        JsonLinesExporter(tmp_path / "file" / "traces", "embed")
+
+
+def test_without_any_destination_spans_still_have_ids_for_logs_and_headers() -> None:
+    with tracing(TelemetrySettings(), "embed") as tracer:
+        trace, _, _ = ids(tracer, "span", Context())
+
+    assert int(trace, 16) > 0
+
+
+def test_an_endpoint_that_nobody_listens_at_costs_no_file_span(tmp_path: Path) -> None:
+    settings = TelemetrySettings(trace_dir=tmp_path, otlp_endpoint=NOBODY_LISTENS)
+
+    with tracing(settings, "embed") as tracer:
+        traces = [ids(tracer, "span", Context())[0] for _ in range(2_000)]
+
+    assert len(read_trace(tmp_path, traces[-1])) == 1
+
+
+@pytest.mark.usefixtures("clean_logging")
+def test_log_lines_name_the_trace_that_they_belong_to(capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logging(TelemetrySettings(log_format="json"))
+
+    with tracing(TelemetrySettings(), "embed") as tracer, tracer.start_as_current_span("span") as span:
+        structlog.get_logger("freki.streams").warning("dead letter", stage="embed")
+        logging.getLogger("aiokafka").warning("from a library")
+    context = span.get_span_context()
+
+    ours, theirs = (json.loads(line) for line in capsys.readouterr().err.splitlines())
+    assert (ours["event"], ours["stage"], ours["level"]) == ("dead letter", "embed", "warning")
+    assert theirs["event"] == "from a library"
+    assert {line["trace_id"] for line in (ours, theirs)} == {format_trace_id(context.trace_id)}
+
+
+@pytest.mark.usefixtures("clean_logging")
+@pytest.mark.parametrize("log_format", ["console", "json"])
+def test_tracebacks_show_no_variables(log_format: str, capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logging(TelemetrySettings.model_validate({"log_format": log_format}))
+
+    def fail() -> None:
+        text_of_a_document = "ü" * 3
+        raise ValueError(len(text_of_a_document))
+
+    try:
+        fail()
+    except ValueError:
+        structlog.get_logger("freki").exception("failed")
+
+    printed = capsys.readouterr().err
+    assert "ValueError: 3" in printed
+    assert "üüü" not in printed
+
+
+@pytest.mark.usefixtures("clean_logging")
+def test_libraries_are_quiet_unless_something_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logging(TelemetrySettings(log_level="DEBUG"))
+
+    logging.getLogger("aiokafka.consumer").info("rebalancing")
+
+    assert capsys.readouterr().err == ""
+
+
+def _link(context: Context) -> Link:
+    return Link(get_current_span(context).get_span_context())

@@ -1,0 +1,29 @@
+from freki.streams.topics import Topics
+
+TOPICS = Topics.from_settings(prefix="acme", version=2, partitions=6, replication=3, max_message_bytes=1_000_000)
+
+
+def test_names_are_made_of_prefix_and_version() -> None:
+    assert [topic.name for topic in TOPICS] == [
+        "acme.documents.v2",
+        "acme.chunks.v2",
+        "acme.contextual-chunks.v2",
+        "acme.outcomes.v2",
+        "acme.queries.v2",
+        "acme.contexts.v2",
+        "acme.dead-letters.v2",
+    ]
+
+
+def test_only_documents_are_kept_for_good() -> None:
+    assert [topic.name for topic in TOPICS if topic.cleanup == "compact"] == ["acme.documents.v2"]
+    assert "retention.ms" not in TOPICS.documents.config
+    assert all(int(topic.config["retention.ms"]) > 0 for topic in TOPICS if topic is not TOPICS.documents)
+
+
+def test_topics_that_share_keys_share_the_number_of_partitions() -> None:
+    assert {topic.partitions for topic in TOPICS} == {6}
+
+
+def test_a_dead_letter_of_the_largest_record_fits() -> None:
+    assert TOPICS.dead_letters.max_message_bytes > TOPICS.documents.max_message_bytes
