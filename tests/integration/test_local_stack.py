@@ -52,6 +52,19 @@ async def test_broker_and_store_answer_while_the_stack_runs_and_are_gone_afterwa
     assert is_free(stack.state.ports.store)
 
 
+async def test_nobody_is_sent_to_a_stack_that_is_stopping(tmp_path: Path) -> None:
+    found: list[StackState | None] = []
+
+    def report(event: Event) -> None:
+        if isinstance(event, Stopped):
+            found.append(read_stack(tmp_path))
+
+    async with LocalStack(on(tmp_path), report=report, workers=()):
+        pass
+
+    assert found == [None, None]
+
+
 async def test_a_second_start_finds_the_store_as_it_was_on_the_same_ports(tmp_path: Path) -> None:
     async with LocalStack(on(tmp_path), report=ignore, workers=()) as first:
         with closing(MilvusClient(first.state.milvus_uri)) as client:

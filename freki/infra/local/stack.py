@@ -46,7 +46,7 @@ WORKER_READY_TIMEOUT_S = 600.0
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-Prepare = Callable[[Settings], Awaitable[None]]
+Prepare = Callable[[Settings], Awaitable[object]]
 """Creates the topics."""
 
 
@@ -81,9 +81,10 @@ class LocalStack:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as exits:
             lock = await exits.enter_async_context(locked(self._directory))
-            exits.callback(forget_stack, self._directory)
+            forget_stack(self._directory)
             self._make_directories()
             self.state = await self._start(exits, lock)
+            exits.callback(forget_stack, self._directory)
             write_ports(self._directory, self.state.ports)
             write_stack(self.state)
             self._exit = exits.pop_all()
