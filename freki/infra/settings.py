@@ -29,7 +29,9 @@ class KafkaSettings(Section):
     topic_version: int = Field(default=1, ge=1, description="Last part of every topic name")
     partitions: int = Field(default=4, ge=1, le=1000, description="Partitions of each topic when created")
     replication: int = Field(default=1, ge=1, description="Replicas of each topic when created")
-    max_message_bytes: int = Field(default=1_000_000, ge=10_000, description="Largest record")
+    max_message_bytes: int = Field(
+        default=5_000_000, ge=100_000, description="Largest record: a question of a million characters"
+    )
     delivery_timeout_s: float = Field(default=30.0, gt=0, description="Longest wait for the broker to take a record")
     security: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     ca_file: Path | None = Field(default=None, description="PEM file of the authority that signed the brokers")
@@ -88,6 +90,9 @@ class ClaimSettings(Section):
     directory: str = Field(default=".freki/claims", description="Directory or URL that `freki publish` writes to")
     allowed: tuple[str, ...] = Field(
         default=(), description="URL prefixes that workers read besides `directory`, such as s3://bucket/docs/"
+    )
+    inline_bytes: int = Field(
+        default=600_000, ge=0, description="Content up to this size travels in the record; more goes to `directory`"
     )
     max_bytes: int = Field(default=64_000_000, ge=1, description="Largest content that a worker loads")
 
@@ -171,6 +176,7 @@ class Settings(BaseSettings):
     )
 
     tenant: str = Field(default="default", description="Tenant that the command line speaks for")
+    ready_file: Path | None = Field(default=None, description="File that a worker creates once its stages are ready")
     kafka: KafkaSettings = KafkaSettings()
     registry: RegistrySettings = RegistrySettings()
     milvus: MilvusSettings = MilvusSettings()

@@ -60,8 +60,11 @@ class ChunkRows(Protocol):
     async def upsert(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
         """Write or replace rows by chunk id; vectors: (rows, dim)."""
 
-    async def ids_of(self, root_id: RootId) -> set[ChunkId]:
-        """List every chunk row of a document, live or not, however many."""
+    async def ids_of(self, below: Mapping[RootId, int]) -> Mapping[RootId, set[ChunkId]]:
+        """List every chunk row that versions below the given one wrote, live or not, however many.
+
+        Rows of a newer version are left alone: they may be of a revision that is just being written.
+        """
 
     async def delete(self, chunk_ids: Sequence[ChunkId]) -> None:
         """Remove rows; absent ones are fine."""
@@ -82,8 +85,8 @@ class Roots(Protocol):
     async def commit(self, roots: Sequence[Root], watermarks: Sequence[Watermark]) -> None:
         """Write roots: from here readers see their versions, each root atomically."""
 
-    async def sweep_pages(self, live: Mapping[RootId, int]) -> None:
-        """Remove all pages of other versions than the live one; version 0 keeps none."""
+    async def sweep_pages(self, below: Mapping[RootId, int]) -> None:
+        """Remove all pages of versions below the given one."""
 
 
 class ChunkSearch(Protocol):

@@ -13,6 +13,7 @@ from freki.schemas import (
 )
 from freki.schemas.names import record
 
+FIRST_GENERATION = "g1"
 _DAY_MS = 24 * 60 * 60 * 1000
 _WORK_MS = 7 * _DAY_MS
 """What can be made again from `documents`: long enough to look into last week's trouble."""
@@ -65,9 +66,21 @@ class Topics:
 
     @classmethod
     def from_settings(
-        cls, *, prefix: str, version: int, partitions: int, replication: int, max_message_bytes: int
+        cls,
+        *,
+        prefix: str,
+        version: int,
+        partitions: int,
+        replication: int,
+        max_message_bytes: int,
+        generation: str = FIRST_GENERATION,
     ) -> Self:
-        """Name and size the topics."""
+        """Name and size the topics.
+
+        All generations of the index read the same documents; each further one has the other topics for itself, so
+        that it can be filled beside the one that serves.
+        """
+        own = "" if generation == FIRST_GENERATION else f".{generation}"
 
         def topic(
             what: str,
@@ -78,7 +91,7 @@ class Topics:
             margin_bytes: int = 0,
         ) -> Topic:
             return Topic(
-                name=f"{prefix}.{what}.v{version}",
+                name=f"{prefix}.{what}.v{version}" + ("" if what == "documents" else own),
                 partitions=partitions,
                 replication=replication,
                 cleanup=cleanup,

@@ -1,0 +1,43 @@
+# The one door. `make` alone lists what is behind it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test unit check bench schemas clean
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+$(READY): pyproject.toml
+	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	@echo "Installing Freki and its tools into $(VENV)"
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(READY) ## Build the models, start everything locally, publish samples, ask three questions, stop
+	@$(BIN)/python -m freki.streams.demo
+
+test: $(READY) ## Run all tests: unit, contract, integration, acceptance, quality
+	@$(BIN)/freki models build
+	@$(BIN)/pytest $(ARGS)
+
+unit: $(READY) ## Run the tests that need neither models nor servers: seconds
+	@$(BIN)/pytest tests/unit $(ARGS)
+
+check: $(READY) ## Lint, types, layers
+	@$(BIN)/ruff check freki tests
+	@$(BIN)/ruff format --check freki tests
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: $(READY) ## Measure ingest, query and freshness on this machine
+	@$(BIN)/freki models build
+	@$(BIN)/python -m tests.bench $(ARGS)
+
+schemas: $(READY) ## Write the Avro contracts anew from the records
+	@$(BIN)/python -m freki.schemas.avro
+
+clean: ## Remove the environment and the local stack's state
+	rm -rf $(VENV) .freki

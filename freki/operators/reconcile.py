@@ -1,0 +1,83 @@
+"""Compares what a stream of changes says with what the index holds."""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from freki.schemas import ChunkId, DocumentChange, Operation, RootId
+from freki.schemas.index import Root
+
+
+class Expected(NamedTuple):
+    """What a document must be after all changes that were read."""
+
+    name: str
+    """Tenant and document id, for people."""
+    version: int
+    deleted: bool
+    content_hash: str
+    """Empty where deleted."""
+
+
+class Difference(NamedTuple):
+    """Something that is not as the stream says."""
+
+    name: str
+    problem: str
+
+
+def expect(before: Expected | None, name: str, change: DocumentChange | None, content_hash: str) -> Expected | None:
+    """Say what a document must be after one more change, None being a tombstone; the highest version wins."""
+    version = 0 if before is None else before.version
+    if change is None:
+        return Expected(name, version, deleted=True, content_hash="")
+    if change.version <= version:
+        return before
+    if change.operation is Operation.DELETE:
+        return Expected(name, change.version, deleted=True, content_hash="")
+    return Expected(name, change.version, deleted=False, content_hash=content_hash)
+
+
+def reconcile(expected: Mapping[RootId, Expected], roots: Iterable[Root]) -> list[Difference]:
+    """List where roots differ from the stream, by name; documents that are only in the index included."""
+    found = {root.root_id: root for root in roots}
+    differences = [
+        Difference(document.name, problem)
+        for key, document in expected.items()
+        if (problem := _problem(document, found.get(key)))
+    ]
+    differences += [
+        Difference(f"{root.tenant}/{root.document_id}", "is searchable, but not in the stream")
+        for key, root in found.items()
+        if key not in expected and not root.deleted
+    ]
+    return sorted(differences)
+
+
+def _problem(expected: Expected, root: Root | None) -> str:
+    if expected.deleted:
+        return "" if root is None or root.deleted else f"was deleted, but version {root.version} is searchable"
+    if root is None:
+        return f"version {expected.version} is not in the index"
+    if root.deleted:
+        return f"version {expected.version} is current, but the index has it as deleted at version {root.version}"
+    if root.version != expected.version:
+        return f"version {expected.version} is current, but version {root.version} is searchable"
+    if root.content_hash != expected.content_hash:
+        return f"version {root.version} has other content than the stream"
+    return ""
+
+
+def reconcile_rows(
+    root: Root, manifest: Collection[ChunkId], pages: int, rows: Collection[ChunkId]
+) -> list[Difference]:
+    """List where the rows of a document are not exactly those that its manifest names."""
+    name = f"{root.tenant}/{root.document_id}"
+    named, stored = set(manifest), set(rows)
+    problems = []
+    if pages != root.parts:
+        problems.append(f"has {pages} manifest pages, its root says {root.parts}")
+    if missing := len(named - stored):
+        problems.append(f"{missing} chunks of its manifest have no row")
+    if stale := len(stored - named):
+        problems.append(f"{stale} rows are not in its manifest")
+    return [Difference(name, problem) for problem in problems]

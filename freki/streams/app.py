@@ -1,0 +1,229 @@
+"""The pipeline on one screen: what each stage reads, does and sends, in flow order."""
+
+import asyncio
+import time
+from collections.abc import Collection
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Self, TypeVar
+
+from opentelemetry.trace import Tracer
+
+from freki.infra.claims import ClaimStore
+from freki.infra.errors import InfraError, Misconfigured, Rejected, Unavailable
+from freki.infra.kafka import Producer, has_backlog, make_app
+from freki.infra.milvus import MilvusIndex
+from freki.infra.models import OnnxCrossEncoder, OnnxEmbedder
+from freki.infra.remote_reranker import RemoteReranker
+from freki.infra.settings import Settings
+from freki.infra.telemetry import set_up_logging, tracing
+from freki.operators.analyse_text import ANALYSER, analyse_text
+from freki.operators.errors import OperatorError
+from freki.schemas import (
+    ChunkBatch,
+    ContextQuery,
+    ContextResult,
+    ContextualChunkBatch,
+    DocumentChange,
+    IndexOutcome,
+)
+from freki.schemas.avro import Codec
+from freki.streams.chunking import Chunking, chunking
+from freki.streams.connect import group_of, index_of, knobs_of, limits_of, topics_of, wall_clock
+from freki.streams.contextualising import contextualising
+from freki.streams.deliver import Decode, Delivery, Failures, Handle, OnDead, or_tombstone, required
+from freki.streams.embedding import embedding
+from freki.streams.indexing import Indexer
+from freki.streams.outbox import Outbox
+from freki.streams.outline import Outliner
+from freki.streams.ports import Reranker
+from freki.streams.rejecting import rejecting
+from freki.streams.retriever import Retriever
+from freki.streams.retrieving import Retrieving
+from freki.streams.stage import Stage, register, run_stages
+from freki.streams.topics import Topic
+
+STAGES = ("chunk", "contextualise", "embed", "retrieve")
+FAILURES = Failures(stop=(Misconfigured,), retry=(Unavailable,), bury=(OperatorError, Rejected))
+# A lone question should not wait for company.
+QUERY_WAIT_S = 0.002
+
+T = TypeVar("T")
+
+
+class Pipeline:
+    """The stages of one process. Entering it connects to the broker; what a stage needs is opened with the stage."""
+
+    def __init__(self, settings: Settings, tracer: Tracer) -> None:
+        self._settings = settings
+        self._tracer = tracer
+        self._topics = topics_of(settings)
+        self._opened = AsyncExitStack()
+        self._outbox: Outbox
+        self._embedder: OnnxEmbedder | None = None
+        self._index: MilvusIndex | None = None
+
+    async def __aenter__(self) -> Self:
+        producer = await self._opened.enter_async_context(Producer(self._settings.kafka))
+        self._outbox = Outbox(producer, self._tracer)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._opened.aclose()
+
+    async def stages(self, names: Collection[str]) -> list[Stage]:
+        """Make stages by name. This is the flow."""
+        topics = self._topics
+        flow = {
+            "chunk": lambda: self._chunk(topics.documents, topics.chunks),
+            "contextualise": lambda: self._contextualise(topics.chunks, topics.contextual_chunks),
+            "embed": lambda: self._embed(topics.contextual_chunks, topics.outcomes),
+            "retrieve": lambda: self._retrieve(topics.queries, topics.contexts),
+        }
+        return [await make() for name, make in flow.items() if name in names]
+
+    async def _chunk(self, source: Topic, sink: Topic) -> Stage:
+        settings = self._settings.chunking
+        outliner = Outliner(
+            limits_of(settings),
+            max_characters=settings.max_characters,
+            count_tokens=token_counter(self._settings.models),
+        )
+        stage = Chunking(
+            claims=ClaimStore(self._settings.claims),
+            outliner=outliner,
+            part_chunks=settings.part_chunks,
+            now=wall_clock,
+        )
+        handle = chunking(stage, encode=Codec(ChunkBatch).encode, outbox=self._outbox, sink=sink.name)
+        decode = or_tombstone(Codec(DocumentChange).decode)
+        return self._stage("chunk", source, decode, handle, on_dead=self._rejecting())
+
+    async def _contextualise(self, source: Topic, sink: Topic) -> Stage:
+        encode = Codec(ContextualChunkBatch).encode
+        handle = contextualising(encode=encode, outbox=self._outbox, sink=sink.name)
+        decode = required(Codec(ChunkBatch).decode)
+        return self._stage("contextualise", source, decode, handle, on_dead=self._rejecting())
+
+    async def _embed(self, source: Topic, sink: Topic) -> Stage:
+        index = await self._opened_index()
+        indexer = Indexer(
+            rows=index,
+            roots=index,
+            embedder=await self._opened_embedder(),
+            analyse_text=analyse_text,
+            analyser=ANALYSER,
+            generation=self._settings.milvus.generation,
+            slice_tokens=self._settings.ingest.slice_tokens,
+            now=wall_clock,
+        )
+        handle = embedding(indexer, encode=Codec(IndexOutcome).encode, outbox=self._outbox, sink=sink.name)
+        decode = required(Codec(ContextualChunkBatch).decode)
+        return self._stage("embed", source, decode, handle, on_dead=self._rejecting())
+
+    async def _retrieve(self, source: Topic, sink: Topic) -> Stage:
+        settings = self._settings.retrieval
+        index = await self._opened_index()
+        retriever = Retriever(
+            embedder=await self._opened_embedder(),
+            search=index,
+            rows=index,
+            roots=index,
+            rerankers=await self._rerankers(),
+            defaults=knobs_of(settings),
+            generation=self._settings.milvus.generation,
+            strong=settings.strong,
+            failures=(InfraError,),
+            now=wall_clock,
+            clock_ns=time.time_ns,
+        )
+        retrieving = Retrieving(
+            retriever,
+            encode=Codec(ContextResult).encode,
+            outbox=self._outbox,
+            sink=sink.name,
+            reply_topics=settings.reply_topics,
+            max_query_chars=settings.max_query_chars,
+            tracer=self._tracer,
+        )
+        decode = required(Codec(ContextQuery).decode)
+        return self._stage(
+            "retrieve", source, decode, retrieving.handle, most=settings.batch_queries, within_s=QUERY_WAIT_S
+        )
+
+    def _stage(  # noqa: PLR0913 - one place where a stage is put together
+        self,
+        name: str,
+        source: Topic,
+        decode: Decode[T],
+        handle: Handle[T],
+        *,
+        on_dead: OnDead[T] | None = None,
+        most: int | None = None,
+        within_s: float | None = None,
+    ) -> Stage:
+        """Join a handler to its topic, as a consumer group of its own."""
+        settings = self._settings
+        group = group_of(settings, name)
+        delivery = Delivery(
+            stage=name,
+            decode=decode,
+            handle=handle,
+            outbox=self._outbox,
+            dead_letters=self._topics.dead_letters.name,
+            failures=FAILURES,
+            tracer=self._tracer,
+            on_dead=on_dead,
+        )
+        return register(
+            make_app(settings.kafka, group, state_dir=settings.local.state_dir / "faust"),
+            source.name,
+            delivery,
+            batch_events=most or settings.ingest.batch_events,
+            batch_wait_s=settings.ingest.batch_wait_s if within_s is None else within_s,
+        )
+
+    def _rejecting(self) -> OnDead[DocumentChange | ChunkBatch | ContextualChunkBatch | None]:
+        return rejecting(
+            encode=Codec(IndexOutcome).encode,
+            outbox=self._outbox,
+            sink=self._topics.outcomes.name,
+            generation=self._settings.milvus.generation,
+        )
+
+    async def _opened_embedder(self) -> OnnxEmbedder:
+        if self._embedder is None:
+            self._embedder = await self._opened.enter_async_context(OnnxEmbedder(self._settings.models))
+        return self._embedder
+
+    async def _opened_index(self) -> MilvusIndex:
+        if self._index is None:
+            embedder = await self._opened_embedder()
+            index = index_of(self._settings, embedder=embedder.fingerprint, dim=embedder.dim)
+            self._index = await self._opened.enter_async_context(index)
+        return self._index
+
+    async def _rerankers(self) -> list[Reranker]:
+        """Open those that are configured; cosine needs nothing from outside."""
+        found: list[Reranker] = []
+        if self._settings.remote_reranker.url is not None:
+            found.append(await self._opened.enter_async_context(RemoteReranker(self._settings.remote_reranker)))
+        if self._settings.models.reranker is not None:
+            found.append(await self._opened.enter_async_context(OnnxCrossEncoder(self._settings.models)))
+        return found
+
+
+async def run_worker(settings: Settings, names: Collection[str], stop: asyncio.Event) -> None:
+    """Run stages in this process until `stop` is set; the ready file tells a supervisor that they are at work."""
+
+    def on_ready() -> None:
+        if settings.ready_file is not None:
+            settings.ready_file.touch()
+
+    set_up_logging(settings.telemetry)
+    with tracing(settings.telemetry, "-".join(names)) as tracer:
+        async with Pipeline(settings, tracer) as pipeline:
+            stages = await pipeline.stages(names)
+            await run_stages(stages, stop, has_backlog=has_backlog, on_ready=on_ready)

@@ -1,0 +1,179 @@
+"""First stage: a document change becomes the chunks of a revision."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+from freki.operators.errors import InvalidChange
+from freki.operators.validate_change import validate_change
+from freki.schemas import (
+    Chunk,
+    ChunkBatch,
+    ClaimCheck,
+    DocumentChange,
+    DocumentId,
+    Operation,
+    Revision,
+    RevisionOperation,
+    TenantId,
+    Timestamp,
+)
+from freki.streams.deliver import Handle
+from freki.streams.messages import Outgoing, Received
+from freki.streams.outbox import Outbox
+from freki.streams.outline import Outliner
+
+# Four bytes a character at worst, and overlaps: a part stays below the smallest record limit in use, 1 MB.
+PART_CHARACTERS = 100_000
+
+
+class Claims(Protocol):
+    """Where content lies that is too large for a record."""
+
+    async def get(self, claim: ClaimCheck) -> bytes:
+        """Load content that matches the claim's size and digest."""
+
+
+class Chunking:
+    """Turns changes into batches of chunks."""
+
+    def __init__(self, *, claims: Claims, outliner: Outliner, part_chunks: int, now: Callable[[], Timestamp]) -> None:
+        self._claims = claims
+        self._outliner = outliner
+        self._part_chunks = part_chunks
+        self._now = now
+
+    async def revise(self, received: Received[DocumentChange | None]) -> list[ChunkBatch]:
+        """Give the parts of the revision, in order; a deletion is one part without chunks."""
+        key = received.key.decode(errors="replace")
+        change = received.value
+        if change is None:
+            return [_one_part(self._tombstone(key, received.timestamp))]
+        validate_change(change, key=key)
+        if change.operation is Operation.DELETE:
+            return [_one_part(self._deletion(change, received.timestamp))]
+        received_at = self._now()
+        content = change.content if change.claim is None else await self._claims.get(change.claim)
+        if content is None:
+            raise InvalidChange("content: an UPSERT needs either content or claim; neither given")
+        # In a thread, so that heartbeats and the other stages of this process go on.
+        outline = await asyncio.to_thread(self._outliner, change, content)
+        revision = Revision(
+            tenant=change.tenant,
+            document_id=change.document_id,
+            operation=RevisionOperation.UPSERT,
+            version=change.version,
+            name=outline.name,
+            media_type=outline.media_type,
+            language=outline.language,
+            source_uri=change.source_uri,
+            principals=change.principals,
+            attributes=outline.attributes,
+            priority=change.priority,
+            content_hash=content_hash(content),
+            chunker=outline.chunker,
+            characters=outline.characters,
+            occurred_at=change.occurred_at,
+            recorded_at=received.timestamp,
+            received_at=received_at,
+        )
+        parts = list(_parts(outline.chunks, self._part_chunks)) or [()]
+        return [
+            ChunkBatch(revision=revision, part=number, parts=len(parts), chunks=chunks)
+            for number, chunks in enumerate(parts)
+        ]
+
+    def _tombstone(self, key: str, recorded_at: Timestamp) -> Revision:
+        tenant, slash, document_id = key.partition("/")
+        if not (tenant and slash and document_id):
+            raise InvalidChange(f"key: {key[:200]!r} is not tenant/document_id, so the tombstone names no document")
+        return self._removal(RevisionOperation.TOMBSTONE, TenantId(tenant), DocumentId(document_id), recorded_at)
+
+    def _deletion(self, change: DocumentChange, recorded_at: Timestamp) -> Revision:
+        return self._removal(
+            RevisionOperation.DELETE,
+            change.tenant,
+            change.document_id,
+            recorded_at,
+            version=change.version,
+            occurred_at=change.occurred_at,
+            priority=change.priority,
+        )
+
+    def _removal(  # noqa: PLR0913 - the fields of a revision without content
+        self,
+        operation: RevisionOperation,
+        tenant: TenantId,
+        document_id: DocumentId,
+        recorded_at: Timestamp,
+        *,
+        version: int = 0,
+        occurred_at: Timestamp | None = None,
+        priority: int = 0,
+    ) -> Revision:
+        return Revision(
+            tenant=tenant,
+            document_id=document_id,
+            operation=operation,
+            version=version,
+            name="",
+            media_type="",
+            language="und",
+            source_uri=None,
+            principals=(),
+            attributes={},
+            priority=priority,
+            content_hash="",
+            chunker="",
+            characters=0,
+            occurred_at=recorded_at if occurred_at is None else occurred_at,
+            recorded_at=recorded_at,
+            received_at=self._now(),
+        )
+
+
+def chunking(
+    stage: Chunking, *, encode: Callable[[ChunkBatch], bytes], outbox: Outbox, sink: str
+) -> Handle[DocumentChange | None]:
+    """Send each document's parts as soon as they are made; important documents first, order per document kept."""
+
+    async def handle(batch: Sequence[Received[DocumentChange | None]]) -> None:
+        for received in _important_first(batch):
+            parts = await stage.revise(received)
+            await outbox.send(
+                *(Outgoing(topic=sink, key=received.key, value=encode(part), trace=received.trace) for part in parts)
+            )
+
+    return handle
+
+
+def content_hash(content: str | bytes) -> str:
+    """Give the hexadecimal SHA-256 of a document's content as its producer gave it; text counts as UTF-8."""
+    return hashlib.sha256(content if isinstance(content, bytes) else content.encode()).hexdigest()
+
+
+def _important_first(batch: Sequence[Received[DocumentChange | None]]) -> list[Received[DocumentChange | None]]:
+    """Order by the highest priority that any change of the document has, so that its changes stay in order."""
+    highest: dict[bytes, int] = {}
+    for received in batch:
+        priority = 0 if received.value is None else received.value.priority
+        highest[received.key] = max(highest.get(received.key, priority), priority)
+    return sorted(batch, key=lambda received: -highest[received.key])
+
+
+def _one_part(revision: Revision) -> ChunkBatch:
+    return ChunkBatch(revision=revision, part=0, parts=1, chunks=())
+
+
+def _parts(chunks: Sequence[Chunk], most: int) -> Iterator[tuple[Chunk, ...]]:
+    part: list[Chunk] = []
+    characters = 0
+    for chunk in chunks:
+        if part and (len(part) == most or characters + len(chunk.text) > PART_CHARACTERS):
+            yield tuple(part)
+            part, characters = [], 0
+        part.append(chunk)
+        characters += len(chunk.text)
+    if part:
+        yield tuple(part)

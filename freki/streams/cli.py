@@ -1,0 +1,29 @@
+"""The command line: `freki --help`."""
+
+import typer
+
+from freki.streams.commands import ask, operate, publish, verify
+
+app = typer.Typer(
+    name="freki",
+    help="Keeps a search index true to a stream of document changes and answers questions from it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("up")(operate.up)
+app.command("publish")(publish.publish)
+app.command("watch")(publish.watch_folder)
+app.command("ask")(ask.ask)
+app.command("verify")(verify.verify)
+app.command("status")(operate.status)
+app.add_typer(operate.topics_app, name="topics")
+app.add_typer(operate.models_app, name="models")
+app.add_typer(operate.schemas_app, name="schemas")
+app.add_typer(operate.letters_app, name="dead-letters")
+app.command("worker")(operate.worker)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

@@ -1,0 +1,200 @@
+"""Talks to a running Freki over its topics: publishes changes, waits for receipts, asks questions."""
+
+import asyncio
+from collections.abc import AsyncIterable, Callable, Collection
+from contextlib import suppress
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from opentelemetry.trace import SpanKind, Tracer
+
+from freki.schemas import (
+    ClaimCheck,
+    ContextQuery,
+    ContextResult,
+    DocumentChange,
+    DocumentId,
+    IndexOutcome,
+    Operation,
+    TenantId,
+)
+from freki.streams.embedding import record_key
+from freki.streams.messages import Outgoing, Stored
+from freki.streams.outbox import Outbox
+
+Change = tuple[TenantId, DocumentId, int]
+"""Which change a receipt is for: tenant, document, version."""
+
+
+class ClaimStore(Protocol):
+    """Takes content that is too large for a record."""
+
+    async def put(self, content: bytes) -> ClaimCheck:
+        """Store content under its digest."""
+
+
+class Publisher:
+    """Sends document changes, large content by claim check, and a tombstone after each deletion."""
+
+    def __init__(
+        self,
+        *,
+        outbox: Outbox,
+        encode: Callable[[DocumentChange], bytes],
+        topic: str,
+        claims: ClaimStore,
+        inline_bytes: int,
+    ) -> None:
+        self._outbox = outbox
+        self._encode = encode
+        self._topic = topic
+        self._claims = claims
+        self._inline_bytes = inline_bytes
+
+    async def publish(self, change: DocumentChange) -> None:
+        """Return when the broker has the change."""
+        key = record_key(change.tenant, change.document_id)
+        change = await self._checked_in(change)
+        records = [Outgoing(topic=self._topic, key=key, value=self._encode(change))]
+        if change.operation is Operation.DELETE:
+            # Compaction removes what came before only where the last value is null.
+            records.append(Outgoing(topic=self._topic, key=key, value=None))
+        await self._outbox.send(*records)
+
+    async def _checked_in(self, change: DocumentChange) -> DocumentChange:
+        if change.content is None:
+            return change
+        content = change.content if isinstance(change.content, bytes) else change.content.encode()
+        if len(content) <= self._inline_bytes:
+            return change
+        claim = await self._claims.put(content)
+        return replace(change, content=None, claim=claim)
+
+
+class Receipts:
+    """Collects outcomes from the moment it is entered; knows which changes are still without one."""
+
+    def __init__(self, records: AsyncIterable[Stored], decode: Callable[[bytes], IndexOutcome]) -> None:
+        self._records = records
+        self._decode = decode
+        self._awaited: set[Change] = set()
+        self._early: dict[Change, IndexOutcome] = {}
+        self._arrived: asyncio.Queue[IndexOutcome] = asyncio.Queue()
+        self._reading: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Begin to read."""
+        self._reading = asyncio.create_task(self._read())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop."""
+        await _ended(self._reading)
+
+    def expect(self, change: DocumentChange) -> None:
+        """Wait for this change too."""
+        which = (change.tenant, change.document_id, change.version)
+        outcome = self._early.pop(which, None)
+        if outcome is None:
+            self._awaited.add(which)
+        else:
+            self._arrived.put_nowait(outcome)
+
+    @property
+    def missing(self) -> Collection[Change]:
+        """Changes without a receipt."""
+        return self._awaited
+
+    async def next(self, *, patience_s: float) -> IndexOutcome:
+        """Give the next receipt of an expected change, each once. Raises TimeoutError if none comes in time."""
+        waiting = asyncio.create_task(self._arrived.get())
+        tasks = {waiting, self._reading} if self._reading is not None else {waiting}
+        try:
+            done, _ = await asyncio.wait(tasks, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+            if waiting in done:
+                return waiting.result()
+            for task in done:
+                task.result()
+            raise TimeoutError
+        finally:
+            waiting.cancel()
+
+    async def _read(self) -> None:
+        async for stored in self._records:
+            if stored.value is None:
+                continue
+            outcome = self._decode(stored.value)
+            which = (outcome.tenant, outcome.document_id, outcome.version)
+            if which in self._awaited:
+                self._awaited.remove(which)
+                self._arrived.put_nowait(outcome)
+            else:
+                self._early.setdefault(which, outcome)
+
+
+class Asker:
+    """Sends questions and gives each its answer."""
+
+    def __init__(  # noqa: PLR0913 - each is one thing from outside
+        self,
+        *,
+        outbox: Outbox,
+        answers: AsyncIterable[Stored],
+        encode: Callable[[ContextQuery], bytes],
+        decode: Callable[[bytes], ContextResult],
+        topic: str,
+        tracer: Tracer,
+    ) -> None:
+        self._outbox = outbox
+        self._answers = answers
+        self._encode = encode
+        self._decode = decode
+        self._topic = topic
+        self._tracer = tracer
+        self._waiting: dict[bytes, asyncio.Future[ContextResult]] = {}
+        self._reading: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Begin to read answers."""
+        self._reading = asyncio.create_task(self._read())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop."""
+        await _ended(self._reading)
+
+    async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:
+        """Return the answer. Raises TimeoutError where none comes in time."""
+        key = query.query_id.encode()
+        answer: asyncio.Future[ContextResult] = asyncio.get_running_loop().create_future()
+        self._waiting[key] = answer
+        try:
+            with self._tracer.start_as_current_span("ask", kind=SpanKind.CLIENT):
+                await self._outbox.send(Outgoing(topic=self._topic, key=key, value=self._encode(query)))
+                tasks: set[asyncio.Future[Any]] = {answer} if self._reading is None else {answer, self._reading}
+                await asyncio.wait(tasks, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+            if answer.done():
+                return answer.result()
+            if self._reading is not None and self._reading.done():
+                self._reading.result()
+            raise TimeoutError
+        finally:
+            del self._waiting[key]
+
+    async def _read(self) -> None:
+        async for stored in self._answers:
+            answer = self._waiting.get(stored.key or b"")
+            if answer is not None and not answer.done() and stored.value is not None:
+                answer.set_result(self._decode(stored.value))
+
+
+async def _ended(task: asyncio.Task[None] | None) -> None:
+    if task is not None:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task

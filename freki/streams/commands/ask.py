@@ -1,0 +1,139 @@
+"""`freki ask`: one question over the topics, its answer in the terminal."""
+
+import json
+import uuid
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from freki.infra.settings import Settings
+from freki.infra.telemetry import SpanRecord, read_trace
+from freki.schemas import (
+    CitationStyle,
+    ContextQuery,
+    DocumentId,
+    Filter,
+    FilterOperator,
+    Fusion,
+    Metric,
+    QueryId,
+    RerankerChoice,
+    ResultStatus,
+    TenantId,
+    VersionFloor,
+)
+from freki.streams.commands.context import command, console, fail, load_settings
+from freki.streams.commands.show import show_result, show_trace
+from freki.streams.connect import open_asker, wall_clock
+
+# An answer that is due may still be on its way.
+SLACK_S = 10.0
+EXIT_EMPTY = 3
+
+
+@command
+async def ask(  # noqa: PLR0913 - every knob of a query is an option
+    question: Annotated[str, typer.Argument(help="What to ask")],
+    *,
+    tenant: Annotated[str | None, typer.Option(help="Whose documents; default: FREKI_TENANT")] = None,
+    principal: Annotated[
+        list[str] | None, typer.Option("--as", help="A user or group that asks; may be repeated")
+    ] = None,
+    top_k: Annotated[int | None, typer.Option("--top", "-n", help="How many hits")] = None,
+    deadline: Annotated[int | None, typer.Option(help="Milliseconds until the answer must leave")] = None,
+    filters: Annotated[
+        list[str] | None, typer.Option("--filter", help="field=value, field!=value, field^=prefix; may be repeated")
+    ] = None,
+    levels: Annotated[list[int] | None, typer.Option("--level", help="0 document, 1 section, 2 paragraph")] = None,
+    language: Annotated[str | None, typer.Option(help="ISO 639-1")] = None,
+    candidates: Annotated[int | None, typer.Option(help="How deep each retriever looks")] = None,
+    fusion: Annotated[Fusion | None, typer.Option(help="How rankings become one", case_sensitive=False)] = None,
+    alpha: Annotated[float | None, typer.Option(help="Weight of dense search, 0..1")] = None,
+    rrf_k: Annotated[int | None, typer.Option(help="k of reciprocal rank fusion")] = None,
+    metric: Annotated[Metric | None, typer.Option(help="How dense scores are shown", case_sensitive=False)] = None,
+    reranker: Annotated[RerankerChoice | None, typer.Option(help="Which one to use", case_sensitive=False)] = None,
+    rerank_candidates: Annotated[int | None, typer.Option(help="How many candidates are rescored")] = None,
+    mmr_lambda: Annotated[float | None, typer.Option(help="1 is relevance only, 0 diversity only")] = None,
+    min_score: Annotated[float | None, typer.Option(help="Least score of a hit")] = None,
+    parents: Annotated[bool | None, typer.Option("--parents/--no-parents", help="Sections around the hits")] = None,
+    neighbours: Annotated[int | None, typer.Option(help="Chunks before and after each hit")] = None,
+    context_tokens: Annotated[int | None, typer.Option(help="Most tokens of the context text")] = None,
+    citations: Annotated[CitationStyle | None, typer.Option(help="Form of citations", case_sensitive=False)] = None,
+    at_least: Annotated[list[str] | None, typer.Option(help="document=version to wait for; may be repeated")] = None,
+    reply_to: Annotated[str | None, typer.Option(help="Topic for the answer; must be allowed")] = None,
+    context: Annotated[bool, typer.Option("--context", help="Print the context text for a prompt instead")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON instead")] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="Print the trace of this question too")] = False,
+) -> None:
+    """Ask a question and show what Freki finds."""
+    settings = load_settings()
+    query = ContextQuery(
+        query_id=QueryId(str(uuid.uuid4())),
+        tenant=TenantId(tenant or settings.tenant),
+        text=question,
+        asked_at=wall_clock(),
+        principals=tuple(principal or ()),
+        deadline_ms=deadline,
+        reply_to=reply_to,
+        top_k=top_k,
+        candidates=candidates,
+        levels=tuple(levels) if levels else None,
+        language=language,
+        filters=tuple(_filter(text) for text in filters or ()),
+        fusion=fusion,
+        alpha=alpha,
+        rrf_k=rrf_k,
+        metric=metric,
+        reranker=reranker,
+        rerank_candidates=rerank_candidates,
+        mmr_lambda=mmr_lambda,
+        min_score=min_score,
+        parents=parents,
+        neighbours=neighbours,
+        context_tokens=context_tokens,
+        citations=citations,
+        at_least=tuple(_floor(text) for text in at_least or ()),
+    )
+    patience_s = (deadline or settings.retrieval.deadline_ms) / 1000 + SLACK_S
+    async with open_asker(settings, answers_on=reply_to) as asker:
+        try:
+            result = await asker.ask(query, patience_s=patience_s)
+        except TimeoutError:
+            fail(f"no answer within {patience_s:.0f} s: does a worker run the retrieve stage? See `freki status`")
+    if as_json:
+        console.print_json(json.dumps(asdict(result)))
+    elif context:
+        console.print(result.context, markup=False, highlight=False)
+    else:
+        show_result(console, result, question=question)
+    if trace:
+        show_trace(console, result.trace_id, _spans(settings, result.trace_id))
+    if result.status is ResultStatus.REJECTED:
+        raise typer.Exit(1)
+    if result.status is ResultStatus.EMPTY:
+        raise typer.Exit(EXIT_EMPTY)
+
+
+def _spans(settings: Settings, trace_id: str) -> list[SpanRecord]:
+    if settings.telemetry.trace_dir is None:
+        fail("traces are not kept in files here: set FREKI_TELEMETRY__TRACE_DIR, or look in your trace backend")
+    return read_trace(settings.telemetry.trace_dir, trace_id)
+
+
+_OPERATORS = {"!=": FilterOperator.NE, "^=": FilterOperator.PREFIX, "=": FilterOperator.EQ}
+
+
+def _filter(text: str) -> Filter:
+    for sign, operator in _OPERATORS.items():
+        field, found, value = text.partition(sign)
+        if found and field and not field.endswith(("!", "^")):
+            return Filter(field=field, operator=operator, values=(value,))
+    return fail(f"--filter {text!r}: write field=value, field!=value or field^=prefix")
+
+
+def _floor(text: str) -> VersionFloor:
+    document, found, version = text.rpartition("=")
+    if not found or not version.isdecimal():
+        fail(f"--at-least {text!r}: write document=version")
+    return VersionFloor(document_id=DocumentId(document), version=int(version))

@@ -1,0 +1,245 @@
+"""Commands for people who run Freki: up, worker, status, topics, models, schemas, dead-letters, verify."""
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from freki.infra.kafka import Admin, Reader
+from freki.infra.local import stack as local
+from freki.infra.local.state import StackState, read_stack
+from freki.infra.local.supervise import Died, Event, Ready, Restarting, Started, Stopped, Unready
+from freki.infra.models import check_models, describe_models, ensure_built
+from freki.infra.settings import Settings
+from freki.schemas.avro import export_schemas, list_schemas
+from freki.streams.app import STAGES, run_worker
+from freki.streams.commands.context import command, console, fail, load_settings
+from freki.streams.commands.show import building
+from freki.streams.connect import apply_topics, group_of, open_index, open_outbox, topics_of
+from freki.streams.dead_letters import DeadLetter, from_record, replay
+
+topics_app = typer.Typer(help="The topics that Freki needs.", no_args_is_help=True)
+models_app = typer.Typer(help="The models that Freki runs.", no_args_is_help=True)
+schemas_app = typer.Typer(help="The Avro contracts of the topics.", no_args_is_help=True)
+letters_app = typer.Typer(help="Records that could not be processed.", no_args_is_help=True)
+
+
+@command
+async def up() -> None:
+    """Run broker, store and workers on this machine until Ctrl-C."""
+    settings = load_settings()
+    with building() as progress:
+        await ensure_built(settings.models, progress)
+
+    def on_ready(state: StackState) -> None:
+        console.print(f"[green]ready[/]  broker {state.bootstrap}  store {state.milvus_uri}  state {state.directory}")
+        console.print('In another terminal: freki publish PATH --wait, then freki ask "…". Ctrl-C stops all.')
+
+    await local.up(settings, on_ready=on_ready, report=report, prepare=apply_topics)
+    console.print("stopped")
+
+
+def report(event: Event) -> None:
+    """Say what happens to a child."""
+    match event:
+        case Started(name=name, pid=pid):
+            console.print(f"[dim]{name}: started, process {pid}[/]")
+        case Ready(name=name, after_s=after_s):
+            console.print(f"{name}: ready after {after_s:.1f} s")
+        case Unready(name=name, reason=reason):
+            console.print(f"[yellow]{name}: not ready: {reason}[/]")
+        case Died(name=name, returncode=code, lasted_s=lasted_s, last_lines=lines):
+            how = f"killed by signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
+            console.print(f"[red]{name}: died after {lasted_s:.0f} s, {how}[/]")
+            for line in lines:
+                console.print(Text(f"  {line}", style="dim"))
+        case Restarting(name=name, in_s=in_s):
+            console.print(f"[yellow]{name}: restarting in {in_s:.1f} s[/]")
+        case Stopped(name=name):
+            console.print(f"[dim]{name}: stopped[/]")
+
+
+@command
+async def worker(
+    stages: Annotated[list[str] | None, typer.Argument(help=f"Of {', '.join(STAGES)}; default: all")] = None,
+) -> None:
+    """Run stages in this process until SIGTERM or Ctrl-C."""
+    names = stages or list(STAGES)
+    if unknown := [name for name in names if name not in STAGES]:
+        fail(f"there is no stage {unknown[0]!r}; choose of {', '.join(STAGES)}", code=2)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    await run_worker(load_settings(), names, stop)
+
+
+@command
+async def status() -> None:
+    """Show whether all parts answer, how far the stages are behind, and what the index holds."""
+    settings = load_settings()
+    stack = read_stack(settings.local.state_dir.expanduser().absolute())
+    console.print("local stack: " + (f"runs, process {stack.pid}, {stack.directory}" if stack else "does not run"))
+    topics = topics_of(settings)
+    sources = {
+        "chunk": topics.documents,
+        "contextualise": topics.chunks,
+        "embed": topics.contextual_chunks,
+        "retrieve": topics.queries,
+    }
+    table = Table("stage", "topic", "records", "waiting")
+    async with Admin(settings.kafka) as admin:
+        for stage, topic in sources.items():
+            lags = await admin.lag(group_of(settings, stage), [topic.name])
+            table.add_row(stage, topic.name, str(sum(lag.end for lag in lags)), str(sum(lag.lag for lag in lags)))
+    console.print(table)
+    async with open_index(settings) as index:
+        held = await index.statistics()
+    console.print(
+        f"index {settings.milvus.generation}: {held.documents} documents, {held.chunks} chunks, "
+        f"{held.deleted} deletions remembered"
+    )
+
+
+@topics_app.command("list")
+@command
+async def topics_list() -> None:
+    """List the topics, and where they differ from what they should be."""
+    settings = load_settings()
+    topics = list(topics_of(settings))
+    async with Admin(settings.kafka) as admin:
+        states = await admin.describe([topic.name for topic in topics])
+    table = Table("topic", "partitions", "cleanup", "largest record", "state")
+    for topic, state in zip(topics, states, strict=True):
+        missing = ["missing: `freki topics apply` creates it"]
+        differences = state.differences(topic) if state.partitions else missing
+        how = "; ".join(differences) or "as declared"
+        table.add_row(topic.name, str(topic.partitions), topic.cleanup, str(topic.max_message_bytes), how)
+    console.print(table)
+
+
+@topics_app.command("apply")
+@command
+async def topics_apply() -> None:
+    """Create the topics that are missing; existing ones stay as they are."""
+    created = await apply_topics(load_settings())
+    console.print("created " + ", ".join(created) if created else "all topics are there")
+
+
+@models_app.command("list")
+def models_list() -> None:
+    """List the models that can be chosen."""
+    table = Table("model", "kind", "dim", "state", "size", "licence")
+    for model in describe_models(load_settings().models):
+        size = f"{model.size_bytes / 1e6:.0f} MB" if model.size_bytes else "–"
+        table.add_row(model.name, model.kind, str(model.dim or "–"), model.state, size, model.licence)
+    console.print(table)
+
+
+@models_app.command("build")
+@command
+async def models_build() -> None:
+    """Build the chosen models into the cache, if they are not there."""
+    with building() as progress:
+        await ensure_built(load_settings().models, progress)
+    console.print("models are built")
+
+
+@models_app.command("check")
+@command
+async def models_check() -> None:
+    """Run known texts through the chosen models and compare with known numbers."""
+    checks = await check_models(load_settings().models)
+    for check in checks:
+        mark = "[green]ok[/]" if check.ok else "[red]wrong[/]"
+        console.print(f"{mark}  {check.name}  {check.tokens_per_s:.0f} tokens/s  {check.message}")
+    if not all(check.ok for check in checks):
+        raise typer.Exit(1)
+
+
+@schemas_app.command("list")
+def schemas_list() -> None:
+    """List records, topics and fingerprints."""
+    table = Table("record", "topic", "version", "fingerprint")
+    for entry in list_schemas():
+        table.add_row(entry.record, entry.topic, str(entry.version), entry.fingerprint)
+    console.print(table)
+
+
+@schemas_app.command("export")
+def schemas_export(directory: Annotated[Path, typer.Argument(help="Where to write the .avsc files")]) -> None:
+    """Write the Avro contracts for programs in other languages."""
+    for path in export_schemas(directory):
+        console.print(str(path))
+
+
+async def read_letters(settings: Settings) -> list[tuple[int, int, DeadLetter]]:
+    """Read all dead letters with their partition and offset."""
+    letters = []
+    async with Reader(settings.kafka, topics_of(settings).dead_letters.name, start="earliest") as reader:
+        async for stored in reader.until_end():
+            letters.append((stored.partition, stored.offset, from_record(stored)))  # noqa: PERF401 - async
+    return letters
+
+
+@letters_app.command("list")
+@command
+async def letters_list() -> None:
+    """List what could not be processed, and why."""
+    table = Table("letter", "record", "key", "stage", "error", "attempts")
+    for partition, offset, letter in await read_letters(load_settings()):
+        table.add_row(
+            f"{partition}/{offset}",
+            f"{letter.topic}/{letter.partition}/{letter.offset}",
+            Text((letter.key or b"").decode(errors="replace")),
+            letter.stage,
+            Text(f"{letter.error}: {letter.message}"),
+            str(letter.attempts),
+        )
+    console.print(table if table.row_count else "no dead letters")
+
+
+@letters_app.command("show")
+@command
+async def letters_show(
+    letter: Annotated[str, typer.Argument(help="partition/offset, as `list` shows it")],
+) -> None:
+    """Show one dead letter with its headers and the beginning of its value."""
+    found = await _letter(load_settings(), letter)
+    for name, value in (
+        ("topic", f"{found.topic}/{found.partition}/{found.offset}"),
+        ("key", (found.key or b"").decode(errors="replace")),
+        ("stage", found.stage),
+        ("error", f"{found.error}: {found.message}"),
+        ("attempts", str(found.attempts)),
+        ("replays", str(found.replays)),
+        ("traceback", found.traceback or "–"),
+        ("headers", ", ".join(f"{header}={content!r}" for header, content in found.headers) or "–"),
+        ("value", "null" if found.value is None else f"{len(found.value)} bytes, {found.value[:200]!r}"),
+    ):
+        console.print(Text.assemble((f"{name:<10}", "bold"), value))
+
+
+@letters_app.command("replay")
+@command
+async def letters_replay(
+    letter: Annotated[str, typer.Argument(help="partition/offset, or all")],
+) -> None:
+    """Send a record again to the topic that it came from, once what was wrong is mended."""
+    settings = load_settings()
+    everything = letter == "all"
+    letters = [one for _, _, one in await read_letters(settings)] if everything else [await _letter(settings, letter)]
+    async with open_outbox(settings) as (outbox, _):
+        await outbox.send(*(replay(one) for one in letters))
+    console.print(f"sent {len(letters)} again")
+
+
+async def _letter(settings: Settings, place: str) -> DeadLetter:
+    for partition, offset, letter in await read_letters(settings):
+        if f"{partition}/{offset}" == place:
+            return letter
+    return fail(f"there is no dead letter {place!r}; `freki dead-letters list` shows them")

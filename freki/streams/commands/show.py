@@ -1,0 +1,150 @@
+"""How results look in a terminal."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console, Group, RenderableType
+from rich.markup import escape
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from freki.infra.telemetry import SpanRecord
+from freki.schemas import ContextHit, ContextResult, NoticeKind, StageTime
+
+SHOWN_CHARACTERS = 420
+BAR_WIDTH = 24
+NANOS = 1_000_000
+_NOTICE_STYLE = {
+    NoticeKind.DEGRADED: "yellow",
+    NoticeKind.SKIPPED: "yellow",
+    NoticeKind.DROPPED: "dim",
+    NoticeKind.FRESHNESS: "yellow",
+    NoticeKind.REJECTED: "red",
+}
+
+
+def show_result(console: Console, result: ContextResult, *, question: str) -> None:
+    """Print hits with citations, then how they came about."""
+    console.print()
+    console.print(Text(question, style="bold"))
+    for hit in result.hits:
+        console.print(_hit(hit))
+    if not result.hits:
+        nothing = Text("Nothing was found. That does not mean that nothing exists.", style="yellow")
+        console.print(Padding(nothing, (0, 2)))
+    for advice in result.advice:
+        console.print(Padding(Text(f"→ {advice}"), (0, 2)))
+    for notice in result.notices:
+        style = _NOTICE_STYLE[notice.kind]
+        console.print(Padding(Text(f"{notice.kind.lower()} · {notice.stage}: {notice.message}", style=style), (0, 2)))
+    console.print(Padding(_summary(result), (0, 2)))
+    if result.stages:
+        console.print(Padding(_stages(result.stages), (0, 2)))
+
+
+def _hit(hit: ContextHit) -> RenderableType:
+    text = hit.text if len(hit.text) <= SHOWN_CHARACTERS else hit.text[:SHOWN_CHARACTERS].rsplit(" ", 1)[0] + " …"
+    scores = [f"score {hit.score:.3f}"]
+    for name, score in (
+        ("dense", hit.dense_score),
+        ("BM25", hit.lexical_score),
+        ("fused", hit.fused_score),
+        ("reranked", hit.rerank_score),
+    ):
+        scores.append(f"{name} –" if score is None else f"{name} {score:.3f}")
+    where = " › ".join(hit.heading_path) or hit.name
+    origin = f"{hit.document_id}  version {hit.version}  characters {hit.start}–{hit.end}  {_age(hit.age_ms)} old"
+    return Panel(
+        Group(Text(text), Text(origin, style="dim"), Text("  ".join(scores), style="dim")),
+        title=Text(f"{hit.citation}  {where}", style="bold cyan"),
+        title_align="left",
+        border_style="cyan" if hit.rank == 1 else "dim",
+    )
+
+
+def _age(milliseconds: int) -> str:
+    seconds = milliseconds / 1000
+    for unit, size in (("days", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.1f} s"
+
+
+def _summary(result: ContextResult) -> Text:
+    parts = [result.status.lower(), f"reranker {result.reranker}"]
+    if result.analysis is not None:
+        analysis = result.analysis
+        parts.append(f"{analysis.language}, {analysis.query_type.lower()}, alpha {analysis.alpha:.2f}")
+    fresh = result.freshness
+    if fresh.last_commit_at is not None:
+        parts.append(f"last change {_age(result.answered_at - fresh.last_commit_at)} ago, {fresh.consistency.lower()}")
+    parts.append(f"{result.answered_at - result.asked_at} ms from question to answer")
+    return Text(" · ".join(parts), style="dim")
+
+
+def _stages(stages: Iterable[StageTime]) -> Table:
+    stages = list(stages)
+    longest = max(stage.milliseconds for stage in stages) or 1.0
+    table = Table.grid(padding=(0, 2))
+    for stage in stages:
+        bar = "█" * max(1, round(BAR_WIDTH * stage.milliseconds / longest)) if stage.milliseconds > 0 else ""
+        table.add_row(
+            Text(stage.stage, style="dim"),
+            Text(f"{stage.milliseconds:7.1f} ms", style="dim"),
+            Text(f"{stage.items}", style="dim", justify="right"),
+            Text(bar, style="cyan"),
+        )
+    return table
+
+
+def show_error(console: Console, message: str) -> None:
+    """Print what went wrong and how to mend it."""
+    console.print(f"[bold red]freki:[/] {escape(message)}")
+
+
+def show_trace(console: Console, trace_id: str, spans: Sequence[SpanRecord]) -> None:
+    """Print the spans of a trace as a tree, in the order of their starts."""
+    if not spans:
+        console.print(Text(f"no span of trace {trace_id} was written yet", style="yellow"))
+        return
+    known = {span.span_id for span in spans}
+    below: defaultdict[str | None, list[SpanRecord]] = defaultdict(list)
+    for span in sorted(spans, key=lambda span: span.start_ns):
+        below[span.parent_id if span.parent_id in known else None].append(span)
+    begin = min(span.start_ns for span in spans)
+    tree = Tree(Text(f"trace {trace_id}", style="bold"))
+
+    def grow(branch: Tree, parent: str | None) -> None:
+        for span in below[parent]:
+            grow(branch.add(_span(span, begin)), span.span_id)
+
+    grow(tree, None)
+    console.print(tree)
+
+
+def _span(span: SpanRecord, begin_ns: int) -> Text:
+    lasted_ms = (span.end_ns - span.start_ns) / NANOS
+    return Text.assemble(
+        (span.name, "red" if span.failed else ""),
+        (f"  {lasted_ms:.1f} ms", "cyan"),
+        (f"  at {(span.start_ns - begin_ns) / NANOS:.1f} ms  {span.service}", "dim"),
+    )
+
+
+@contextmanager
+def building() -> Iterator[Callable[[int, int, str], None]]:
+    """Show how far the models are built."""
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), transient=True
+    ) as progress:
+        bar = progress.add_task("models", total=None)
+
+        def report(done: int, total: int, message: str) -> None:
+            progress.update(bar, completed=done, total=total, description=message)
+
+        yield report

@@ -1,0 +1,87 @@
+"""`freki verify`: does the index hold exactly what the stream of changes says?"""
+
+import typer
+from rich.progress import Progress
+from rich.text import Text
+
+from freki.infra.kafka import Reader
+from freki.infra.settings import Settings
+from freki.operators.identify import root_id
+from freki.operators.reconcile import Expected, expect, reconcile, reconcile_rows
+from freki.schemas import DocumentChange, DocumentId, IndexOutcome, OutcomeStatus, RootId, TenantId
+from freki.schemas.avro import Codec, UndecodableError
+from freki.streams.chunking import content_hash
+from freki.streams.client import Change
+from freki.streams.commands.context import command, console, load_settings
+from freki.streams.commands.publish import bars
+from freki.streams.connect import open_index, topics_of
+
+SHOWN = 50
+
+
+@command
+async def verify() -> None:
+    """Compare topic and store: documents, versions, content, and every chunk row with its manifest."""
+    settings = load_settings()
+    with bars() as progress:
+        expected = await _expected(settings, await _rejected(settings), progress)
+        async with open_index(settings) as index:
+            roots = [root async for root in index.all_roots()]
+            differences = reconcile(expected, roots)
+            bar = progress.add_task("documents checked", total=len(roots))
+            for root in roots:
+                pages = (await index.pages({root.root_id: root.version})).get(root.root_id, [])
+                rows = (await index.ids_of({root.root_id: root.version + 1})).get(root.root_id, set())
+                manifest = [entry.chunk_id for page in pages for entry in page.entries]
+                differences += reconcile_rows(root, manifest, len(pages), rows)
+                progress.advance(bar)
+    live = sum(not root.deleted for root in roots)
+    for difference in differences[:SHOWN]:
+        console.print(Text.assemble((difference.name, "bold"), f"  {difference.problem}"))
+    console.print(f"{len(differences)} differences")
+    if differences:
+        raise typer.Exit(1)
+
+
+async def _expected(settings: Settings, rejected: set[Change], progress: Progress) -> dict[RootId, Expected]:
+    """Read the whole stream of changes, leaving out those that were rejected."""
+    codec = Codec(DocumentChange)
+    expected: dict[RootId, Expected] = {}
+    async with Reader(settings.kafka, topics_of(settings).documents.name, start="earliest") as reader:
+        bar = progress.add_task("changes read", total=sum(reader.ends.values()))
+        async for stored in reader.until_end():
+            progress.advance(bar)
+            name = (stored.key or b"").decode(errors="replace")
+            tenant, _, document_id = name.partition("/")
+            if not document_id:
+                continue
+            try:
+                change = None if stored.value is None else codec.decode(stored.value)
+            except UndecodableError:
+                continue
+            if change is not None and (change.tenant, change.document_id, change.version) in rejected:
+                continue
+            key = root_id(TenantId(tenant), DocumentId(document_id))
+            after = expect(expected.get(key), name, change, "" if change is None else _hash(change))
+            if after is not None:
+                expected[key] = after
+    return expected
+
+
+async def _rejected(settings: Settings) -> set[Change]:
+    codec = Codec(IndexOutcome)
+    found: set[Change] = set()
+    async with Reader(settings.kafka, topics_of(settings).outcomes.name, start="earliest") as reader:
+        async for stored in reader.until_end():
+            if stored.value is None:
+                continue
+            outcome = codec.decode(stored.value)
+            if outcome.status is OutcomeStatus.REJECTED:
+                found.add((outcome.tenant, outcome.document_id, outcome.version))
+    return found
+
+
+def _hash(change: DocumentChange) -> str:
+    if change.claim is not None:
+        return change.claim.sha256.lower()
+    return "" if change.content is None else content_hash(change.content)

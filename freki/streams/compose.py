@@ -1,0 +1,179 @@
+"""Puts a result together: hits with their surroundings, the context text, and what the reader should know."""
+
+import math
+from collections.abc import Callable, Sequence
+
+from freki.operators.advise import advise
+from freki.operators.assemble import Omitted, assemble, cite
+from freki.operators.augment import neighbour_parts, neighbours_of, section_around, section_part
+from freki.schemas import (
+    ChunkId,
+    ContextHit,
+    ContextPart,
+    ContextQuery,
+    ContextResult,
+    Freshness,
+    Metric,
+    Notice,
+    NoticeKind,
+    ResultStatus,
+    Timestamp,
+)
+from freki.schemas.index import Watermark
+from freki.streams.trail import Found, Trail
+
+CountTokens = Callable[[Sequence[str]], Sequence[int]]
+# About 1,000 tokens of German: a section that is longer is shown around the hit only.
+SECTION_CHARACTERS = 4000
+_DEGRADING = frozenset({NoticeKind.DEGRADED, NoticeKind.SKIPPED, NoticeKind.FRESHNESS})
+
+
+class Composer:
+    """Knows what all results of a worker share."""
+
+    def __init__(
+        self, *, count_tokens: CountTokens, generation: str, strong: bool, now: Callable[[], Timestamp]
+    ) -> None:
+        self._count_tokens = count_tokens
+        self._generation = generation
+        self._consistency = "STRONG" if strong else "BOUNDED"
+        self._now = now
+
+    def surroundings(self, trail: Trail) -> list[ChunkId]:
+        """Name the chunks to read for sections and neighbours of the hits."""
+        wanted: list[ChunkId] = []
+        for found in trail.found:
+            entries = found.document.manifest.entries
+            if trail.knobs.parents and (
+                section := section_around(entries, found.chunk_id, max_characters=SECTION_CHARACTERS)
+            ):
+                wanted += [entry.chunk_id for entry in section.entries]
+            near = neighbours_of(entries, found.chunk_id, count=trail.knobs.neighbours)
+            wanted += [entry.chunk_id for entry in (*near.before, *near.after)]
+        return wanted
+
+    def compose(self, trail: Trail, watermarks: Sequence[Watermark]) -> ContextResult:
+        """Make the result of a query that went its way."""
+        now = self._now()
+        hits = tuple(self._hit(trail, rank, found, now) for rank, found in enumerate(trail.found, start=1))
+        started = trail.clock_ns()
+        assembly = assemble(hits, max_tokens=trail.knobs.context_tokens, count_tokens=self._count_tokens)
+        trail.note("assemble", started, trail.clock_ns(), len(hits))
+        for omission in assembly.omissions:
+            if omission.what is not Omitted.SURROUNDINGS:
+                message = f"hit {omission.rank} is {_OMITTED[omission.what]} the context text: {omission.reason}"
+                trail.notice("assemble", NoticeKind.DROPPED, message)
+        advice = advise(trail.query, trail.analysis, found=len(hits), wanted=trail.knobs.top_k)
+        return ContextResult(
+            query_id=trail.query.query_id,
+            tenant=trail.query.tenant,
+            status=_status(hits, trail.notices),
+            hits=hits,
+            context=assembly.text,
+            analysis=trail.analysis,
+            variants=trail.variants,
+            reranker=trail.reranker,
+            stages=trail.times(),
+            notices=tuple(trail.notices),
+            advice=advice,
+            freshness=self._freshness(watermarks),
+            generation=self._generation,
+            asked_at=trail.query.asked_at,
+            answered_at=self._now(),
+            trace_id=trail.trace_id,
+        )
+
+    def refuse(self, query: ContextQuery, reason: str, *, trace_id: str) -> ContextResult:
+        """Make the result of a query that breaks a rule."""
+        return ContextResult(
+            query_id=query.query_id,
+            tenant=query.tenant,
+            status=ResultStatus.REJECTED,
+            hits=(),
+            context="",
+            analysis=None,
+            variants=(),
+            reranker="none",
+            stages=(),
+            notices=(Notice(stage="validate", kind=NoticeKind.REJECTED, message=reason),),
+            advice=(),
+            freshness=self._freshness(()),
+            generation=self._generation,
+            asked_at=query.asked_at,
+            answered_at=self._now(),
+            trace_id=trace_id,
+        )
+
+    def _freshness(self, watermarks: Sequence[Watermark]) -> Freshness:
+        return Freshness(
+            indexed_through=max((mark.occurred_at for mark in watermarks), default=None),
+            last_commit_at=max((mark.committed_at for mark in watermarks), default=None),
+            consistency=self._consistency,
+        )
+
+    def _hit(self, trail: Trail, rank: int, found: Found, now: Timestamp) -> ContextHit:
+        root, entry, row = found.root, found.entry, found.content
+        before, after, parent = self._around(trail, found)
+        return ContextHit(
+            rank=rank,
+            chunk_id=found.chunk_id,
+            document_id=root.document_id,
+            version=root.version,
+            name=root.name,
+            source_uri=root.source_uri,
+            language=row.language,
+            kind=row.kind,
+            level=row.level,
+            path=entry.path,
+            heading_path=row.heading_path,
+            start=entry.start,
+            end=entry.end,
+            text=row.text,
+            overlap=entry.overlap,
+            score=found.score,
+            dense_score=None if found.dense is None else _in_metric(found.dense, trail.knobs.metric),
+            lexical_score=found.lexical,
+            fused_score=found.fused,
+            rerank_score=found.reranked,
+            citation=cite(
+                rank,
+                name=root.name,
+                document_id=root.document_id,
+                chunk_id=found.chunk_id,
+                style=trail.knobs.citations,
+            ),
+            parent=parent,
+            before=before,
+            after=after,
+            occurred_at=root.occurred_at,
+            searchable_at=root.searchable_at,
+            age_ms=max(0, now - root.occurred_at),
+        )
+
+    def _around(
+        self, trail: Trail, found: Found
+    ) -> tuple[tuple[ContextPart, ...], tuple[ContextPart, ...], ContextPart | None]:
+        entries = found.document.manifest.entries
+        near = neighbours_of(entries, found.chunk_id, count=trail.knobs.neighbours)
+        section = (
+            section_around(entries, found.chunk_id, max_characters=SECTION_CHARACTERS) if trail.knobs.parents else None
+        )
+        return (
+            neighbour_parts(near.before, trail.around),
+            neighbour_parts(near.after, trail.around),
+            None if section is None else section_part(section, trail.around),
+        )
+
+
+_OMITTED = {Omitted.END: "cut in", Omitted.HIT: "left out of"}
+
+
+def _status(hits: Sequence[ContextHit], notices: Sequence[Notice]) -> ResultStatus:
+    if not hits:
+        return ResultStatus.EMPTY
+    return ResultStatus.DEGRADED if any(notice.kind in _DEGRADING for notice in notices) else ResultStatus.COMPLETE
+
+
+def _in_metric(cosine: float, metric: Metric) -> float:
+    """Express the cosine of two vectors of length 1; their dot product is the same."""
+    return -math.sqrt(max(0.0, 2 - 2 * cosine)) if metric is Metric.EUCLIDEAN else cosine

@@ -1,0 +1,171 @@
+"""Opens what lies outside, as the settings say: for workers, and for commands that talk to a running Freki."""
+
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from opentelemetry.trace import Tracer
+
+from freki.infra.claims import ClaimStore
+from freki.infra.kafka import Admin, Producer, Reader
+from freki.infra.milvus import MilvusIndex
+from freki.infra.models import embedder_identity
+from freki.infra.settings import ChunkingSettings, ChunkProfile, RetrievalSettings, Settings
+from freki.infra.telemetry import tracing
+from freki.operators.analyse_text import ANALYSER
+from freki.operators.chunk import ChunkLimits
+from freki.operators.recognise import Profile
+from freki.schemas import (
+    CitationStyle,
+    ContextQuery,
+    ContextResult,
+    DocumentChange,
+    Fusion,
+    IndexOutcome,
+    Metric,
+    RerankerChoice,
+    Timestamp,
+)
+from freki.schemas.avro import Codec
+from freki.schemas.index import Generation
+from freki.streams.client import Asker, Publisher, Receipts
+from freki.streams.knobs import Knobs
+from freki.streams.outbox import Outbox
+from freki.streams.topics import Topics
+
+
+def wall_clock() -> Timestamp:
+    """Milliseconds since 1970."""
+    return Timestamp(time.time_ns() // 1_000_000)
+
+
+def topics_of(settings: Settings) -> Topics:
+    """Name and size the topics."""
+    kafka = settings.kafka
+    return Topics.from_settings(
+        prefix=kafka.topic_prefix,
+        version=kafka.topic_version,
+        generation=settings.milvus.generation,
+        partitions=kafka.partitions,
+        replication=kafka.replication,
+        max_message_bytes=kafka.max_message_bytes,
+    )
+
+
+def group_of(settings: Settings, stage: str) -> str:
+    """Name the consumer group of a stage: each generation reads the stream for itself."""
+    return f"{settings.kafka.topic_prefix}-{settings.milvus.generation}-{stage}"
+
+
+def knobs_of(settings: RetrievalSettings) -> Knobs:
+    """Give the knobs of a query that turns none."""
+    return Knobs(
+        top_k=settings.top_k,
+        candidates=None,
+        fusion=Fusion(settings.fusion),
+        alpha=None,
+        hybrid_alpha=settings.hybrid_alpha,
+        keyword_alpha=settings.keyword_alpha,
+        rrf_k=settings.rrf_k,
+        metric=Metric.COSINE,
+        reranker=RerankerChoice.AUTO,
+        rerank_candidates=settings.rerank_candidates,
+        mmr_lambda=settings.mmr_lambda,
+        min_score=settings.min_score,
+        parents=settings.parents,
+        neighbours=settings.neighbours,
+        context_tokens=settings.context_tokens,
+        citations=CitationStyle(settings.citations),
+        deadline_ms=settings.deadline_ms,
+    )
+
+
+def limits_of(settings: ChunkingSettings) -> Mapping[Profile, ChunkLimits]:
+    """Give the sizes of chunks by kind of document."""
+
+    def limits(profile: ChunkProfile) -> ChunkLimits:
+        return ChunkLimits(
+            min_tokens=settings.min_tokens,
+            max_tokens=settings.max_tokens,
+            max_chars=profile.max_chars,
+            overlap_chars=profile.overlap_chars,
+        )
+
+    return {
+        Profile.MARKDOWN: limits(settings.markdown),
+        Profile.RST: limits(settings.markdown),
+        Profile.HTML: limits(settings.html),
+        Profile.TEXT: limits(settings.text),
+        Profile.CODE: limits(settings.code),
+    }
+
+
+def index_of(settings: Settings, *, embedder: str, dim: int) -> MilvusIndex:
+    """Describe the store of the generation in use."""
+    generation = Generation(name=settings.milvus.generation, embedder=embedder, dim=dim, analyser=ANALYSER)
+    return MilvusIndex(settings.milvus, generation)
+
+
+@asynccontextmanager
+async def open_index(settings: Settings) -> AsyncIterator[MilvusIndex]:
+    """Open the store without loading a model."""
+    fingerprint, dim = embedder_identity(settings.models)
+    async with index_of(settings, embedder=fingerprint, dim=dim) as index:
+        yield index
+
+
+@asynccontextmanager
+async def open_outbox(settings: Settings) -> AsyncIterator[tuple[Outbox, Tracer]]:
+    """Open a way to send records."""
+    async with AsyncExitStack() as opened:
+        tracer = opened.enter_context(tracing(settings.telemetry, "client"))
+        producer = await opened.enter_async_context(Producer(settings.kafka))
+        yield Outbox(producer, tracer), tracer
+
+
+@asynccontextmanager
+async def open_publisher(settings: Settings) -> AsyncIterator[Publisher]:
+    """Open a way to publish changes."""
+    async with open_outbox(settings) as (outbox, _):
+        yield Publisher(
+            outbox=outbox,
+            encode=Codec(DocumentChange).encode,
+            topic=topics_of(settings).documents.name,
+            claims=ClaimStore(settings.claims),
+            inline_bytes=settings.claims.inline_bytes,
+        )
+
+
+@asynccontextmanager
+async def open_receipts(settings: Settings) -> AsyncIterator[Receipts]:
+    """Collect outcomes from now on."""
+    async with (
+        Reader(settings.kafka, topics_of(settings).outcomes.name, start="latest") as reader,
+        Receipts(reader, Codec(IndexOutcome).decode) as receipts,
+    ):
+        yield receipts
+
+
+@asynccontextmanager
+async def open_asker(settings: Settings, *, answers_on: str | None = None) -> AsyncIterator[Asker]:
+    """Open a way to ask; answers are read from the contexts topic, or from the one that questions name."""
+    topics = topics_of(settings)
+    async with (
+        Reader(settings.kafka, answers_on or topics.contexts.name, start="latest") as reader,
+        open_outbox(settings) as (outbox, tracer),
+        Asker(
+            outbox=outbox,
+            answers=reader,
+            encode=Codec(ContextQuery).encode,
+            decode=Codec(ContextResult).decode,
+            topic=topics.queries.name,
+            tracer=tracer,
+        ) as asker,
+    ):
+        yield asker
+
+
+async def apply_topics(settings: Settings) -> tuple[str, ...]:
+    """Create the topics that are missing; give their names."""
+    async with Admin(settings.kafka) as admin:
+        return await admin.ensure_topics(list(topics_of(settings)))

@@ -1,0 +1,486 @@
+"""The commit protocol: a revision becomes visible at once, or not at all.
+
+Chunk rows, then manifest pages, then the root (the commit point), then what the new manifest no longer names is
+deleted. A crash anywhere leaves the old or the new revision; the event comes again and lands in the same state.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from freki.operators.facets import facets
+from freki.operators.fence import Action, Decision, decide
+from freki.operators.identify import root_id
+from freki.schemas import (
+    ChunkId,
+    ContextualChunk,
+    ContextualChunkBatch,
+    IndexOutcome,
+    OutcomeStatus,
+    Revision,
+    RootId,
+    Timestamp,
+)
+from freki.schemas.index import IndexedChunk, ManifestEntry, ManifestPage, Root, Watermark
+from freki.streams.ports import ChunkRows, Embedder, Floats, Roots
+
+AnalyseText = Callable[..., str]
+
+
+class Part(NamedTuple):
+    """One batch of chunks as it stood in the stream."""
+
+    batch: ContextualChunkBatch
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Consecutive parts of one revision that arrived together, with what is to be done with them."""
+
+    root_id: RootId
+    revision: Revision
+    parts: tuple[ContextualChunkBatch, ...]
+    partition: int
+    facets: str
+
+    @property
+    def complete(self) -> bool:
+        """Does it end the revision?"""
+        last = self.parts[-1]
+        return last.part == last.parts - 1
+
+    @property
+    def chunks(self) -> Iterator[ContextualChunk]:
+        """All chunks, in reading order."""
+        return (chunk for part in self.parts for chunk in part.chunks)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was done for a revision so far, over all of its parts."""
+
+    embedded: int = 0
+    tokens: int = 0
+    embedded_at: Timestamp | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Pieces that are embedded in one call and committed in one write."""
+
+    pieces: list[Piece] = field(default_factory=list)
+    fresh: dict[ChunkId, tuple[Piece, ContextualChunk]] = field(default_factory=dict)
+    """Chunks that have no vector yet."""
+    moved: dict[ChunkId, tuple[Piece, ContextualChunk]] = field(default_factory=dict)
+    """Chunks whose vector is kept while their row changes."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens to embed."""
+        return sum(chunk.chunk.tokens for _, chunk in self.fresh.values())
+
+
+class Indexer:
+    """Writes revisions to the store; holds no state that a crash could lose, but for counts in receipts."""
+
+    def __init__(  # noqa: PLR0913 - each is one thing from outside
+        self,
+        *,
+        rows: ChunkRows,
+        roots: Roots,
+        embedder: Embedder,
+        analyse_text: AnalyseText,
+        analyser: str,
+        generation: str,
+        slice_tokens: int,
+        now: Callable[[], Timestamp],
+    ) -> None:
+        self._rows = rows
+        self._roots = roots
+        self._embedder = embedder
+        self._analyse_text = analyse_text
+        self._analyser = analyser
+        self._generation = generation
+        self._slice_tokens = slice_tokens
+        self._now = now
+        self._tallies: dict[tuple[RootId, int], Tally] = {}
+        self._seen: dict[int, Timestamp] = {}
+
+    async def index(self, parts: Sequence[Part]) -> AsyncIterator[list[IndexOutcome]]:
+        """Write parts in the order of each document; give receipts as soon as their changes are visible."""
+        for wave in _waves(self._pieces(parts)):
+            async for outcomes in self._index_wave(wave):
+                yield outcomes
+
+    def _pieces(self, parts: Sequence[Part]) -> Iterator[Piece]:
+        """Join consecutive parts of one revision."""
+        open_pieces: dict[RootId, Piece] = {}
+        for batch, partition in parts:
+            key = root_id(batch.revision.tenant, batch.revision.document_id)
+            piece = open_pieces.get(key)
+            if piece is not None and piece.revision == batch.revision and piece.parts[-1].part + 1 == batch.part:
+                open_pieces[key] = replace(piece, parts=(*piece.parts, batch))
+                continue
+            if piece is not None:
+                yield piece
+            fingerprint = facets(batch.revision, analyser=self._analyser)
+            open_pieces[key] = Piece(key, batch.revision, (batch,), partition, fingerprint)
+        yield from open_pieces.values()
+
+    async def _index_wave(self, wave: Sequence[Piece]) -> AsyncIterator[list[IndexOutcome]]:
+        """Index pieces of different documents."""
+        roots = await self._roots.roots([piece.root_id for piece in wave])
+        decisions = {
+            piece.root_id: decide(
+                roots.get(piece.root_id), piece.revision, embedder=self._embedder.fingerprint, facets=piece.facets
+            )
+            for piece in wave
+        }
+        ended = [piece for piece in wave if decisions[piece.root_id].action is not Action.WRITE and piece.complete]
+        if ended:
+            yield await self._end(ended, decisions, roots)
+        writes = [piece for piece in wave if decisions[piece.root_id].action is Action.WRITE]
+        committing: asyncio.Task[list[IndexOutcome]] | None = None
+        try:
+            # The store writes one slice while the model embeds the next.
+            async for piece_slice, vectors in self._embedded(await self._sliced(writes)):
+                if committing is not None:
+                    yield await committing
+                committing = asyncio.create_task(self._write(piece_slice, vectors, roots))
+            if committing is not None:
+                yield await committing
+        finally:
+            if committing is not None and not committing.done():
+                committing.cancel()
+
+    async def _sliced(self, pieces: Sequence[Piece]) -> list[Slice]:
+        """Share pieces out over slices: important ones first, then small ones, so that none waits for a large one."""
+        chunk_ids = [chunk.chunk.chunk_id for piece in pieces for chunk in piece.chunks]
+        known = await self._rows.known(chunk_ids)
+        singles = []
+        for piece in pieces:
+            single = Slice([piece])
+            for chunk in piece.chunks:
+                row = known.get(chunk.chunk.chunk_id)
+                if row is None or row.embedder != self._embedder.fingerprint:
+                    single.fresh[chunk.chunk.chunk_id] = (piece, chunk)
+                elif row.facets != piece.facets:
+                    single.moved[chunk.chunk.chunk_id] = (piece, chunk)
+            singles.append(single)
+        singles.sort(key=lambda single: (-single.pieces[0].revision.priority, single.tokens, single.pieces[0].root_id))
+        slices: list[Slice] = []
+        for single in singles:
+            if not slices or slices[-1].tokens + single.tokens > self._slice_tokens:
+                slices.append(single)
+            else:
+                slices[-1].pieces.extend(single.pieces)
+                slices[-1].fresh.update(single.fresh)
+                slices[-1].moved.update(single.moved)
+        return slices
+
+    async def _embedded(self, slices: Iterable[Slice]) -> AsyncIterator[tuple[Slice, Floats]]:
+        for piece_slice in slices:
+            texts = [_embeddable(chunk) for _, chunk in piece_slice.fresh.values()]
+            vectors = (
+                await self._embedder.embed_passages(texts)
+                if texts
+                else np.empty((0, self._embedder.dim), dtype=np.float32)
+            )
+            embedded_at = self._now()
+            for piece, chunk in piece_slice.fresh.values():
+                tally = self._tally(piece)
+                tally.embedded += 1
+                tally.tokens += chunk.chunk.tokens
+                tally.embedded_at = embedded_at
+            yield piece_slice, vectors
+
+    async def _write(self, piece_slice: Slice, vectors: Floats, roots: Mapping[RootId, Root]) -> list[IndexOutcome]:
+        rows = [self._row(piece, chunk) for piece, chunk in piece_slice.fresh.values()]
+        if piece_slice.moved:
+            kept = await self._rows.fetch(list(piece_slice.moved))
+            gone = [chunk_id for chunk_id in piece_slice.moved if chunk_id not in kept]
+            if gone:
+                # Rows of a live revision are only deleted by this partition's one writer.
+                raise RuntimeError(f"{len(gone)} chunk rows vanished while their document was written")
+            rows += [self._row(piece, chunk) for piece, chunk in piece_slice.moved.values()]
+            vectors = np.vstack([vectors, *(kept[chunk_id][1][None] for chunk_id in piece_slice.moved)])
+        await self._rows.upsert(rows, vectors)
+        await self._roots.write_pages([page for piece in piece_slice.pieces for page in _pages(piece)])
+        complete = [piece for piece in piece_slice.pieces if piece.complete]
+        if not complete:
+            return []
+        manifests = await self._manifests(complete)
+        committed = self._now()
+        fingerprint = self._embedder.fingerprint
+        new_roots = [_live_root(piece, fingerprint, len(manifests[piece.root_id]), committed) for piece in complete]
+        await self._roots.commit(new_roots, self._watermarks(complete, committed))
+        searchable_at = self._now()
+        removed = await self._sweep(
+            manifests, live={piece.root_id: piece.revision.version for piece in complete}, dead={}
+        )
+        return [
+            self._receipt(
+                piece,
+                _written_status(piece, roots.get(piece.root_id)),
+                chunks=len(manifests[piece.root_id]),
+                removed=removed[piece.root_id],
+                searchable_at=searchable_at,
+            )
+            for piece in complete
+        ]
+
+    async def _manifests(self, complete: Sequence[Piece]) -> dict[RootId, set[ChunkId]]:
+        """Collect the chunk ids of whole revisions, also of parts that arrived earlier."""
+        split = {piece.root_id: piece.revision.version for piece in complete if piece.parts[0].part > 0}
+        stored = await self._roots.pages(split) if split else {}
+        manifests: dict[RootId, set[ChunkId]] = {}
+        for piece in complete:
+            entries = {chunk.chunk.chunk_id for chunk in piece.chunks}
+            if piece.root_id in split:
+                pages = stored.get(piece.root_id, [])
+                if len(pages) < piece.parts[-1].parts:
+                    # Redelivery starts at the last commit, so earlier parts come again: see the caller's acks.
+                    raise MissingPartsError(
+                        f"{piece.revision.document_id!r} version {piece.revision.version}: only {len(pages)} of "
+                        f"{piece.parts[-1].parts} parts are in the store; publish the document again"
+                    )
+                entries.update(entry.chunk_id for page in pages for entry in page.entries)
+            manifests[piece.root_id] = entries
+        return manifests
+
+    async def _end(
+        self, pieces: Sequence[Piece], decisions: Mapping[RootId, Decision], roots: Mapping[RootId, Root]
+    ) -> list[IndexOutcome]:
+        """Finish revisions that need no chunk written: deletions, repeats and stale ones."""
+        deletions = [piece for piece in pieces if decisions[piece.root_id].action is Action.DELETE]
+        committed = self._now()
+        if deletions:
+            dead_roots = [_dead_root(piece, roots.get(piece.root_id), committed) for piece in deletions]
+            await self._roots.commit(dead_roots, self._watermarks(deletions, committed))
+        searchable_at = self._now()
+        # A crash between commit and sweep leaves rows behind; the repeated event sweeps them.
+        repeats = {
+            piece.root_id: roots[piece.root_id].version
+            for piece in pieces
+            if decisions[piece.root_id].action is Action.REPEAT
+        }
+        stored = await self._roots.pages(repeats) if repeats else {}
+        manifests = {key: {entry.chunk_id for page in stored.get(key, []) for entry in page.entries} for key in repeats}
+        dead = {
+            piece.root_id: max(piece.revision.version, roots[piece.root_id].version if piece.root_id in roots else 0)
+            for piece in pieces
+            if decisions[piece.root_id].action in {Action.DELETE, Action.ALREADY_DELETED}
+        }
+        removed = await self._sweep(manifests, live=repeats, dead=dead)
+        return [
+            self._receipt(
+                piece,
+                _ENDED[decisions[piece.root_id].action],
+                reason=decisions[piece.root_id].reason,
+                chunks=len(manifests.get(piece.root_id, ())),
+                removed=removed.get(piece.root_id, 0),
+                searchable_at=_searchable_at(decisions[piece.root_id], roots.get(piece.root_id), searchable_at),
+            )
+            for piece in pieces
+        ]
+
+    async def _sweep(
+        self,
+        manifests: Mapping[RootId, set[ChunkId]],
+        *,
+        live: Mapping[RootId, int],
+        dead: Mapping[RootId, int],
+    ) -> dict[RootId, int]:
+        """Delete the chunk rows and pages that these versions left behind; count rows.
+
+        Only what these or older versions wrote is touched: a worker that was thought dead and comes back late
+        cannot delete what its successor wrote since.
+        """
+        versions = {**live, **dead}
+        if not versions:
+            return {}
+        stored = await self._rows.ids_of({key: version + 1 for key, version in versions.items()})
+        left = {key: stored.get(key, set()) - manifests.get(key, set()) for key in versions}
+        await self._rows.delete(sorted(chunk_id for chunk_ids in left.values() for chunk_id in chunk_ids))
+        await self._roots.sweep_pages({**live, **{key: version + 1 for key, version in dead.items()}})
+        return {key: len(chunk_ids) for key, chunk_ids in left.items()}
+
+    def _watermarks(self, pieces: Sequence[Piece], committed_at: Timestamp) -> list[Watermark]:
+        """Move each partition's watermark forward, never back."""
+        for piece in pieces:
+            seen = self._seen.get(piece.partition, Timestamp(0))
+            self._seen[piece.partition] = max(seen, piece.revision.occurred_at)
+        return [
+            Watermark(partition=partition, occurred_at=self._seen[partition], committed_at=committed_at)
+            for partition in sorted({piece.partition for piece in pieces})
+        ]
+
+    def _row(self, piece: Piece, contextual: ContextualChunk) -> IndexedChunk:
+        chunk, revision = contextual.chunk, piece.revision
+        return IndexedChunk(
+            chunk_id=chunk.chunk_id,
+            root_id=piece.root_id,
+            tenant=revision.tenant,
+            document_id=revision.document_id,
+            level=chunk.level,
+            kind=chunk.kind,
+            language=revision.language,
+            heading_path=chunk.heading_path,
+            text=chunk.text,
+            context=contextual.context,
+            lexical=self._analyse_text(_embeddable(contextual), language=revision.language),
+            tokens=chunk.tokens,
+            name=revision.name,
+            media_type=revision.media_type,
+            principals=revision.principals,
+            attributes=revision.attributes,
+            version=revision.version,
+            embedder=self._embedder.fingerprint,
+            facets=piece.facets,
+        )
+
+    def _tally(self, piece: Piece) -> Tally:
+        return self._tallies.setdefault((piece.root_id, piece.revision.version), Tally())
+
+    def _receipt(  # noqa: PLR0913 - the fields of a receipt that differ
+        self,
+        piece: Piece,
+        status: OutcomeStatus,
+        *,
+        chunks: int,
+        removed: int,
+        searchable_at: Timestamp | None,
+        reason: str = "",
+    ) -> IndexOutcome:
+        tally = self._tallies.pop((piece.root_id, piece.revision.version), Tally())
+        return IndexOutcome(
+            tenant=piece.revision.tenant,
+            document_id=piece.revision.document_id,
+            version=piece.revision.version,
+            status=status,
+            reason=reason,
+            generation=self._generation,
+            chunks=chunks,
+            embedded=tally.embedded,
+            removed=removed,
+            tokens=tally.tokens,
+            occurred_at=piece.revision.occurred_at,
+            received_at=piece.revision.received_at,
+            embedded_at=tally.embedded_at,
+            searchable_at=searchable_at,
+        )
+
+
+class MissingPartsError(Exception):
+    """The end of a revision arrived without its beginning."""
+
+
+_ENDED = {
+    Action.DELETE: OutcomeStatus.DELETED,
+    Action.ALREADY_DELETED: OutcomeStatus.DELETED,
+    Action.REPEAT: OutcomeStatus.UNCHANGED,
+    Action.STALE: OutcomeStatus.STALE,
+}
+
+
+def _waves(pieces: Iterable[Piece]) -> list[list[Piece]]:
+    """Put the n-th piece of each document into wave n."""
+    queues: defaultdict[RootId, list[Piece]] = defaultdict(list)
+    for piece in pieces:
+        queues[piece.root_id].append(piece)
+    longest = max((len(queue) for queue in queues.values()), default=0)
+    return [[queue[turn] for queue in queues.values() if turn < len(queue)] for turn in range(longest)]
+
+
+def _embeddable(chunk: ContextualChunk) -> str:
+    return f"{chunk.context}\n{chunk.chunk.text}" if chunk.context else chunk.chunk.text
+
+
+def _pages(piece: Piece) -> Iterator[ManifestPage]:
+    for part in piece.parts:
+        entries = tuple(
+            ManifestEntry(
+                chunk_id=chunk.chunk_id,
+                path=chunk.path,
+                ordinal=chunk.ordinal,
+                start=chunk.start,
+                end=chunk.end,
+                overlap=chunk.overlap,
+            )
+            for chunk in (contextual.chunk for contextual in part.chunks)
+        )
+        yield ManifestPage(root_id=piece.root_id, version=piece.revision.version, part=part.part, entries=entries)
+
+
+def _live_root(piece: Piece, embedder: str, chunks: int, searchable_at: Timestamp) -> Root:
+    revision = piece.revision
+    return Root(
+        root_id=piece.root_id,
+        tenant=revision.tenant,
+        document_id=revision.document_id,
+        version=revision.version,
+        deleted=False,
+        parts=piece.parts[-1].parts,
+        chunks=chunks,
+        content_hash=revision.content_hash,
+        facets=piece.facets,
+        chunker=revision.chunker,
+        embedder=embedder,
+        name=revision.name,
+        media_type=revision.media_type,
+        language=revision.language,
+        source_uri=revision.source_uri,
+        principals=revision.principals,
+        attributes=revision.attributes,
+        characters=revision.characters,
+        occurred_at=revision.occurred_at,
+        recorded_at=revision.recorded_at,
+        received_at=revision.received_at,
+        searchable_at=searchable_at,
+    )
+
+
+def _dead_root(piece: Piece, root: Root | None, searchable_at: Timestamp) -> Root:
+    """Keep of a deleted document what fences late events, and nothing of its content."""
+    revision = piece.revision
+    return Root(
+        root_id=piece.root_id,
+        tenant=revision.tenant,
+        document_id=revision.document_id,
+        # A bare tombstone knows no version: it deletes the one that it finds.
+        version=max(revision.version, root.version if root else 0),
+        deleted=True,
+        parts=0,
+        chunks=0,
+        content_hash="",
+        facets="",
+        chunker="",
+        embedder="",
+        name="",
+        media_type="",
+        language="und",
+        source_uri=None,
+        principals=(),
+        attributes={},
+        characters=0,
+        occurred_at=revision.occurred_at,
+        recorded_at=revision.recorded_at,
+        received_at=revision.received_at,
+        searchable_at=searchable_at,
+    )
+
+
+def _written_status(piece: Piece, root: Root | None) -> OutcomeStatus:
+    same = root is not None and not root.deleted and root.content_hash == piece.revision.content_hash
+    return OutcomeStatus.UNCHANGED if same else OutcomeStatus.INDEXED
+
+
+def _searchable_at(decision: Decision, root: Root | None, now: Timestamp) -> Timestamp | None:
+    if decision.action is Action.STALE:
+        return None
+    return now if decision.action is Action.DELETE or root is None else root.searchable_at

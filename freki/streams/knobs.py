@@ -1,0 +1,51 @@
+"""What a query may turn, and what holds where it does not."""
+
+from dataclasses import fields, replace
+
+from freki.schemas import CitationStyle, ContextQuery, Fusion, Metric, RerankerChoice
+from freki.schemas.names import record
+
+# Requirement Q5: enough candidates that fusion and reranking lose nothing.
+LEAST_CANDIDATES = 200
+CANDIDATES_PER_HIT = 10
+
+
+@record
+class Knobs:
+    """Every knob with a value, named as in ContextQuery; null where the query itself decides."""
+
+    top_k: int
+    candidates: int | None
+    """Null: max(200, 10 x top_k)."""
+    fusion: Fusion
+    alpha: float | None
+    """Null: by what the query looks like, `hybrid_alpha` or `keyword_alpha`."""
+    hybrid_alpha: float
+    keyword_alpha: float
+    rrf_k: int
+    metric: Metric
+    reranker: RerankerChoice
+    rerank_candidates: int
+    mmr_lambda: float
+    min_score: float
+    parents: bool
+    neighbours: int
+    context_tokens: int
+    citations: CitationStyle
+    deadline_ms: int
+
+    @property
+    def depth(self) -> int:
+        """How deep each retriever looks."""
+        return self.candidates or max(LEAST_CANDIDATES, CANDIDATES_PER_HIT * self.top_k)
+
+    def alpha_for(self, *, keyword: bool) -> float:
+        """Weight of dense search: what was asked for, else by what the query looks like."""
+        if self.alpha is not None:
+            return self.alpha
+        return self.keyword_alpha if keyword else self.hybrid_alpha
+
+    def turned(self, query: ContextQuery) -> "Knobs":
+        """Take what the query says over what is set."""
+        said = {field.name: getattr(query, field.name, None) for field in fields(self)}
+        return replace(self, **{name: value for name, value in said.items() if value is not None})

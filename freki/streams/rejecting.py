@@ -1,0 +1,66 @@
+"""Tells the producer that its change lies in the dead letters."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from freki.schemas import (
+    ChunkBatch,
+    ContextualChunkBatch,
+    DocumentChange,
+    DocumentId,
+    IndexOutcome,
+    OutcomeStatus,
+    TenantId,
+    Timestamp,
+)
+from freki.streams.dead_letters import DeadLetter
+from freki.streams.deliver import OnDead
+from freki.streams.messages import Outgoing, Received
+from freki.streams.outbox import Outbox
+
+Source = DocumentChange | ChunkBatch | ContextualChunkBatch | None
+T = TypeVar("T", bound=Source)
+
+
+def rejecting(
+    *,
+    encode: Callable[[IndexOutcome], bytes],
+    outbox: Outbox,
+    sink: str,
+    generation: str,
+) -> OnDead[T]:
+    """Send a REJECTED receipt for each dead letter whose key names a document."""
+
+    async def reject(letter: DeadLetter, received: Received[T] | None) -> None:
+        tenant, slash, document_id = (letter.key or b"").decode(errors="replace").partition("/")
+        if not slash:
+            return
+        version, occurred_at = (0, letter.timestamp) if received is None else _change(received)
+        outcome = IndexOutcome(
+            tenant=TenantId(tenant),
+            document_id=DocumentId(document_id),
+            version=version,
+            status=OutcomeStatus.REJECTED,
+            reason=f"{letter.stage}: {letter.message}",
+            generation=generation,
+            chunks=0,
+            embedded=0,
+            removed=0,
+            tokens=0,
+            occurred_at=occurred_at,
+            received_at=letter.died_at,
+            embedded_at=None,
+            searchable_at=None,
+        )
+        trace = None if received is None else received.trace
+        await outbox.send(Outgoing(topic=sink, key=letter.key, value=encode(outcome), trace=trace))
+
+    return reject
+
+
+def _change(received: Received[Source]) -> tuple[int, Timestamp]:
+    value = received.value
+    if value is None:
+        return 0, received.timestamp
+    source = value if isinstance(value, DocumentChange) else value.revision
+    return source.version, source.occurred_at

@@ -1,0 +1,409 @@
+"""Answers batches of queries: each step takes all of them and makes one model or store call.
+
+analyse → embed → search (dense and BM25 at once) → fuse what is live → load → rerank → diversify → augment →
+assemble. A step that fails or finds no time is left out and named in the result: there is always an answer.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from freki.operators.analyse_query import analyse_query, searchable_text
+from freki.operators.analyse_text import analyse_text
+from freki.operators.deduplicate import deduplicate
+from freki.operators.detect_language import detect_language
+from freki.operators.diversify import maximal_marginal_relevance
+from freki.operators.fuse import reciprocal_rank_fusion, weighted_fusion
+from freki.operators.identify import root_id
+from freki.schemas import (
+    EVERYONE,
+    ChunkId,
+    ContextQuery,
+    ContextResult,
+    Fusion,
+    NoticeKind,
+    QueryAnalysis,
+    RerankerChoice,
+    Timestamp,
+)
+from freki.schemas.index import Candidate, Scope
+from freki.streams.compose import Composer
+from freki.streams.knobs import Knobs
+from freki.streams.live import LiveDocuments
+from freki.streams.ports import ChunkRows, ChunkSearch, Embedder, Reranker, Roots
+from freki.streams.trail import Found, Trail, timed
+
+T = TypeVar("T")
+
+# What the steps after reranking need: fetching neighbours, assembling, sending.
+RESERVE_S = 0.03
+# Below this, a step that only improves the answer is not begun.
+LEAST_STEP_S = 0.01
+# How long to wait between looks at a document that must become fresher.
+FLOOR_POLL_S = 0.02
+
+
+class Retriever:
+    """Finds context for questions. Failures in `failures` are those of the outside world: steps fail open on them."""
+
+    def __init__(  # noqa: PLR0913 - each is one thing from outside
+        self,
+        *,
+        embedder: Embedder,
+        search: ChunkSearch,
+        rows: ChunkRows,
+        roots: Roots,
+        rerankers: Sequence[Reranker],
+        defaults: Knobs,
+        generation: str,
+        strong: bool,
+        failures: tuple[type[Exception], ...],
+        now: Callable[[], Timestamp],
+        clock_ns: Callable[[], int],
+    ) -> None:
+        self._embedder = embedder
+        self._search = search
+        self._rows = rows
+        self._roots = roots
+        self._live = LiveDocuments(roots)
+        self._rerankers = {reranker.name: reranker for reranker in rerankers}
+        self._defaults = defaults
+        self._strong = strong
+        self._failures: tuple[type[Exception], ...] = (*failures, TimeoutError)
+        self._now = now
+        self._clock_ns = clock_ns
+        self._composer = Composer(count_tokens=embedder.count_tokens, generation=generation, strong=strong, now=now)
+
+    async def answer(self, asked: Sequence[tuple[ContextQuery, str]]) -> list[tuple[ContextResult, Trail]]:
+        """Answer valid queries, given with their trace ids, in their order; each result comes with its trail."""
+        received_at = self._now()
+        started = self._clock_ns()
+        trails = [self._analysed(query, trace_id, received_at) for query, trace_id in asked]
+        for trail in trails:
+            trail.note("analyse", started, self._clock_ns(), 1)
+        for trail in trails:
+            await self._wait_for_floor(trail)
+        await self._embed(trails)
+        await self._find(trails)
+        await self._load(trails)
+        await self._rerank(trails)
+        self._select(trails)
+        watermarks = await self._attempt(trails, "freshness", self._search.watermarks())
+        await self._augment(trails)
+        return [(self._composer.compose(trail, watermarks or ()), trail) for trail in trails]
+
+    def refusal(self, query: ContextQuery, reason: str, *, trace_id: str) -> ContextResult:
+        """Answer a query that breaks a rule."""
+        return self._composer.refuse(query, reason, trace_id=trace_id)
+
+    def _analysed(self, query: ContextQuery, trace_id: str, received_at: Timestamp) -> Trail:
+        knobs = self._defaults.turned(query)
+        text = searchable_text(query.text)
+        language = query.language or detect_language(text)
+        read = analyse_query(text, language=language)
+        analysis = QueryAnalysis(
+            language=language,
+            query_type=read.query_type,
+            keyword=read.keyword,
+            levels=query.levels or read.levels,
+            alpha=knobs.alpha_for(keyword=read.keyword),
+            lexical=analyse_text(text, language=language),
+        )
+        trail = Trail(
+            query=query,
+            knobs=knobs,
+            trace_id=trace_id,
+            clock_ns=self._clock_ns,
+            received_at=received_at,
+            analysis=analysis,
+            variants=(text,),
+        )
+        if len(text) < len(query.text.strip()):
+            message = f"the question has {len(query.text)} characters; it was searched by {len(text)} of them"
+            trail.notice("analyse", NoticeKind.SKIPPED, message)
+        return trail
+
+    async def _wait_for_floor(self, trail: Trail) -> None:
+        """Wait until the index holds the versions that the query asks for, as long as its deadline allows."""
+        floors = {root_id(trail.query.tenant, floor.document_id): floor for floor in trail.query.at_least}
+        if not floors:
+            return
+        started = self._clock_ns()
+        while floors:
+            roots = await self._attempt([trail], "wait", self._roots.roots(list(floors)))
+            if roots is None:
+                break
+            floors = {
+                key: floor for key, floor in floors.items() if key not in roots or roots[key].version < floor.version
+            }
+            if not floors or trail.remaining_s(self._now()) < RESERVE_S + FLOOR_POLL_S:
+                break
+            await asyncio.sleep(FLOOR_POLL_S)
+        for floor in floors.values():
+            trail.notice(
+                "wait",
+                NoticeKind.FRESHNESS,
+                f"document {floor.document_id!r} is not at version {floor.version} yet: ask again, or allow more time",
+            )
+        trail.note("wait", started, self._clock_ns(), len(trail.query.at_least))
+
+    async def _embed(self, trails: list[Trail]) -> None:
+        texts = [variant for trail in trails for variant in trail.variants]
+        with timed(trails, "embed", lambda trail: len(trail.variants)):
+            vectors = await self._attempt(trails, "embed", self._embedder.embed_queries(texts))
+        if vectors is None:
+            return
+        at = 0
+        for trail in trails:
+            trail.vectors = vectors[at : at + len(trail.variants)]
+            at += len(trail.variants)
+
+    async def _find(self, trails: list[Trail]) -> None:
+        """Search and keep what is live; search once more where a document changed in between."""
+        await self._search_both(trails)
+        moved = [trail for trail in trails if await self._keep_live(trail)]
+        moved = [trail for trail in moved if trail.remaining_s(self._now()) > RESERVE_S]
+        if moved:
+            await self._search_both(moved)
+            for trail in moved:
+                await self._keep_live(trail)
+        with timed(trails, "fuse", lambda trail: len(trail.found)):
+            for trail in trails:
+                trail.found = _fused(trail)
+
+    async def _search_both(self, trails: list[Trail]) -> None:
+        depth = max(trail.knobs.depth for trail in trails)
+        searched = [trail for trail in trails if len(trail.vectors)]
+        scopes = [_scope(trail) for trail in searched for _ in trail.variants]
+        vectors = np.vstack([trail.vectors for trail in searched]) if searched else None
+        texts = [trail.analysis.lexical for trail in trails]
+
+        async def dense() -> list[list[Candidate]] | None:
+            if vectors is None:
+                return []
+            with timed(searched, "search.dense", lambda trail: len(trail.variants)):
+                call = self._search.dense(vectors, scopes, limit=depth, strong=self._strong)
+                return await self._attempt(searched, "search.dense", call)
+
+        async def lexical() -> list[list[Candidate]] | None:
+            with timed(trails, "search.lexical", lambda _: 1):
+                call = self._search.lexical(
+                    texts, [_scope(trail) for trail in trails], limit=depth, strong=self._strong
+                )
+                return await self._attempt(trails, "search.lexical", call)
+
+        by_vector, by_terms = await asyncio.gather(dense(), lexical())
+        rest = iter(by_vector or [])
+        for trail in searched:
+            trail.dense = [ranking[: trail.knobs.depth] for _, ranking in zip(trail.variants, rest, strict=False)]
+        for trail, ranking in zip(trails, by_terms or [], strict=False):
+            trail.lexical = [ranking[: trail.knobs.depth]]
+
+    async def _keep_live(self, trail: Trail) -> bool:
+        """Drop candidates that are not of the live revision; tell whether there were any."""
+        rankings = [*trail.dense, *trail.lexical]
+        wanted = list(dict.fromkeys(hit.root_id for ranking in rankings for hit in ranking))
+        started = self._clock_ns()
+        trail.live = await self._attempt([trail], "manifest", self._live.read(wanted)) or {}
+        allowed = {*trail.query.principals, EVERYONE}
+        # Rows are rewritten before the root when access narrows, the root is what decides.
+        trail.live = {key: doc for key, doc in trail.live.items() if allowed.intersection(doc.root.principals)}
+
+        def is_live(hit: Candidate) -> bool:
+            document = trail.live.get(hit.root_id)
+            return document is not None and hit.chunk_id in document.manifest.by_id
+
+        before = sum(len(ranking) for ranking in rankings)
+        trail.dense = [[hit for hit in ranking if is_live(hit)] for ranking in trail.dense]
+        trail.lexical = [[hit for hit in ranking if is_live(hit)] for ranking in trail.lexical]
+        dropped = before - sum(len(ranking) for ranking in [*trail.dense, *trail.lexical])
+        trail.note("manifest", started, self._clock_ns(), len(wanted))
+        if dropped:
+            trail.notice("manifest", NoticeKind.DROPPED, f"{dropped} candidates are not of a live revision")
+        return dropped > 0
+
+    async def _load(self, trails: list[Trail]) -> None:
+        """Read rows and vectors of the best candidates; drop repeated texts."""
+        wanted: dict[ChunkId, None] = {}
+        for trail in trails:
+            trail.found = trail.found[: max(trail.knobs.rerank_candidates, 2 * trail.knobs.top_k)]
+            wanted.update(dict.fromkeys(found.chunk_id for found in trail.found))
+        with timed(trails, "load", lambda trail: len(trail.found)):
+            rows = await self._attempt(trails, "load", self._rows.fetch(list(wanted))) or {}
+        for trail in trails:
+            trail.found = [found for found in trail.found if found.chunk_id in rows]
+            for found in trail.found:
+                found.row, found.vector = rows[found.chunk_id]
+            kept = deduplicate([found.content.text for found in trail.found])
+            trail.found = [trail.found[place] for place in kept]
+
+    async def _rerank(self, trails: list[Trail]) -> None:
+        await asyncio.gather(*(self._rerank_one(trail) for trail in trails))
+
+    async def _rerank_one(self, trail: Trail) -> None:
+        """Rescore the best candidates; each reranker of the chain steps in for the one before it."""
+        head = trail.found[: trail.knobs.rerank_candidates]
+        if not head or trail.knobs.reranker is RerankerChoice.NONE:
+            return
+        started = self._clock_ns()
+        for name in _CHAIN[trail.knobs.reranker]:
+            scores = await self._scores(trail, name, head)
+            if scores is not None:
+                trail.reranker = name
+                break
+        else:
+            return
+        for found, score in zip(head, scores, strict=True):
+            found.reranked = score
+        left_out = sum(score is None for score in scores)
+        if left_out:
+            trail.notice(
+                "rerank",
+                NoticeKind.SKIPPED,
+                f"{left_out} of {len(head)} candidates were not reranked: the deadline of "
+                f"{trail.knobs.deadline_ms} ms left no time",
+            )
+        trail.note("rerank", started, self._clock_ns(), len(head) - left_out)
+
+    async def _scores(self, trail: Trail, name: str, head: Sequence[Found]) -> list[float | None] | None:
+        if name == COSINE:
+            return _cosines(trail, head)
+        reranker = self._rerankers.get(name)
+        if reranker is None:
+            if name in _asked_for(trail.knobs.reranker):
+                message = f"no {name} reranker is configured: {_HOW_TO_GET[name]}; the next of the chain steps in"
+                trail.notice("rerank", NoticeKind.DEGRADED, message)
+            return None
+        budget_s = trail.remaining_s(self._now()) - RESERVE_S
+        if budget_s < LEAST_STEP_S:
+            trail.notice("rerank", NoticeKind.SKIPPED, f"no time was left for the {name} reranker")
+            return None
+        pairs = [(trail.variants[0], found.content.text) for found in head]
+        return await self._attempt([trail], "rerank", reranker.score(pairs, budget_s=budget_s))
+
+    def _select(self, trails: list[Trail]) -> None:
+        """Order by final score, apply the threshold, then diversify down to the limit."""
+        with timed(trails, "diversify", lambda trail: len(trail.found)):
+            for trail in trails:
+                _score(trail)
+                passed = [found for found in trail.found if found.score >= trail.knobs.min_score]
+                if len(passed) < len(trail.found):
+                    trail.notice(
+                        "threshold",
+                        NoticeKind.DROPPED,
+                        f"{len(trail.found) - len(passed)} candidates are below min_score {trail.knobs.min_score}",
+                    )
+                order = maximal_marginal_relevance(
+                    np.array([found.score for found in passed]),
+                    np.array([found.vector for found in passed], dtype=np.float32).reshape(len(passed), -1),
+                    limit=trail.knobs.top_k,
+                    trade_off=trail.knobs.mmr_lambda,
+                )
+                trail.found = [passed[place] for place in order]
+
+    async def _augment(self, trails: list[Trail]) -> None:
+        """Read what stands around the hits."""
+        late = [trail for trail in trails if trail.remaining_s(self._now()) < LEAST_STEP_S]
+        for trail in late:
+            trail.notice("augment", NoticeKind.SKIPPED, "no time was left for sections and neighbours")
+        ready = [trail for trail in trails if trail not in late]
+        wanted = dict.fromkeys(chunk_id for trail in ready for chunk_id in self._composer.surroundings(trail))
+        with timed(ready, "augment", lambda trail: len(trail.found)):
+            rows = await self._attempt(ready, "augment", self._rows.fetch(list(wanted))) or {}
+        for trail in ready:
+            trail.around = {chunk_id: row.text for chunk_id, (row, _) in rows.items()}
+
+    async def _attempt(self, trails: Sequence[Trail], stage: str, call: Awaitable[T]) -> T | None:
+        """Await within the time that is left; on failure say so in the results and go on without."""
+        if not trails:
+            return await call
+        # A step that others wait for too may take what the most patient one has.
+        remaining_s = max(trail.remaining_s(self._now()) for trail in trails)
+        try:
+            async with asyncio.timeout(max(remaining_s, RESERVE_S)):
+                return await call
+        except self._failures as error:
+            reason = "no answer within the deadline" if isinstance(error, TimeoutError) else str(error)
+            for trail in trails:
+                trail.notice(stage, NoticeKind.DEGRADED, f"{stage} failed: {reason}")
+            return None
+
+
+REMOTE = "remote"
+CROSS_ENCODER = "cross-encoder"
+COSINE = "cosine"
+_CHAIN = {
+    RerankerChoice.AUTO: (REMOTE, CROSS_ENCODER, COSINE),
+    RerankerChoice.REMOTE: (REMOTE, CROSS_ENCODER, COSINE),
+    RerankerChoice.CROSS_ENCODER: (CROSS_ENCODER, COSINE),
+    RerankerChoice.COSINE: (COSINE,),
+}
+_HOW_TO_GET = {
+    REMOTE: "set FREKI_REMOTE_RERANKER__URL",
+    CROSS_ENCODER: "set FREKI_MODELS__RERANKER",
+}
+
+
+def _asked_for(choice: RerankerChoice) -> tuple[str, ...]:
+    """Name the rerankers whose absence is worth telling."""
+    return (CROSS_ENCODER,) if choice is RerankerChoice.AUTO else _CHAIN[choice][:1]
+
+
+def _scope(trail: Trail) -> Scope:
+    return Scope(
+        tenant=trail.query.tenant,
+        principals=tuple(sorted({*trail.query.principals, EVERYONE})),
+        levels=trail.analysis.levels,
+        filters=trail.query.filters,
+    )
+
+
+def _fused(trail: Trail) -> list[Found]:
+    """Fuse all rankings once, and keep what each retriever said."""
+    rankings = [*trail.dense, *trail.lexical]
+    if trail.knobs.fusion is Fusion.RRF:
+        hits = reciprocal_rank_fusion(rankings, k=trail.knobs.rrf_k)
+    else:
+        alpha = trail.analysis.alpha if trail.lexical and trail.dense else 0.5
+        weights = [alpha / len(trail.dense)] * len(trail.dense)
+        weights += [(1 - alpha) / len(trail.lexical)] * len(trail.lexical)
+        hits = weighted_fusion(rankings, weights=weights)
+    dense = _best(trail.dense)
+    lexical = _best(trail.lexical)
+    owners = {hit.chunk_id: hit.root_id for ranking in rankings for hit in ranking}
+    return [
+        Found(
+            chunk_id=hit.chunk_id,
+            document=trail.live[owners[hit.chunk_id]],
+            fused=hit.score,
+            dense=dense.get(hit.chunk_id),
+            lexical=lexical.get(hit.chunk_id),
+        )
+        for hit in hits
+    ]
+
+
+def _best(rankings: Sequence[Sequence[Candidate]]) -> dict[ChunkId, float]:
+    """Give each chunk the best score that any variant gave it."""
+    best: dict[ChunkId, float] = {}
+    for ranking in rankings:
+        for hit in ranking:
+            best[hit.chunk_id] = max(hit.score, best.get(hit.chunk_id, hit.score))
+    return best
+
+
+def _cosines(trail: Trail, head: Sequence[Found]) -> list[float | None] | None:
+    """Score by the vectors that are there anyway; not possible where the question has none."""
+    if not len(trail.vectors):
+        return None
+    question = trail.vectors[0]
+    return [None if found.vector is None else float(found.vector @ question) for found in head]
+
+
+def _score(trail: Trail) -> None:
+    """Set the final scores, best first: reranked candidates before those that the reranker did not reach."""
+    for found in trail.found:
+        found.score = found.fused if found.reranked is None else found.reranked
+    trail.found.sort(key=lambda found: (found.reranked is None, -found.score, found.chunk_id))

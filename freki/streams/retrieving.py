@@ -1,0 +1,101 @@
+"""Answers queries: one batch in, one result a query out."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from opentelemetry.context import Context
+from opentelemetry.trace import Tracer, get_current_span
+
+from freki.operators.errors import InvalidQuery
+from freki.operators.validate_query import validate_query
+from freki.schemas import ContextQuery, ContextResult
+from freki.streams.messages import Outgoing, Received
+from freki.streams.outbox import Outbox
+from freki.streams.retriever import Retriever
+from freki.streams.tracing import stage_span
+from freki.streams.trail import Trail
+
+# Questions that wait for a document to become fresher do so beside the others, up to this many at once.
+MOST_PATIENT = 64
+
+
+class Retrieving:
+    """Publishes a result for each query, also for one that breaks a rule."""
+
+    def __init__(  # noqa: PLR0913 - each is one thing from outside
+        self,
+        retriever: Retriever,
+        *,
+        encode: Callable[[ContextResult], bytes],
+        outbox: Outbox,
+        sink: str,
+        reply_topics: Sequence[str],
+        max_query_chars: int,
+        tracer: Tracer,
+    ) -> None:
+        self._retriever = retriever
+        self._encode = encode
+        self._outbox = outbox
+        self._sink = sink
+        self._reply_topics = frozenset(reply_topics)
+        self._max_query_chars = max_query_chars
+        self._tracer = tracer
+        self._patient: set[asyncio.Task[None]] = set()
+
+    async def handle(self, batch: Sequence[Received[ContextQuery]]) -> None:
+        """Answer at once what can be answered at once.
+
+        A query with `at_least` may take all of its time, so it is answered beside the batch. Its offset is committed
+        before: after a crash the asker's deadline is over anyway, and the asker asks again.
+        """
+        prompt: list[Received[ContextQuery]] = []
+        for received in batch:
+            try:
+                validate_query(received.value, max_characters=self._max_query_chars, reply_topics=self._reply_topics)
+            except InvalidQuery as error:
+                refusal = self._retriever.refusal(received.value, str(error), trace_id=_trace_id(received.trace))
+                await self._outbox.send(self._outgoing(received, refusal, self._sink))
+                continue
+            if received.value.at_least and len(self._patient) < MOST_PATIENT:
+                task = asyncio.create_task(self._answer([received]))
+                self._patient.add(task)
+                task.add_done_callback(self._ended)
+            else:
+                prompt.append(received)
+        if prompt:
+            await self._answer(prompt)
+
+    async def _answer(self, batch: Sequence[Received[ContextQuery]]) -> None:
+        answers = await self._retriever.answer([(received.value, _trace_id(received.trace)) for received in batch])
+        for received, (_, trail) in zip(batch, answers, strict=True):
+            self._report(received.trace, trail)
+        await self._outbox.send(
+            *(
+                self._outgoing(received, result, received.value.reply_to or self._sink)
+                for received, (result, _) in zip(batch, answers, strict=True)
+            )
+        )
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._patient.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            task.get_loop().call_exception_handler({"message": "a waiting query failed", "exception": error})
+
+    def _report(self, trace: Context, trail: Trail) -> None:
+        for run in trail.stages:
+            stage_span(
+                self._tracer,
+                run.stage,
+                trace=trace,
+                start_ns=run.started_ns,
+                end_ns=run.ended_ns,
+                described={"freki.items": run.items},
+            )
+
+    def _outgoing(self, received: Received[ContextQuery], result: ContextResult, topic: str) -> Outgoing:
+        return Outgoing(topic=topic, key=received.key, value=self._encode(result), trace=received.trace)
+
+
+def _trace_id(trace: Context) -> str:
+    span = get_current_span(trace).get_span_context()
+    return f"{span.trace_id:032x}" if span.is_valid else ""

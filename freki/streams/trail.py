@@ -1,0 +1,122 @@
+"""A query on its way through retrieval: what is known so far, and what was noticed."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from freki.schemas import (
+    ChunkId,
+    ContextQuery,
+    Notice,
+    NoticeKind,
+    QueryAnalysis,
+    RootId,
+    StageTime,
+    Timestamp,
+)
+from freki.schemas.index import Candidate, IndexedChunk, ManifestEntry, Root
+from freki.schemas.names import record
+from freki.streams.knobs import Knobs
+from freki.streams.live import LiveDocument
+from freki.streams.ports import Floats
+
+NANOS = 1_000_000
+
+
+@record
+class StageRun:
+    """One step of one query, as traces show it."""
+
+    stage: str
+    started_ns: int
+    ended_ns: int
+    items: int
+
+
+@dataclass(slots=True)
+class Found:
+    """A chunk of the live revision, with every score it got."""
+
+    chunk_id: ChunkId
+    document: LiveDocument
+    fused: float
+    dense: float | None = None
+    lexical: float | None = None
+    reranked: float | None = None
+    score: float = 0.0
+    row: IndexedChunk | None = None
+    vector: Floats | None = None
+
+    @property
+    def root(self) -> Root:
+        """The document's root."""
+        return self.document.root
+
+    @property
+    def entry(self) -> ManifestEntry:
+        """Where the chunk stands."""
+        return self.document.manifest.by_id[self.chunk_id]
+
+    @property
+    def content(self) -> IndexedChunk:
+        """The chunk's row; only for those that were loaded."""
+        if self.row is None:
+            raise ValueError(f"chunk {self.chunk_id} was not loaded")
+        return self.row
+
+
+@dataclass(slots=True)
+class Trail:
+    """One query and what has been found for it."""
+
+    query: ContextQuery
+    knobs: Knobs
+    trace_id: str
+    clock_ns: Callable[[], int]
+    received_at: Timestamp
+    analysis: QueryAnalysis
+    variants: tuple[str, ...]
+    vectors: Floats = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))
+    dense: list[list[Candidate]] = field(default_factory=list)
+    lexical: list[list[Candidate]] = field(default_factory=list)
+    live: dict[RootId, LiveDocument] = field(default_factory=dict)
+    found: list[Found] = field(default_factory=list)
+    around: dict[ChunkId, str] = field(default_factory=dict)
+    """Texts of chunks that stand around the hits."""
+    reranker: str = "none"
+    stages: list[StageRun] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
+
+    def notice(self, stage: str, kind: NoticeKind, message: str) -> None:
+        """Tell the reader of the result."""
+        self.notices.append(Notice(stage=stage, kind=kind, message=message))
+
+    def note(self, stage: str, started_ns: int, ended_ns: int, items: int) -> None:
+        """Note how long a step took."""
+        self.stages.append(StageRun(stage=stage, started_ns=started_ns, ended_ns=ended_ns, items=items))
+
+    def remaining_s(self, now: Timestamp) -> float:
+        """Seconds until the answer must leave; a clock that is ahead of ours does not give more time."""
+        asked_at = min(self.query.asked_at, self.received_at)
+        return (asked_at + self.knobs.deadline_ms - now) / 1000
+
+    def times(self) -> tuple[StageTime, ...]:
+        """How long each stage took."""
+        return tuple(
+            StageTime(stage=run.stage, milliseconds=(run.ended_ns - run.started_ns) / NANOS, items=run.items)
+            for run in self.stages
+        )
+
+
+@contextmanager
+def timed(trails: Sequence[Trail], stage: str, items: Callable[[Trail], int]) -> Iterator[None]:
+    """Note a stage on all queries that went through it together."""
+    started = trails[0].clock_ns() if trails else 0
+    try:
+        yield
+    finally:
+        ended = trails[0].clock_ns() if trails else 0
+        for trail in trails:
+            trail.note(stage, started, ended, items(trail))
