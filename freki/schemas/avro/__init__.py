@@ -5,7 +5,14 @@ The dataclasses in `freki.schemas` are the single source. `python -m freki.schem
 current one included. Files under `versions` are never changed: they are how old bytes stay readable.
 """
 
-from freki.schemas.avro.codec import Codec, SchemaLookup, UndecodableError, UnencodableError, UnknownSchemaIdError
+from freki.schemas.avro.codec import (
+    Codec,
+    SchemaLookup,
+    UndecodableError,
+    UnencodableError,
+    UnknownSchemaIdError,
+    schema_id_of,
+)
 from freki.schemas.avro.contracts import (
     TOPICS,
     Contract,
@@ -29,4 +36,5 @@ __all__ = [
     "export_schemas",
     "list_schemas",
     "packaged_contracts",
+    "schema_id_of",
 ]

@@ -35,12 +35,18 @@ class UnknownSchemaIdError(UndecodableError):
     """The registry's schema of this id is not in memory yet: ask the registry, then decode again."""
 
     def __init__(self, schema_id: int) -> None:
-        super().__init__(f"schema id {schema_id} has not been read from the schema registry")
+        super().__init__(f"schema id {schema_id} is not in the schema registry, or was not read from it")
         self.schema_id = schema_id
 
 
 class UnencodableError(ValueError):
     """The value breaks its Avro contract; the message names the field."""
+
+
+def schema_id_of(data: bytes) -> int | None:
+    """Give the id of a registry's schema that a frame names; None where it names none."""
+    framed = data.startswith(_CONFLUENT) and len(data) >= _ID_END
+    return int.from_bytes(data[len(_CONFLUENT) : _ID_END], "big") if framed else None
 
 
 class SchemaLookup(Protocol):
@@ -114,8 +120,8 @@ class Codec(Generic[T]):
         """Find the schema that the frame names, and where the record starts."""
         if data.startswith(_SINGLE_OBJECT) and len(data) >= _FINGERPRINT_END:
             return self._writer_by_fingerprint(data[len(_SINGLE_OBJECT) : _FINGERPRINT_END]), _FINGERPRINT_END
-        if data.startswith(_CONFLUENT) and len(data) >= _ID_END:
-            return self._writer_by_id(int.from_bytes(data[len(_CONFLUENT) : _ID_END], "big")), _ID_END
+        if (schema_id := schema_id_of(data)) is not None:
+            return self._writer_by_id(schema_id), _ID_END
         raise UndecodableError(
             f"{len(data)} bytes that start with {data[:4].hex(' ') or 'nothing'}: neither Avro single-object encoding "
             f"(c3 01) nor Confluent wire format (00); records of this topic are {self._record}"

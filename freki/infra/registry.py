@@ -1,0 +1,180 @@
+"""A schema registry with Confluent's REST interface: Confluent's own, Karapace, Redpanda, Apicurio.
+
+A codec asks only what is in memory (`id_of`, `schema_of`), so that it stays pure. Memory is filled by waiting:
+`announce` once at the start, then `prepare` for each batch before it is decoded, which asks only for what is new.
+Retrying is left to the caller, who does it for whole batches anyway.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self, TypeVar
+from urllib.parse import quote
+
+import httpx
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+
+from freki.infra.errors import InfraError, Misconfigured, Rejected, Unavailable
+from freki.infra.settings import RegistrySettings
+from freki.schemas.avro import packaged_contracts, schema_id_of
+
+T = TypeVar("T")
+
+_MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
+_HEADERS = {"Accept": f"{_MEDIA_TYPE}, application/json", "Content-Type": _MEDIA_TYPE}
+_NOT_THERE = frozenset({40401, 40402, 40403})
+"""Error codes for a subject, version or schema that is not there; a 404 without one comes from some other server."""
+_TRY_LATER = frozenset({httpx.codes.REQUEST_TIMEOUT, httpx.codes.TOO_EARLY, httpx.codes.TOO_MANY_REQUESTS})
+_NO_ACCESS = frozenset({httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN})
+
+
+class UnknownToRegistry(Rejected):
+    """The registry answers, and has no such subject, version or schema."""
+
+
+class _Registered(BaseModel):
+    id: int
+
+
+class _Schema(BaseModel):
+    text: str = Field(alias="schema")
+
+
+class _Version(_Registered, _Schema):
+    pass
+
+
+class _Refusal(BaseModel):
+    error_code: int = 0
+    message: str = ""
+
+
+_REGISTERED = TypeAdapter(_Registered)
+_SCHEMA = TypeAdapter(_Schema)
+_VERSION = TypeAdapter(_Version)
+_VERSIONS = TypeAdapter(list[int])
+
+
+class RegistryClient:
+    """Registers our contracts, and reads what others registered. No schema is asked for twice."""
+
+    _client: httpx.AsyncClient
+
+    def __init__(self, settings: RegistrySettings) -> None:
+        if settings.url is None:
+            raise Misconfigured("FREKI_REGISTRY__URL is not set")
+        if "@" in settings.url:
+            raise Misconfigured("FREKI_REGISTRY__URL: name and password go to FREKI_REGISTRY__USERNAME and __PASSWORD")
+        self._url = settings.url
+        self._timeout_s = settings.timeout_s
+        self._auth = _auth(settings)
+        self._ids: dict[str, int] = {}
+        self._schemas: dict[int, str] = {}
+
+    async def __aenter__(self) -> Self:
+        """Make ready to connect; nothing is asked yet."""
+        with _translated(self._url):
+            self._client = httpx.AsyncClient(
+                base_url=self._url, auth=self._auth, timeout=self._timeout_s, headers=_HEADERS
+            )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close connections."""
+        await self._client.aclose()
+
+    async def announce(self, topics: Mapping[str, type]) -> None:
+        """Register the contract in force of each topic's record, and read what was written with before.
+
+        The subject of a topic is `<topic>-value`. A contract that is there already is only looked up: then an account
+        that may read is enough. Raises Unavailable, or Misconfigured where the registry refuses.
+        """
+        for topic, record in topics.items():
+            contract = packaged_contracts().current(record.__name__)
+            subject = f"/subjects/{quote(f'{topic}-value', safe='')}"
+            self._ids[record.__name__] = await self._registered(subject, contract.text)
+            for version in await self._ask("GET", f"{subject}/versions", _VERSIONS):
+                registered = await self._ask("GET", f"{subject}/versions/{version}", _VERSION)
+                self._schemas[registered.id] = registered.text
+
+    async def prepare(self, values: Iterable[bytes | None]) -> None:
+        """Read the schemas that records name and that are not in memory. Raises Unavailable.
+
+        An id that the registry does not know stays unknown: decoding its record fails then, and nothing else.
+        """
+        named = {schema_id_of(value) for value in values if value is not None}
+        for schema_id in sorted(schema_id for schema_id in named if schema_id is not None):
+            if schema_id not in self._schemas:
+                await self._read(schema_id)
+
+    def id_of(self, record: str) -> int:
+        """Give the id of the contract in force of a record whose topic was announced."""
+        return self._ids[record]
+
+    def schema_of(self, schema_id: int) -> str | None:
+        """Give a schema as JSON, or None where it was not read."""
+        return self._schemas.get(schema_id)
+
+    async def _registered(self, subject: str, schema: str) -> int:
+        try:
+            found = await self._ask("POST", subject, _REGISTERED, schema)
+        except UnknownToRegistry:
+            found = await self._ask("POST", f"{subject}/versions", _REGISTERED, schema)
+        return found.id
+
+    async def _read(self, schema_id: int) -> None:
+        try:
+            found = await self._ask("GET", f"/schemas/ids/{schema_id}", _SCHEMA)
+        except UnknownToRegistry:
+            return
+        self._schemas[schema_id] = found.text
+
+    async def _ask(self, method: str, path: str, answer: TypeAdapter[T], schema: str | None = None) -> T:
+        with _translated(self._url):
+            response = await self._client.request(method, path, json=None if schema is None else {"schema": schema})
+            if response.is_success:
+                return answer.validate_json(response.content)
+            raise _refusal(response)
+
+
+def _auth(settings: RegistrySettings) -> httpx.BasicAuth | None:
+    if settings.username is None and settings.password is None:
+        return None
+    if settings.username is None or settings.password is None:
+        raise Misconfigured("set both FREKI_REGISTRY__USERNAME and FREKI_REGISTRY__PASSWORD, or neither")
+    return httpx.BasicAuth(settings.username, settings.password.get_secret_value())
+
+
+def _refusal(response: httpx.Response) -> InfraError:
+    """Say what an answer other than success means for us."""
+    asked = f"{response.request.method} {response.request.url.path}"
+    try:
+        refusal = _Refusal.model_validate_json(response.content)
+    except ValidationError:
+        refusal = _Refusal()
+    said = f"{asked}: {response.status_code} {refusal.message}".strip()
+    if refusal.error_code in _NOT_THERE:
+        return UnknownToRegistry(said)
+    if response.is_server_error or response.status_code in _TRY_LATER:
+        return Unavailable(said)
+    if response.status_code in _NO_ACCESS:
+        return Misconfigured(f"{said}: check FREKI_REGISTRY__USERNAME and __PASSWORD, and what that account may do")
+    if response.status_code == httpx.codes.CONFLICT:
+        return Misconfigured(
+            f"{said}: the subject's compatibility rule refuses the contract; use another topic version"
+        )
+    return Misconfigured(f"{said}: is FREKI_REGISTRY__URL the base URL of a schema registry?")
+
+
+@contextmanager
+def _translated(url: str) -> Iterator[None]:
+    try:
+        yield
+    except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.TooManyRedirects) as error:
+        raise Misconfigured(f"FREKI_REGISTRY__URL is {url!r}: {error}") from error
+    except ValidationError as error:
+        raise Misconfigured(f"{url} does not answer like a schema registry: check FREKI_REGISTRY__URL") from error
+    except (httpx.HTTPError, httpx.StreamError) as error:
+        raise Unavailable(f"the schema registry at {url} cannot be reached: {error!r}") from error
