@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import sys
+import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -39,7 +40,7 @@ _FILE_DELAY_MS = 200
 _QUEUE = 16_384
 """Spans that wait to be exported; more are dropped."""
 _OTLP_TIMEOUT_S = 3.0
-_FLUSH_MS = 3000
+_CLOSE_S = 3.0
 _CHATTY = ("aiokafka", "asyncio", "faust", "httpcore", "httpx", "kafka", "mode", "pymilvus", "urllib3")
 
 
@@ -89,8 +90,10 @@ def tracing(settings: TelemetrySettings, component: str) -> Iterator[Tracer]:
     try:
         yield provider.get_tracer("freki", schema_url=SCHEMA_URL)
     finally:
-        provider.force_flush(_FLUSH_MS)
-        provider.shutdown()
+        # In a thread, since an endpoint that does not answer holds it up for longer than anyone waits.
+        closing = threading.Thread(target=provider.shutdown, daemon=True)
+        closing.start()
+        closing.join(_CLOSE_S)
 
 
 class JsonLinesExporter(SpanExporter):

@@ -128,7 +128,8 @@ def test_without_any_destination_spans_still_have_ids_for_logs_and_headers() -> 
     assert int(trace, 16) > 0
 
 
-def test_an_endpoint_that_nobody_listens_at_costs_no_file_span(tmp_path: Path) -> None:
+def test_an_endpoint_that_nobody_listens_at_costs_no_file_span(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("freki.infra.telemetry._CLOSE_S", 0.3)
     settings = TelemetrySettings(trace_dir=tmp_path, otlp_endpoint=NOBODY_LISTENS)
 
     with tracing(settings, "embed") as tracer:

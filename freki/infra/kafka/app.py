@@ -1,6 +1,6 @@
 """Faust, set up for delivery at least once and for low latency.
 
-Faust 0.15.3 fixes three things in its aiokafka driver that we need otherwise; each class below changes one of them.
+Faust 0.15.3 does a few things in a way that we need otherwise; each class below changes one of them.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import faust
 from aiokafka.errors import KafkaError
+from faust.tables import TableManager
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage, Message
 
@@ -71,6 +72,7 @@ def make_app(settings: KafkaSettings, name: str, *, state_dir: Path) -> faust.Ap
         web_enabled=False,
         worker_redirect_stdouts=False,
         Stream=_Stream,
+        TableManager=_NoTables,
     )
     app.transport = _Transport(app.conf.broker_consumer, app)
     app.transport.profile = profile
@@ -101,6 +103,14 @@ def _faust_credentials(settings: KafkaSettings) -> faust.SASLCredentials | faust
             username=username, password=password, mechanism=settings.sasl_mechanism, ssl_context=context
         )
     return None if context is None else faust.SSLCredentials(context)
+
+
+class _NoTables(TableManager):
+    """Starts at once; Faust's waits a second for tables to be declared, and we have none."""
+
+    async def on_start(self) -> None:
+        await self._update_channels()
+        await self.recovery.start()
 
 
 class _ConsumerThread(driver.AIOKafkaConsumerThread):

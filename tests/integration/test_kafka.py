@@ -1,0 +1,128 @@
+import asyncio
+import gc
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from freki.infra.errors import Misconfigured, Rejected, Unavailable
+from freki.infra.kafka import Admin, Producer, Reader
+from freki.infra.settings import KafkaSettings
+from freki.streams.topics import Topics
+from tests.integration.conftest import free_port
+
+
+@pytest.fixture
+async def admin(kafka: KafkaSettings) -> AsyncIterator[Admin]:
+    async with Admin(kafka) as open_admin:
+        yield open_admin
+
+
+@pytest.fixture
+async def topic(admin: Admin, topics: Topics) -> str:
+    await admin.ensure_topics([topics.queries])
+    return topics.queries.name
+
+
+async def test_topics_are_created_once_and_as_declared(admin: Admin, topics: Topics) -> None:
+    first = await admin.ensure_topics(tuple(topics))
+    second = await admin.ensure_topics(tuple(topics))
+    states = await admin.describe([topic.name for topic in topics])
+
+    assert first == tuple(topic.name for topic in topics)
+    assert second == ()
+    assert [state.differences(topic) for state, topic in zip(states, topics, strict=True)] == [()] * 7
+
+
+async def test_a_topic_that_is_not_as_declared_is_described_in_words(admin: Admin, topics: Topics) -> None:
+    await admin.ensure_topics([topics.chunks])
+    other = replace(topics.chunks, partitions=9, retention_ms=1)
+
+    [state] = await admin.describe([topics.chunks.name])
+
+    assert state.differences(other) == (
+        "partitions is 2, declared 9",
+        f"retention.ms is {topics.chunks.retention_ms}, declared 1",
+    )
+
+
+async def test_describing_a_topic_does_not_create_it(admin: Admin, topics: Topics) -> None:
+    await admin.describe([topics.outcomes.name])
+    [state] = await admin.describe([topics.outcomes.name])
+
+    assert state.partitions == 0
+
+
+async def test_a_reader_of_the_latest_misses_nothing_that_is_sent_once_it_is_open(
+    kafka: KafkaSettings, topic: str
+) -> None:
+    async with Producer(kafka) as producer:
+        # Several records in one batch: the local broker takes its first one for the end of the topic.
+        await asyncio.gather(*[await producer.send(topic, key=b"k", value=b"old") for _ in range(10)])
+        async with Reader(kafka, topic, start="latest") as reader:
+            await (await producer.send(topic, key=b"k", value=b"new", headers=(("h", b"1"), ("h", b"2"))))
+            record = await anext(aiter(reader))
+
+    assert (record.key, record.value, record.headers) == (b"k", b"new", (("h", b"1"), ("h", b"2")))
+
+
+async def test_a_reader_reads_up_to_the_end_that_it_found(kafka: KafkaSettings, topic: str) -> None:
+    async with Producer(kafka) as producer:
+        await asyncio.gather(*[await producer.send(topic, key=b"%d" % i, value=b"old") for i in range(10)])
+        async with Reader(kafka, topic, start="earliest") as reader:
+            await (await producer.send(topic, key=b"k", value=b"new"))
+            records = [record async for record in reader.until_end()]
+
+    assert sum(reader.ends.values()) == 10
+    assert [record.value for record in records] == [b"old"] * 10
+
+
+async def test_a_reader_begins_where_it_is_told(kafka: KafkaSettings, topic: str) -> None:
+    async with Producer(kafka) as producer:
+        places = await asyncio.gather(*[await producer.send(topic, key=b"k", value=b"%d" % i) for i in range(5)])
+    async with Reader(kafka, topic, start={places[3].partition: places[3].offset}) as reader:
+        records = [record async for record in reader.until_end()]
+
+    assert [record.value for record in records] == [b"3", b"4"]
+
+
+async def test_an_empty_topic_is_at_its_end_at_once(kafka: KafkaSettings, topic: str) -> None:
+    async with Reader(kafka, topic, start="earliest") as reader:
+        records = [record async for record in reader.until_end()]
+
+    assert records == []
+
+
+async def test_reading_a_topic_that_does_not_exist_says_how_to_make_it(kafka: KafkaSettings) -> None:
+    with pytest.raises(Misconfigured, match="freki topics apply"):
+        async with Reader(kafka, f"{kafka.topic_prefix}.nowhere", start="latest"):
+            pass
+
+
+async def test_a_record_that_is_too_large_is_rejected(kafka: KafkaSettings, topic: str) -> None:
+    async with Producer(kafka) as producer:
+        with pytest.raises(Rejected, match="FREKI_KAFKA__MAX_MESSAGE_BYTES"):
+            await producer.send(topic, key=b"k", value=b"x" * 2 * kafka.max_message_bytes)
+        with pytest.raises(Rejected, match="key or a value"):
+            await producer.send(topic, key=None, value=None)
+
+
+async def test_without_a_broker_every_client_names_the_setting(kafka: KafkaSettings) -> None:
+    nowhere = _nowhere(kafka)
+
+    for client in (Producer(nowhere), Reader(nowhere, "topic", start="latest")):
+        with pytest.raises(Unavailable, match="FREKI_KAFKA__BOOTSTRAP"):
+            await client.__aenter__()
+
+
+# kafka-python leaves the socket of a failed connection to the garbage collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+async def test_without_a_broker_the_admin_client_names_the_setting_too(kafka: KafkaSettings) -> None:
+    with pytest.raises(Unavailable, match="FREKI_KAFKA__BOOTSTRAP"):
+        await Admin(_nowhere(kafka)).__aenter__()
+
+    gc.collect()
+
+
+def _nowhere(kafka: KafkaSettings) -> KafkaSettings:
+    return kafka.model_copy(update={"bootstrap": f"127.0.0.1:{free_port()}", "delivery_timeout_s": 0.5})
