@@ -1,3 +1,4 @@
+import json
 import tracemalloc
 from typing import Any
 
@@ -67,6 +68,11 @@ def long(value: int) -> bytes:
         encoded.append(rest & 127 | 128)
         rest >>= 7
     return bytes([*encoded, rest])
+
+
+def nested(depth: int) -> Any:
+    """Make arrays within arrays."""
+    return {"type": "array", "items": nested(depth - 1)} if depth else "long"
 
 
 def read_or_refuse(codec: Codec[Any], data: bytes) -> Any:
@@ -153,6 +159,52 @@ def test_a_registered_schema_that_is_no_avro_record_is_refused(text: str) -> Non
 
     with pytest.raises(UndecodableError, match="schema id 9 of the registry is no Avro schema of a record"):
         codec.decode(b"\x00\x00\x00\x00\x09abc")
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        (["null", "DocumentChange"], "holds itself"),
+        ({"type": "array", "items": {"type": "map", "values": "freki.DocumentChange"}}, "holds itself"),
+        ({"type": "array", "items": "null"}, "null may only be a branch"),
+        (
+            {"type": "array", "items": {"type": "record", "name": "Empty", "fields": []}},
+            "freki.Empty may take no bytes",
+        ),
+        ({"type": "map", "values": {"type": "fixed", "name": "Zero", "size": 0}}, "freki.Zero may take no bytes"),
+        ({"type": "array", "items": {"type": {"type": "null"}}}, "may take no bytes"),
+        ({"type": "array", "items": {"type": "error", "name": "Empty", "fields": []}}, "may take no bytes"),
+        (nested(70), "deeper than 64"),
+        (nested(350), "deeper than 64"),
+        (nested(700), "no Avro schema"),
+    ],
+    ids=range(10),
+)
+def test_a_registered_schema_that_lets_few_bytes_exhaust_the_reader_is_refused(schema: Any, message: str) -> None:
+    fields = [{"name": "content", "type": schema}]
+    record = {"type": "record", "name": "DocumentChange", "namespace": "freki", "fields": fields}
+    codec = Codec(DocumentChange, registry=Registered({9: json.dumps(record)}))
+
+    with pytest.raises(UndecodableError, match=f"schema id 9 .*{message}"):
+        codec.decode(b"\x00\x00\x00\x00\x09" + b"\x02" * 100_000)
+
+
+def test_a_registered_schema_of_a_newer_version_is_read() -> None:
+    newer = json.loads(packaged_contracts().current("DocumentChange").text)
+    newer["fields"].append({"name": "mood", "type": {"type": "fixed", "name": "Mood", "size": 2}})
+    codec = Codec(DocumentChange, registry=Registered({9: json.dumps(newer)}))
+    written = Codec(DocumentChange).encode(CHANGE)[10:] + b"ok"
+
+    assert codec.decode(b"\x00\x00\x00\x00\x09" + written) == CHANGE
+
+
+def test_bytes_that_are_no_text_where_text_belongs_are_refused() -> None:
+    foreign = packaged_contracts().current("DocumentChange").text.replace('"string"', '"bytes"', 1)
+    codec = Codec(DocumentChange, registry=Registered({9: foreign}))
+    tenant_that_is_no_text = Codec(DocumentChange).encode(CHANGE)[10:].replace(b"\x02t", b"\x02\xff", 1)
+
+    with pytest.raises(UndecodableError, match="does not fit"):
+        codec.decode(b"\x00\x00\x00\x00\x09" + tenant_that_is_no_text)
 
 
 def test_a_record_of_another_type_is_refused_by_name() -> None:

@@ -17,7 +17,8 @@ from fastavro.validation import ValidationError, validate
 
 from freki.schemas.avro.contracts import Contracts, fingerprint_of, packaged_contracts
 from freki.schemas.avro.convert import from_plain, to_plain
-from freki.schemas.avro.resolve import UnresolvableError, resolve
+from freki.schemas.avro.foreign import UnsafeSchemaError, refuse_unsafe
+from freki.schemas.avro.resolve import resolve
 
 T = TypeVar("T")
 
@@ -107,7 +108,7 @@ class Codec(Generic[T]):
             raise UndecodableError(f"{self._record}: {surplus} bytes follow the record")
         try:
             return self._from_plain(plain if writer.current else self._resolve(plain))
-        except UnresolvableError as error:
+        except ValueError as error:
             raise UndecodableError(f"written with a contract that does not fit this one: {error}") from error
 
     @cached_property
@@ -156,8 +157,13 @@ class Codec(Generic[T]):
         try:
             schema = json.loads(text)
             parsed = _parsed(schema)
+            refuse_unsafe(parsed)
             name = parsed["name"].rpartition(".")[2]
-        except (SchemaParseException, ValueError, TypeError, KeyError) as error:
+        except UnsafeSchemaError as error:
+            raise UndecodableError(
+                f"schema id {schema_id} of the registry is not safe to read with: {error}"
+            ) from error
+        except (SchemaParseException, ValueError, TypeError, KeyError, RecursionError) as error:
             raise UndecodableError(f"schema id {schema_id} of the registry is no Avro schema of a record") from error
         if name != self._record:
             raise UndecodableError(
