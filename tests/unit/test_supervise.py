@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.infra.errors import Rejected, Unavailable
-from freki.infra.local import guard
+from freki.infra.local import guard, supervise
 from freki.infra.local.logs import TAIL_LINES, BoundedLog
 from freki.infra.local.supervise import (
     ChildSpec,
@@ -234,6 +234,20 @@ async def test_what_was_emptied_is_prepared_before_dependents_start_anew(
     up += [("Started", "worker"), ("Prepared", "worker"), ("Ready", "worker")]
     down = [("Died", "broker"), ("Stopped", "worker"), ("Restarting", "broker")]
     assert events.story() == [*up, *down, *up, ("Stopped", "worker"), ("Stopped", "broker")]
+
+
+async def test_dependents_of_what_was_lost_are_not_waited_for(
+    children: Children, events: Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervise, "RECALL_TIMEOUT_S", 0.05)
+    once = f"[ ! -e $FREKI_READY_FILE.once ] || {{ {RUN}; }}; : > $FREKI_READY_FILE.once; {IGNORE_TERM}"
+    specs = [children.spec("broker", volatile=True), children.spec("worker", once, depends_on=("broker",))]
+
+    async with children.supervisor(*specs):
+        os.kill(_pid(events[0]), signal.SIGKILL)
+        await events.until(Ready, "worker", times=2)
+
+    assert events.story().count(("Stopped", "worker")) == 2
 
 
 async def test_dependents_go_on_where_nothing_was_lost(children: Children, events: Events) -> None:

@@ -44,6 +44,9 @@ PORT_ATTEMPTS = 3
 WORKER_READY_TIMEOUT_S = 600.0
 """A worker builds its model on the first start."""
 
+WORKER_STOP_TIMEOUT_S = 35.0
+"""A worker finishes the batch that it has at hand, and commits."""
+
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 Prepare = Callable[[Settings], Awaitable[object]]
@@ -227,6 +230,7 @@ def worker_spec(state: StackState, stages: Sequence[str], environment: Mapping[s
         env=environment,
         depends_on=(BROKER, STORE),
         ready_timeout_s=WORKER_READY_TIMEOUT_S,
+        stop_timeout_s=WORKER_STOP_TIMEOUT_S,
     )
 
 

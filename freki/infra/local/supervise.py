@@ -30,6 +30,9 @@ PROBE_INTERVAL_S = 0.02
 KILLED_WITHIN_S = 2.0
 """How long killed processes may take to vanish and their output to end."""
 
+RECALL_TIMEOUT_S = 2.0
+"""How long a child may take to stop when what it depends on was lost: what it has at hand cannot be finished."""
+
 GUARD_PAUSE_S = 1.0
 
 # Standard input is the pipe of the guard: no file descriptor above 9 can be named in every shell.
@@ -341,7 +344,7 @@ class Supervisor:
         returncode = process.returncode
         try:
             if returncode is None and not self._killing:
-                await self._ask_to_stop(child.spec, process)
+                await self._ask_to_stop(child, process)
         finally:
             guard.send([process.pid], signal.SIGKILL)
             await process.wait()
@@ -356,12 +359,15 @@ class Supervisor:
         child.failure = "\n".join([died.how, *died.last_lines])
         self._report(died)
 
-    async def _ask_to_stop(self, spec: ChildSpec, process: asyncio.subprocess.Process) -> None:
-        guard.send([process.pid], spec.stop_signal)
+    async def _ask_to_stop(self, child: _Child, process: asyncio.subprocess.Process) -> None:
+        guard.send([process.pid], child.spec.stop_signal)
+        patience_s = child.spec.stop_timeout_s
+        if child.recalled.is_set():
+            patience_s = min(patience_s, RECALL_TIMEOUT_S)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(spec.stop_timeout_s):
+            async with asyncio.timeout(patience_s):
                 await process.wait()
-                await _vanished(process.pid, spec.stop_timeout_s)
+                await _vanished(process.pid, patience_s)
 
 
 class _Guard:
