@@ -1,0 +1,154 @@
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freki.operators.analyse_text import MAX_BYTES, analyse_text
+
+
+def terms(text: str, language: str = "de") -> list[str]:
+    return analyse_text(text, language=language).split()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Der Hund und die Katzen", "hund katz"),
+        ("KÜHNE Kühne Kuehne", "kuhn kuhn kuhn"),
+        ("Straße Strasse STRASSE", "strass strass strass"),
+        ("Cafe\u0301 Café Cafe", "caf caf caf"),
+        ("Gefahr\u00adstoffe", "gefahrstoff"),
+        ("Wo und wann ist es?", ""),
+        ("", ""),
+        (" \n\t", ""),
+    ],
+)
+def test_german_words_are_folded_and_stemmed_without_stop_words(text: str, expected: str) -> None:
+    assert analyse_text(text, language="de") == expected
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("en", "The dogs weren't running, Peter's was", "dog run peter"),
+        ("fr", "les maisons de la ville", "maison vill"),
+        ("es", "las casas de la ciudad", "cas ciud"),
+        ("it", "le case della città", "cas citt"),
+    ],
+)
+def test_each_language_has_its_own_rules(language: str, text: str, expected: str) -> None:
+    assert analyse_text(text, language=language) == expected
+
+
+@pytest.mark.parametrize("language", ["und", "ja", ""])
+def test_without_a_certain_language_words_are_stemmed_as_german_and_as_english(language: str) -> None:
+    assert terms("Kühne houses", language) == ["kuhn", "kuhne", "hous"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("§ 242 BGB", "§242 242 bgb"),
+        ("§242", "§242 242"),
+        ("§ 312a", "§312a 312a"),
+        ("§§ 535, 536 ff. BGB", "§535 535 §536 536 ff bgb"),
+        ("§§ 535 bis 540", "§535 535 §540 540"),
+        ("Paragraph 535", "§535 535"),
+        ("§ 535 Abs. 1 S. 2", "§535 535 abs 1 s 2"),
+        ("Art. 5 GG", "art5 5 gg"),
+        ("Artikel 5", "art5 5"),
+        ("DIN 18040-1", "din 18040 1 din18040 din18040-1"),
+        ("din 18040", "din 18040 din18040"),
+        ("DIN EN ISO 9001:2015", "din en iso 9001 din9001 en9001 iso9001 2015"),
+        ("UVP", "uvp"),
+        ("IT und WHO", "it who"),
+        ("50.000 EUR", "50000 eur"),
+        ("50.000,00 €", "50000 eur"),
+        ("50000 Euro", "50000 eur"),
+        ("50 000 €", "50000 eur"),
+        ("€ 50,000.00", "eur 50000"),
+        ("50.000EUR", "50000 eur"),
+        ("1.234,56 EUR", "1234.56 eur"),
+        ("3,5 %", "3.5 prozent"),
+        ("3.5 Prozent", "3.5 prozent"),
+        ("0,125", "0.125"),
+        ("1.2.2024", "2024-02-01 2024-02 2024"),
+        ("01. 02. 2024", "2024-02-01 2024-02 2024"),
+        ("2024-02-01", "2024-02-01 2024-02 2024"),
+        ("1. Februar 2024", "februar 2024-02-01 2024-02 2024"),
+        ("February 1st, 2024", "february 2024-02-01 2024-02 2024"),
+        ("März 2023", "marz 2023-03 2023"),
+        ("32.13.2024", "32.13.2024"),
+        ("45. Mai 2024", "mai 2024"),
+        ("Python 3.11.7", "python 3.11.7 3.11"),
+        ("v2.0.1", "2.0.1 2.0"),
+        ("3.10", "3.10"),
+        ("192.168.0.1", "192.168.0.1 192.168"),
+        ("14:30", "14 30"),
+        ("COVID-19", "covid19 covid 19"),
+        ("E-Mails", "email e mail"),
+        ("getUserById", "getuserbyid get user by id"),
+        ("HTTPServer", "httpserv http serv"),
+        ("GmbH", "gmbh"),
+        ("max_tokens", "max_tokens max tok"),
+        ("os.path", "os.path os path"),
+        ("C++ C# 5G", "c++ c# 5g"),
+        ("1990er-Jahre", "1990erjahre 1990er jahr"),
+        ("2-Zimmer", "2zimmer 2 zimm"),
+    ],
+)
+def test_what_means_something_in_its_form_is_kept(text: str, expected: str) -> None:
+    assert analyse_text(text, language="de") == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "chunk"),
+    [
+        ("§ 535 BGB", "BGB > § 535 Inhalt und Hauptpflichten des Mietvertrags"),
+        ("Paragraph 535 BGB", "BGB > § 535 Inhalt und Hauptpflichten des Mietvertrags"),
+        ("535 BGB", "§§ 535 ff. BGB"),
+        ("DIN 18040", "nach DIN 18040-1 barrierefrei"),
+        ("ISO 9001", "zertifiziert nach DIN EN ISO 9001:2015"),
+        ("50000 Euro", "Höchstens 50.000,00 € werden gezahlt"),
+        ("Kuehne", "Peter Kühne"),
+        ("17.2.2024", "am 17. Februar 2024"),
+        ("Python 3.11", "ab Python 3.11.7"),
+        ("email", "per E-Mail"),
+        ("max tokens", "`max_tokens=3`"),
+        ("user", "getUserById()"),
+        ("Fristen", "Die Frist endet"),
+    ],
+)
+def test_a_question_finds_all_its_terms(query: str, chunk: str) -> None:
+    assert set(terms(query)) <= set(terms(chunk))
+
+
+def test_the_result_ends_at_a_term_before_the_stores_limit() -> None:
+    analysed = analyse_text("übermut § 5 " * 20_000, language="und")
+
+    assert MAX_BYTES - 20 < len(analysed.encode()) <= MAX_BYTES
+    assert set(analysed.split()) == set(analyse_text("übermut § 5", language="und").split())
+
+
+PIECES = "§ |§§|535|a|, |DIN |18040-1|50.000|,00| €|1.|2.|2024| März |v|camelCase|snake_|'s|’|-|ß|Ü|ﬁ|½|字| |\n|+|#|٣"
+pieces = st.sampled_from([*PIECES.split("|"), "\u0308", "\u200b", "9" * 30])
+
+
+@given(
+    text=st.lists(pieces, max_size=30).map("".join) | st.text(max_size=60),
+    language=st.sampled_from(["de", "en", "und"]),
+)
+def test_any_text_becomes_terms_that_a_splitter_at_spaces_gives_back(text: str, language: str) -> None:
+    analysed = analyse_text(text, language=language)
+
+    assert analysed == " ".join(analysed.split())
+    assert analysed == analysed.lower()
+
+
+@given(text=st.text(max_size=40))
+def test_composed_and_decomposed_letters_are_the_same(text: str) -> None:
+
+    assert analyse_text(unicodedata.normalize("NFD", text), language="de") == analyse_text(
+        unicodedata.normalize("NFC", text), language="de"
+    )
