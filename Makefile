@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit check bench schemas clean
+.PHONY: help demo test unit check bench docs schemas clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -35,6 +35,9 @@ check: $(READY) ## Lint, types, layers
 bench: $(READY) ## Measure ingest, query and freshness on this machine
 	@$(BIN)/freki models build
 	@$(BIN)/python -m tests.bench $(ARGS)
+
+docs: $(READY) ## Write docs/settings.md anew from the settings
+	@$(BIN)/python -m freki.infra.settings_table
 
 schemas: $(READY) ## Write the Avro contracts anew from the records
 	@$(BIN)/python -m freki.schemas.avro

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self, TypeVar
@@ -12,8 +12,8 @@ from opentelemetry.trace import Tracer
 from freki.infra.claims import ClaimStore
 from freki.infra.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.infra.kafka import Producer, has_backlog, make_app
-from freki.infra.milvus import MilvusIndex
-from freki.infra.models import OnnxCrossEncoder, OnnxEmbedder
+from freki.infra.milvus.index import MilvusIndex
+from freki.infra.models import OnnxCrossEncoder, OnnxEmbedder, open_token_counter
 from freki.infra.remote_reranker import RemoteReranker
 from freki.infra.settings import Settings
 from freki.infra.telemetry import set_up_logging, tracing
@@ -76,7 +76,7 @@ class Pipeline:
     async def stages(self, names: Collection[str]) -> list[Stage]:
         """Make stages by name. This is the flow."""
         topics = self._topics
-        flow = {
+        flow: dict[str, Callable[[], Awaitable[Stage]]] = {
             "chunk": lambda: self._chunk(topics.documents, topics.chunks),
             "contextualise": lambda: self._contextualise(topics.chunks, topics.contextual_chunks),
             "embed": lambda: self._embed(topics.contextual_chunks, topics.outcomes),
@@ -89,7 +89,7 @@ class Pipeline:
         outliner = Outliner(
             limits_of(settings),
             max_characters=settings.max_characters,
-            count_tokens=token_counter(self._settings.models),
+            count_tokens=await open_token_counter(self._settings.models),
         )
         stage = Chunking(
             claims=ClaimStore(self._settings.claims),

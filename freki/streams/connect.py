@@ -8,7 +8,7 @@ from opentelemetry.trace import Tracer
 
 from freki.infra.claims import ClaimStore
 from freki.infra.kafka import Admin, Producer, Reader
-from freki.infra.milvus import MilvusIndex
+from freki.infra.milvus.index import MilvusIndex
 from freki.infra.models import embedder_identity
 from freki.infra.settings import ChunkingSettings, ChunkProfile, RetrievalSettings, Settings
 from freki.infra.telemetry import tracing

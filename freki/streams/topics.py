@@ -65,7 +65,7 @@ class Topics:
     dead_letters: Topic
 
     @classmethod
-    def from_settings(
+    def from_settings(  # noqa: PLR0913 - each is a setting
         cls,
         *,
         prefix: str,

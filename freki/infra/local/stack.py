@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
@@ -30,7 +31,7 @@ from freki.infra.local.state import (
     write_stack,
     writing,
 )
-from freki.infra.local.supervise import ChildSpec, Event, Supervisor
+from freki.infra.local.supervise import ChildSpec, Event, RestartPolicy, Supervisor
 from freki.infra.settings import Settings
 
 WORKERS = (("chunk", "contextualise"), ("embed",), ("retrieve",))
@@ -62,8 +63,9 @@ class LocalStack:
 
     `prepare` runs each time the broker has come up, which is empty then, before any worker starts. `report` gets every
     event of the children. `workers` are the stages of each worker process; a worker creates the file named by
-    `FREKI_READY_FILE` when its partitions are assigned. Raises Misconfigured if the state directory or a port that
-    was set cannot be used, Rejected if a stack runs there already or a child fails again and again.
+    `FREKI_READY_FILE` when its partitions are assigned. `restart` says when a worker that died is started again.
+    Raises Misconfigured if the state directory or a port that was set cannot be used, Rejected if a stack runs there
+    already or a child fails again and again.
     """
 
     def __init__(
@@ -73,8 +75,10 @@ class LocalStack:
         report: Callable[[Event], None],
         prepare: Prepare = _leave_empty,
         workers: Sequence[Sequence[str]] = WORKERS,
+        restart: RestartPolicy = RestartPolicy(),  # noqa: B008 - frozen
     ) -> None:
         self._settings = settings
+        self._restart = restart
         self._report = report
         self._prepare = prepare
         self._workers = workers
@@ -139,8 +143,9 @@ class LocalStack:
                 await self._prepare(settings_for(self._settings, state))
 
         environment = environment_for(self._settings, state)
+        workers = (replace(worker_spec(state, each, environment), restart=self._restart) for each in self._workers)
         return Supervisor(
-            [broker_spec(state), store_spec(state), *(worker_spec(state, w, environment) for w in self._workers)],
+            [broker_spec(state), store_spec(state), *workers],
             log_dir=self._directory / "logs",
             report=self._report,
             prepare=prepare,

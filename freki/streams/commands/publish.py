@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from itertools import chain
+from math import ceil
 from pathlib import Path
 from typing import Annotated
 
@@ -127,6 +128,21 @@ class ChangeMaker:
             principals=self._principals,
             priority=self._priority,
             content=read_source(file, max_bytes=self._max_bytes),
+        )
+
+    def text(self, name: str, content: str) -> DocumentChange:
+        """Make a document of a text."""
+        version = self._next_version()
+        return DocumentChange(
+            tenant=self.tenant,
+            document_id=DocumentId(name),
+            operation=Operation.UPSERT,
+            version=version,
+            occurred_at=Timestamp(version),
+            name=name.rpartition("/")[2],
+            principals=self._principals,
+            priority=self._priority,
+            content=content,
         )
 
     def delete(self, gone: DocumentId) -> DocumentChange:
@@ -267,7 +283,7 @@ def show_outcomes(outcomes: Sequence[IndexOutcome], *, missing: int) -> bool:
     if delays := sorted(
         outcome.searchable_at - outcome.received_at for outcome in outcomes if outcome.searchable_at is not None
     ):
-        middle, late = delays[len(delays) // 2], delays[int(0.99 * (len(delays) - 1))]
+        middle, late = (delays[ceil(share * len(delays)) - 1] for share in (0.5, 0.99))
         console.print(f"from read to searchable: p50 {middle / 1000:.2f} s, p99 {late / 1000:.2f} s")
     rejected = [outcome for outcome in outcomes if outcome.status is OutcomeStatus.REJECTED]
     for outcome in rejected[:SHOWN_PROBLEMS]:

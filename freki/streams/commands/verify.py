@@ -36,6 +36,8 @@ async def verify() -> None:
                 differences += reconcile_rows(root, manifest, len(pages), rows)
                 progress.advance(bar)
     live = sum(not root.deleted for root in roots)
+    console.print(f"{len(expected)} documents in the stream")
+    console.print(f"{live} live in the index, {len(roots) - live} remembered as deleted")
     for difference in differences[:SHOWN]:
         console.print(Text.assemble((difference.name, "bold"), f"  {difference.problem}"))
     console.print(f"{len(differences)} differences")

@@ -1,0 +1,64 @@
+"""The whole of Freki on this machine: real broker, store, models and worker processes, and clients beside them."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from freki.infra.local.stack import LocalStack
+from freki.infra.local.state import settings_for
+from freki.infra.local.supervise import Event, Ready, RestartPolicy, Started
+from freki.infra.settings import LocalSettings, RetrievalSettings, Settings
+from freki.streams.connect import apply_topics
+
+REPLY_TOPIC = "freki.contexts.v1"
+
+
+@dataclass
+class Children:
+    """What runs, by name, and a way to kill it."""
+
+    pids: dict[str, int] = field(default_factory=dict)
+    ready: dict[str, asyncio.Event] = field(default_factory=dict)
+    kills: int = 0
+
+    def report(self, event: Event) -> None:
+        if isinstance(event, Started):
+            self.pids[event.name] = event.pid
+        elif isinstance(event, Ready):
+            self.ready.setdefault(event.name, asyncio.Event()).set()
+
+    async def kill(self, name: str) -> None:
+        """Kill a process that is at work; the supervisor starts another."""
+        await self.ready[name].wait()
+        self.ready[name].clear()
+        os.kill(self.pids[name], signal.SIGKILL)
+        self.kills += 1
+
+
+@dataclass
+class Freki:
+    """A running stack."""
+
+    settings: Settings
+    children: Children
+
+
+@pytest.fixture(scope="session")
+async def freki(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Freki]:
+    state: Path = tmp_path_factory.mktemp("state")
+    children = Children()
+    settings = Settings(
+        local=LocalSettings(state_dir=state), retrieval=RetrievalSettings(reply_topics=(REPLY_TOPIC,))
+    )
+
+    async def prepare(here: Settings) -> None:
+        await apply_topics(here)
+
+    quick = RestartPolicy(first_s=0.05, longest_s=0.2)
+    async with LocalStack(settings, report=children.report, prepare=prepare, restart=quick) as stack:
+        yield Freki(settings_for(settings, stack.state), children)

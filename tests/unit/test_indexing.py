@@ -1,0 +1,311 @@
+"""The commit protocol under crashes: every store call may be the last one, and every event may come again."""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from freki.infra.memory_index import MemoryIndex
+from freki.infra.models.fake import FakeEmbedder
+from freki.operators.identify import chunk_id, root_id
+from freki.schemas import (
+    Chunk,
+    ChunkKind,
+    ContextualChunk,
+    ContextualChunkBatch,
+    DocumentId,
+    IndexOutcome,
+    OutcomeStatus,
+    Revision,
+    RevisionOperation,
+    TenantId,
+    Timestamp,
+)
+from freki.schemas.index import Generation
+from freki.streams.indexing import Indexer, Part
+
+TENANT = TenantId("t")
+ANALYSER = "plain-1"
+WRITES = ("upsert", "write_pages", "commit", "delete", "sweep_pages")
+
+
+class Crash(Exception):
+    """The process is gone."""
+
+
+@dataclass
+class Crashing:
+    """A store whose process dies at the n-th write, before or after its effect."""
+
+    index: MemoryIndex
+    dies_at: int
+    after: bool
+    writes: int = 0
+
+    def __getattr__(self, name: str) -> Any:
+        call: Callable[..., Awaitable[Any]] = getattr(self.index, name)
+        if name not in WRITES:
+            return call
+
+        async def write(*args: Any) -> Any:
+            self.writes += 1
+            dies = self.writes == self.dies_at
+            if dies and not self.after:
+                raise Crash
+            result = await call(*args)
+            if dies:
+                raise Crash
+            return result
+
+        return write
+
+
+@dataclass
+class World:
+    """A store, a clock, and the events that were sent so far."""
+
+    index: MemoryIndex = field(
+        default_factory=lambda: MemoryIndex(Generation(name="g1", embedder="fake", dim=16, analyser=ANALYSER))
+    )
+    ticks: Any = field(default_factory=lambda: count(1_000))
+    embedder: FakeEmbedder = field(default_factory=lambda: FakeEmbedder(dim=16))
+
+    def indexer(self, store: Any | None = None) -> Indexer:
+        return Indexer(
+            rows=store or self.index,
+            roots=store or self.index,
+            embedder=self.embedder,
+            analyse_text=lambda text, language: text.lower(),
+            analyser=ANALYSER,
+            generation="g1",
+            slice_tokens=40,
+            now=lambda: Timestamp(next(self.ticks)),
+        )
+
+    async def feed(self, batches: Iterable[ContextualChunkBatch], store: Any | None = None) -> list[IndexOutcome]:
+        outcomes = []
+        async for some in self.indexer(store).index([Part(batch, 0) for batch in batches]):
+            outcomes += some
+        return outcomes
+
+    async def texts(self, document: str) -> list[str] | None:
+        """What a reader sees of a document; None where it is gone. Fails where it would see a hole."""
+        key = root_id(TENANT, DocumentId(document))
+        root = (await self.index.roots([key])).get(key)
+        if root is None or root.deleted:
+            return None
+        pages = (await self.index.pages({key: root.version})).get(key, [])
+        entries = sorted((entry for page in pages for entry in page.entries), key=lambda entry: entry.ordinal)
+        rows = await self.index.fetch([entry.chunk_id for entry in entries])
+        assert len(pages) == root.parts
+        return [rows[entry.chunk_id][0].text for entry in entries]
+
+    async def leftovers(self) -> int:
+        """Chunk rows that no live manifest names."""
+        left = 0
+        for document in "ab":
+            key = root_id(TENANT, DocumentId(document))
+            stored = (await self.index.ids_of({key: 10**9})).get(key, set())
+            left += len(stored) - len(set(await self.texts(document) or []))
+        return left
+
+
+def revision(document: str, version: int, texts: Sequence[str] | None, **changes: Any) -> list[ContextualChunkBatch]:
+    """Make the parts of a revision, two chunks each; None: a deletion."""
+    operation = RevisionOperation.DELETE if texts is None else RevisionOperation.UPSERT
+    head = Revision(**{
+        "tenant": TENANT,
+        "document_id": DocumentId(document),
+        "operation": operation,
+        "version": version,
+        "name": document,
+        "media_type": "text/plain",
+        "language": "de",
+        "source_uri": None,
+        "principals": ("everyone",),
+        "attributes": {},
+        "priority": 0,
+        "content_hash": "" if texts is None else "|".join(texts),
+        "chunker": "" if texts is None else "c1",
+        "characters": 0,
+        "occurred_at": Timestamp(version),
+        "recorded_at": Timestamp(version),
+        "received_at": Timestamp(version),
+        **changes,
+    })
+    chunks = [_chunk(document, ordinal, text) for ordinal, text in enumerate(texts or ())]
+    parts = [tuple(chunks[at : at + 2]) for at in range(0, len(chunks), 2)] or [()]
+    return [
+        ContextualChunkBatch(revision=head, part=number, parts=len(parts), chunks=part)
+        for number, part in enumerate(parts)
+    ]
+
+
+def _chunk(document: str, ordinal: int, text: str) -> ContextualChunk:
+    chunk = Chunk(
+        chunk_id=chunk_id(TENANT, DocumentId(document), level=2, heading_path=(), text=text, occurrence=0),
+        level=2,
+        path=f"0/{ordinal}",
+        ordinal=ordinal,
+        start=ordinal,
+        end=ordinal + 1,
+        kind=ChunkKind.PROSE,
+        heading_path=(),
+        text=text,
+        overlap="",
+        tokens=10,
+    )
+    return ContextualChunk(chunk=chunk, context=document)
+
+
+contents = st.one_of(st.none(), st.lists(st.sampled_from("uvwxyz"), max_size=5, unique=True))
+histories = st.lists(st.tuples(st.sampled_from("ab"), contents), min_size=1, max_size=6)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    history=histories,
+    crashes=st.lists(st.tuples(st.integers(1, 12), st.booleans()), max_size=3),
+    batch=st.integers(1, 4),
+)
+async def test_whatever_crashes_readers_see_whole_revisions_and_nothing_is_left_behind(
+    history: list[tuple[str, list[str] | None]], crashes: list[tuple[int, bool]], batch: int
+) -> None:
+    world = World()
+    allowed: dict[str, list[list[str] | None]] = {"a": [None], "b": [None]}
+    events = []
+    for version, (document, texts) in enumerate(history, start=1):
+        allowed[document].append(texts)
+        events += revision(document, version, texts)
+
+    at = 0
+    pending = list(crashes)
+    while at < len(events):
+        dies_at, after = pending[0] if pending else (10**9, False)
+        store = Crashing(world.index, dies_at, after)
+        try:
+            await world.feed(events[at : at + batch], store)
+        except Crash:
+            # Nothing of this batch was acknowledged: it comes again, to a process that remembers nothing.
+            pending.pop(0)
+        else:
+            at += batch
+        for document, revisions in allowed.items():
+            assert await world.texts(document) in revisions
+
+    for document, revisions in allowed.items():
+        assert await world.texts(document) == revisions[-1]
+    assert await world.leftovers() == 0
+
+
+async def test_an_edit_embeds_only_the_chunk_that_it_touches() -> None:
+    world = World()
+    await world.feed(revision("a", 1, ["u", "v", "w", "x"]))
+
+    (outcome,) = await world.feed(revision("a", 2, ["u", "v", "new", "x"]))
+
+    assert (outcome.status, outcome.embedded, outcome.removed, outcome.chunks) == (OutcomeStatus.INDEXED, 1, 1, 4)
+
+
+async def test_moving_a_paragraph_embeds_nothing() -> None:
+    world = World()
+    await world.feed(revision("a", 1, ["u", "v", "w"]))
+
+    (outcome,) = await world.feed(revision("a", 2, ["w", "u", "v"]))
+
+    assert outcome.embedded == 0
+    assert await world.texts("a") == ["w", "u", "v"]
+
+
+async def test_the_same_event_again_is_unchanged() -> None:
+    world = World()
+    await world.feed(revision("a", 1, ["u", "v"]))
+
+    (outcome,) = await world.feed(revision("a", 1, ["u", "v"]))
+
+    assert (outcome.status, outcome.embedded, outcome.removed) == (OutcomeStatus.UNCHANGED, 0, 0)
+
+
+async def test_new_readers_rewrite_rows_without_embedding() -> None:
+    world = World()
+    await world.feed(revision("a", 1, ["u", "v"]))
+
+    (outcome,) = await world.feed(revision("a", 2, ["u", "v"], principals=("board",)))
+
+    key = root_id(TENANT, DocumentId("a"))
+    rows = await world.index.fetch(sorted((await world.index.ids_of({key: 9}))[key]))
+    assert outcome.embedded == 0
+    assert {row.principals for row, _ in rows.values()} == {("board",)}
+
+
+async def test_an_older_event_is_stale_and_changes_nothing() -> None:
+    world = World()
+    await world.feed(revision("a", 5, ["new"]))
+
+    (outcome,) = await world.feed(revision("a", 4, ["old"]))
+
+    assert outcome.status is OutcomeStatus.STALE
+    assert outcome.searchable_at is None
+    assert await world.texts("a") == ["new"]
+
+
+async def test_a_deletion_leaves_a_root_without_content_that_fences_late_events() -> None:
+    world = World()
+    await world.feed(revision("a", 1, ["secret"]))
+
+    (deleted,) = await world.feed(revision("a", 2, None))
+    (late,) = await world.feed(revision("a", 1, ["secret"]))
+
+    key = root_id(TENANT, DocumentId("a"))
+    root = (await world.index.roots([key]))[key]
+    assert (deleted.status, deleted.removed) == (OutcomeStatus.DELETED, 1)
+    assert late.status is OutcomeStatus.STALE
+    assert await world.texts("a") is None
+    assert (root.name, root.principals, root.content_hash) == ("", (), "")
+    assert (await world.index.ids_of({key: 9}))[key] == set()
+
+
+async def test_a_late_worker_does_not_delete_what_its_successor_writes() -> None:
+    world = World()
+    await world.feed(revision("a", 1, ["u"]))
+    first, last = revision("a", 2, ["v", "w", "x"])
+    await world.feed([first])
+
+    # A worker that was thought dead gets the old event once more, between two parts of the new one.
+    await world.feed(revision("a", 1, ["u"]))
+    await world.feed([last])
+
+    assert await world.texts("a") == ["v", "w", "x"]
+
+
+async def test_small_and_important_documents_do_not_wait_for_a_large_one() -> None:
+    world = World()
+    large = revision("a", 1, [f"chunk {number}" for number in range(20)])
+    small = revision("b", 1, ["one"])
+    order = []
+
+    async for outcomes in world.indexer().index([Part(batch, 0) for batch in [*large, *small]]):
+        order += [outcome.document_id for outcome in outcomes]
+
+    assert order == ["b", "a"]
+
+
+@pytest.mark.parametrize("batch", [1, 2, 7])
+async def test_outcomes_do_not_depend_on_how_parts_arrive(batch: int) -> None:
+    world = World()
+    events = [*revision("a", 1, ["u", "v", "w", "x", "y"]), *revision("a", 2, ["u", "v", "w"]), *revision("a", 3, None)]
+
+    outcomes = []
+    for at in range(0, len(events), batch):
+        outcomes += await world.feed(events[at : at + batch])
+
+    assert [outcome.status for outcome in outcomes] == [
+        OutcomeStatus.INDEXED,
+        OutcomeStatus.INDEXED,
+        OutcomeStatus.DELETED,
+    ]
+    assert await world.leftovers() == 0
