@@ -134,3 +134,15 @@ class Candidate:
     root_id: RootId
     score: float
     """Cosine similarity, or BM25; higher is better; comparable within one ranking."""
+
+
+@record
+class Statistics:
+    """How much an index holds."""
+
+    documents: int
+    """Live ones."""
+    deleted: int
+    """Deletions that are still remembered."""
+    chunks: int
+    """Chunk rows, of live revisions or not yet swept."""

@@ -1,0 +1,244 @@
+"""An index in memory with the promises of MilvusIndex: for tests, and to try Freki without a store."""
+
+import math
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from freki.infra.errors import Rejected
+from freki.infra.milvus.filters import ATTRIBUTE, check_filter
+from freki.infra.milvus.layout import CHUNKS, DOCUMENTS, MANIFESTS, size_of
+from freki.infra.milvus.rows import checked_key, chunk_row, page_row, root_row
+from freki.schemas import EVERYONE, ChunkId, Filter, FilterOperator, RootId, Timestamp
+from freki.schemas.index import (
+    Candidate,
+    Generation,
+    IndexedChunk,
+    KnownChunk,
+    ManifestPage,
+    Root,
+    Scope,
+    Statistics,
+    Watermark,
+)
+
+Floats = NDArray[np.float32]
+
+_K1, _B = 1.2, 0.75
+
+
+class MemoryIndex:
+    """Satisfies ChunkRows, Roots and ChunkSearch of `streams.ports`; what it holds ends with it.
+
+    Cosine similarity and BM25 are computed over every row, exactly and by the same formulas as Milvus' own. Takes
+    and refuses the same rows as the real one.
+    """
+
+    def __init__(self, generation: Generation) -> None:
+        self._generation = generation
+        self._chunks: dict[ChunkId, tuple[IndexedChunk, Floats]] = {}
+        self._roots: dict[RootId, Root] = {}
+        self._pages: dict[tuple[RootId, int, int], ManifestPage] = {}
+        self._watermarks: dict[int, Watermark] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    async def known(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, KnownChunk]:
+        """Tell which rows are there; absent ids are absent."""
+        return {
+            chunk.chunk_id: KnownChunk(chunk_id=chunk.chunk_id, embedder=chunk.embedder, facets=chunk.facets)
+            for chunk, _ in (await self.fetch(chunk_ids)).values()
+        }
+
+    async def fetch(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, tuple[IndexedChunk, Floats]]:
+        """Read rows with their vectors, shape (dim,)."""
+        return {key: self._chunks[key] for key in dict.fromkeys(map(checked_key, chunk_ids)) if key in self._chunks}
+
+    async def upsert(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
+        """Write or replace rows by chunk id; vectors: (rows, dim), finite.
+
+        Raises Rejected, before anything is written, if a row or the matrix is not what the store takes.
+        """
+        self._check_vectors(vectors, len(rows))
+        for row, vector in zip(rows, vectors, strict=True):
+            size_of(CHUNKS, chunk_row(row, vector))
+        self._chunks |= {
+            row.chunk_id: (row, vector.astype(np.float32)) for row, vector in zip(rows, vectors, strict=True)
+        }
+
+    async def ids_of(self, below: Mapping[RootId, int]) -> Mapping[RootId, set[ChunkId]]:
+        """List every chunk row that versions below the given one wrote, live or not, however many."""
+        found: dict[RootId, set[ChunkId]] = {checked_key(root_id): set() for root_id in below}
+        for chunk, _ in self._chunks.values():
+            if chunk.root_id in below and chunk.version < below[chunk.root_id]:
+                found[chunk.root_id].add(chunk.chunk_id)
+        return found
+
+    async def delete(self, chunk_ids: Sequence[ChunkId]) -> None:
+        """Remove rows; absent ones are fine."""
+        for key in map(checked_key, chunk_ids):
+            self._chunks.pop(key, None)
+
+    async def roots(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Root]:
+        """Read roots as last committed, also deleted ones."""
+        return {key: self._roots[key] for key in dict.fromkeys(map(checked_key, root_ids)) if key in self._roots}
+
+    async def pages(self, versions: Mapping[RootId, int]) -> Mapping[RootId, list[ManifestPage]]:
+        """Read the manifest of one version a document, in order; missing pages are missing."""
+        return {
+            checked_key(root_id): [self._pages[key] for key in sorted(self._pages) if key[:2] == (root_id, version)]
+            for root_id, version in versions.items()
+        }
+
+    async def write_pages(self, pages: Sequence[ManifestPage]) -> None:
+        """Write pages; they count for nothing until the root of their version is committed."""
+        for page in pages:
+            size_of(MANIFESTS, page_row(page))
+        self._pages |= {(page.root_id, page.version, page.part): page for page in pages}
+
+    async def commit(self, roots: Sequence[Root], watermarks: Sequence[Watermark]) -> None:
+        """Write roots: from here readers see their versions, each root atomically; the last one of an id counts."""
+        for root in roots:
+            size_of(DOCUMENTS, root_row(root, slot=0, sequence=1))
+        self._roots |= {root.root_id: root for root in roots}
+        self._watermarks |= {watermark.partition: watermark for watermark in watermarks}
+
+    async def sweep_pages(self, below: Mapping[RootId, int]) -> None:
+        """Remove all pages of versions below the given one."""
+        for key in [key for key in self._pages if key[0] in below and key[1] < below[key[0]]]:
+            del self._pages[key]
+
+    async def dense(
+        self,
+        vectors: Floats,
+        scopes: Sequence[Scope],
+        *,
+        limit: int,
+        strong: bool,  # noqa: ARG002 - every read is
+    ) -> list[list[Candidate]]:
+        """Search by cosine similarity; vectors: (queries, dim)."""
+        self._check_vectors(vectors, len(scopes))
+        return [
+            self._ranking(scope, limit, partial(_similarity, query))
+            for query, scope in zip(vectors, scopes, strict=True)
+        ]
+
+    async def lexical(
+        self,
+        texts: Sequence[str],
+        scopes: Sequence[Scope],
+        *,
+        limit: int,
+        strong: bool,  # noqa: ARG002 - every read is
+    ) -> list[list[Candidate]]:
+        """Search by BM25 over analysed terms; an empty text finds nothing."""
+        score = _bm25(chunk for chunk, _ in self._chunks.values())
+        return [self._ranking(scope, limit, partial(score, text)) for text, scope in zip(texts, scopes, strict=True)]
+
+    async def watermarks(self) -> Sequence[Watermark]:
+        """Read how far each partition is."""
+        return [self._watermarks[partition] for partition in sorted(self._watermarks)]
+
+    async def all_roots(self) -> AsyncIterator[Root]:
+        """Read every root, in no order."""
+        for root in list(self._roots.values()):
+            yield root
+
+    async def statistics(self) -> Statistics:
+        """Count."""
+        deleted = sum(root.deleted for root in self._roots.values())
+        return Statistics(documents=len(self._roots) - deleted, deleted=deleted, chunks=len(self._chunks))
+
+    async def purge_deleted(self, before: Timestamp) -> int:
+        """Forget deletions that became visible before then; returns how many."""
+        forgotten = [key for key, root in self._roots.items() if root.deleted and root.searchable_at < before]
+        for key in forgotten:
+            del self._roots[key]
+        return len(forgotten)
+
+    def _check_vectors(self, vectors: Floats, rows: int) -> None:
+        if vectors.shape != (rows, self._generation.dim) or not np.isfinite(vectors).all():
+            raise Rejected(f"vectors of shape {vectors.shape} are not {rows} finite rows of {self._generation.dim}")
+
+    def _ranking(
+        self, scope: Scope, limit: int, score: Callable[[IndexedChunk, Floats], float | None]
+    ) -> list[Candidate]:
+        """Rank the rows that the scope may see and that have a score."""
+        scored = ((chunk, score(chunk, vector)) for chunk, vector in self._chunks.values() if permits(scope, chunk))
+        hits = [
+            Candidate(chunk_id=chunk.chunk_id, root_id=chunk.root_id, score=value)
+            for chunk, value in scored
+            if value is not None
+        ]
+        return sorted(hits, key=lambda hit: (-hit.score, hit.chunk_id))[:limit]
+
+
+def permits(scope: Scope, chunk: IndexedChunk) -> bool:
+    """Tell whether a scope may see a row. Raises Rejected for a filter that breaks its contract."""
+    for condition in scope.filters:
+        check_filter(condition)
+    return (
+        chunk.tenant == scope.tenant
+        and not {EVERYONE, *scope.principals}.isdisjoint(chunk.principals)
+        and chunk.level in scope.levels
+        and all(_meets(condition, chunk) for condition in scope.filters)
+    )
+
+
+def _meets(condition: Filter, chunk: IndexedChunk) -> bool:
+    """Compare one field; an attribute that is missing differs from every value."""
+    value = (
+        chunk.attributes.get(condition.field.removeprefix(ATTRIBUTE))
+        if condition.field.startswith(ATTRIBUTE)
+        else str(getattr(chunk, condition.field))
+    )
+    match condition.operator:
+        case FilterOperator.EQ | FilterOperator.IN:
+            return value in condition.values
+        case FilterOperator.NE | FilterOperator.NOT_IN:
+            return value not in condition.values
+        case FilterOperator.PREFIX:
+            return value is not None and value.startswith(condition.values[0])
+
+
+def _bm25(chunks: Iterable[IndexedChunk]) -> Callable[[str, IndexedChunk, Floats], float | None]:
+    """Give the function that scores a text against one of the chunks, None where they share no term.
+
+    Terms are what spaces separate. Source: Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009,
+    doi:10.1561/1500000019, with Lucene's idf, which is never negative.
+    """
+    counted = [chunk.lexical.split() for chunk in chunks]
+    frequency = Counter(term for terms in counted for term in set(terms))
+    mean = sum(map(len, counted)) / max(1, len(counted))
+
+    def score(text: str, chunk: IndexedChunk, _vector: Floats) -> float | None:
+        terms = chunk.lexical.split()
+        counts = Counter(terms)
+        parts = [
+            math.log(1 + (len(counted) - frequency[term] + 0.5) / (frequency[term] + 0.5))
+            * counts[term]
+            * (_K1 + 1)
+            / (counts[term] + _K1 * (1 - _B + _B * len(terms) / mean))
+            for term in text.split()
+            if counts[term]
+        ]
+        return math.fsum(parts) if parts else None
+
+    return score
+
+
+def _similarity(query: Floats, _chunk: IndexedChunk, vector: Floats) -> float:
+    """Give the cosine; 0 where either has no length."""
+    norms = float(np.linalg.norm(query) * np.linalg.norm(vector))
+    return float(query @ vector) / norms if norms else 0.0

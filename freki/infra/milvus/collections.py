@@ -1,0 +1,126 @@
+"""Creates the collections of a generation, and checks that those that are there were made for it."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from pymilvus import AsyncMilvusClient, CollectionSchema, DataType, Function, FunctionType
+from pymilvus.milvus_client.index import IndexParams
+
+from freki.infra.errors import Misconfigured, Rejected
+from freki.infra.milvus import layout
+from freki.infra.milvus.layout import CHUNKS, LAYOUTS, PLACEHOLDER, Column, Kind, Layout
+from freki.infra.milvus.store import Store
+from freki.schemas.index import Generation
+
+# The values of Robertson and Zaragoza (2009), which Milvus has as its defaults too.
+BM25_K1 = 1.2
+BM25_B = 0.75
+
+_ARRAY: dict[str, Any] = {"datatype": DataType.ARRAY, "max_capacity": layout.ELEMENTS}
+_SPECIAL: dict[str, dict[str, Any]] = {
+    "placeholder": {"dim": len(PLACEHOLDER)},
+    "lexical": {"enable_analyzer": True, "analyzer_params": {"tokenizer": "whitespace"}},
+}
+_SETTINGS = {
+    "embedder": "FREKI_MODELS__EMBEDDER",
+    "dim": "FREKI_MODELS__EMBEDDER",
+    "analyser": "the version of Freki",
+    "layout": "the version of Freki",
+}
+
+
+async def open_collections(store: Store, generation: Generation, *, partition_key: bool) -> None:
+    """Create what is missing, and load all. Safe while others do the same, and after they died half-way.
+
+    Raises Misconfigured if a collection was made for another generation.
+    """
+    await asyncio.gather(*(_open(store, made_of, generation, partition_key=partition_key) for made_of in LAYOUTS))
+
+
+async def _open(store: Store, made_of: Layout, generation: Generation, *, partition_key: bool) -> None:
+    made_for = {"layout": layout.VERSION, **asdict(generation)}
+    if not await store.has(made_of):
+        schema = _schema(made_of, generation.dim, json.dumps(made_for), partition_key=partition_key)
+        try:
+            await store.create(made_of, schema)
+        except Rejected:
+            # Another process may have been faster, with other values: then these are the ones to check.
+            if not await store.has(made_of):
+                raise
+    _check(store.name(made_of), await store.description(made_of), made_for)
+    await store.index_and_load(made_of, _indexes(made_of))
+
+
+def _check(collection: str, description: str, expected: Mapping[str, Any]) -> None:
+    try:
+        found = json.loads(description)
+        different = [field for field, value in expected.items() if found.get(field) != value]
+    except (ValueError, AttributeError) as error:
+        raise Misconfigured(
+            f"the collection {collection} was not made by Freki: set FREKI_MILVUS__COLLECTION_PREFIX to another"
+        ) from error
+    if different:
+        field = different[0]
+        raise Misconfigured(
+            f"the index {collection} was made with {field} {found.get(field)!r}, not {expected[field]!r}: "
+            f"put {_SETTINGS.get(field, 'FREKI_MILVUS__GENERATION')} back, or set FREKI_MILVUS__GENERATION to a new "
+            "name, whose index is filled from the stream"
+        )
+
+
+def _schema(made_of: Layout, dim: int, description: str, *, partition_key: bool) -> CollectionSchema:
+    schema = AsyncMilvusClient.create_schema(auto_id=False, enable_dynamic_field=False, description=description)
+    for column in made_of.columns:
+        schema.add_field(column.name, **_field(column, dim), is_primary=column.name == made_of.key)
+    if made_of is CHUNKS:
+        _add_bm25(schema)
+        if partition_key:
+            tenant = next(field for field in schema.fields if field.name == "tenant")
+            tenant.is_partition_key = True
+    return schema
+
+
+def _field(column: Column, dim: int) -> dict[str, Any]:
+    options: dict[Kind, dict[str, Any]] = {
+        Kind.TEXT: {"datatype": DataType.VARCHAR, "max_length": column.max_bytes},
+        Kind.TEXTS: {**_ARRAY, "element_type": DataType.VARCHAR, "max_length": column.max_bytes},
+        Kind.INTEGER: {"datatype": DataType.INT64},
+        Kind.INTEGERS: {**_ARRAY, "element_type": DataType.INT64},
+        Kind.FLAG: {"datatype": DataType.BOOL},
+        Kind.JSON: {"datatype": DataType.JSON},
+        Kind.VECTOR: {"datatype": DataType.FLOAT_VECTOR, "dim": dim},
+    }
+    return {**options[column.kind], **_SPECIAL.get(column.name, {})}
+
+
+def _add_bm25(schema: CollectionSchema) -> None:
+    schema.add_field("sparse", DataType.SPARSE_FLOAT_VECTOR)
+    schema.add_function(
+        Function(
+            name="bm25", function_type=FunctionType.BM25, input_field_names=["lexical"], output_field_names=["sparse"]
+        )
+    )
+
+
+def _indexes(made_of: Layout) -> list[IndexParams]:
+    if made_of is not CHUNKS:
+        return [_index("placeholder", index_type="FLAT", metric_type="L2")]
+    return [
+        _index("dense", index_type="AUTOINDEX", metric_type="COSINE"),
+        _index(
+            "sparse",
+            index_type="SPARSE_INVERTED_INDEX",
+            metric_type="BM25",
+            params={"bm25_k1": BM25_K1, "bm25_b": BM25_B},
+        ),
+        _index("root_id", index_type="INVERTED"),
+    ]
+
+
+def _index(field: str, **options: Any) -> IndexParams:  # noqa: ANN401 - the vendor's
+    indexes = AsyncMilvusClient.prepare_index_params()
+    indexes.add_index(field, index_name=field, **options)
+    return indexes

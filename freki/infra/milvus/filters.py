@@ -1,0 +1,82 @@
+"""What a search may see, as an expression of Milvus: the one place where tenant and access become a filter.
+
+Texts stand in it armoured (`rows.armoured`), as in the columns: no quote, backslash or control character is left to
+escape, so that no value can end its literal, whichever grammar reads it.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from freki.infra.errors import Rejected
+from freki.infra.milvus.rows import armoured, armoured_key
+from freki.schemas import EVERYONE, Filter, FilterOperator
+from freki.schemas.index import Scope
+
+FIELDS: Final = frozenset({"document_id", "name", "media_type", "language", "kind"})
+ATTRIBUTE: Final = "attributes."
+
+_SEVERAL = frozenset({FilterOperator.IN, FilterOperator.NOT_IN})
+# No armoured text holds it, and it sorts after all that they hold.
+_AFTER_ALL = "\uffff"
+
+
+def scope_expression(scope: Scope) -> str:
+    """Allow the rows of the tenant, of these levels, for these principals or everyone, that meet all filters.
+
+    Nothing is allowed without a level. An attribute that is missing differs from every value. Equal scopes give
+    equal expressions, whatever the order of principals and levels. Raises Rejected for a filter that breaks its
+    contract.
+    """
+    return " and ".join(
+        [
+            f"tenant == {literal(scope.tenant)}",
+            f"array_contains_any(principals, {listed({EVERYONE, *scope.principals})})",
+            # An empty list is a syntax error; no level is negative.
+            f"level in {sorted(set(scope.levels)) or [-1]}",
+            *(_condition(condition) for condition in scope.filters),
+        ]
+    )
+
+
+def literal(text: str) -> str:
+    """Quote a text."""
+    return f'"{armoured(text)}"'
+
+
+def listed(texts: Iterable[str]) -> str:
+    """Quote texts, in an order that does not depend on theirs."""
+    return f"[{', '.join(literal(text) for text in sorted(set(texts)))}]"
+
+
+def check_filter(condition: Filter) -> None:
+    """Raise Rejected if the filter names no filterable field or has not as many values as its operator wants."""
+    key = condition.field.removeprefix(ATTRIBUTE)
+    if condition.field not in FIELDS and (key == condition.field or not key):
+        raise Rejected(
+            f"{condition.field[:80]!r} cannot be filtered on: use {', '.join(sorted(FIELDS))}, {ATTRIBUTE}KEY"
+        )
+    if not condition.values or (len(condition.values) > 1 and condition.operator not in _SEVERAL):
+        raise Rejected(f"{condition.operator} on {condition.field!r} with {len(condition.values)} values")
+
+
+def _condition(condition: Filter) -> str:
+    check_filter(condition)
+    column, value = _column(condition.field), condition.values[0]
+    match condition.operator:
+        case FilterOperator.EQ:
+            return f"{column} == {literal(value)}"
+        case FilterOperator.NE:
+            return f"{column} != {literal(value)}"
+        case FilterOperator.IN:
+            return f"{column} in {listed(condition.values)}"
+        case FilterOperator.NOT_IN:
+            return f"{column} not in {listed(condition.values)}"
+        case FilterOperator.PREFIX:
+            # Not LIKE, whose wildcards each version escapes in its own way.
+            return f'{column} >= {literal(value)} and {column} < "{armoured(value)}{_AFTER_ALL}"'
+
+
+def _column(field: str) -> str:
+    if field in FIELDS:
+        return field
+    return f'attributes["{armoured_key(field.removeprefix(ATTRIBUTE))}"]'

@@ -1,0 +1,257 @@
+"""The index of one generation in Milvus: chunk rows, roots with their manifests, and search over them."""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from freki.infra.errors import Rejected
+from freki.infra.milvus.collections import open_collections
+from freki.infra.milvus.filters import listed, scope_expression
+from freki.infra.milvus.layout import CHUNKS, DOCUMENTS, MANIFESTS, Layout, Row
+from freki.infra.milvus.rows import (
+    ROOT,
+    WATERMARK,
+    checked_key,
+    chunk_of,
+    chunk_row,
+    known_of,
+    newest,
+    page_of,
+    page_row,
+    revision_of,
+    root_of,
+    root_row,
+    slot_of,
+    slots_of,
+    watermark_key,
+    watermark_of,
+    watermark_row,
+)
+from freki.infra.milvus.store import BATCH_KEYS, Store, batched
+from freki.infra.settings import MilvusSettings
+from freki.schemas import ChunkId, RootId, Timestamp
+from freki.schemas.index import (
+    Candidate,
+    Generation,
+    IndexedChunk,
+    KnownChunk,
+    ManifestPage,
+    Root,
+    Scope,
+    Statistics,
+    Watermark,
+)
+
+Floats = NDArray[np.float32]
+
+# Of the largest rows, so many are about 60 MB; messages above 64 MiB are refused.
+FETCHED_CHUNKS = 200
+SCANNED_ROOTS = 400
+SCANNED_PAGES = 100
+
+_ROOTS = f'record == "{ROOT}"'
+_WATERMARKS = f'record == "{WATERMARK}"'
+_SLOT_FIELDS = ["id", "key", "sequence", "record", "body", "attributes"]
+_PAGE_FIELDS = [field for field in MANIFESTS.fields if field != "placeholder"]
+
+
+class MilvusIndex:
+    """Satisfies ChunkRows, Roots and ChunkSearch of `streams.ports`, on Milvus and on Milvus Lite alike.
+
+    Entering creates what is missing, within a second or two, and raises Misconfigured if the generation's name belongs
+    to an index that was made with something else. All reads see what was written before, but for searches that ask
+    for less. After a restart of the store, calls succeed again by themselves.
+
+    Milvus Lite replaces a row by removing the old one and writing the new one, visibly and as two transactions. A root
+    must never be missing, so each has two slots: a commit writes the one that does not count, with the next sequence,
+    and then clears the other. A chunk row that is replaced because its facets changed is missing for milliseconds.
+    """
+
+    def __init__(self, settings: MilvusSettings, generation: Generation) -> None:
+        self._store = Store(settings, generation.name)
+        self._generation = generation
+        self._partition_key = settings.partition_key
+
+    async def __aenter__(self) -> Self:
+        self._store.open()
+        try:
+            await open_collections(self._store, self._generation, partition_key=self._partition_key)
+        except BaseException:
+            await self._store.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._store.close()
+
+    async def known(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, KnownChunk]:
+        """Tell which rows are there; absent ids are absent."""
+        rows = await self._store.lookup(CHUNKS, map(checked_key, chunk_ids), ["chunk_id", "embedder", "facets"])
+        return {chunk.chunk_id: chunk for chunk in map(known_of, rows)}
+
+    async def fetch(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, tuple[IndexedChunk, Floats]]:
+        """Read rows with their vectors, shape (dim,)."""
+        rows = await self._store.lookup(CHUNKS, map(checked_key, chunk_ids), CHUNKS.fields, size=FETCHED_CHUNKS)
+        return {chunk.chunk_id: (chunk, vector) for chunk, vector in map(chunk_of, rows)}
+
+    async def upsert(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
+        """Write or replace rows by chunk id; vectors: (rows, dim), finite.
+
+        Raises Rejected, before anything is written, if a row or the matrix is not what the store takes.
+        """
+        check_vectors(vectors, (len(rows), self._generation.dim))
+        await self._store.upsert(CHUNKS, [chunk_row(row, vector) for row, vector in zip(rows, vectors, strict=True)])
+
+    async def ids_of(self, below: Mapping[RootId, int]) -> Mapping[RootId, set[ChunkId]]:
+        """List every chunk row that versions below the given one wrote, live or not, however many."""
+        found: dict[RootId, set[ChunkId]] = {root_id: set() for root_id in below}
+        async for row in self._rows_of(CHUNKS, below, ["chunk_id", "root_id", "version"]):
+            if row["version"] < below[row["root_id"]]:
+                found[row["root_id"]].add(row["chunk_id"])
+        return found
+
+    async def delete(self, chunk_ids: Sequence[ChunkId]) -> None:
+        """Remove rows; absent ones are fine."""
+        await self._store.delete(CHUNKS, map(checked_key, chunk_ids))
+
+    async def roots(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Root]:
+        """Read roots as last committed, also deleted ones."""
+        rows = newest(await self._slots(root_ids, _SLOT_FIELDS))
+        return {root.root_id: root for root in map(root_of, rows.values())}
+
+    async def pages(self, versions: Mapping[RootId, int]) -> Mapping[RootId, list[ManifestPage]]:
+        """Read the manifest of one version a document, in order; missing pages are missing."""
+        found: dict[RootId, list[ManifestPage]] = {root_id: [] for root_id in versions}
+        for batch in batched([revision_of(*pair) for pair in versions.items()], BATCH_KEYS):
+            condition = f"revision in {listed(batch)}"
+            async for rows in self._store.scan(MANIFESTS, condition, _PAGE_FIELDS, by="id", size=SCANNED_PAGES):
+                for page in map(page_of, rows):
+                    found[page.root_id].append(page)
+        return {root_id: sorted(pages, key=lambda page: page.part) for root_id, pages in found.items()}
+
+    async def write_pages(self, pages: Sequence[ManifestPage]) -> None:
+        """Write pages; they count for nothing until the root of their version is committed."""
+        await self._store.upsert(MANIFESTS, [page_row(page) for page in pages])
+
+    async def commit(self, roots: Sequence[Root], watermarks: Sequence[Watermark]) -> None:
+        """Write roots: from here readers see their versions, each root atomically; the last one of an id counts."""
+        lay_out: dict[str, Callable[..., Row]] = {root.root_id: partial(root_row, root) for root in roots}
+        lay_out |= {watermark_key(mark.partition): partial(watermark_row, mark) for mark in watermarks}
+        before = newest(await self._slots(lay_out, ["id", "key", "sequence"]))
+        rows = [
+            row(slot=1 - slot_of(before[key]), sequence=before[key]["sequence"] + 1)
+            if key in before
+            else row(slot=0, sequence=1)
+            for key, row in lay_out.items()
+        ]
+        await self._store.upsert(DOCUMENTS, rows)
+        await self._store.delete(DOCUMENTS, [row["id"] for row in before.values()])
+
+    async def sweep_pages(self, below: Mapping[RootId, int]) -> None:
+        """Remove all pages of versions below the given one."""
+        rows = self._rows_of(MANIFESTS, below, ["id", "root_id", "version"])
+        await self._store.delete(MANIFESTS, [row["id"] async for row in rows if row["version"] < below[row["root_id"]]])
+
+    async def dense(
+        self, vectors: Floats, scopes: Sequence[Scope], *, limit: int, strong: bool
+    ) -> list[list[Candidate]]:
+        """Search by cosine similarity; vectors: (queries, dim). Queries of equal scope share a call."""
+        check_vectors(vectors, (len(scopes), self._generation.dim))
+        return await self._rankings("dense", dict(enumerate(vectors)), scopes, limit=limit, strong=strong)
+
+    async def lexical(
+        self, texts: Sequence[str], scopes: Sequence[Scope], *, limit: int, strong: bool
+    ) -> list[list[Candidate]]:
+        """Search by BM25 over analysed terms; an empty text finds nothing. Queries of equal scope share a call."""
+        asked = {position: text for position, text in enumerate(texts) if text.strip()}
+        return await self._rankings("sparse", asked, scopes, limit=limit, strong=strong)
+
+    async def watermarks(self) -> Sequence[Watermark]:
+        """Read how far each partition is."""
+        rows = [row async for page in self._slotted(_WATERMARKS) for row in page]
+        return sorted(map(watermark_of, rows), key=lambda mark: mark.partition)
+
+    async def all_roots(self) -> AsyncIterator[Root]:
+        """Read every root, in no order; what is committed meanwhile may be missing."""
+        async for page in self._slotted(_ROOTS):
+            for row in page:
+                yield root_of(row)
+
+    async def statistics(self) -> Statistics:
+        """Count; a document that is just being committed may count twice."""
+        documents, deleted, chunks = await asyncio.gather(
+            self._store.count(DOCUMENTS, f"{_ROOTS} and deleted == false"),
+            self._store.count(DOCUMENTS, f"{_ROOTS} and deleted == true"),
+            self._store.count(CHUNKS, ""),
+        )
+        return Statistics(documents=documents, deleted=deleted, chunks=chunks)
+
+    async def purge_deleted(self, before: Timestamp) -> int:
+        """Forget deletions that became visible before then; returns how many."""
+        condition = f"deleted == true and searchable_at < {before:d}"
+        purged = 0
+        async for page in self._store.scan(DOCUMENTS, f"{_ROOTS} and {condition}", ["id", "key"], by="key"):
+            slots = await self._slots([row["key"] for row in page], ["id", "key"])
+            # Of a commit that was cut short, the other slot may hold a live revision: the next commit clears it.
+            alone = {key for key, count in Counter(row["key"] for row in slots).items() if count == 1}
+            forgotten = [row["id"] for row in page if row["key"] in alone]
+            await self._store.delete(DOCUMENTS, forgotten, condition)
+            purged += len(forgotten)
+        return purged
+
+    async def _slots(self, keys: Iterable[str], fields: Sequence[str]) -> list[Row]:
+        return await self._store.lookup(
+            DOCUMENTS, [slot for key in keys for slot in slots_of(checked_key(key))], fields
+        )
+
+    async def _slotted(self, condition: str) -> AsyncIterator[Iterable[Row]]:
+        """Read the rows that count, in pages."""
+        async for page in self._store.scan(DOCUMENTS, condition, _SLOT_FIELDS, by="key", size=SCANNED_ROOTS):
+            yield newest(page).values()
+
+    async def _rows_of(self, layout: Layout, roots: Iterable[RootId], fields: Sequence[str]) -> AsyncIterator[Row]:
+        for batch in batched([checked_key(root_id) for root_id in roots], BATCH_KEYS):
+            async for page in self._store.scan(layout, f"root_id in {listed(batch)}", fields, by=layout.key):
+                for row in page:
+                    yield row
+
+    async def _rankings(
+        self, column: str, asked: Mapping[int, Any], scopes: Sequence[Scope], *, limit: int, strong: bool
+    ) -> list[list[Candidate]]:
+        """Search for what is asked, by position, one call for each different scope."""
+        groups: defaultdict[str, list[int]] = defaultdict(list)
+        for position in asked:
+            groups[scope_expression(scopes[position])].append(position)
+        answers = await asyncio.gather(
+            *(
+                self._store.search(
+                    column, [asked[position] for position in positions], condition, limit=limit, strong=strong
+                )
+                for condition, positions in groups.items()
+            )
+        )
+        rankings: list[list[Candidate]] = [[] for _ in scopes]
+        for positions, found in zip(groups.values(), answers, strict=True):
+            for position, hits in zip(positions, found, strict=True):
+                rankings[position] = sorted(map(_candidate, hits), key=lambda hit: (-hit.score, hit.chunk_id))
+        return rankings
+
+
+def check_vectors(vectors: Floats, shape: tuple[int, int]) -> None:
+    """Raise Rejected if the matrix has another shape or holds what is no number: Milvus Lite would take both."""
+    if vectors.shape != shape:
+        raise Rejected(f"vectors have the shape {vectors.shape}, not {shape}")
+    if not np.isfinite(vectors).all():
+        raise Rejected("a vector holds what is no finite number")
+
+
+def _candidate(hit: Row) -> Candidate:
+    return Candidate(chunk_id=hit["entity"]["chunk_id"], root_id=hit["entity"]["root_id"], score=hit["distance"])

@@ -1,0 +1,182 @@
+"""The columns of the three collections, and what the store takes in each.
+
+Limits are those of Milvus' server. Milvus Lite takes anything, so that they are checked here, for both.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from enum import Enum, auto
+from typing import Any, NamedTuple
+
+from freki.infra.errors import Rejected
+
+Row = dict[str, Any]
+
+VERSION = 1
+"""Grows when columns change: a generation of another version is not opened."""
+
+KEY_BYTES = 128
+TEXT_BYTES = 65_535
+JSON_BYTES = 65_536
+ELEMENTS = 4_096
+
+
+class Kind(Enum):
+    """What a column holds."""
+
+    TEXT = auto()
+    TEXTS = auto()
+    INTEGER = auto()
+    INTEGERS = auto()
+    FLAG = auto()
+    JSON = auto()
+    VECTOR = auto()
+
+
+class Column(NamedTuple):
+    """One field of a collection."""
+
+    name: str
+    kind: Kind
+    max_bytes: int = TEXT_BYTES
+    """Most UTF-8 bytes of a text, or of each of the texts."""
+
+
+class Layout(NamedTuple):
+    """A collection; its first column is the primary key."""
+
+    name: str
+    columns: tuple[Column, ...]
+
+    @property
+    def key(self) -> str:
+        """Name of the primary key."""
+        return self.columns[0].name
+
+    @property
+    def fields(self) -> list[str]:
+        """Names of all columns."""
+        return [column.name for column in self.columns]
+
+
+# Milvus wants a vector in every collection.
+_PLACEHOLDER = Column("placeholder", Kind.VECTOR)
+PLACEHOLDER = (1.0, 0.0)
+
+CHUNKS = Layout(
+    "chunks",
+    (
+        Column("chunk_id", Kind.TEXT, KEY_BYTES),
+        Column("root_id", Kind.TEXT, KEY_BYTES),
+        Column("tenant", Kind.TEXT),
+        Column("document_id", Kind.TEXT),
+        Column("level", Kind.INTEGER),
+        Column("kind", Kind.TEXT),
+        Column("language", Kind.TEXT),
+        Column("heading_path", Kind.TEXTS),
+        Column("text", Kind.TEXT),
+        Column("context", Kind.TEXT),
+        Column("lexical", Kind.TEXT),
+        Column("tokens", Kind.INTEGER),
+        Column("name", Kind.TEXT),
+        Column("media_type", Kind.TEXT),
+        Column("principals", Kind.TEXTS),
+        Column("attributes", Kind.JSON),
+        Column("version", Kind.INTEGER),
+        Column("embedder", Kind.TEXT),
+        Column("facets", Kind.TEXT),
+        Column("dense", Kind.VECTOR),
+    ),
+)
+"""Chunk rows; BM25 counts `lexical` into a further column, `sparse`, which only the server writes."""
+
+DOCUMENTS = Layout(
+    "documents",
+    (
+        Column("id", Kind.TEXT, KEY_BYTES),
+        Column("key", Kind.TEXT, KEY_BYTES),
+        Column("sequence", Kind.INTEGER),
+        Column("record", Kind.TEXT),
+        Column("deleted", Kind.FLAG),
+        Column("searchable_at", Kind.INTEGER),
+        Column("body", Kind.JSON),
+        Column("attributes", Kind.JSON),
+        _PLACEHOLDER,
+    ),
+)
+"""Roots and watermarks, each in one of two slots: id = key:slot, and the higher sequence counts."""
+
+MANIFESTS = Layout(
+    "manifests",
+    (
+        Column("id", Kind.TEXT, KEY_BYTES),
+        Column("root_id", Kind.TEXT, KEY_BYTES),
+        Column("revision", Kind.TEXT, KEY_BYTES),
+        Column("version", Kind.INTEGER),
+        Column("part", Kind.INTEGER),
+        Column("chunk_ids", Kind.TEXTS, KEY_BYTES),
+        Column("paths", Kind.TEXTS),
+        Column("ordinals", Kind.INTEGERS),
+        Column("starts", Kind.INTEGERS),
+        Column("ends", Kind.INTEGERS),
+        Column("overlaps", Kind.TEXTS),
+        _PLACEHOLDER,
+    ),
+)
+"""Manifest pages: id = root_id:version:part, revision = root_id:version; one element an entry in each array."""
+
+LAYOUTS = (CHUNKS, DOCUMENTS, MANIFESTS)
+
+
+def size_of(layout: Layout, row: Row) -> int:
+    """Give about how many bytes the row takes in a message.
+
+    Raises Rejected, naming row, column and limit, if the store would not take it.
+    """
+    try:
+        return sum(_size(column, row[column.name]) for column in layout.columns)
+    except Rejected as error:
+        raise Rejected(f"{layout.name} row {row[layout.key]}: {error}") from error
+
+
+def _size(column: Column, value: Any) -> int:  # noqa: ANN401 - as the kind says
+    match column.kind:
+        case Kind.TEXT:
+            return _text_size(column, value)
+        case Kind.TEXTS:
+            return _elements(column, value) + sum(_text_size(column, text) for text in value)
+        case Kind.JSON:
+            return _json_size(column, value)
+        case Kind.INTEGERS:
+            return 8 * _elements(column, value)
+        case Kind.VECTOR:
+            return 4 * len(value)
+        case Kind.INTEGER | Kind.FLAG:
+            return 8
+
+
+def _text_size(column: Column, text: str) -> int:
+    size = len(_utf8(column, text))
+    if size > column.max_bytes:
+        raise Rejected(f"{column.name} has a text of {size} bytes, the store takes {column.max_bytes}")
+    return size
+
+
+def _elements(column: Column, values: Sequence[object]) -> int:
+    if len(values) > ELEMENTS:
+        raise Rejected(f"{column.name} has {len(values)} elements, the store takes {ELEMENTS}")
+    return len(values)
+
+
+def _json_size(column: Column, value: Mapping[str, Any]) -> int:
+    size = len(_utf8(column, json.dumps(value, ensure_ascii=False)))
+    if size > JSON_BYTES:
+        raise Rejected(f"{column.name} has {size} bytes as JSON, the store takes {JSON_BYTES}")
+    return size
+
+
+def _utf8(column: Column, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise Rejected(f"{column.name} holds a lone surrogate, which UTF-8 cannot carry") from error

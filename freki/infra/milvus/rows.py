@@ -1,0 +1,215 @@
+"""Records to rows of the store and back, without loss."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import TypeVar
+from urllib.parse import quote, unquote
+
+import numpy as np
+from numpy.typing import NDArray
+
+from freki.infra.errors import Rejected
+from freki.infra.milvus.layout import PLACEHOLDER, Row
+from freki.schemas import ChunkId, ChunkKind, DocumentId, RootId, TenantId
+from freki.schemas.index import IndexedChunk, KnownChunk, ManifestEntry, ManifestPage, Root, Watermark
+
+Floats = NDArray[np.float32]
+K = TypeVar("K", bound=str)
+
+ROOT, WATERMARK = "root", "watermark"
+
+_KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+# What ends a literal in some grammar of Milvus or changes between its versions: Lite does not know the escape \n, the
+# server cuts ideographs beyond the Basic Multilingual Plane to 16 bits. U+FFFF is the end of a prefix in filters.py.
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\"'%\\\\\u2028\u2029\ud800-\udfff\uffff\U00010000-\U0010ffff]")
+
+_ROOT_BODY = tuple(field.name for field in fields(Root) if field.name != "attributes")
+
+
+def armoured(text: str) -> str:
+    """Replace each character that has a meaning in a filter by its percent-encoding, one by one.
+
+    So every prefix of a text keeps being one. Filterable columns hold this form, and filters compare with it.
+    """
+    return _UNSAFE.sub(lambda found: quote(found[0], safe="", errors="surrogatepass"), text)
+
+
+def armoured_key(key: str) -> str:
+    """Do the same for the key of an attribute; only ASCII letters, digits, dots, dashes and underscores stay."""
+    return quote(key, safe="", errors="surrogatepass").replace("~", "%7E")
+
+
+def plain(text: str) -> str:
+    """Undo either."""
+    return unquote(text, errors="surrogatepass")
+
+
+def checked_key(key: K) -> K:
+    """Give a chunk or root id back. Raises Rejected if it is more than letters, digits, dashes and underscores."""
+    if not _KEY.fullmatch(key):
+        raise Rejected(f"{key[:80]!r} is no id of a chunk or root")
+    return key
+
+
+def chunk_row(chunk: IndexedChunk, vector: Floats) -> Row:
+    """Lay out a chunk row with its vector, shape (dim,)."""
+    return {
+        "chunk_id": checked_key(chunk.chunk_id),
+        "root_id": checked_key(chunk.root_id),
+        "tenant": armoured(chunk.tenant),
+        "document_id": armoured(chunk.document_id),
+        "level": chunk.level,
+        "kind": chunk.kind.value,
+        "language": armoured(chunk.language),
+        "heading_path": list(chunk.heading_path),
+        "text": chunk.text,
+        "context": chunk.context,
+        "lexical": chunk.lexical,
+        "tokens": chunk.tokens,
+        "name": armoured(chunk.name),
+        "media_type": armoured(chunk.media_type),
+        "principals": [armoured(principal) for principal in chunk.principals],
+        "attributes": {armoured_key(key): armoured(value) for key, value in chunk.attributes.items()},
+        "version": chunk.version,
+        "embedder": chunk.embedder,
+        "facets": chunk.facets,
+        "dense": vector,
+    }
+
+
+def chunk_of(row: Row) -> tuple[IndexedChunk, Floats]:
+    """Read what `chunk_row` laid out."""
+    chunk = IndexedChunk(
+        chunk_id=ChunkId(row["chunk_id"]),
+        root_id=RootId(row["root_id"]),
+        tenant=TenantId(plain(row["tenant"])),
+        document_id=DocumentId(plain(row["document_id"])),
+        level=row["level"],
+        kind=ChunkKind(row["kind"]),
+        language=plain(row["language"]),
+        heading_path=tuple(row["heading_path"]),
+        text=row["text"],
+        context=row["context"],
+        lexical=row["lexical"],
+        tokens=row["tokens"],
+        name=plain(row["name"]),
+        media_type=plain(row["media_type"]),
+        principals=tuple(plain(principal) for principal in row["principals"]),
+        attributes={plain(key): plain(value) for key, value in row["attributes"].items()},
+        version=row["version"],
+        embedder=row["embedder"],
+        facets=row["facets"],
+    )
+    return chunk, np.asarray(row["dense"], dtype=np.float32)
+
+
+def known_of(row: Row) -> KnownChunk:
+    """Read the columns chunk_id, embedder and facets of a chunk row."""
+    return KnownChunk(chunk_id=ChunkId(row["chunk_id"]), embedder=row["embedder"], facets=row["facets"])
+
+
+def root_row(root: Root, *, slot: int, sequence: int) -> Row:
+    """Lay out a root."""
+    return {
+        **_slotted(checked_key(root.root_id), ROOT, slot, sequence),
+        "deleted": root.deleted,
+        "searchable_at": root.searchable_at,
+        "body": {name: getattr(root, name) for name in _ROOT_BODY},
+        "attributes": dict(root.attributes),
+    }
+
+
+def root_of(row: Row) -> Root:
+    """Read what `root_row` laid out."""
+    body = row["body"]
+    return Root(**{**body, "principals": tuple(body["principals"])}, attributes=row["attributes"])
+
+
+def watermark_key(partition: int) -> str:
+    """Give the key that the watermark of a partition has among the roots."""
+    return f"watermark-{partition}"
+
+
+def watermark_row(watermark: Watermark, *, slot: int, sequence: int) -> Row:
+    """Lay out a watermark."""
+    return {
+        **_slotted(watermark_key(watermark.partition), WATERMARK, slot, sequence),
+        "deleted": False,
+        "searchable_at": watermark.committed_at,
+        "body": {field.name: getattr(watermark, field.name) for field in fields(Watermark)},
+        "attributes": {},
+    }
+
+
+def watermark_of(row: Row) -> Watermark:
+    """Read what `watermark_row` laid out."""
+    return Watermark(**row["body"])
+
+
+def slots_of(key: str) -> tuple[str, str]:
+    """Give the ids of both slots of a key."""
+    return f"{key}:0", f"{key}:1"
+
+
+def slot_of(row: Row) -> int:
+    """Tell in which of its key's slots a row is."""
+    return int(row["id"][-1])
+
+
+def newest(rows: Iterable[Row]) -> dict[str, Row]:
+    """Choose the row that counts of each key: the one with the higher sequence."""
+    chosen: dict[str, Row] = {}
+    for row in rows:
+        if row["key"] not in chosen or row["sequence"] > chosen[row["key"]]["sequence"]:
+            chosen[row["key"]] = row
+    return chosen
+
+
+def revision_of(root_id: RootId, version: int) -> str:
+    """Name one version of a document."""
+    return f"{checked_key(root_id)}:{version}"
+
+
+def page_row(page: ManifestPage) -> Row:
+    """Lay out a page of a manifest."""
+    revision = revision_of(page.root_id, page.version)
+    return {
+        "id": f"{revision}:{page.part}",
+        "root_id": page.root_id,
+        "revision": revision,
+        "version": page.version,
+        "part": page.part,
+        "chunk_ids": [entry.chunk_id for entry in page.entries],
+        "paths": [entry.path for entry in page.entries],
+        "ordinals": [entry.ordinal for entry in page.entries],
+        "starts": [entry.start for entry in page.entries],
+        "ends": [entry.end for entry in page.entries],
+        "overlaps": [entry.overlap for entry in page.entries],
+        "placeholder": PLACEHOLDER,
+    }
+
+
+def page_of(row: Row) -> ManifestPage:
+    """Read what `page_row` laid out."""
+    columns = (row[name] for name in ("chunk_ids", "paths", "ordinals", "starts", "ends", "overlaps"))
+    return ManifestPage(
+        root_id=RootId(row["root_id"]),
+        version=row["version"],
+        part=row["part"],
+        entries=tuple(
+            ManifestEntry(chunk_id=chunk_id, path=path, ordinal=ordinal, start=start, end=end, overlap=overlap)
+            for chunk_id, path, ordinal, start, end, overlap in zip(*columns, strict=True)
+        ),
+    )
+
+
+def _slotted(key: str, record: str, slot: int, sequence: int) -> Row:
+    return {
+        "id": slots_of(key)[slot],
+        "key": key,
+        "sequence": sequence,
+        "record": record,
+        "placeholder": PLACEHOLDER,
+    }

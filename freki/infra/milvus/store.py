@@ -1,0 +1,228 @@
+"""Calls to Milvus: one time limit over all attempts, retries in one place, batches that fit a message."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import stamina
+from pymilvus import AsyncMilvusClient, CollectionSchema
+from pymilvus.milvus_client.index import IndexParams
+
+from freki.infra.errors import InfraError, Unavailable
+from freki.infra.milvus.filters import listed, literal
+from freki.infra.milvus.layout import CHUNKS, Layout, Row, size_of
+from freki.infra.milvus.translate import Unwritten, translated
+from freki.infra.settings import MilvusSettings
+
+T = TypeVar("T")
+
+MAX_LIMIT = 16_384
+"""Most rows of one answer; without a limit Milvus silently gives no more either."""
+BATCH_ROWS = 500
+BATCH_BYTES = 16_000_000
+"""Of an upsert; the server refuses messages above 64 MiB."""
+BATCH_KEYS = 5_000
+SEARCH_ROWS = 100_000
+"""Most rows that one search call may ask for over all its queries."""
+DDL_TIMEOUT_S = 120.0
+"""For creating and loading a collection, which on a cluster takes its time."""
+
+_FIRST_WAIT_S = 0.05
+_LONGEST_WAIT_S = 1.0
+_JITTER_S = 0.1
+
+
+class Store:
+    """The collections of one generation. `open` connects lazily: the first call tells whether Milvus is there.
+
+    Every call raises Unavailable once it has not succeeded within the time limit, and Rejected at once. All
+    calls may be repeated to the same effect, so that an attempt whose answer was lost does no harm.
+    """
+
+    def __init__(self, settings: MilvusSettings, generation: str) -> None:
+        self._settings = settings
+        self._prefix = f"{settings.collection_prefix}_{generation}"
+
+    def open(self) -> None:
+        """Make the client. Raises Misconfigured for a URI that is none."""
+        # pymilvus logs each error with its traceback besides raising it.
+        for name in ("pymilvus", "pymilvus.milvus_client"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        token = self._settings.token
+        with translated(f"FREKI_MILVUS__URI={self._settings.uri}"):
+            self._client = AsyncMilvusClient(
+                uri=self._settings.uri,
+                token=token.get_secret_value() if token else "",
+                db_name=self._settings.database,
+                # A connection of its own: closing it disturbs nobody else.
+                dedicated=True,
+            )
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await self._client.close()
+
+    def name(self, layout: Layout) -> str:
+        """Give the name of a collection."""
+        return f"{self._prefix}_{layout.name}"
+
+    async def has(self, layout: Layout) -> bool:
+        """Tell whether the collection exists."""
+        return bool(await self._call("look for", layout, self._client.has_collection))
+
+    async def create(self, layout: Layout, schema: CollectionSchema) -> None:
+        """Create the collection unless it is there with the same schema; Rejected where it has another."""
+        create = self._client.create_collection
+        await self._call("create", layout, create, schema=schema, consistency_level="Strong", timeout_s=DDL_TIMEOUT_S)
+
+    async def description(self, layout: Layout) -> str:
+        """Read the description that the collection was created with."""
+        return str((await self._call("describe", layout, self._client.describe_collection))["description"])
+
+    async def index_and_load(self, layout: Layout, indexes: Sequence[IndexParams]) -> None:
+        """Create the indexes that are missing and load the collection for queries."""
+        there = await self._call("list indexes of", layout, self._client.list_indexes)
+        missing = [index for index in indexes if index[0].index_name not in there]
+        await asyncio.gather(
+            *(
+                self._call("index", layout, self._client.create_index, index_params=index, timeout_s=DDL_TIMEOUT_S)
+                for index in missing
+            )
+        )
+        await self._call("load", layout, self._client.load_collection, timeout_s=DDL_TIMEOUT_S)
+
+    async def lookup(
+        self, layout: Layout, keys: Iterable[str], fields: Sequence[str], *, size: int = BATCH_KEYS
+    ) -> list[Row]:
+        """Read the rows with these keys, in no order; absent ones are absent."""
+        rows: list[Row] = []
+        for batch in batched(sorted(set(keys)), size):
+            rows += await self._query(layout, f"{layout.key} in {listed(batch)}", fields, limit=len(batch))
+        return rows
+
+    async def scan(
+        self, layout: Layout, condition: str, fields: Sequence[str], *, by: str, size: int = MAX_LIMIT
+    ) -> AsyncIterator[list[Row]]:
+        """Read all rows that meet the condition, in pages; rows with the same value of `by` share a page.
+
+        by: a text column that fewer than `size` rows share; it must be among the fields. What is written meanwhile
+        may be missing.
+        """
+        # Milvus promises no order, so an overfull range is cut in two at the median of what it gave.
+        ranges: list[tuple[str, str | None]] = [("", None)]
+        while ranges:
+            low, high = ranges.pop()
+            within = f"{by} > {literal(low)}" + (f" and {by} <= {literal(high)}" if high is not None else "")
+            rows = await self._query(layout, f"{condition} and {within}", fields, limit=size)
+            if len(rows) < size:
+                yield rows
+                continue
+            values = sorted({row[by] for row in rows})
+            middle = values[(len(values) - 1) // 2]
+            ranges += [(middle, high), (low, middle)]
+
+    async def count(self, layout: Layout, condition: str) -> int:
+        """Count the rows that meet the condition; the empty one is met by all."""
+        query = self._client.query
+        counted = await self._call(
+            "count", layout, query, filter=condition, output_fields=["count(*)"], consistency_level="Strong"
+        )
+        return int(counted[0]["count(*)"])
+
+    async def search(
+        self, column: str, data: Sequence[Any], condition: str, *, limit: int, strong: bool
+    ) -> list[list[Row]]:
+        """Find the chunks nearest to each datum: `distance`, and the ids of chunk and root under `entity`."""
+        found: list[list[Row]] = []
+        for batch in batched(data, max(1, SEARCH_ROWS // limit)):
+            found += await self._call(
+                "search",
+                CHUNKS,
+                self._client.search,
+                data=batch,
+                anns_field=column,
+                filter=condition,
+                limit=min(limit, MAX_LIMIT),
+                output_fields=["chunk_id", "root_id"],
+                consistency_level="Strong" if strong else "Bounded",
+            )
+        return found
+
+    async def upsert(self, layout: Layout, rows: Sequence[Row]) -> None:
+        """Write or replace rows by key. Raises Rejected before writing any if one does not fit the store."""
+        for batch in list(_fitting(layout, rows)):
+            try:
+                await self._call("write to", layout, self._client.upsert, data=batch)
+            except Unwritten:
+                # Milvus Lite shows rows that its disk refused until it restarts: nobody may count on them.
+                with suppress(InfraError):
+                    await self.delete(layout, [row[layout.key] for row in batch])
+                raise
+
+    async def delete(self, layout: Layout, keys: Iterable[str], condition: str = "") -> None:
+        """Remove the rows with these keys that meet the condition; absent ones are fine."""
+        for batch in batched(sorted(set(keys)), BATCH_KEYS):
+            which = f"{layout.key} in {listed(batch)}" + (f" and {condition}" if condition else "")
+            await self._call("delete from", layout, self._client.delete, filter=which)
+
+    async def _query(self, layout: Layout, condition: str, fields: Sequence[str], *, limit: int) -> list[Row]:
+        query = self._client.query
+        found = await self._call(
+            "read", layout, query, filter=condition, output_fields=list(fields), limit=limit, consistency_level="Strong"
+        )
+        return list(found)
+
+    async def _call(
+        self,
+        action: str,
+        layout: Layout,
+        method: Callable[..., Awaitable[T]],
+        *,
+        timeout_s: float | None = None,
+        **options: Any,  # noqa: ANN401 - the vendor's
+    ) -> T:
+        """Call a method for a collection until it succeeds, is refused, or the time is over."""
+        action, limit_s = f"{action} {self.name(layout)}", timeout_s or self._settings.timeout_s
+        failure: Unavailable | None = None
+
+        async def attempt() -> T:
+            nonlocal failure
+            try:
+                with translated(action):
+                    # With none of its own retries, pymilvus forgets how the server classified the error.
+                    return await method(self.name(layout), **options, retry_times=1)
+            except Unavailable as error:
+                failure = error
+                raise
+
+        retrying = stamina.AsyncRetryingCaller(
+            attempts=None, timeout=limit_s, wait_initial=_FIRST_WAIT_S, wait_max=_LONGEST_WAIT_S, wait_jitter=_JITTER_S
+        )
+        try:
+            async with asyncio.timeout(limit_s):
+                return await retrying.on(Unavailable)(attempt)
+        except TimeoutError as error:
+            if failure is None:
+                raise Unavailable(f"{action}: no answer from {self._settings.uri} within {limit_s:g} s") from error
+            raise type(failure)(f"{failure} (for {limit_s:g} s)") from failure
+
+
+def batched(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Cut into pieces of at most this size."""
+    return (values[start : start + size] for start in range(0, len(values), size))
+
+
+def _fitting(layout: Layout, rows: Iterable[Row]) -> Iterator[list[Row]]:
+    batch: list[Row] = []
+    size = 0
+    for row in rows:
+        more = size_of(layout, row)
+        if batch and (len(batch) == BATCH_ROWS or size + more > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(row)
+        size += more
+    if batch:
+        yield batch

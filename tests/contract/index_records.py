@@ -1,0 +1,116 @@
+"""Records for tests of the index, each valid as it is."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from freki.schemas import EVERYONE, ChunkId, ChunkKind, DocumentId, Filter, RootId, TenantId, Timestamp
+from freki.schemas.index import Generation, IndexedChunk, ManifestEntry, ManifestPage, Root, Scope, Watermark
+
+Floats = NDArray[np.float32]
+
+DIM = 4
+GENERATION = Generation(name="g1", embedder="model@1", dim=DIM, analyser="snowball@1")
+
+# What ends a literal, means something to LIKE, JSON pointers or percent-encoding, or is easily cut or folded.
+NASTY = (
+    *("", " ", "a", "A", "a ", "ä", "a\u0308", "straße", "漢字", "𠀀𠮷", "😀", "\U0010ffff", "\uffff", "\ue000"),
+    *('"', "'", "\\", '\\"', "\\\\", 'a"b', "a'b", '" or tenant != "', "'] or [", "\n", "\r\n", "\t", "\x00", "\x7f"),
+    *("%", "%%", "_", "a%", "a_b", "%41", "%2525", "\\u0041", "\\x41", "\\n", "\\101", "{x}", "$meta", "[0]", "]"),
+    *("/", "~", "~1", "a/b", "a.b", "null", "true", "1", "\u2028", "\u200b", "\ufeff", "x" * 2000),
+)
+
+_CHUNK = IndexedChunk(
+    chunk_id=ChunkId("c0"),
+    root_id=RootId("r0"),
+    tenant=TenantId("acme"),
+    document_id=DocumentId("guide"),
+    level=2,
+    kind=ChunkKind.PROSE,
+    language="de",
+    heading_path=("Guide", "Setup"),
+    text="Install it.",
+    context="From the guide.",
+    lexical="install guid",
+    tokens=3,
+    name="guide.md",
+    media_type="text/markdown",
+    principals=(EVERYONE,),
+    attributes={"team": "docs"},
+    version=1,
+    embedder="model@1",
+    facets="f1",
+)
+
+_ROOT = Root(
+    root_id=RootId("r0"),
+    tenant=TenantId("acme"),
+    document_id=DocumentId("guide"),
+    version=1,
+    deleted=False,
+    parts=1,
+    chunks=1,
+    content_hash="00ff",
+    facets="f1",
+    chunker="c1",
+    embedder="model@1",
+    name="guide.md",
+    media_type="text/markdown",
+    language="de",
+    source_uri=None,
+    principals=(EVERYONE,),
+    attributes={"team": "docs"},
+    characters=11,
+    occurred_at=Timestamp(1_000),
+    recorded_at=Timestamp(2_000),
+    received_at=Timestamp(3_000),
+    searchable_at=Timestamp(4_000),
+)
+
+_SCOPE = Scope(tenant=TenantId("acme"), principals=(), levels=(0, 1, 2), filters=())
+
+
+def chunk(chunk_id: str, **changes: Any) -> IndexedChunk:
+    return replace(_CHUNK, chunk_id=ChunkId(chunk_id), **changes)
+
+
+def root(root_id: str, **changes: Any) -> Root:
+    return replace(_ROOT, root_id=RootId(root_id), **changes)
+
+
+def scope(*filters: Filter, **changes: Any) -> Scope:
+    return replace(_SCOPE, filters=filters, **changes)
+
+
+def page(root_id: str, version: int, part: int, entries: int = 1, **changes: Any) -> ManifestPage:
+    entry = ManifestEntry(chunk_id=ChunkId("c"), path="0/1", ordinal=0, start=0, end=5, overlap="before")
+    return ManifestPage(
+        root_id=RootId(root_id),
+        version=version,
+        part=part,
+        entries=tuple(
+            replace(entry, **{"chunk_id": ChunkId(f"c{part}-{number}"), "ordinal": number, **changes})
+            for number in range(entries)
+        ),
+    )
+
+
+def watermark(partition: int, occurred_at: int) -> Watermark:
+    return Watermark(partition=partition, occurred_at=Timestamp(occurred_at), committed_at=Timestamp(occurred_at + 5))
+
+
+def vectors(*rows: tuple[float, ...]) -> Floats:
+    """Pad each row to DIM and give it length 1."""
+    matrix = np.zeros((len(rows), DIM), dtype=np.float32)
+    for position, row in enumerate(rows):
+        matrix[position, : len(row)] = row
+    lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
+    matrix /= np.where(lengths > 0, lengths, 1)
+    return matrix
+
+
+def any_vectors(count: int) -> Floats:
+    """Give different vectors of length 1."""
+    return vectors(*((1.0, float(number), 0.0) for number in range(count)))
