@@ -1,0 +1,24 @@
+"""Models that run in this process: embedder and cross-encoder on onnxruntime."""
+
+from freki.infra.models.cache import embedder_identity
+from freki.infra.models.embedder import OnnxEmbedder
+from freki.infra.models.fake import FakeEmbedder
+from freki.infra.models.health import ModelCheck, ModelInfo, ModelState, check_models, describe_models, ensure_built
+from freki.infra.models.registry import ModelKind
+from freki.infra.models.reranker import OnnxCrossEncoder
+from freki.infra.models.tokens import open_token_counter
+
+__all__ = [
+    "FakeEmbedder",
+    "ModelCheck",
+    "ModelInfo",
+    "ModelKind",
+    "ModelState",
+    "OnnxCrossEncoder",
+    "OnnxEmbedder",
+    "check_models",
+    "describe_models",
+    "embedder_identity",
+    "ensure_built",
+    "open_token_counter",
+]

@@ -1,0 +1,174 @@
+"""Writes a BERT encoder as an ONNX graph, with the operators that onnxruntime runs fastest on CPUs.
+
+Measured on onnxruntime 1.31 with 4,096 tokens: `Add` and `LayerNormalization` take 0.5 ms, `SkipLayerNormalization`
+takes 3.5 ms; a bias inside the product and the standard `Gelu` take half of `BiasGelu`.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from freki.infra.models.e5s1 import BLOCK, E5S1, Floats
+
+CONTRIB = "com.microsoft"
+"""Domain of onnxruntime's own operators."""
+_OPSET = 21
+_IR_VERSION = 10
+INPUTS = ("input_ids", "attention_mask")
+OUTPUT = "sentence_embedding"
+
+
+class Projection(NamedTuple):
+    """A dense layer: name of its output, weights (inputs, outputs), bias (outputs,)."""
+
+    name: str
+    weights: Floats
+    bias: Floats
+
+
+class Graph:
+    """An ONNX graph under construction, where tensors go by their names."""
+
+    def __init__(self) -> None:
+        self._nodes: list[onnx.NodeProto] = []
+        self._constants: list[onnx.TensorProto] = []
+
+    def constant(self, name: str, value: NDArray[np.generic]) -> str:
+        """Add a constant."""
+        self._constants.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
+        return name
+
+    def constant_int4(self, name: str, packed: NDArray[np.uint8], shape: Sequence[int]) -> str:
+        """Add a constant of signed 4-bit integers, two a byte, the low half first."""
+        self._constants.append(helper.make_tensor(name, TensorProto.INT4, shape, packed.tobytes(), raw=True))
+        return name
+
+    def add(
+        self,
+        operator: str,
+        inputs: Sequence[str],
+        output: str,
+        *,
+        domain: str = "",
+        **attributes: Any,  # noqa: ANN401 - whatever the operator takes
+    ) -> str:
+        """Add an operator with one output; attributes as ONNX names them."""
+        self._nodes.append(helper.make_node(operator, inputs, [output], name=output, domain=domain, **attributes))
+        return output
+
+    def model(self, outputs: Sequence[str]) -> onnx.ModelProto:
+        """Close the graph; input_ids and attention_mask: (batch, tokens) of int64."""
+        inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "tokens"]) for name in INPUTS]
+        results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
+        graph = helper.make_graph(self._nodes, "bert", inputs, results, self._constants)
+        opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid(CONTRIB, 1)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
+
+
+class Dense(Protocol):
+    """Writes dense layers that share an input; returns the names of their outputs."""
+
+    def __call__(self, graph: Graph, source: str, projections: Sequence[Projection]) -> list[str]:
+        """Add the layers to the graph."""
+
+
+class FloatDense:
+    """Dense layers in float32, which remember their inputs for calibration."""
+
+    def __init__(self) -> None:
+        self.sources: list[str] = []
+
+    def __call__(self, graph: Graph, source: str, projections: Sequence[Projection]) -> list[str]:
+        """Add the layers to the graph."""
+        self.sources.append(source)
+        return [
+            graph.add(
+                "Add",
+                [
+                    graph.add("MatMul", [source, graph.constant(f"{name}.weights", weights)], f"{name}.product"),
+                    graph.constant(f"{name}.bias", bias),
+                ],
+                name,
+            )
+            for name, weights, bias in projections
+        ]
+
+
+def write_encoder(graph: Graph, weights: E5S1, dense: Dense) -> str:
+    """Add embeddings, layers, mean pooling and the L2 norm; returns the output's name: (batch, hidden)."""
+    state = _embeddings(graph, weights)
+    graph.add("Cast", [INPUTS[1]], "key_mask", to=TensorProto.INT32)
+    for layer in range(weights.shape.layers):
+        state = _layer(graph, weights, dense, f"l{layer}", state)
+    return _pooled(graph, state)
+
+
+def _embeddings(graph: Graph, weights: E5S1) -> str:
+    """Sum word, position and type embeddings; words stay in 4 bits, which costs neither accuracy nor memory."""
+    shape = weights.shape
+    packed, scales = weights.int4("emb.word", columns=shape.hidden)
+    words = graph.add(
+        "GatherBlockQuantized",
+        [
+            graph.constant_int4("words", packed, (len(scales), shape.hidden)),
+            INPUTS[0],
+            graph.constant("words.scales", scales),
+        ],
+        "word",
+        domain=CONTRIB,
+        block_size=BLOCK,
+        gather_axis=0,
+        quantize_axis=1,
+    )
+    types = weights.vector("emb.type")[: shape.hidden]
+    positions = graph.constant("positions", weights.vector("emb.pos").reshape(-1, shape.hidden) + types)
+    length = graph.add("Shape", [INPUTS[0]], "length", start=1, end=2)
+    start = graph.constant("start", np.zeros(1, np.int64))
+    position = graph.add("Slice", [positions, start, length], "position")
+    return _normalised(graph, weights, "emb.ln", graph.add("Add", [words, position], "embeddings.sum"))
+
+
+def _layer(graph: Graph, weights: E5S1, dense: Dense, prefix: str, state: str) -> str:
+    hidden, feed_forward = weights.shape.hidden, weights.shape.feed_forward
+    heads = dense(graph, state, [_projection(weights, f"{prefix}.{part}", hidden) for part in ("q", "k", "v")])
+    context = graph.add(
+        "MultiHeadAttention",
+        [*heads, "", "key_mask"],
+        f"{prefix}.context",
+        domain=CONTRIB,
+        num_heads=weights.shape.heads,
+    )
+    (attended,) = dense(graph, context, [_projection(weights, f"{prefix}.ao", hidden)])
+    added = graph.add("Add", [state, attended], f"{prefix}.attended")
+    middle = _normalised(graph, weights, f"{prefix}.aln", added)
+    (wide,) = dense(graph, middle, [_projection(weights, f"{prefix}.fi", hidden)])
+    (narrow,) = dense(
+        graph,
+        graph.add("Gelu", [wide], f"{prefix}.gelu"),
+        [_projection(weights, f"{prefix}.fo", feed_forward)],
+    )
+    return _normalised(graph, weights, f"{prefix}.oln", graph.add("Add", [middle, narrow], f"{prefix}.fed"))
+
+
+def _projection(weights: E5S1, name: str, columns: int) -> Projection:
+    matrix = weights.matrix(f"{name}.w", columns=columns)
+    return Projection(name, np.ascontiguousarray(matrix.T), weights.vector(f"{name}.b"))
+
+
+def _normalised(graph: Graph, weights: E5S1, name: str, source: str) -> str:
+    gain = graph.constant(f"{name}.gain", weights.vector(f"{name}.w"))
+    shift = graph.constant(f"{name}.shift", weights.vector(f"{name}.b"))
+    return graph.add("LayerNormalization", [source, gain, shift], name, epsilon=weights.shape.epsilon)
+
+
+def _pooled(graph: Graph, state: str) -> str:
+    # A sum, not a mean: the L2 norm cancels the count.
+    axis = graph.constant("axis", np.ones(1, np.int64))
+    mask = graph.add("Cast", [INPUTS[1]], "mask", to=TensorProto.FLOAT)
+    row = graph.add("Unsqueeze", [mask, axis], "mask.row")
+    summed = graph.add("Squeeze", [graph.add("MatMul", [row, state], "sum.row"), axis], "sum")
+    return graph.add("LpNormalization", [summed], OUTPUT, axis=-1, p=2)

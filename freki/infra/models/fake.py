@@ -1,0 +1,45 @@
+"""An embedder without a model, for tests: texts that share words have similar vectors."""
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from freki.infra.models.session import Floats
+
+_WORD = re.compile(r"\w+")
+
+
+class FakeEmbedder:
+    """A hashed bag of words. Keeps the promises of `OnnxEmbedder`."""
+
+    def __init__(self, dim: int = 64) -> None:
+        self.dim = dim
+        self.fingerprint = f"fake@{dim}"
+
+    async def embed_passages(self, texts: Sequence[str]) -> Floats:
+        """Embed what is searched, (texts, dim)."""
+        return self._embed(texts)
+
+    async def embed_queries(self, texts: Sequence[str]) -> Floats:
+        """Embed what is asked, (texts, dim)."""
+        return self._embed(texts)
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Count words."""
+        return [len(_WORD.findall(text)) for text in texts]
+
+    def _embed(self, texts: Sequence[str]) -> Floats:
+        vectors = np.zeros((len(texts), self.dim), np.float32)
+        for row, text in enumerate(texts):
+            # Every text has one thing in common, so that none has length 0 and no two are opposite.
+            vectors[row, 0] = 1
+            for word, count in Counter(_WORD.findall(text.lower())).items():
+                vectors[row, self._place(word)] += count
+        unit: Floats = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        return unit
+
+    def _place(self, word: str) -> int:
+        return int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest()) % self.dim

@@ -1,0 +1,158 @@
+"""Says which models there are, and whether the chosen ones do what they should."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import numpy as np
+
+from freki.infra.models.build import Progress, wheel_file
+from freki.infra.models.cache import cached, is_obtainable, obtain
+from freki.infra.models.embedder import OnnxEmbedder, unseen
+from freki.infra.models.manifest import MANIFEST, read_manifest
+from freki.infra.models.registry import MODELS, HubSource, ModelDescription, ModelKind, RegisteredModel
+from freki.infra.models.reranker import OnnxCrossEncoder
+from freki.infra.settings import ModelSettings
+
+_QUESTION = "Wie hoch ist die Zugspitze?"
+_ANSWER = "Die Zugspitze ist mit 2962 Metern der höchste Berg Deutschlands."
+_OTHER = "Der Vermieter muss die Mietsache in einem geeigneten Zustand überlassen."
+
+
+class ModelState(StrEnum):
+    """What it takes to use a model."""
+
+    BUILT = "built"
+    AVAILABLE = "available"
+    """Is made when it is first used."""
+    NEEDS_DOWNLOAD = "needs download"
+    """FREKI_MODELS__ALLOW_DOWNLOAD is off, and there is no other source."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelInfo:
+    """A row of `freki models`."""
+
+    name: str
+    kind: ModelKind
+    dim: int | None
+    state: ModelState
+    size_bytes: int
+    """On disk; of the source where it is not built."""
+    licence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCheck:
+    """What came out when a model was tried."""
+
+    name: str
+    ok: bool
+    tokens_per_s: float
+    message: str
+
+
+def describe_models(settings: ModelSettings) -> list[ModelInfo]:
+    """List the models of the registry, then directories that the settings choose."""
+    chosen = [name for name in (settings.embedder, settings.reranker) if name and name not in MODELS]
+    directories = [Path(name).expanduser() for name in chosen]
+    return [
+        *(_registered(settings, model) for model in MODELS.values()),
+        *(_info(read_manifest(path), ModelState.BUILT, _size(path)) for path in directories if path.is_dir()),
+    ]
+
+
+async def ensure_built(settings: ModelSettings, progress: Progress = unseen) -> None:
+    """Make the chosen models, if they are not in the cache. Raises as `obtain` does."""
+    for chosen, kind in _chosen(settings):
+        await asyncio.to_thread(obtain, settings, chosen, kind, progress)
+
+
+async def check_models(settings: ModelSettings) -> list[ModelCheck]:
+    """Run known texts through the chosen models, and compare with known numbers."""
+    checks = [await _check_embedder(settings)]
+    if settings.reranker is not None:
+        checks.append(await _check_reranker(settings))
+    return checks
+
+
+def _chosen(settings: ModelSettings) -> Iterator[tuple[str, ModelKind]]:
+    yield settings.embedder, ModelKind.EMBEDDER
+    if settings.reranker is not None:
+        yield settings.reranker, ModelKind.RERANKER
+
+
+def _registered(settings: ModelSettings, model: RegisteredModel) -> ModelInfo:
+    for source in model.sources:
+        directory = cached(settings, model, source)
+        if (directory / MANIFEST).is_file():
+            return _info(model.description, ModelState.BUILT, _size(directory))
+        if is_obtainable(settings, source):
+            file = None if isinstance(source, HubSource) else wheel_file(source)
+            size = source.size_bytes if isinstance(source, HubSource) else file.stat().st_size if file else 0
+            return _info(model.description, ModelState.AVAILABLE, size)
+    sizes = [source.size_bytes for source in model.sources if isinstance(source, HubSource)]
+    return _info(model.description, ModelState.NEEDS_DOWNLOAD, max(sizes, default=0))
+
+
+def _info(description: ModelDescription, state: ModelState, size_bytes: int) -> ModelInfo:
+    return ModelInfo(
+        name=description.name,
+        kind=description.kind,
+        dim=description.dim,
+        state=state,
+        size_bytes=size_bytes,
+        licence=description.licence,
+    )
+
+
+def _size(directory: Path) -> int:
+    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+
+
+async def _check_embedder(settings: ModelSettings) -> ModelCheck:
+    async with OnnxEmbedder(settings) as embedder:
+        name = embedder.model.manifest.name
+        question, answer, other = np.concatenate(
+            [await embedder.embed_queries([_QUESTION]), await embedder.embed_passages([_ANSWER, _OTHER])]
+        )
+        wrong = (
+            []
+            if question @ answer > question @ other
+            else ["an unrelated text is closer to a question than its answer"]
+        )
+        known = MODELS[name].vectors if name in MODELS else ()
+        vectors = await embedder.embed_passages([each.text for each in known])
+        for each, vector in zip(known, vectors, strict=True):
+            difference = float(np.abs(vector[: len(each.leading)] - each.leading).max())
+            if difference > each.tolerance:
+                wrong.append(f"the vector of {each.text!r} is off by {difference:.4f}, {each.tolerance} is allowed")
+        texts = [_ANSWER * 8] * 32
+        tokens = sum(embedder.count_tokens(texts))
+        started = time.monotonic()
+        await embedder.embed_passages(texts)
+        rate = tokens / (time.monotonic() - started)
+    return _check(name, wrong, len(known), rate)
+
+
+async def _check_reranker(settings: ModelSettings) -> ModelCheck:
+    async with OnnxCrossEncoder(settings) as reranker:
+        name = reranker.model.manifest.name
+        known = MODELS[name].scores if name in MODELS else ()
+        pairs = [(_QUESTION, _ANSWER), (_QUESTION, _OTHER), *((each.query, each.text) for each in known)]
+        answer, other, *scores = [score or 0.0 for score in await reranker.score(pairs, budget_s=None)]
+        wrong = [] if answer > other else ["an unrelated text scores above the answer"]
+        for each, score in zip(known, scores, strict=True):
+            expected = [1 / (1 + np.exp(-each.logit + sign * each.tolerance)) for sign in (1, -1)]
+            if not expected[0] <= score <= expected[1]:
+                wrong.append(f"{each.text[:40]!r} scores {score:.4f}, not {expected[0]:.4f} to {expected[1]:.4f}")
+        rate = reranker.tokens_per_s
+    return _check(name, wrong, len(known), rate)
+
+
+def _check(name: str, wrong: list[str], known: int, tokens_per_s: float) -> ModelCheck:
+    right = f"agrees with {known} known numbers" if known else "tells an answer from another text"
+    return ModelCheck(name=name, ok=not wrong, tokens_per_s=tokens_per_s, message="; ".join(wrong) or right)

@@ -1,0 +1,49 @@
+"""Fetches ONNX exports from the Hugging Face hub."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+from huggingface_hub import hf_hub_download
+from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
+from huggingface_hub.utils.tqdm import disable_progress_bars
+
+from freki.infra.errors import Misconfigured, Unavailable
+from freki.infra.models.manifest import TOKENIZER
+from freki.infra.models.registry import HubSource
+
+_SERVER_ERROR = 500
+_TOO_MANY_REQUESTS = 429
+
+
+def download(source: HubSource, directory: Path, progress: Callable[[int, int, str], None]) -> None:
+    """Put weights and tokenizer into a directory, under the paths that they have in the repository.
+
+    Raises Unavailable where the hub cannot be reached, Misconfigured where it does not give us the files.
+    """
+    disable_progress_bars()
+    files = (source.weights, TOKENIZER)
+    for done, file in enumerate(files):
+        progress(done, len(files), f"downloading {source.repository}/{file}")
+        with _translated(f"cannot download {source.repository}/{file}"):
+            hf_hub_download(source.repository, file, revision=source.commit, local_dir=directory)
+    # What the hub's client remembers for a later download; ours is complete.
+    shutil.rmtree(directory / ".cache", ignore_errors=True)
+    progress(len(files), len(files), "done")
+
+
+@contextmanager
+def _translated(action: str) -> Iterator[None]:
+    """Raise ours for theirs, keeping theirs as the cause."""
+    try:
+        yield
+    except HfHubHTTPError as error:
+        status = error.response.status_code
+        kind = Unavailable if status >= _SERVER_ERROR or status == _TOO_MANY_REQUESTS else Misconfigured
+        raise kind(f"{action}: {error}") from error
+    except OfflineModeIsEnabled as error:
+        raise Misconfigured(f"{action}: unset HF_HUB_OFFLINE ({error})") from error
+    except (LocalEntryNotFoundError, httpx.HTTPError, OSError) as error:
+        raise Unavailable(f"{action}: {error}") from error

@@ -1,0 +1,234 @@
+"""Runs a model: tokens in, vectors or scores out."""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import ParamSpec, Self, TypeVar
+
+import numpy as np
+import onnxruntime as ort
+from numpy.typing import NDArray
+from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
+from tokenizers import Encoding, Tokenizer
+
+from freki.infra.errors import Misconfigured, Rejected, Unavailable
+from freki.infra.models.build import Progress
+from freki.infra.models.cache import obtain
+from freki.infra.models.manifest import TOKENIZER, Manifest, dim_of, fingerprint_of, read_manifest
+from freki.infra.models.registry import ModelKind, Pooling
+from freki.infra.settings import ModelSettings
+
+Floats = NDArray[np.float32]
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_PAD_TOKENS = ("<pad>", "[PAD]")
+# Slower than the operators that they join, see `bert.py`.
+_SLOW_FUSIONS = ("BiasGeluFusion", "SkipLayerNormFusion")
+
+TRANSIENT = (
+    ort_errors.DeviceReset,
+    ort_errors.EngineError,
+    ort_errors.EPFail,
+    ort_errors.Fail,
+    ort_errors.RuntimeException,
+)
+"""What onnxruntime raises where it may work later, with less in memory."""
+LASTING = (
+    ort_errors.InvalidArgument,
+    ort_errors.InvalidGraph,
+    ort_errors.InvalidProtobuf,
+    ort_errors.ModelLoadCanceled,
+    ort_errors.ModelLoaded,
+    ort_errors.ModelRequiresCompilation,
+    ort_errors.NoModel,
+    ort_errors.NoSuchFile,
+    ort_errors.NotFound,
+    ort_errors.NotImplemented,
+)
+"""What it raises where the model or the call is wrong."""
+
+
+class Model:
+    """An open model. Calls block, and belong to one thread at a time, but for `count`."""
+
+    def __init__(
+        self, manifest: Manifest, fingerprint: str, tokenizer: Tokenizer, session: ort.InferenceSession
+    ) -> None:
+        self.manifest = manifest
+        self.fingerprint = fingerprint
+        self._tokenizer = tokenizer
+        self._session = session
+        self._inputs = {each.name for each in session.get_inputs()}
+        self._output = _output_of(session, manifest)
+        self._pad = _pad_id(tokenizer)
+
+    @property
+    def dim(self) -> int:
+        """Length of an embedder's vectors."""
+        return dim_of(self.manifest)
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Count tokens, without special ones and without a limit."""
+        return [len(encoding) for encoding in self._encode(texts)]
+
+    def encode(self, texts: Sequence[str]) -> list[Encoding]:
+        """Tokenise texts, with special tokens, cut to what the model reads."""
+        room = self.manifest.max_tokens - self._tokenizer.num_special_tokens_to_add(is_pair=False)
+        encodings = self._encode(texts)
+        for encoding in encodings:
+            encoding.truncate(room)
+        return [self._tokenizer.post_process(encoding) for encoding in encodings]
+
+    def encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[Encoding]:
+        """Tokenise (query, text) pairs; what is too long is cut from the text.
+
+        A query that would leave no room is cut to half of it.
+        """
+        room = self.manifest.max_tokens - self._tokenizer.num_special_tokens_to_add(is_pair=True)
+        queries = list(dict.fromkeys(query for query, _ in pairs))
+        encoded = dict(zip(queries, self._encode(queries), strict=True))
+        for encoding in encoded.values():
+            encoding.truncate(room // 2)
+        texts = self._encode([text for _, text in pairs])
+        for (query, _), text in zip(pairs, texts, strict=True):
+            text.truncate(room - len(encoded[query]))
+        return [
+            self._tokenizer.post_process(encoded[query], text) for (query, _), text in zip(pairs, texts, strict=True)
+        ]
+
+    def vectors(self, batch: Sequence[Encoding]) -> Floats:
+        """Embed a batch as one padded matrix; returns (texts, dim), rows of length 1."""
+        output, mask = self._run(batch)
+        states = output if output.ndim == 2 else _pool(output, mask, self.manifest.pooling)  # noqa: PLR2004 - rows
+        vectors: Floats = states / np.maximum(np.linalg.norm(states, axis=1, keepdims=True), 1e-12)
+        return vectors
+
+    def logits(self, batch: Sequence[Encoding]) -> Floats:
+        """Score a batch of pairs as one padded matrix; returns (pairs,), any real numbers."""
+        output, _ = self._run(batch)
+        if output.size != len(batch):
+            raise Misconfigured(f"{self.manifest.name} gives {output.shape[1:]} numbers a pair, not one")
+        return output.reshape(-1)
+
+    def _encode(self, texts: Sequence[str]) -> list[Encoding]:
+        return self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+
+    def _run(self, batch: Sequence[Encoding]) -> tuple[Floats, NDArray[np.int64]]:
+        ids = np.full((len(batch), max(map(len, batch))), self._pad, np.int64)
+        mask, types = np.zeros_like(ids), np.zeros_like(ids)
+        for row, encoding in enumerate(batch):
+            ids[row, : len(encoding)] = encoding.ids
+            mask[row, : len(encoding)] = 1
+            types[row, : len(encoding)] = encoding.type_ids
+        feeds = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
+        with _translated(f"cannot run {self.manifest.name}"):
+            output = self._session.run([self._output], {name: feeds[name] for name in self._inputs})[0]
+        return np.asarray(output, np.float32), mask
+
+
+class Runner:
+    """A model in a thread of its own, so that the event loop lives while it computes: onnxruntime releases the GIL."""
+
+    def __init__(self, settings: ModelSettings, chosen: str, kind: ModelKind, progress: Progress) -> None:
+        self._settings = settings
+        self._open = partial(_obtain_and_open, settings, chosen, kind, progress)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"freki-{kind}")
+        self._model: Model | None = None
+
+    async def __aenter__(self) -> Self:
+        self._model = await self.call(self._open)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._model = None
+        await asyncio.to_thread(self._thread.shutdown, cancel_futures=True)
+
+    @property
+    def model(self) -> Model:
+        """The open model."""
+        if self._model is None:
+            raise RuntimeError("the model is not open: use `async with`")
+        return self._model
+
+    async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a function in the model's thread, after those that wait there already."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, partial(function, *args, **kwargs))
+
+
+def _obtain_and_open(settings: ModelSettings, chosen: str, kind: ModelKind, progress: Progress) -> Model:
+    return open_model(obtain(settings, chosen, kind, progress), threads=settings.threads)
+
+
+def open_model(directory: Path, *, threads: int) -> Model:
+    """Load a model; `threads` 0 means all cores.
+
+    Raises Misconfigured where the files are not a model.
+    """
+    manifest = read_manifest(directory)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads or os.cpu_count() or 1
+    # Threads that spin while they wait take a short query from 4 to 11 ms of CPU, and others need the cores too.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # Errors are raised anyway; warnings are about the exporters of others.
+    options.log_severity_level = 3
+    try:
+        session = ort.InferenceSession(
+            directory / manifest.weights,
+            options,
+            providers=["CPUExecutionProvider"],
+            disabled_optimizers=list(_SLOW_FUSIONS),
+        )
+    except (*TRANSIENT, *LASTING) as error:
+        raise Misconfigured(f"{directory / manifest.weights} is not a model that onnxruntime runs: {error}") from error
+    return Model(manifest, fingerprint_of(directory, manifest), open_tokenizer(directory / TOKENIZER), session)
+
+
+def open_tokenizer(path: Path) -> Tokenizer:
+    """Load a tokenizer that neither pads nor cuts. Raises Misconfigured where the file is none."""
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises nothing more precise
+        raise Misconfigured(f"{path} is not a tokenizer: {error}") from error
+    # Files from the hub may carry either; both are ours to decide.
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
+
+
+def _pad_id(tokenizer: Tokenizer) -> int:
+    """Find the token that graphs skip when they count positions."""
+    ids = (tokenizer.token_to_id(token) for token in _PAD_TOKENS)
+    return next((token_id for token_id in ids if token_id is not None), 0)
+
+
+def _output_of(session: ort.InferenceSession, manifest: Manifest) -> str:
+    names = [each.name for each in session.get_outputs()]
+    wanted = "sentence_embedding" if manifest.kind is ModelKind.EMBEDDER else "logits"
+    return wanted if wanted in names else names[0]
+
+
+def _pool(states: Floats, mask: NDArray[np.int64], pooling: Pooling) -> Floats:
+    """Make one vector a text of its tokens' states, shape (texts, tokens, dim); of any length, the norm comes later."""
+    if pooling is Pooling.CLS:
+        return states[:, 0]
+    summed: Floats = np.einsum("btd,bt->bd", states, mask.astype(np.float32))
+    return summed
+
+
+@contextmanager
+def _translated(action: str) -> Iterator[None]:
+    """Raise ours for those of onnxruntime, keeping theirs as the cause."""
+    try:
+        yield
+    except TRANSIENT as error:
+        raise Unavailable(f"{action}: {error}") from error
+    except LASTING as error:
+        raise Rejected(f"{action}: {error}") from error

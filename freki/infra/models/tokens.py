@@ -1,0 +1,27 @@
+"""Counts tokens as the embedder sees them, without its weights."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from freki.infra.models.cache import obtain
+from freki.infra.models.embedder import unseen
+from freki.infra.models.manifest import TOKENIZER
+from freki.infra.models.registry import ModelKind
+from freki.infra.models.session import open_tokenizer
+from freki.infra.settings import ModelSettings
+
+CountTokens = Callable[[Sequence[str]], list[int]]
+
+
+async def open_token_counter(settings: ModelSettings) -> CountTokens:
+    """Open the tokenizer of the chosen embedder, making the model if it is not in the cache.
+
+    What it gives counts each text, without special tokens and without a limit; it may be called from any thread.
+    """
+    directory = await asyncio.to_thread(obtain, settings, settings.embedder, ModelKind.EMBEDDER, unseen)
+    tokenizer = await asyncio.to_thread(open_tokenizer, directory / TOKENIZER)
+
+    def count(texts: Sequence[str]) -> list[int]:
+        return [len(encoding) for encoding in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+
+    return count
