@@ -3,11 +3,12 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, cast
 
 import faust
+import structlog
 from faust.types import EventT, Message, StreamT
 from mode.supervisors import CrashingSupervisor
 
@@ -16,6 +17,8 @@ from freki.streams.messages import Headers
 
 HasBacklog = Callable[[faust.App], Awaitable[bool]]
 """Are there records in the app's partitions that it has not finished?"""
+
+_log = structlog.get_logger(__name__)
 
 _STALLED_S = 60.0
 """With records waiting and no batch at hand. Nothing takes that long but a rebalance of many workers."""
@@ -163,9 +166,11 @@ async def _watch(stage: Stage, has_backlog: HasBacklog) -> None:
 
 
 async def _within(limit_s: float, work: Callable[[], Awaitable[None]]) -> None:
-    """End an attempt to leave in order that takes too long: what it does not reach is done again."""
-    with suppress(TimeoutError):
+    """Try to leave in order, for so long. Where that fails nothing is lost: it is done again."""
+    try:
         await asyncio.wait_for(work(), limit_s)
+    except Exception as error:  # noqa: BLE001 - it must not hide why the stages stop
+        _log.warning("could not leave in order", error=repr(error))
 
 
 async def _all(works: Iterable[Awaitable[None]]) -> None:

@@ -6,30 +6,20 @@ import signal
 import sys
 from pathlib import Path
 
-from freki.infra.kafka import Producer
 from freki.infra.settings import KafkaSettings
 from freki.streams.messages import Outgoing
-from freki.streams.outbox import Outbox
-from freki.streams.topics import Topics
-from tests.integration.stages import TRACER, Batch, make_stage, running
+from tests.integration.stages import Batch, a_world, running
 
 
 async def main(kafka: KafkaSettings, state: Path) -> None:
-    topics = Topics.from_settings(
-        prefix=kafka.topic_prefix,
-        version=kafka.topic_version,
-        partitions=kafka.partitions,
-        replication=kafka.replication,
-        max_message_bytes=kafka.max_message_bytes,
-    )
-    async with Producer(kafka) as producer:
+    async with a_world(kafka, state) as world:
 
         async def handle(batch: Batch) -> None:
-            outbox = Outbox(producer, TRACER)
-            await outbox.send(*(Outgoing(topic=topics.chunks.name, key=one.key, value=b"out") for one in batch))
+            for one in batch:
+                await world.outbox.send(Outgoing(topic=world.topics.chunks.name, key=one.key, value=b"first"))
             os.kill(os.getpid(), signal.SIGKILL)
 
-        async with running(make_stage(kafka, topics, producer, handle, state)):
+        async with running(world.stage(handle)):
             await asyncio.Event().wait()
 
 

@@ -3,19 +3,21 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from opentelemetry.trace import NoOpTracer
 
 from freki.infra.errors import Misconfigured, Rejected, Unavailable
-from freki.infra.kafka import Producer, Reader, Record, has_backlog, make_app
+from freki.infra.kafka import Admin, Producer, Reader, Record, has_backlog, make_app
 from freki.infra.settings import KafkaSettings
 from freki.operators.errors import OperatorError
+from freki.streams.dead_letters import DeadLetter, from_record
 from freki.streams.deliver import Backoff, Delivery, Failures, Handle, required
-from freki.streams.messages import Received
+from freki.streams.messages import Outgoing, Received
 from freki.streams.outbox import Outbox
 from freki.streams.stage import Stage, register, run_stages
-from freki.streams.topics import Topics
+from freki.streams.topics import Topic, Topics
 
 TRACER = NoOpTracer()
 FAILURES = Failures(stop=(Misconfigured,), retry=(Unavailable,), bury=(OperatorError, Rejected))
@@ -24,20 +26,73 @@ PATIENCE_S = 20.0
 Batch = Sequence[Received[str]]
 
 
-def make_stage(kafka: KafkaSettings, topics: Topics, producer: Producer, handle: Handle[str], state: Path) -> Stage:
-    """Take the topic `documents` through a handler, under a group of the test's own."""
-    delivery = Delivery(
-        stage="stage",
-        decode=required(bytes.decode),
-        handle=handle,
-        outbox=Outbox(producer, TRACER),
-        dead_letters=topics.dead_letters.name,
-        failures=FAILURES,
-        tracer=TRACER,
-        backoff=Backoff(attempts=3, first_s=0.01),
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """Topics of a test's own on the real broker, and a directory."""
+
+    kafka: KafkaSettings
+    topics: Topics
+    outbox: Outbox
+    state: Path
+
+    def stage(self, handle: Handle[str]) -> Stage:
+        """Take the topic `documents` through a handler."""
+        delivery = Delivery(
+            stage="stage",
+            decode=required(bytes.decode),
+            handle=handle,
+            outbox=self.outbox,
+            dead_letters=self.topics.dead_letters.name,
+            failures=FAILURES,
+            tracer=TRACER,
+            backoff=Backoff(attempts=3, first_s=0.01),
+        )
+        app = make_app(self.kafka, f"{self.kafka.topic_prefix}.stage", state_dir=self.state)
+        return register(app, self.topics.documents.name, delivery, batch_events=8, batch_wait_s=0.02)
+
+    async def publish(self, *pairs: tuple[bytes | None, bytes | None]) -> None:
+        """Send keys and values to `documents`."""
+        await self.outbox.send(
+            *(Outgoing(topic=self.topics.documents.name, key=key, value=value) for key, value in pairs)
+        )
+
+    async def forward(self, batch: Batch) -> None:
+        """Send what was received on to `chunks`."""
+        await self.outbox.send(
+            *(Outgoing(topic=self.topics.chunks.name, key=one.key, value=one.value.encode()) for one in batch)
+        )
+
+    async def outputs(self, count: int) -> list[Record]:
+        """Read `chunks` until so many different values have come; some may have come twice."""
+        return await _read_until(
+            self.kafka, self.topics.chunks.name, lambda records: len({record.value for record in records}) == count
+        )
+
+    async def dead_letters(self, count: int) -> list[DeadLetter]:
+        """Read `dead-letters` until there were so many."""
+        records = await _read_until(self.kafka, self.topics.dead_letters.name, lambda records: len(records) == count)
+        return [from_record(record) for record in records]
+
+    async def read_all(self, topic: Topic) -> list[Record]:
+        """Read what a topic holds."""
+        async with Reader(self.kafka, topic.name, start="earliest") as reader:
+            return [record async for record in reader.until_end()]
+
+
+@asynccontextmanager
+async def a_world(kafka: KafkaSettings, state: Path) -> AsyncIterator[World]:
+    """Create the topics, and open what a stage needs."""
+    topics = Topics.from_settings(
+        prefix=kafka.topic_prefix,
+        version=kafka.topic_version,
+        partitions=kafka.partitions,
+        replication=kafka.replication,
+        max_message_bytes=kafka.max_message_bytes,
     )
-    app = make_app(kafka, f"{kafka.topic_prefix}.stage", state_dir=state)
-    return register(app, topics.documents.name, delivery, batch_events=8, batch_wait_s=0.02)
+    async with Admin(kafka) as admin:
+        await admin.ensure_topics(tuple(topics))
+    async with Producer(kafka) as producer:
+        yield World(kafka=kafka, topics=topics, outbox=Outbox(producer, TRACER), state=state)
 
 
 @asynccontextmanager
@@ -56,16 +111,6 @@ async def running(*stages: Stage) -> AsyncIterator[asyncio.Task[None]]:
     run.result()
 
 
-async def read(kafka: KafkaSettings, topic: str, count: int) -> list[Record]:
-    """Read a topic from its beginning until it has given so many records."""
-    return await _read_until(kafka, topic, lambda records: len(records) == count)
-
-
-async def read_values(kafka: KafkaSettings, topic: str, count: int) -> list[Record]:
-    """Read a topic from its beginning until it has given so many different values."""
-    return await _read_until(kafka, topic, lambda records: len({record.value for record in records}) == count)
-
-
 async def _read_until(kafka: KafkaSettings, topic: str, enough: Callable[[list[Record]], bool]) -> list[Record]:
     records: list[Record] = []
     async with asyncio.timeout(PATIENCE_S), Reader(kafka, topic, start="earliest") as reader:
@@ -74,9 +119,3 @@ async def _read_until(kafka: KafkaSettings, topic: str, enough: Callable[[list[R
             if enough(records):
                 return records
     raise AssertionError("the reader ended")
-
-
-async def read_all(kafka: KafkaSettings, topic: str) -> list[Record]:
-    """Read what a topic holds."""
-    async with Reader(kafka, topic, start="earliest") as reader:
-        return [record async for record in reader.until_end()]

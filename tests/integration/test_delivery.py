@@ -6,175 +6,200 @@ from pathlib import Path
 import pytest
 
 from freki.infra.errors import Unavailable
-from freki.infra.kafka import Admin, Producer, has_backlog
+from freki.infra.kafka import Admin, has_backlog
 from freki.infra.settings import KafkaSettings
 from freki.operators.errors import OperatorError
-from freki.streams.dead_letters import from_record, replay
+from freki.streams.dead_letters import replay
 from freki.streams.messages import Outgoing
-from freki.streams.outbox import Outbox
-from freki.streams.topics import Topics
-from tests.integration.stages import PATIENCE_S, TRACER, Batch, make_stage, read, read_all, read_values, running
+from freki.streams.stage import Stalled
+from tests.integration.stages import PATIENCE_S, Batch, World, a_world, running
 
 
 @pytest.fixture
-async def producer(kafka: KafkaSettings, topics: Topics) -> AsyncIterator[Producer]:
-    async with Admin(kafka) as admin:
-        await admin.ensure_topics(tuple(topics))
-    async with Producer(kafka) as open_producer:
-        yield open_producer
+async def world(kafka: KafkaSettings, tmp_path: Path) -> AsyncIterator[World]:
+    async with a_world(kafka, tmp_path) as opened:
+        yield opened
 
 
-@pytest.fixture
-def outbox(producer: Producer) -> Outbox:
-    return Outbox(producer, TRACER)
+def numbered(first: int, last: int, *, keys: int) -> list[tuple[bytes, bytes]]:
+    return [(b"%d" % (i % keys), b"%d" % i) for i in range(first, last)]
 
 
-def documents(topics: Topics, *pairs: tuple[bytes | None, bytes | None]) -> list[Outgoing]:
-    return [Outgoing(topic=topics.documents.name, key=key, value=value) for key, value in pairs]
-
-
-async def test_every_record_ends_in_its_output_or_in_the_dead_letters_in_order_per_key(
-    kafka: KafkaSettings, topics: Topics, producer: Producer, outbox: Outbox, tmp_path: Path
-) -> None:
+async def test_every_record_ends_in_its_output_or_in_the_dead_letters_in_order_per_key(world: World) -> None:
     count, keys = 400, 10
-    large = b"x" * (kafka.max_message_bytes - 1_000)
+    spoilt: list[tuple[bytes | None, bytes | None]] = [
+        (b"1", b"\xff\xfe"),
+        (b"2", b"bad"),
+        (None, b"no key"),
+        (b"3", None),
+        (b"4", b"x" * (world.kafka.max_message_bytes - 1_000)),
+    ]
     flaky = {"103": 1, "207": 2}
 
     async def handle(batch: Batch) -> None:
-        out: list[Outgoing] = []
         for one in batch:
             if one.value == "bad":
                 raise OperatorError("bad")
             if flaky.get(one.value, 0) > 0:
                 flaky[one.value] -= 1
                 raise Unavailable("for a moment")
-            twice = (one.value * 2).encode() if one.value.startswith("x") else one.value.encode()
-            out.append(Outgoing(topic=topics.chunks.name, key=one.key, value=twice, trace=one.trace))
-        await outbox.send(*out)
+        # The large one is too large when it is sent twice over.
+        await world.outbox.send(
+            *(
+                Outgoing(
+                    topic=world.topics.chunks.name,
+                    key=one.key,
+                    value=one.value.encode() * (2 if one.value.startswith("x") else 1),
+                )
+                for one in batch
+            )
+        )
 
-    good = [(b"%d" % (i % keys), b"%d" % i) for i in range(count)]
-    spoilt: list[tuple[bytes | None, bytes | None]] = [
-        (b"1", b"\xff\xfe"),
-        (b"2", b"bad"),
-        (None, b"no key"),
-        (b"3", None),
-        (b"4", large),
-    ]
-    async with running(make_stage(kafka, topics, producer, handle, tmp_path)):
-        await outbox.send(*documents(topics, *good[:200], *spoilt, *good[200:]))
-        dead = [from_record(record) for record in await read(kafka, topics.dead_letters.name, len(spoilt))]
-        # Batches that failed are handled again in part, so some outputs come twice.
-        outputs = await read_values(kafka, topics.chunks.name, count)
+    async with running(world.stage(handle)):
+        await world.publish(*numbered(0, 200, keys=keys), *spoilt, *numbered(200, count, keys=keys))
+        dead = await world.dead_letters(len(spoilt))
+        outputs = await world.outputs(count)
 
-    assert sorted(letter.error for letter in dead) == [
+    assert {letter.error for letter in dead} == {
         "NullKey",
         "NullValue",
         "OperatorError",
         "Rejected",
         "UnicodeDecodeError",
-    ]
+    }
     assert {(letter.key, letter.value) for letter in dead} == set(spoilt)
-    for key in {key for key, _ in good}:
-        first_seen = list(dict.fromkeys(int(record.value or b"") for record in outputs if record.key == key))
-        assert first_seen == sorted(int(value) for other, value in good if other == key)
+    for key in range(keys):
+        first_seen = list(dict.fromkeys(int(one.value or b"") for one in outputs if one.key == b"%d" % key))
+        assert first_seen == list(range(key, count, keys))
 
 
-async def test_a_replayed_dead_letter_is_processed_as_if_nothing_had_happened(
-    kafka: KafkaSettings, topics: Topics, producer: Producer, outbox: Outbox, tmp_path: Path
-) -> None:
+async def test_a_replayed_dead_letter_is_processed_as_if_nothing_had_happened(world: World) -> None:
     fixed = False
 
     async def handle(batch: Batch) -> None:
         if not fixed:
             raise OperatorError("not yet")
-        await outbox.send(*(Outgoing(topic=topics.chunks.name, key=one.key, value=b"done") for one in batch))
+        await world.forward(batch)
 
-    async with running(make_stage(kafka, topics, producer, handle, tmp_path)):
-        await outbox.send(*documents(topics, (b"k", b"v")))
-        [record] = await read(kafka, topics.dead_letters.name, 1)
+    async with running(world.stage(handle)):
+        await world.publish((b"k", b"v"))
+        [letter] = await world.dead_letters(1)
         fixed = True
-        await outbox.send(replay(from_record(record)))
-        [output] = await read(kafka, topics.chunks.name, 1)
+        await world.outbox.send(replay(letter))
+        [output] = await world.outputs(1)
 
-    assert (output.key, output.value) == (b"k", b"done")
+    assert (output.key, output.value) == (b"k", b"v")
 
 
-async def test_when_the_world_stays_down_the_worker_stops_and_the_next_one_reads_again(
-    kafka: KafkaSettings, topics: Topics, producer: Producer, outbox: Outbox, tmp_path: Path
-) -> None:
+async def test_when_the_world_stays_down_the_worker_stops_and_the_next_one_reads_again(world: World) -> None:
     async def down(_: Batch) -> None:
         raise Unavailable("the store is down")
 
-    async def up(batch: Batch) -> None:
-        await outbox.send(*(Outgoing(topic=topics.chunks.name, key=one.key, value=one.value.encode()) for one in batch))
-
-    await outbox.send(*documents(topics, *((b"%d" % i, b"%d" % i) for i in range(50))))
-    with pytest.raises(Unavailable, match="the store is down"):
-        async with running(make_stage(kafka, topics, producer, down, tmp_path)) as run:
+    async def until_it_stops() -> None:
+        async with running(world.stage(down)) as run:
             await asyncio.wait({run}, timeout=PATIENCE_S)
-    async with running(make_stage(kafka, topics, producer, up, tmp_path)):
-        outputs = await read(kafka, topics.chunks.name, 50)
 
-    assert sorted(int(record.value or b"") for record in outputs) == list(range(50))
-    assert await read_all(kafka, topics.dead_letters.name) == []
+    await world.publish(*numbered(0, 50, keys=50))
+    with pytest.raises(Unavailable, match="the store is down"):
+        await until_it_stops()
+    async with running(world.stage(world.forward)):
+        outputs = await world.outputs(50)
+
+    assert {one.value for one in outputs} == {value for _, value in numbered(0, 50, keys=50)}
+    assert await world.read_all(world.topics.dead_letters) == []
 
 
-async def test_a_worker_that_is_killed_between_sending_and_acknowledging_loses_nothing(
-    kafka: KafkaSettings, topics: Topics, producer: Producer, outbox: Outbox, tmp_path: Path
-) -> None:
-    async def handle(batch: Batch) -> None:
-        await outbox.send(*(Outgoing(topic=topics.chunks.name, key=one.key, value=b"again") for one in batch))
-
-    await outbox.send(*documents(topics, (b"k", b"v")))
+async def test_a_worker_that_is_killed_between_sending_and_acknowledging_loses_nothing(world: World) -> None:
+    await world.publish((b"k", b"again"))
     worker = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.integration.dying_worker", kafka.model_dump_json(), str(tmp_path)
+        sys.executable, "-m", "tests.integration.dying_worker", world.kafka.model_dump_json(), str(world.state)
     )
     await asyncio.wait_for(worker.wait(), PATIENCE_S)
-    async with running(make_stage(kafka, topics, producer, handle, tmp_path)):
-        outputs = await read(kafka, topics.chunks.name, 2)
+    async with running(world.stage(world.forward)):
+        outputs = await world.outputs(2)
 
     assert worker.returncode == -9
-    assert [record.value for record in outputs] == [b"out", b"again"]
+    assert [one.value for one in outputs] == [b"first", b"again"]
 
 
-async def test_on_stop_the_batch_at_hand_is_finished_and_committed(
-    kafka: KafkaSettings, topics: Topics, producer: Producer, outbox: Outbox, tmp_path: Path
-) -> None:
+async def test_on_stop_the_batch_at_hand_is_finished_and_committed(world: World) -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()
 
     async def handle(batch: Batch) -> None:
         begun.set()
         await go_on.wait()
-        await outbox.send(*(Outgoing(topic=topics.chunks.name, key=one.key, value=b"") for one in batch))
+        await world.forward(batch)
 
-    stage = make_stage(kafka, topics, producer, handle, tmp_path)
+    stage = world.stage(handle)
     async with running(stage):
-        await outbox.send(*documents(topics, (b"k", b"v")))
+        await world.publish((b"k", b"v"))
         await asyncio.wait_for(begun.wait(), PATIENCE_S)
         behind = await has_backlog(stage.app)
+        # The block ends, and with it the stage is told to stop, before the handler goes on.
         asyncio.get_running_loop().call_later(0.1, go_on.set)
-    async with Admin(kafka) as admin:
-        lags = await admin.lag(stage.app.conf.id, [topics.documents.name])
+    async with Admin(world.kafka) as admin:
+        lags = await admin.lag(stage.app.conf.id, [world.topics.documents.name])
 
     assert behind
     assert sum(lag.end for lag in lags) == 1
-    assert [lag.lag for lag in lags] == [0] * kafka.partitions
-    assert len(await read_all(kafka, topics.chunks.name)) == 1
+    assert [lag.lag for lag in lags] == [0] * world.kafka.partitions
+    assert len(await world.read_all(world.topics.chunks)) == 1
 
 
-async def test_several_workers_share_the_partitions_and_lose_nothing_when_one_leaves(
-    kafka: KafkaSettings, topics: Topics, producer: Producer, outbox: Outbox, tmp_path: Path
+async def test_a_stage_that_stands_still_while_records_wait_ends_the_worker(
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    count = 600
+    monkeypatch.setattr("freki.streams.stage._STALLED_S", 0.5)
+    monkeypatch.setattr("freki.streams.stage._CHECKS_PER_WATCH", 1)
+    stage = world.stage(world.forward)
+    before: list[bool] = []
+
+    async def until_it_stops() -> None:
+        async with running(stage) as run:
+            await stage.app._fetcher.stop()
+            before.append(await has_backlog(stage.app))
+            await world.publish((b"k", b"v"))
+            await asyncio.wait({run}, timeout=PATIENCE_S)
+
+    with pytest.raises(Stalled):
+        await until_it_stops()
+
+    assert before == [False]
+    assert await world.read_all(world.topics.chunks) == []
+
+
+async def test_large_records_wait_at_the_broker_and_not_in_memory(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count, size = 60, 90_000
+    monkeypatch.setattr("freki.infra.kafka.app._HELD_BYTES", 4 * size)
+    held: list[int] = []
+    done: set[int] = set()
+    finished = asyncio.Event()
 
     async def handle(batch: Batch) -> None:
+        held.append(getattr(stage.app.consumer, "held_bytes"))  # noqa: B009 - Faust's types do not know it
+        done.update(one.offset for one in batch)
+        if len(done) == count:
+            finished.set()
+
+    stage = world.stage(handle)
+    await world.publish(*((b"k", b"x" * size) for _ in range(count)))
+    async with running(stage):
+        await asyncio.wait_for(finished.wait(), PATIENCE_S)
+
+    assert max(held) < count * size / 2
+
+
+async def test_several_workers_share_the_partitions_and_lose_nothing_when_one_leaves(world: World) -> None:
+    async def handle(batch: Batch) -> None:
         await asyncio.sleep(0.01)
-        await outbox.send(*(Outgoing(topic=topics.chunks.name, key=one.key, value=one.value.encode()) for one in batch))
+        await world.forward(batch)
 
-    async with running(make_stage(kafka, topics, producer, handle, tmp_path / "a")):
-        await outbox.send(*documents(topics, *((b"%d" % (i % 20), b"%d" % i) for i in range(count // 2))))
-        async with running(make_stage(kafka, topics, producer, handle, tmp_path / "b")):
-            await outbox.send(*documents(topics, *((b"%d" % (i % 20), b"%d" % i) for i in range(count // 2, count))))
-        await read_values(kafka, topics.chunks.name, count)
+    async with running(world.stage(handle)):
+        await world.publish(*numbered(0, 300, keys=20))
+        async with running(world.stage(handle)):
+            await world.publish(*numbered(300, 600, keys=20))
+        await world.outputs(600)
 
-    assert await read_all(kafka, topics.dead_letters.name) == []
+    assert await world.read_all(world.topics.dead_letters) == []

@@ -88,6 +88,8 @@ class Admin:
             "bootstrap_timeout_ms": timeout_ms,
         }
         with translated("connect", self._settings):
+            # kafka-python leaves a thread and a socket behind where no broker answers.
+            await _any_reachable(self._settings.bootstrap.split(","), self._settings.delivery_timeout_s)
             self._client = await asyncio.to_thread(lambda: KafkaAdminClient(**options))
         return self
 
@@ -132,6 +134,21 @@ class Admin:
             raise RuntimeError("the admin client is not open")
         with translated(action, self._settings):
             return await asyncio.to_thread(work, self._client, *args)
+
+
+async def _any_reachable(servers: Sequence[str], timeout_s: float) -> None:
+    async with asyncio.timeout(timeout_s):
+        for number, server in enumerate(servers, start=1):
+            host, _, port = server.rpartition(":")
+            try:
+                _, writer = await asyncio.open_connection(host, int(port))
+            except OSError:
+                if number == len(servers):
+                    raise
+            else:
+                writer.close()
+                await writer.wait_closed()
+                return
 
 
 def _create(client: KafkaAdminClient, topic: Declared) -> bool:

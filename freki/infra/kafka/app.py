@@ -4,7 +4,6 @@ Faust 0.15.3 does a few things in a way that we need otherwise; each class below
 """
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -71,7 +70,6 @@ def make_app(settings: KafkaSettings, name: str, *, state_dir: Path) -> faust.Ap
         store="memory://",
         web_enabled=False,
         worker_redirect_stdouts=False,
-        Stream=_Stream,
         TableManager=_NoTables,
     )
     app.transport = _Transport(app.conf.broker_consumer, app)
@@ -123,11 +121,9 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
 
 
 class _Consumer(driver.Consumer):
-    """Forgets acknowledgements of an earlier assignment of the partitions, and holds no more than it may.
+    """Knows what it has given to its stream and what came back, and holds no more bytes than it may.
 
-    Faust acknowledges by itself the events that it drops at a rebalance. Where the same partition comes back, that
-    would commit an event which is about to be read again: a crash at that moment would lose it.
-    Faust limits how many records wait for the stream, whatever their size; here their bytes are limited.
+    Faust limits how many records wait for the stream, whatever their size.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - passed on as they are
@@ -145,21 +141,19 @@ class _Consumer(driver.Consumer):
         self.given[tp] = record.offset + 1
         self.held_bytes += _size(record.value)
         if self.held_bytes > _HELD_BYTES:
-            self.on_buffer_full(tp)
+            self.on_buffer_full(TP(tp.topic, tp.partition))
         return super()._to_message(tp, record)
 
     def ack(self, message: Message) -> bool:
-        if message.generation_id != self.app.consumer_generation_id:
-            return False
         self.finished[message.tp] = message.offset + 1
-        self.held_bytes -= _size(message.value)
+        self.held_bytes = max(0, self.held_bytes - _size(message.value))
         if self.held_bytes < _HELD_BYTES // 2:
             for place in tuple(self._buffered_partitions):
                 self.on_buffer_drop(place)
         return super().ack(message)
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
-        # What is done is not done again by the next owner of the partitions.
+        # What is done is not done again by the next owner of the partitions; Faust commits at intervals only.
         await self.commit(revoked)
         self.given.clear()
         self.finished.clear()
@@ -176,12 +170,3 @@ class _Transport(driver.Transport):
 
     Consumer = _Consumer
     profile: Profile
-
-
-class _Stream(faust.Stream[Any]):
-    """Iterates in Python: the compiled iterator acknowledges without asking the consumer."""
-
-    def __aiter__(self) -> AsyncIterator[Any]:
-        iterator = self._py_aiter()
-        self._active_agens.add(cast("Any", iterator))
-        return iterator

@@ -1,0 +1,50 @@
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from freki.infra.kafka import make_app
+from freki.infra.settings import KafkaSettings
+
+
+@pytest.mark.parametrize("partitions", [1, 4, 7, 64, 1000])
+def test_a_poll_of_all_partitions_fills_a_fifth_of_the_buffer_at_most(partitions: int, tmp_path: Path) -> None:
+    conf = make_app(KafkaSettings(partitions=partitions), "stage", state_dir=tmp_path).conf
+
+    assert conf.broker_max_poll_records >= 1
+    assert partitions * conf.broker_max_poll_records <= 0.2 * conf.stream_buffer_maxsize
+
+
+def test_the_local_broker_gets_short_sessions_and_kafka_ones_that_it_accepts(tmp_path: Path) -> None:
+    local = make_app(KafkaSettings(profile="local"), "a", state_dir=tmp_path).conf
+    kafka = make_app(KafkaSettings(profile="kafka"), "b", state_dir=tmp_path).conf
+
+    assert local.broker_session_timeout == 2.0
+    assert kafka.broker_session_timeout >= 6.0
+    assert kafka.broker_heartbeat_interval <= kafka.broker_session_timeout / 3
+
+
+def test_all_servers_of_the_setting_are_known(tmp_path: Path) -> None:
+    conf = make_app(KafkaSettings(bootstrap="a:1,b:2"), "stage", state_dir=tmp_path).conf
+
+    assert [str(url) for url in conf.broker] == ["kafka://a:1", "kafka://b:2"]
+
+
+@pytest.mark.parametrize(
+    ("security", "protocol"),
+    [("PLAINTEXT", None), ("SSL", "SSL"), ("SASL_PLAINTEXT", "SASL_PLAINTEXT"), ("SASL_SSL", "SASL_SSL")],
+)
+def test_every_way_to_secure_a_connection_reaches_faust(security: str, protocol: str | None, tmp_path: Path) -> None:
+    settings = KafkaSettings.model_validate(
+        {"security": security, "username": "freki", "password": SecretStr("hush"), "sasl_mechanism": "SCRAM-SHA-256"}
+    )
+
+    credentials = make_app(settings, "stage", state_dir=tmp_path).conf.broker_credentials
+
+    assert (credentials and credentials.protocol.value) == protocol
+
+
+def test_faust_leaves_nothing_in_the_working_directory(tmp_path: Path) -> None:
+    conf = make_app(KafkaSettings(), "stage", state_dir=tmp_path / "state").conf
+
+    assert conf.tabledir.is_relative_to(tmp_path)
