@@ -14,6 +14,7 @@ from freki.infra.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.infra.kafka import Producer, has_backlog, make_app
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.models import OnnxCrossEncoder, OnnxEmbedder, open_token_counter
+from freki.infra.registry import RegistryClient
 from freki.infra.remote_reranker import RemoteReranker
 from freki.infra.settings import Settings
 from freki.infra.telemetry import set_up_logging, tracing
@@ -29,7 +30,7 @@ from freki.schemas import (
 )
 from freki.schemas.avro import Codec
 from freki.streams.chunking import Chunking, chunking
-from freki.streams.connect import group_of, index_of, knobs_of, limits_of, topics_of, wall_clock
+from freki.streams.connect import group_of, index_of, knobs_of, limits_of, open_registry, topics_of, wall_clock
 from freki.streams.contextualising import contextualising
 from freki.streams.deliver import Decode, Delivery, Failures, Handle, OnDead, or_tombstone, required
 from freki.streams.embedding import embedding
@@ -49,6 +50,7 @@ FAILURES = Failures(stop=(Misconfigured,), retry=(Unavailable,), bury=(OperatorE
 QUERY_WAIT_S = 0.002
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class Pipeline:
@@ -60,10 +62,12 @@ class Pipeline:
         self._topics = topics_of(settings)
         self._opened = AsyncExitStack()
         self._outbox: Outbox
+        self._registry: RegistryClient | None = None
         self._embedder: OnnxEmbedder | None = None
         self._index: MilvusIndex | None = None
 
     async def __aenter__(self) -> Self:
+        self._registry = await self._opened.enter_async_context(open_registry(self._settings))
         producer = await self._opened.enter_async_context(Producer(self._settings.kafka))
         self._outbox = Outbox(producer, self._tracer)
         return self
@@ -97,14 +101,14 @@ class Pipeline:
             part_chunks=settings.part_chunks,
             now=wall_clock,
         )
-        handle = chunking(stage, encode=Codec(ChunkBatch).encode, outbox=self._outbox, sink=sink.name)
-        decode = or_tombstone(Codec(DocumentChange).decode)
+        handle = chunking(stage, encode=self._codec(ChunkBatch).encode, outbox=self._outbox, sink=sink.name)
+        decode = or_tombstone(self._codec(DocumentChange).decode)
         return self._stage("chunk", source, decode, handle, on_dead=self._rejecting())
 
     async def _contextualise(self, source: Topic, sink: Topic) -> Stage:
-        encode = Codec(ContextualChunkBatch).encode
+        encode = self._codec(ContextualChunkBatch).encode
         handle = contextualising(encode=encode, outbox=self._outbox, sink=sink.name)
-        decode = required(Codec(ChunkBatch).decode)
+        decode = required(self._codec(ChunkBatch).decode)
         return self._stage("contextualise", source, decode, handle, on_dead=self._rejecting())
 
     async def _embed(self, source: Topic, sink: Topic) -> Stage:
@@ -119,8 +123,8 @@ class Pipeline:
             slice_tokens=self._settings.ingest.slice_tokens,
             now=wall_clock,
         )
-        handle = embedding(indexer, encode=Codec(IndexOutcome).encode, outbox=self._outbox, sink=sink.name)
-        decode = required(Codec(ContextualChunkBatch).decode)
+        handle = embedding(indexer, encode=self._codec(IndexOutcome).encode, outbox=self._outbox, sink=sink.name)
+        decode = required(self._codec(ContextualChunkBatch).decode)
         return self._stage("embed", source, decode, handle, on_dead=self._rejecting())
 
     async def _retrieve(self, source: Topic, sink: Topic) -> Stage:
@@ -139,16 +143,17 @@ class Pipeline:
             now=wall_clock,
             clock_ns=time.time_ns,
         )
+        await retriever.warm_up()
         retrieving = Retrieving(
             retriever,
-            encode=Codec(ContextResult).encode,
+            encode=self._codec(ContextResult).encode,
             outbox=self._outbox,
             sink=sink.name,
             reply_topics=settings.reply_topics,
             max_query_chars=settings.max_query_chars,
             tracer=self._tracer,
         )
-        decode = required(Codec(ContextQuery).decode)
+        decode = required(self._codec(ContextQuery).decode)
         return self._stage(
             "retrieve", source, decode, retrieving.handle, most=settings.batch_queries, within_s=QUERY_WAIT_S
         )
@@ -176,6 +181,7 @@ class Pipeline:
             failures=FAILURES,
             tracer=self._tracer,
             on_dead=on_dead,
+            prepare=None if self._registry is None else self._registry.prepare,
         )
         return register(
             make_app(settings.kafka, group, state_dir=settings.local.state_dir / "faust"),
@@ -185,9 +191,12 @@ class Pipeline:
             batch_wait_s=settings.ingest.batch_wait_s if within_s is None else within_s,
         )
 
+    def _codec(self, record: type[R]) -> Codec[R]:
+        return Codec(record, registry=self._registry)
+
     def _rejecting(self) -> OnDead[DocumentChange | ChunkBatch | ContextualChunkBatch | None]:
         return rejecting(
-            encode=Codec(IndexOutcome).encode,
+            encode=self._codec(IndexOutcome).encode,
             outbox=self._outbox,
             sink=self._topics.outcomes.name,
             generation=self._settings.milvus.generation,

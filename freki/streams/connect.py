@@ -10,6 +10,7 @@ from freki.infra.claims import ClaimStore
 from freki.infra.kafka import Admin, Producer, Reader
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.models import embedder_identity
+from freki.infra.registry import RegistryClient
 from freki.infra.settings import ChunkingSettings, ChunkProfile, RetrievalSettings, Settings
 from freki.infra.telemetry import tracing
 from freki.operators.analyse_text import ANALYSER
@@ -107,6 +108,17 @@ def index_of(settings: Settings, *, embedder: str, dim: int) -> MilvusIndex:
 
 
 @asynccontextmanager
+async def open_registry(settings: Settings) -> AsyncIterator[RegistryClient | None]:
+    """Open the schema registry and announce our contracts; None where none is set."""
+    if settings.registry.url is None:
+        yield None
+        return
+    async with RegistryClient(settings.registry) as registry:
+        await registry.announce({topic.name: topic.holds for topic in topics_of(settings) if topic.holds is not None})
+        yield registry
+
+
+@asynccontextmanager
 async def open_index(settings: Settings) -> AsyncIterator[MilvusIndex]:
     """Open the store without loading a model."""
     fingerprint, dim = embedder_identity(settings.models)
@@ -126,10 +138,10 @@ async def open_outbox(settings: Settings) -> AsyncIterator[tuple[Outbox, Tracer]
 @asynccontextmanager
 async def open_publisher(settings: Settings) -> AsyncIterator[Publisher]:
     """Open a way to publish changes."""
-    async with open_outbox(settings) as (outbox, _):
+    async with open_registry(settings) as registry, open_outbox(settings) as (outbox, _):
         yield Publisher(
             outbox=outbox,
-            encode=Codec(DocumentChange).encode,
+            encode=Codec(DocumentChange, registry=registry).encode,
             topic=topics_of(settings).documents.name,
             claims=ClaimStore(settings.claims),
             inline_bytes=settings.claims.inline_bytes,
@@ -140,8 +152,9 @@ async def open_publisher(settings: Settings) -> AsyncIterator[Publisher]:
 async def open_receipts(settings: Settings) -> AsyncIterator[Receipts]:
     """Collect outcomes from now on."""
     async with (
+        open_registry(settings) as registry,
         Reader(settings.kafka, topics_of(settings).outcomes.name, start="latest") as reader,
-        Receipts(reader, Codec(IndexOutcome).decode) as receipts,
+        Receipts(reader, Codec(IndexOutcome, registry=registry).decode) as receipts,
     ):
         yield receipts
 
@@ -151,13 +164,14 @@ async def open_asker(settings: Settings, *, answers_on: str | None = None) -> As
     """Open a way to ask; answers are read from the contexts topic, or from the one that questions name."""
     topics = topics_of(settings)
     async with (
+        open_registry(settings) as registry,
         Reader(settings.kafka, answers_on or topics.contexts.name, start="latest") as reader,
         open_outbox(settings) as (outbox, tracer),
         Asker(
             outbox=outbox,
             answers=reader,
-            encode=Codec(ContextQuery).encode,
-            decode=Codec(ContextResult).decode,
+            encode=Codec(ContextQuery, registry=registry).encode,
+            decode=Codec(ContextResult, registry=registry).decode,
             topic=topics.queries.name,
             tracer=tracer,
         ) as asker,

@@ -11,6 +11,7 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, TypeVar
 
 import structlog
@@ -29,6 +30,8 @@ Decode = Callable[[bytes | None], T]
 """Bytes to record; None is a tombstone. Whatever it raises means that the record is bad."""
 Handle = Callable[[Sequence[Received[T]]], Awaitable[None]]
 """Does the work for some records, in order per key, and returns when all effects are there. Doing it again is safe."""
+Prepare = Callable[[Sequence[bytes | None]], Awaitable[None]]
+"""Fetches what decoding these values will need; decoding itself never waits."""
 OnDead = Callable[[DeadLetter, Received[T] | None], Awaitable[None]]
 """Called after a record became a dead letter; None where it could not be decoded."""
 
@@ -126,6 +129,7 @@ class Delivery(Generic[T]):
         failures: Failures,
         tracer: Tracer,
         on_dead: OnDead[T] | None = None,
+        prepare: Prepare | None = None,
         backoff: Backoff | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.time,
@@ -138,6 +142,7 @@ class Delivery(Generic[T]):
         self._failures = failures
         self._tracer = tracer
         self._on_dead = on_dead
+        self._prepare = prepare
         self._backoff = backoff or Backoff()
         self._sleep = sleep
         self._clock = clock
@@ -148,6 +153,8 @@ class Delivery(Generic[T]):
         Raises what the world or a setting is to blame for: the worker has to stop, and the events come again.
         """
         with processing(self._tracer, self.stage, group, events) as traces:
+            if self._prepare is not None:
+                await self._patiently(partial(self._prepare, [event.value for event in events]))
             good: list[tuple[Stored, Received[T]]] = []
             for event, trace in zip(events, traces, strict=True):
                 try:

@@ -25,7 +25,9 @@ from freki.schemas import (
     Fusion,
     NoticeKind,
     QueryAnalysis,
+    QueryId,
     RerankerChoice,
+    TenantId,
     Timestamp,
 )
 from freki.schemas.index import Candidate, Scope
@@ -93,6 +95,13 @@ class Retriever:
         watermarks = await self._attempt(trails, "freshness", self._search.watermarks())
         await self._augment(trails)
         return [(self._composer.compose(trail, watermarks or ()), trail) for trail in trails]
+
+    async def warm_up(self) -> None:
+        """Ask something once: else the first question waits for word lists, the language model and connections."""
+        probe = ContextQuery(
+            query_id=QueryId("warm-up"), tenant=TenantId("warm-up"), text="Was ist das?", asked_at=self._now()
+        )
+        await self.answer([(probe, "")])
 
     def refusal(self, query: ContextQuery, reason: str, *, trace_id: str) -> ContextResult:
         """Answer a query that breaks a rule."""

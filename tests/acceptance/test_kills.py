@@ -84,7 +84,7 @@ class Books:
         self.reads += 1
         versions: dict[str, int] = {}
         for hit in result.hits:
-            name = hit.document_id
+            name = str(hit.document_id)
             assert versions.setdefault(name, hit.version) == hit.version
             whole = self.published[name, hit.version]
             assert any(hit.text in text or text in hit.text for text in whole), f"{hit.text!r} is not in {name}"

@@ -4,6 +4,7 @@ Directories of the cache appear whole (made beside, then renamed), carry checksu
 time.
 """
 
+import errno
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from freki.infra.models.manifest import MANIFEST, WEIGHTS, damage, dim_of, finge
 from freki.infra.models.registry import MODELS, HubSource, ModelKind, RegisteredModel, Source
 from freki.infra.settings import ModelSettings
 
+_NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR)
 LOCK_TIMEOUT_S = 1800.0
 """How long to wait for another process that makes the same model: as long as a large download takes."""
 
@@ -110,10 +112,9 @@ def _lock(directory: Path) -> Iterator[None]:
             yield
     except Timeout as error:
         raise Unavailable(f"another process has been making {directory} for {LOCK_TIMEOUT_S:.0f} s") from error
-    except PermissionError as error:
-        raise Misconfigured(f"FREKI_MODELS__CACHE_DIR={directory.parent} cannot be written: {error}") from error
     except OSError as error:
-        raise Unavailable(f"cannot write {directory}: {error}") from error
+        kind = Misconfigured if error.errno in _NOT_OURS else Unavailable
+        raise kind(f"FREKI_MODELS__CACHE_DIR={directory.parent} cannot be written: {error}") from error
 
 
 def _make(settings: ModelSettings, model: RegisteredModel, source: Source, directory: Path, progress: Progress) -> None:

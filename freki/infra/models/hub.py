@@ -7,7 +7,13 @@ from pathlib import Path
 
 import httpx
 from huggingface_hub import hf_hub_download
-from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
+from huggingface_hub.errors import (
+    EntryNotFoundError,
+    HfHubHTTPError,
+    OfflineModeIsEnabled,
+    XetDownloadError,
+    XetError,
+)
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
 from freki.infra.errors import Misconfigured, Unavailable
@@ -45,5 +51,5 @@ def _translated(action: str) -> Iterator[None]:
         raise kind(f"{action}: {error}") from error
     except OfflineModeIsEnabled as error:
         raise Misconfigured(f"{action}: unset HF_HUB_OFFLINE ({error})") from error
-    except (LocalEntryNotFoundError, httpx.HTTPError, OSError) as error:
+    except (EntryNotFoundError, XetError, XetDownloadError, httpx.HTTPError, OSError) as error:
         raise Unavailable(f"{action}: {error}") from error

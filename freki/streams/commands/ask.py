@@ -1,5 +1,6 @@
 """`freki ask`: one question over the topics, its answer in the terminal."""
 
+import asyncio
 import json
 import uuid
 from dataclasses import asdict
@@ -30,6 +31,9 @@ from freki.streams.connect import open_asker, wall_clock
 # An answer that is due may still be on its way.
 SLACK_S = 10.0
 EXIT_EMPTY = 3
+# Spans are written some tenths of a second after they end.
+TRACE_LOOKS = 20
+TRACE_PAUSE_S = 0.1
 
 
 @command
@@ -108,17 +112,24 @@ async def ask(  # noqa: PLR0913 - every knob of a query is an option
     else:
         show_result(console, result, question=question)
     if trace:
-        show_trace(console, result.trace_id, _spans(settings, result.trace_id))
+        show_trace(console, result.trace_id, await _spans(settings, result.trace_id))
     if result.status is ResultStatus.REJECTED:
         raise typer.Exit(1)
     if result.status is ResultStatus.EMPTY:
         raise typer.Exit(EXIT_EMPTY)
 
 
-def _spans(settings: Settings, trace_id: str) -> list[SpanRecord]:
+async def _spans(settings: Settings, trace_id: str) -> list[SpanRecord]:
+    """Read the trace, once the worker has written that it sent the answer."""
     if settings.telemetry.trace_dir is None:
         fail("traces are not kept in files here: set FREKI_TELEMETRY__TRACE_DIR, or look in your trace backend")
-    return read_trace(settings.telemetry.trace_dir, trace_id)
+    spans: list[SpanRecord] = []
+    for _ in range(TRACE_LOOKS):
+        spans = read_trace(settings.telemetry.trace_dir, trace_id)
+        if any(span.kind == "CONSUMER" for span in spans):
+            break
+        await asyncio.sleep(TRACE_PAUSE_S)
+    return spans
 
 
 _OPERATORS = {"!=": FilterOperator.NE, "^=": FilterOperator.PREFIX, "=": FilterOperator.EQ}

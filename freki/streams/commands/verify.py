@@ -14,7 +14,7 @@ from freki.streams.chunking import content_hash
 from freki.streams.client import Change
 from freki.streams.commands.context import command, console, load_settings
 from freki.streams.commands.publish import bars
-from freki.streams.connect import open_index, topics_of
+from freki.streams.connect import open_index, open_registry, topics_of
 
 SHOWN = 50
 
@@ -47,9 +47,12 @@ async def verify() -> None:
 
 async def _expected(settings: Settings, rejected: set[Change], progress: Progress) -> dict[RootId, Expected]:
     """Read the whole stream of changes, leaving out those that were rejected."""
-    codec = Codec(DocumentChange)
     expected: dict[RootId, Expected] = {}
-    async with Reader(settings.kafka, topics_of(settings).documents.name, start="earliest") as reader:
+    async with (
+        open_registry(settings) as registry,
+        Reader(settings.kafka, topics_of(settings).documents.name, start="earliest") as reader,
+    ):
+        codec = Codec(DocumentChange, registry=registry)
         bar = progress.add_task("changes read", total=sum(reader.ends.values()))
         async for stored in reader.until_end():
             progress.advance(bar)
@@ -71,9 +74,12 @@ async def _expected(settings: Settings, rejected: set[Change], progress: Progres
 
 
 async def _rejected(settings: Settings) -> set[Change]:
-    codec = Codec(IndexOutcome)
     found: set[Change] = set()
-    async with Reader(settings.kafka, topics_of(settings).outcomes.name, start="earliest") as reader:
+    async with (
+        open_registry(settings) as registry,
+        Reader(settings.kafka, topics_of(settings).outcomes.name, start="earliest") as reader,
+    ):
+        codec = Codec(IndexOutcome, registry=registry)
         async for stored in reader.until_end():
             if stored.value is None:
                 continue
