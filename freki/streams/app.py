@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Collection, Coroutine
+from contextlib import AsyncExitStack, suppress
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -27,6 +27,7 @@ from freki.schemas import (
     ContextualChunkBatch,
     DocumentChange,
     IndexOutcome,
+    Timestamp,
 )
 from freki.schemas.avro import Codec
 from freki.streams.chunking import Chunking, chunking
@@ -48,6 +49,8 @@ STAGES = ("chunk", "contextualise", "embed", "retrieve")
 FAILURES = Failures(stop=(Misconfigured,), retry=(Unavailable,), bury=(OperatorError, Rejected))
 # A lone question should not wait for company.
 QUERY_WAIT_S = 0.002
+FORGET_EVERY_S = 3600.0
+DAY_MS = 86_400_000
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -123,6 +126,7 @@ class Pipeline:
             slice_tokens=self._settings.ingest.slice_tokens,
             now=wall_clock,
         )
+        self._tend(_forgetting(index, self._settings.ingest.deleted_retention_days))
         handle = embedding(indexer, encode=self._codec(IndexOutcome).encode, outbox=self._outbox, sink=sink.name)
         decode = required(self._codec(ContextualChunkBatch).decode)
         return self._stage("embed", source, decode, handle, on_dead=self._rejecting())
@@ -191,6 +195,11 @@ class Pipeline:
             batch_wait_s=settings.ingest.batch_wait_s if within_s is None else within_s,
         )
 
+    def _tend(self, chore: Coroutine[None, None, None]) -> None:
+        """Do something beside the stages until they end."""
+        task = asyncio.create_task(chore)
+        self._opened.callback(task.cancel)
+
     def _codec(self, record: type[R]) -> Codec[R]:
         return Codec(record, registry=self._registry)
 
@@ -222,6 +231,14 @@ class Pipeline:
         if self._settings.models.reranker is not None:
             found.append(await self._opened.enter_async_context(OnnxCrossEncoder(self._settings.models)))
         return found
+
+
+async def _forgetting(index: MilvusIndex, retention_days: float) -> None:
+    """Forget deletions that are older than any event that may still come late."""
+    while True:
+        with suppress(Unavailable):  # the next round is soon enough
+            await index.purge_deleted(Timestamp(wall_clock() - int(retention_days * DAY_MS)))
+        await asyncio.sleep(FORGET_EVERY_S)
 
 
 async def run_worker(settings: Settings, names: Collection[str], stop: asyncio.Event) -> None:

@@ -10,6 +10,7 @@ from typing import Any, cast
 import faust
 from aiokafka.errors import KafkaError
 from faust.tables import TableManager
+from faust.transport.consumer import RecordMap
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage, Message
 
@@ -81,7 +82,7 @@ async def has_backlog(app: faust.App) -> bool:
     """Are there records in the app's partitions that it has not finished? True where the broker does not tell."""
     consumer = cast("_Consumer", app.consumer)
     places = consumer.assignment()
-    if any(consumer.given.get(place, 0) > consumer.finished.get(place, 0) for place in places):
+    if any(consumer.read.get(place, 0) > consumer.finished.get(place, 0) for place in places):
         return True
     try:
         async with asyncio.timeout(_BACKLOG_TIMEOUT_S):
@@ -112,24 +113,31 @@ class _NoTables(TableManager):
 
 
 class _ConsumerThread(driver.AIOKafkaConsumerThread):
-    """Takes the fetch wait from our profile; Faust's is fixed at 1500 ms."""
+    """Takes the fetch wait from our profile, where Faust's is fixed at 1500 ms, and notes what it has read."""
 
     def _create_worker_consumer(self, transport: driver.Transport) -> Any:  # noqa: ANN401 - aiokafka is untyped
         consumer = super()._create_worker_consumer(transport)
         consumer._fetch_max_wait_ms = cast("_Transport", transport).profile.fetch_wait_ms  # noqa: SLF001
         return consumer
 
+    async def _fetch_records(self, *args: Any, **kwargs: Any) -> RecordMap:  # noqa: ANN401 - passed on as they are
+        # Noted here, where positions move on: what is read may be dropped on its way to the stream.
+        fetched = await super()._fetch_records(*args, **kwargs)
+        read = cast("_Consumer", self.consumer).read
+        read.update({TP(*place): records[-1].offset + 1 for place, records in fetched.items() if records})
+        return fetched
+
 
 class _Consumer(driver.Consumer):
-    """Knows what it has given to its stream and what came back, and holds no more bytes than it may.
+    """Knows what was read and what of it is finished, and holds no more bytes than it may.
 
     Faust limits how many records wait for the stream, whatever their size.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - passed on as they are
         super().__init__(*args, **kwargs)
-        self.given: dict[TP, int] = {}
-        """One past the last record of each partition that was given to its stream."""
+        self.read: dict[TP, int] = {}
+        """One past the last record that was read of each partition."""
         self.finished: dict[TP, int] = {}
         """One past the last one that was acknowledged."""
         self.held_bytes = 0
@@ -138,7 +146,6 @@ class _Consumer(driver.Consumer):
         return _ConsumerThread(self, loop=self.loop, beacon=self.beacon)
 
     def _to_message(self, tp: TP, record: Any) -> ConsumerMessage:  # noqa: ANN401 - aiokafka is untyped
-        self.given[tp] = record.offset + 1
         self.held_bytes += _size(record.value)
         if self.held_bytes > _HELD_BYTES:
             self.on_buffer_full(TP(tp.topic, tp.partition))
@@ -155,7 +162,7 @@ class _Consumer(driver.Consumer):
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
         # What is done is not done again by the next owner of the partitions; Faust commits at intervals only.
         await self.commit(revoked)
-        self.given.clear()
+        self.read.clear()
         self.finished.clear()
         self.held_bytes = 0
         await super().on_partitions_revoked(revoked)

@@ -25,6 +25,7 @@ MARGIN = 1.05
 """Room for values beyond those that calibration saw; what is still larger is cut."""
 WEIGHT_LIMIT = 63
 """7 bits: two products of 8 bits overflow the 16-bit sums of x86 without VNNI; vectors must not depend on the CPU."""
+_TINY = 1e-12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +62,7 @@ class Int8Dense:
         smoothing = smoothing_of(ranges, np.concatenate([each.weights for each in projections], axis=1))
         smooth = graph.add("Mul", [source, graph.constant(f"{source}.smoothing", 1 / smoothing)], f"{source}.smooth")
         low, high = float((ranges.low / smoothing).min()), float((ranges.high / smoothing).max())
-        step = MARGIN * (high - low) / 255
+        step = max(MARGIN * (high - low) / 255, _TINY)
         scale = graph.constant(f"{source}.scale", np.array(step, np.float32))
         zero = graph.constant(f"{source}.zero", np.array(round(-MARGIN * low / step), np.uint8))
         integers = _Integers(
@@ -78,13 +79,16 @@ def smoothing_of(ranges: Ranges, weights: Floats) -> Floats:
 
     weights: (channels, outputs).
     """
-    values = np.maximum(-ranges.low, ranges.high)
-    # A channel that never fired in calibration is as quiet as the quietest that did not stay silent.
-    values = np.maximum(values, values.max() * 1e-3)
-    strengths = np.maximum(np.abs(weights).max(axis=1), np.abs(weights).max() * 1e-3)
+    values = _not_silent(np.maximum(-ranges.low, ranges.high))
+    strengths = _not_silent(np.abs(weights).max(axis=1))
     logs = SMOOTHING * np.log(values) - (1 - SMOOTHING) * np.log(strengths)
     smoothing: Floats = np.exp(logs - logs.mean()).astype(np.float32)
     return smoothing
+
+
+def _not_silent(values: Floats) -> Floats:
+    """Let no channel count less than a thousandth of the loudest: calibration may have missed what moves it."""
+    return np.maximum(values, max(values.max() * 1e-3, _TINY))
 
 
 class _Integers(NamedTuple):
@@ -97,7 +101,7 @@ class _Integers(NamedTuple):
 
 def _product(graph: Graph, integers: _Integers, projection: Projection) -> str:
     name, weights, bias = projection
-    steps = (np.maximum(np.abs(weights).max(axis=0), np.finfo(np.float32).tiny) / WEIGHT_LIMIT).astype(np.float32)
+    steps = (np.maximum(np.abs(weights).max(axis=0), _TINY) / WEIGHT_LIMIT).astype(np.float32)
     return graph.add(
         "MatMulIntegerToFloat",
         [
