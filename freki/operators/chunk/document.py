@@ -1,0 +1,152 @@
+"""The chunks of a document, in order."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from freki.operators.chunk.cut import CountTokens
+from freki.operators.chunk.extract import extract, is_wrapper
+from freki.operators.chunk.leaves import make_leaves
+from freki.operators.chunk.pieces import Piece, Size
+from freki.operators.chunk.sections import Section, outline
+from freki.schemas import Chunk, ChunkId, ChunkKind, ChunkLevel
+from freki.schemas.names import record
+from freki.schemas.outline import BlockKind, ParsedDocument
+
+VERSION = 1
+"""Grows whenever the same document would give other chunks."""
+
+
+@record
+class ChunkLimits:
+    """How large a chunk may be."""
+
+    min_tokens: int
+    """Smaller neighbours within a section are joined."""
+    max_tokens: int
+    max_chars: int
+    overlap_chars: int
+
+
+class Identify(Protocol):
+    """Gives a chunk its id."""
+
+    def __call__(self, *, level: int, heading_path: Sequence[str], text: str, occurrence: int) -> ChunkId:
+        """Tell chunks apart by all of these; `occurrence` is 0-based among those that are equal in the rest."""
+
+
+def chunker_fingerprint(profile: str, limits: ChunkLimits) -> str:
+    """Return what changes whenever the chunks of a document may, such as `1:markdown:30-256:1200-150`."""
+    return f"{VERSION}:{profile}:{limits.min_tokens}-{limits.max_tokens}:{limits.max_chars}-{limits.overlap_chars}"
+
+
+def chunk_document(
+    document: ParsedDocument, *, identify: Identify, count_tokens: CountTokens, limits: ChunkLimits
+) -> list[Chunk]:
+    """Cut a document into chunks, in reading order, a section before its parts. No text gives no chunks.
+
+    Leaves, which are all chunks but those of kind SUMMARY, are disjoint, and every visible character stands in a
+    leaf or in a heading that is in some chunk's heading path. A leaf is the whole body of a section where that fits
+    the limits, else a paragraph or several small ones. A longer paragraph is cut at sentences, then at lines, words,
+    anywhere; a list, table or code stays whole up to 1.5 times the limits and is cut at its seams first. What
+    introduces a list, table or code stays with it. Where several cuts would do, the text around them decides, so
+    that an edit moves only the cuts near it. A heading with nothing below it is a leaf itself.
+
+    A document or section of two leaves or more has a SUMMARY row, an extract from its beginning and the headings
+    below it; but not a section that holds all, or all but one, of the leaves of what is around it.
+
+    count_tokens: counts each text; taken as additive over parts that end at white space.
+    Raises ValueError for limits below 1, or a negative overlap.
+    """
+    if min(limits.min_tokens, limits.max_tokens, limits.max_chars) < 1 or limits.overlap_chars < 0:
+        raise ValueError(f"limits must be at least 1, and the overlap at least 0, got {limits}")
+    root = outline(document)
+    size = Size(limits.max_tokens, limits.max_chars)
+    make_leaves(document.text, root, min_tokens=limits.min_tokens, limit=size, count_tokens=count_tokens)
+    rows = list(_rows(document.text, root))
+    counts = iter(count_tokens([row.text for row in rows if row.kind is ChunkKind.SUMMARY]))
+    seen: Counter[tuple[int, tuple[str, ...], str]] = Counter()
+    chunks: list[Chunk] = []
+    for ordinal, row in enumerate(rows):
+        same = (row.level, row.heading_path, row.text)
+        chunk_id = identify(level=row.level, heading_path=row.heading_path, text=row.text, occurrence=seen[same])
+        seen[same] += 1
+        chunks.append(
+            Chunk(
+                chunk_id=chunk_id,
+                level=row.level,
+                path=row.path,
+                ordinal=ordinal,
+                start=row.start,
+                end=row.end,
+                kind=row.kind,
+                heading_path=row.heading_path,
+                text=row.text,
+                overlap=_overlap(document.text, row.start, limits.overlap_chars),
+                tokens=next(counts) if row.kind is ChunkKind.SUMMARY else row.tokens,
+            )
+        )
+    return chunks
+
+
+class _Row(NamedTuple):
+    """A chunk before it has its place among all."""
+
+    level: int
+    path: str
+    start: int
+    end: int
+    kind: ChunkKind
+    heading_path: tuple[str, ...]
+    text: str
+    tokens: int = 0
+
+
+def _rows(text: str, root: Section) -> Iterator[_Row]:
+    totals = _totals(root)
+    if totals[root] > 1:
+        yield _Row(ChunkLevel.DOCUMENT, "0", 0, len(text), ChunkKind.SUMMARY, (), extract(text, root))
+    yield from _below(text, root, "0", totals)
+
+
+def _totals(root: Section) -> dict[Section, int]:
+    """Count the leaves of each section and of those below it."""
+    totals: dict[Section, int] = {}
+    for section in reversed(list(root.walk())):
+        totals[section] = len(section.leaves) + sum(totals[child] for child in section.children)
+    return totals
+
+
+def _below(text: str, section: Section, path: str, totals: dict[Section, int]) -> Iterator[_Row]:
+    """Yield the rows of a section's leaves and of the sections in it."""
+    level = ChunkLevel.SECTION if totals[section] == 1 else ChunkLevel.PARAGRAPH
+    for number, leaf in enumerate(section.leaves):
+        yield _leaf(text, leaf, level, f"{path}/{number}", section.heading_path)
+    for number, child in enumerate(section.children, start=len(section.leaves)):
+        below = f"{path}/{number}"
+        if totals[child] == len(child.leaves) == 1:
+            yield _leaf(text, child.leaves[0], ChunkLevel.SECTION, below, child.heading_path)
+            continue
+        if totals[child] > 1 and child.heading and not is_wrapper(section):
+            start, end = child.heading.start, _end(child)
+            summary = extract(text, child)
+            yield _Row(ChunkLevel.SECTION, below, start, end, ChunkKind.SUMMARY, child.heading_path, summary)
+        yield from _below(text, child, below, totals)
+
+
+def _end(section: Section) -> int:
+    return max(leaf.end for each in section.walk() for leaf in each.leaves)
+
+
+def _leaf(text: str, leaf: Piece, level: int, path: str, heading_path: tuple[str, ...]) -> _Row:
+    kind = ChunkKind.PROSE if leaf.kind is BlockKind.HEADING else ChunkKind(leaf.kind.value)
+    return _Row(level, path, leaf.start, leaf.end, kind, heading_path, text[leaf.start : leaf.end], leaf.tokens)
+
+
+def _overlap(text: str, start: int, size: int) -> str:
+    """Return the whole words among the last `size` characters before `start`."""
+    first = max(0, start - size)
+    before = text[first:start]
+    if first and not text[first - 1].isspace() and not before[:1].isspace():
+        before = before[len(before.split(maxsplit=1)[0]) :] if before else ""
+    return before.strip()

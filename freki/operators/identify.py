@@ -1,0 +1,33 @@
+"""Ids of chunks and documents in the store."""
+
+import json
+from collections.abc import Sequence
+from hashlib import blake2b
+
+from freki.schemas import ChunkId, DocumentId, RootId, TenantId
+
+
+def root_id(tenant: TenantId, document_id: DocumentId) -> RootId:
+    """Return the key of a document in the store: 128 bits as 32 hexadecimal digits."""
+    return RootId(_digest("freki-root", [tenant, document_id]))
+
+
+def chunk_id(  # noqa: PLR0913 - each part makes another chunk
+    tenant: TenantId,
+    document_id: DocumentId,
+    *,
+    level: int,
+    heading_path: Sequence[str],
+    text: str,
+    occurrence: int,
+) -> ChunkId:
+    """Return an id that is equal only where all parts are: 128 bits as 32 hexadecimal digits.
+
+    occurrence: 0-based, among the chunks of a revision that are equal in all other parts.
+    """
+    return ChunkId(_digest("freki-chunk", [tenant, document_id, level, list(heading_path), text, occurrence]))
+
+
+def _digest(purpose: str, parts: list[object]) -> str:
+    # JSON keeps the borders between parts, and its ASCII form knows no unencodable character.
+    return blake2b(json.dumps(parts).encode("ascii"), digest_size=16, person=purpose.encode("ascii")).hexdigest()

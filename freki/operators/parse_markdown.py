@@ -1,0 +1,139 @@
+"""The outline of a Markdown document."""
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from itertools import accumulate
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from freki.schemas.outline import Block, BlockKind, ParsedDocument, as_attributes, one_line, tidy
+
+_KINDS = {
+    "paragraph_open": BlockKind.PROSE,
+    "blockquote_open": BlockKind.PROSE,
+    "hr": BlockKind.PROSE,
+    "html_block": BlockKind.PROSE,
+    "bullet_list_open": BlockKind.LIST,
+    "ordered_list_open": BlockKind.LIST,
+    "table_open": BlockKind.TABLE,
+    "fence": BlockKind.CODE,
+    "code_block": BlockKind.CODE,
+}
+_PARTS = {"list_item_open", "tr_open"}
+_FRONT_MATTER = re.compile(
+    r"---[ \t]*\n((?:[ \t]*\n|[ \t]+\S.*\n|-[ \t].*\n|#.*\n|[\w-]+[ \t]*:.*\n)*?)---[ \t]*(?:\n|\Z)"
+)
+_FIELD = re.compile(r"^([\w-]+)[ \t]*:(.*(?:\n(?:[ \t]+\S|-[ \t]).*)*)", re.MULTILINE)
+_YAML_ITEM = re.compile(r"\n[ \t]*-[ \t]+")
+_BREAKS = {"softbreak", "hardbreak"}
+_LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s")
+_MARKUP = re.compile(r"[*_`\[<&\\]")
+# Nested brackets cost the inline parser more than linear time, and no real heading is longer.
+_LONGEST_MARKED_TITLE = 500
+
+
+def parse_markdown(source: str) -> ParsedDocument:
+    """Split CommonMark with tables into headings, paragraphs, lists, tables and code.
+
+    Headings inside lists and quotes are part of them. Indented code that begins like a list item belongs to the
+    list before it, as kramdown has it. YAML front matter is read as flat `name: value` fields: `title` gives the
+    title, the others attributes; it stays in the text as a LIST. Without a title there, the first h1 gives it.
+    """
+    text = tidy(source)
+    front = _FRONT_MATTER.match(text)
+    fields = [(name.lower(), _plain_value(value)) for name, value in _FIELD.findall(front.group(1))] if front else []
+    blocks = [_front_block(front)] if front else []
+    blocks += _joined_lists(text, _blocks(text, front.end() if front else 0))
+    stated = next((one_line(value) for name, value in fields if name == "title"), None)
+    first = next((block.title for block in blocks if block.heading_level == 1), None)
+    attributes = as_attributes((name, value) for name, value in fields if name != "title")
+    return ParsedDocument(text=text, blocks=tuple(blocks), title=stated or first, attributes=attributes)
+
+
+@cache
+def _block_parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark").enable("table").disable("reference")
+    parser.core.ruler.enableOnly(["normalize", "block"])
+    return parser
+
+
+@cache
+def _inline_parser() -> MarkdownIt:
+    return MarkdownIt("commonmark")
+
+
+def _plain_value(value: str) -> str:
+    items = _YAML_ITEM.sub(", ", value).strip().removeprefix(", ")
+    return items.strip("|>[]").strip().strip("\"'")
+
+
+def _front_block(front: re.Match[str]) -> Block:
+    seams = tuple(field.start() for field in _FIELD.finditer(front.string, 0, front.end(1)) if field.start() > 0)
+    return Block(kind=BlockKind.LIST, start=0, end=len(front.group().rstrip()), seams=seams)
+
+
+def _blocks(text: str, body_start: int) -> Iterator[Block]:
+    """Yield the outermost blocks below the front matter."""
+    body = text[body_start:]
+    starts = list(accumulate((len(line) + 1 for line in body.split("\n")), initial=body_start))
+    for opener, *inner in _outermost(_block_parser().parse(body)):
+        first, last = opener.map or (0, 0)
+        start, end = starts[first], starts[first] + len(text[starts[first] : starts[last]].rstrip())
+        title = _plain_title(inner[0].content) if opener.type == "heading_open" else ""
+        if start == end:
+            continue
+        if title:
+            yield Block(kind=BlockKind.HEADING, start=start, end=end, heading_level=int(opener.tag[1]), title=title)
+        else:
+            parts = [starts[token.map[0]] for token in inner if token.type in _PARTS and token.level <= 2 and token.map]  # noqa: PLR2004
+            # A table's first row stays with its head.
+            seams = parts[2:] if opener.type == "table_open" else parts[1:]
+            yield Block(kind=_kind(text, start, opener), start=start, end=end, seams=tuple(seams))
+
+
+def _outermost(tokens: Iterable[Token]) -> Iterator[list[Token]]:
+    """Yield each token of level 0 with those inside it."""
+    group: list[Token] = []
+    for token in tokens:
+        if token.level == 0 and token.nesting >= 0:
+            if group:
+                yield group
+            group = []
+        group.append(token)
+    if group:
+        yield group
+
+
+def _kind(text: str, start: int, opener: Token) -> BlockKind:
+    if opener.type == "code_block" and _LIST_ITEM.match(text, start):
+        return BlockKind.LIST
+    if opener.type == "html_block" and text.startswith("<table", start):
+        return BlockKind.TABLE
+    return _KINDS.get(opener.type, BlockKind.PROSE)
+
+
+def _joined_lists(text: str, blocks: Iterable[Block]) -> list[Block]:
+    joined: list[Block] = []
+    for block in blocks:
+        before = joined[-1] if joined else None
+        if block.kind is BlockKind.LIST and before and before.kind is BlockKind.LIST:
+            # What began as indented code goes on with the row before it.
+            edge = () if text[block.start].isspace() else (block.start,)
+            seams = (*before.seams, *edge, *block.seams)
+            joined[-1] = Block(kind=BlockKind.LIST, start=before.start, end=block.end, seams=seams)
+        else:
+            joined.append(block)
+    return joined
+
+
+def _plain_title(marked: str) -> str:
+    if len(marked) > _LONGEST_MARKED_TITLE or not _MARKUP.search(marked):
+        return one_line(marked)
+    inline = _inline_parser().parseInline(marked)[0].children or []
+    return one_line("".join(" " if token.type in _BREAKS else _visible(token) for token in inline))
+
+
+def _visible(token: Token) -> str:
+    return "" if token.type == "html_inline" else token.content

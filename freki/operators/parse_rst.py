@@ -1,0 +1,182 @@
+"""The outline of a reStructuredText document."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from freki.schemas.outline import Block, BlockKind, ParsedDocument, as_attributes, one_line, tidy
+
+_ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*\Z")
+_HEADER = re.compile(r"\s*((?:[A-Za-z][\w-]*:(?:[ \t].*)?\n(?:[ \t]+\S.*\n)*){2,})(?:[ \t]*\n|\Z)")
+_FIELD = re.compile(r"^([A-Za-z][\w-]*):(.*(?:\n[ \t]+\S.*)*)", re.MULTILINE)
+_ITEM = re.compile(r"(?:[-*+•]|\d{1,4}[.)]|#\.|\(\w{1,4}\)|:[^:\s][^:]*:)(?:\s|\Z)")
+_DIRECTIVE = re.compile(r"\.\. ([\w-]+)::")
+_TABLE_EDGE = re.compile(r"\+[-+]+\+\Z|=+(?: +=+)+\Z")
+_MARKUP = re.compile(r"(?::[\w:+-]+:)?`([^`<]+)(?:<[^`>]*>)?`_{0,2}|``([^`]+)``|\*{1,2}([^*]+)\*{1,2}")
+_DIRECTIVE_KINDS = dict.fromkeys(
+    ("code", "code-block", "sourcecode", "parsed-literal", "doctest", "testcode", "math"), BlockKind.CODE
+) | dict.fromkeys(("table", "csv-table", "list-table"), BlockKind.TABLE)
+_SURE_ADORNMENT = 4
+_LONGEST_MARKED_TITLE = 500
+
+
+def parse_rst(source: str) -> ParsedDocument:
+    """Split reStructuredText into headings, paragraphs, lists, tables and code.
+
+    The first style of heading met is level 1, the next new one level 2, and so on. Directives and comments are
+    blocks with all that is indented below them. A header of `Name: value` lines, as PEPs have it, is a LIST; its
+    `Title` gives the title, the others attributes. Without it the first heading is the title.
+    """
+    text = tidy(source)
+    header = _HEADER.match(text)
+    fields = _FIELD.findall(header.group(1)) if header else []
+    blocks = [_header_block(header)] if header else []
+    blocks += _blocks(text, header.end() if header else 0)
+    stated = next((one_line(value) for name, value in fields if name.lower() == "title"), None)
+    first = next((block.title for block in blocks if block.kind is BlockKind.HEADING), None)
+    attributes = as_attributes((name, value) for name, value in fields if name.lower() != "title")
+    return ParsedDocument(text=text, blocks=tuple(blocks), title=stated or first, attributes=attributes)
+
+
+def _header_block(header: re.Match[str]) -> Block:
+    start, end = header.span(1)
+    seams = tuple(field.start() for field in _FIELD.finditer(header.string, start, end))[1:]
+    return Block(kind=BlockKind.LIST, start=start, end=start + len(header.group(1).rstrip()), seams=seams)
+
+
+class _Part(NamedTuple):
+    """A block in lines: up to but without `end`."""
+
+    kind: BlockKind
+    end: int
+    seams: list[int]
+
+
+class _Heading(NamedTuple):
+    title: str
+    style: str
+    end: int
+
+
+def _blocks(text: str, body_start: int) -> Iterator[Block]:
+    body = text[body_start:].split("\n")
+    starts = list(accumulate((len(line) + 1 for line in body), initial=body_start))
+    lines = [line.rstrip() for line in body]
+    styles: list[str] = []
+    at, literal = 0, False
+    while at < len(lines):
+        if not lines[at]:
+            at += 1
+            continue
+        heading = _heading(lines, at)
+        if heading:
+            if heading.style not in styles:
+                styles.append(heading.style)
+            level, title, part = (
+                styles.index(heading.style) + 1,
+                heading.title,
+                _Part(BlockKind.HEADING, heading.end, []),
+            )
+        else:
+            level, title, part = 0, "", _literal(lines, at) if literal and lines[at][0].isspace() else _part(lines, at)
+        last = part.end - 1
+        literal = part.kind is BlockKind.PROSE and lines[last].endswith("::")
+        yield Block(
+            kind=part.kind,
+            start=starts[at],
+            end=starts[last] + len(lines[last]),
+            heading_level=level,
+            title=title,
+            seams=tuple(starts[seam] for seam in part.seams if at < seam < part.end),
+        )
+        at = part.end
+
+
+def _heading(lines: Sequence[str], at: int) -> _Heading | None:
+    """Read an underlined title, or one between two lines of the same kind."""
+    first, second, third = (lines[line] if line < len(lines) else "" for line in (at, at + 1, at + 2))
+    if _adorns(first, second) and second and first == third:
+        return _Heading(_plain_title(second), "over" + first[0], at + 3)
+    if _adorns(second, first) and not first[0].isspace() and not _ADORNMENT.match(first):
+        return _Heading(_plain_title(first), second[0], at + 2)
+    return None
+
+
+def _adorns(line: str, title: str) -> bool:
+    return bool(_ADORNMENT.match(line)) and len(line) >= min(len(title), _SURE_ADORNMENT)
+
+
+def _part(lines: Sequence[str], at: int) -> _Part:
+    first = lines[at].lstrip()
+    if first == ".." or first.startswith(".. "):
+        directive = _DIRECTIVE.match(first)
+        kind = _DIRECTIVE_KINDS.get(directive.group(1), BlockKind.PROSE) if directive else BlockKind.PROSE
+        return _Part(kind, _indented_end(lines, at, _indent(lines[at]) + 1), [])
+    if _ITEM.match(first):
+        return _list(lines, at)
+    if _TABLE_EDGE.match(first):
+        return _table(lines, at)
+    return _Part(BlockKind.CODE if first.startswith(">>> ") else BlockKind.PROSE, _blank_end(lines, at), [])
+
+
+def _literal(lines: Sequence[str], at: int) -> _Part:
+    return _Part(BlockKind.CODE, _indented_end(lines, at, _indent(lines[at])), [])
+
+
+def _list(lines: Sequence[str], at: int) -> _Part:
+    indent = _indent(lines[at])
+    items = [at]
+    end = _indented_end(lines, at, indent + 1)
+    following = _next_text(lines, end)
+    while following < len(lines) and _indent(lines[following]) == indent and _ITEM.match(lines[following].lstrip()):
+        items.append(following)
+        end = _indented_end(lines, following, indent + 1)
+        following = _next_text(lines, end)
+    return _Part(BlockKind.LIST, end, items)
+
+
+def _table(lines: Sequence[str], at: int) -> _Part:
+    """Read a table up to the edge that a blank line follows; simple tables may hold blank lines before it."""
+    simple = lines[at].lstrip().startswith("=")
+    end = _blank_end(lines, at)
+    while simple and end < len(lines) and (not _TABLE_EDGE.match(lines[end - 1].lstrip()) or end == at + 1):
+        following = _next_text(lines, end)
+        if following == len(lines) or _indent(lines[following]) < _indent(lines[at]):
+            break
+        end = _blank_end(lines, following)
+    return _Part(BlockKind.TABLE, end, [line for line in range(at, end) if lines[line] and _starts_row(lines, line)])
+
+
+def _starts_row(lines: Sequence[str], line: int) -> bool:
+    """Say whether a cut before this line keeps the rows of a grid whole."""
+    return not lines[line].lstrip().startswith(("|", "+")) or lines[line - 1].lstrip().startswith("+-")
+
+
+def _blank_end(lines: Sequence[str], at: int) -> int:
+    return next((line for line in range(at, len(lines)) if not lines[line]), len(lines))
+
+
+def _indented_end(lines: Sequence[str], at: int, indent: int) -> int:
+    """Return the end of the line `at` and of all below it that are blank or indented, without blank ones at the end."""
+    end = at + 1
+    for line in range(at + 1, len(lines)):
+        if lines[line]:
+            if _indent(lines[line]) < indent:
+                break
+            end = line + 1
+    return end
+
+
+def _next_text(lines: Sequence[str], at: int) -> int:
+    return next((line for line in range(at, len(lines)) if lines[line]), len(lines))
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _plain_title(marked: str) -> str:
+    if len(marked) > _LONGEST_MARKED_TITLE:
+        return one_line(marked)
+    return one_line(_MARKUP.sub(lambda match: next(text for text in match.groups() if text), marked))

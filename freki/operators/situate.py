@@ -1,0 +1,35 @@
+"""The words that place a chunk in its document, made without a model."""
+
+from freki.schemas import Chunk
+
+MAX_CHARS = 200
+NAME_CHARS = 80
+_ARROW = " > "
+_GAP = "…"
+
+
+def situate(revision_name: str, chunk: Chunk) -> str:
+    """Return document name and headings as one line of at most 200 characters, such as `BGB > Buch 2 > § 535`.
+
+    The name leads and is cut at 80; where the headings do not all fit, outer ones give way to `…`. A heading that
+    repeats the name is left out.
+    """
+    name = _cut(" ".join(revision_name.split()), NAME_CHARS)
+    headings = [heading for heading in chunk.heading_path if heading and heading != name]
+    kept: list[str] = []
+    room = MAX_CHARS - len(name)
+    for heading in reversed(headings):
+        gap = len(_ARROW + _GAP) if len(kept) + 1 < len(headings) else 0
+        if len(_ARROW) + len(heading) + gap > room:
+            break
+        kept.insert(0, heading)
+        room -= len(_ARROW) + len(heading)
+    if headings and not kept:
+        gap = len(_ARROW + _GAP) if len(headings) > 1 else 0
+        kept = [_cut(headings[-1], room - len(_ARROW) - gap)]
+    skipped = [_GAP] if len(kept) < len(headings) else []
+    return _ARROW.join(part for part in [name, *skipped, *kept] if part)
+
+
+def _cut(text: str, size: int) -> str:
+    return text if len(text) <= size else text[: size - 1].rstrip() + _GAP

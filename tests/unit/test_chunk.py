@@ -1,0 +1,331 @@
+"""A document becomes leaves that tile it, and extracts that stand for what is longer."""
+
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freki.operators.chunk import ChunkLimits, chunk_document, chunker_fingerprint
+from freki.operators.identify import chunk_id
+from freki.operators.parse_code import parse_code
+from freki.operators.parse_html import parse_html
+from freki.operators.parse_markdown import parse_markdown
+from freki.operators.parse_rst import parse_rst
+from freki.operators.parse_text import parse_text
+from freki.schemas import Chunk, ChunkKind, DocumentId, TenantId
+from freki.schemas.outline import Block, BlockKind, ParsedDocument
+
+STREAMS = Path(__file__).parents[3] / "shared" / "data" / "streams"
+LIMITS = ChunkLimits(min_tokens=30, max_tokens=256, max_chars=1200, overlap_chars=150)
+SMALL = ChunkLimits(min_tokens=4, max_tokens=12, max_chars=60, overlap_chars=20)
+PARSERS = [parse_markdown, parse_rst, parse_html, parse_text, parse_code]
+
+_TOKEN = re.compile(r"\w{1,5}|[^\w\s]")
+
+
+def count_tokens(texts: Sequence[str]) -> list[int]:
+    """Count pieces of at most five letters: additive over parts that end at white space, as real counters are."""
+    return [len(_TOKEN.findall(text)) for text in texts]
+
+
+def chunked(document: ParsedDocument, limits: ChunkLimits = LIMITS) -> list[Chunk]:
+    identify = partial(chunk_id, TenantId("acme"), DocumentId("document"))
+    return chunk_document(document, identify=identify, count_tokens=count_tokens, limits=limits)
+
+
+def leaves(chunks: Sequence[Chunk]) -> list[Chunk]:
+    return [chunk for chunk in chunks if chunk.kind is not ChunkKind.SUMMARY]
+
+
+def assert_lawful(document: ParsedDocument, chunks: Sequence[Chunk], limits: ChunkLimits) -> None:
+    """Check what holds for the chunks of every document."""
+    at = 0
+    hidden = []
+    for leaf in leaves(chunks):
+        assert at <= leaf.start < leaf.end
+        assert leaf.text == document.text[leaf.start : leaf.end]
+        assert leaf.tokens == count_tokens([leaf.text])[0]
+        assert leaf.tokens <= 1.5 * limits.max_tokens
+        assert len(leaf.text) <= 1.5 * limits.max_chars
+        assert leaf.kind is not ChunkKind.PROSE or (
+            leaf.tokens <= limits.max_tokens and len(leaf.text) <= limits.max_chars
+        )
+        hidden.append((at, leaf.start))
+        at = leaf.end
+    hidden.append((at, len(document.text)))
+    shown = {title for chunk in chunks for title in chunk.heading_path}
+    titled = [block for block in document.blocks if block.kind is BlockKind.HEADING and block.title in shown]
+    for start, end in hidden:
+        text = document.text[start:end]
+        for heading in titled:
+            if start <= heading.start and heading.end <= end:
+                text = text.replace(document.text[heading.start : heading.end], "", 1)
+        assert not text.strip()
+    assert len({chunk.chunk_id for chunk in chunks}) == len(chunks)
+    assert [chunk.ordinal for chunk in chunks] == list(range(len(chunks)))
+    assert len({chunk.path for chunk in chunks}) == len(chunks)
+    assert all(one.path in other.path or one.start <= other.start for one, other in pairwise(chunks))
+    assert all((chunk.level == 0) == (chunk.path == "0") for chunk in chunks)
+    assert any(chunk.level == 0 for chunk in chunks) == (len(leaves(chunks)) > 1)
+
+
+# --- Laws ---
+
+words = st.sampled_from(
+    ["Der", "Vermieter", "hat", "die", "Mietsache.", "Abs.", "2", "zu", "überlassen.", "It", "ends!", "z.", "B."]
+)
+sentences = st.lists(words, min_size=1, max_size=40).map(" ".join)
+blocks = st.one_of(
+    sentences,
+    st.builds("{} {}".format, st.sampled_from(["#", "##", "###", "####"]), st.sampled_from("ABCD")),
+    st.lists(sentences, min_size=1, max_size=6).map(lambda items: "\n".join(f"- {item}" for item in items)),
+    sentences.map("```\n{}\n```".format),
+    sentences.map("| a | b |\n|---|---|\n| {} | x |\n| 1 | 2 |".format),
+    st.text(alphabet="xyz", min_size=50, max_size=200),
+)
+documents = st.lists(blocks, max_size=12).map("\n\n".join)
+
+
+@given(source=documents, limits=st.sampled_from([LIMITS, SMALL]))
+def test_leaves_tile_the_document(source: str, limits: ChunkLimits) -> None:
+    document = parse_markdown(source)
+
+    assert_lawful(document, chunked(document, limits), limits)
+
+
+@given(source=st.text(alphabet="ab #-=*|>`.\n1§:<p/h>é\u2028", max_size=120), parse=st.sampled_from(PARSERS))
+def test_leaves_tile_whatever_a_parser_makes_of_a_text(source: str, parse: Callable[[str], ParsedDocument]) -> None:
+    document = parse(source)
+
+    assert_lawful(document, chunked(document, SMALL), SMALL)
+
+
+@given(source=documents)
+def test_the_same_document_gives_the_same_chunks(source: str) -> None:
+    assert chunked(parse_markdown(source)) == chunked(parse_markdown(source))
+
+
+@given(sections=st.lists(sentences, min_size=2, max_size=6), data=st.data())
+def test_moving_sections_keeps_the_ids_of_leaves(sections: list[str], data: st.DataObject) -> None:
+    titled = [f"# Section {number}\n\n{body}\n\n" for number, body in enumerate(sections)]
+    moved = data.draw(st.permutations(titled))
+
+    before, after = (
+        {leaf.chunk_id for leaf in leaves(chunked(parse_markdown("".join(each)), SMALL))} for each in (titled, moved)
+    )
+
+    assert before == after
+
+
+ANCHOR = "Ein langer Absatz steht für sich, und nach ihm beginnt immer etwas Neues, was davor auch stand. " * 6
+runs = st.lists(st.lists(words, min_size=1, max_size=12).map(" ".join), max_size=8)
+
+
+@given(before=st.lists(runs, min_size=1, max_size=3), after=st.lists(runs, min_size=1, max_size=3), data=st.data())
+def test_an_edit_changes_only_the_chunks_between_the_long_paragraphs_around_it(
+    before: list[list[str]], after: list[list[str]], data: st.DataObject
+) -> None:
+    def document(run: list[str]) -> str:
+        return f"\n\n{ANCHOR}\n\n".join("\n\n".join(each) for each in [*before, run, *after])
+
+    old, new = (data.draw(runs) for _ in range(2))
+    known = {leaf.text for leaf in leaves(chunked(parse_text(document(old))))}
+    parsed = parse_text(document(new))
+    anchors = [block for block in parsed.blocks if parsed.text[block.start : block.end] == ANCHOR.strip()]
+    first, last = anchors[len(before) - 1], anchors[len(before)]
+
+    fresh = [leaf for leaf in leaves(chunked(parsed)) if leaf.text not in known]
+
+    assert all(leaf.end > first.start and leaf.start < last.end for leaf in fresh)
+
+
+# --- Shape ---
+
+
+def test_nothing_gives_no_chunks() -> None:
+    assert chunked(parse_markdown("")) == []
+    assert chunked(parse_markdown(" \n\n")) == []
+
+
+def test_a_short_document_is_one_chunk() -> None:
+    (chunk,) = chunked(parse_text("Kurz.\n\nUnd gut.\n"))
+
+    assert (chunk.level, chunk.path, chunk.text, chunk.heading_path) == (1, "0/0", "Kurz.\n\nUnd gut.", ())
+
+
+LAW = """# Mietrecht
+
+## § 535 Inhalt
+
+(1) Der Vermieter hat die Mietsache zu überlassen.
+
+(2) Der Mieter zahlt.
+
+## § 536 Mangel
+
+{}
+
+## § 537 (weggefallen)
+""".format("\n\n".join(f"({number}) " + "Die Tauglichkeit der Mietsache ist gemindert. " * 8 for number in range(1, 5)))
+
+
+def test_a_section_that_fits_is_one_leaf_and_a_longer_one_has_a_row_above_its_paragraphs() -> None:
+    chunks = chunked(parse_markdown(LAW))
+
+    assert [(chunk.path, chunk.level, chunk.kind.value, chunk.heading_path[-1:]) for chunk in chunks] == [
+        ("0", 0, "SUMMARY", ()),
+        ("0/0/0", 1, "PROSE", ("§ 535 Inhalt",)),
+        ("0/0/1", 1, "SUMMARY", ("§ 536 Mangel",)),
+        ("0/0/1/0", 2, "PROSE", ("§ 536 Mangel",)),
+        ("0/0/1/1", 2, "PROSE", ("§ 536 Mangel",)),
+        ("0/0/1/2", 2, "PROSE", ("§ 536 Mangel",)),
+        ("0/0/1/3", 2, "PROSE", ("§ 536 Mangel",)),
+        ("0/0/2", 1, "PROSE", ("Mietrecht",)),
+    ]
+    assert chunks[-1].text == "## § 537 (weggefallen)"
+
+
+def test_a_summary_is_the_beginning_and_the_headings_below() -> None:
+    document, *_ = chunked(parse_markdown(LAW))
+
+    assert document.text == (
+        "(1) Der Vermieter hat die Mietsache zu überlassen. (1) Die Tauglichkeit der Mietsache ist gemindert. "
+        "(2) Die Tauglichkeit der Mietsache ist gemindert. (3) Die Tauglichkeit der Mietsache ist gemindert.\n"
+        "§ 535 Inhalt; § 536 Mangel; § 537 (weggefallen)"
+    )
+    assert (document.start, document.end) == (0, len(LAW))
+
+
+def test_a_list_stays_with_the_words_that_introduce_it() -> None:
+    filler = "Ein ganzer Absatz ohne Liste, der für sich stehen soll und lang genug dafür ist, wirklich. " * 3
+    listed = (
+        "Der Mieter kann den Mangel beseitigen, wenn\n\n1. der Verzug besteht oder\n2. Eile geboten ist und niemand da."
+    )
+
+    texts = [leaf.text for leaf in leaves(chunked(parse_markdown(f"{filler}\n\n{listed}\n\n{filler * 3}")))]
+
+    assert listed in texts
+
+
+@pytest.mark.parametrize(("repeats", "whole"), [(60, True), (120, False)])
+def test_code_is_cut_only_well_above_the_limit(repeats: int, *, whole: bool) -> None:
+    filler = "Ein ganzer Absatz, der für sich stehen soll und lang genug dafür ist, auch mit Code darunter. " * 3
+    source = f"{filler}\n\n```\n" + "call(a)\n" * repeats + "```\n"
+
+    code = [leaf for leaf in leaves(chunked(parse_markdown(source))) if leaf.kind is ChunkKind.CODE]
+
+    assert (len(code) == 1) is whole
+    assert all(leaf.text.endswith(("```", ")")) for leaf in code)
+
+
+def test_a_long_paragraph_is_cut_at_sentences_and_not_at_abbreviations() -> None:
+    sentence = (
+        "Nach § 3 Abs. 2 S. 1 i. V. m. Nr. 4 der Satzung vom 17.6.2004 gilt z. B. für Dr. Kühne am 1. Mai etwas. "
+    )
+    document = parse_text(sentence * 12)
+
+    texts = [leaf.text for leaf in leaves(chunked(document))]
+
+    assert len(texts) > 1
+    assert all(text.startswith("Nach § 3") and text.endswith("am 1. Mai etwas.") for text in texts)
+
+
+def test_the_overlap_is_whole_words_before_the_chunk() -> None:
+    chunks = leaves(
+        chunked(parse_text("Eins zwei drei vier.\n\n" + "Fünf sechs sieben acht neun zehn elf zwölf. " * 2), SMALL)
+    )
+
+    assert chunks[0].overlap == ""
+    assert chunks[1].overlap == "zwei drei vier."
+    assert all(len(chunk.overlap) <= 20 for chunk in chunks)
+
+
+def test_headings_no_path_can_show_stand_in_a_leaf() -> None:
+    long = "Gesetz über " + "sehr vieles und " * 20 + "Ende"
+    document = parse_markdown(f"# {long}\n\nText.\n")
+
+    (chunk,) = chunked(document)
+
+    assert long in chunk.text
+    assert chunk.heading_path[0].endswith("…")
+    assert len(chunk.heading_path[0]) <= 200
+
+
+@pytest.mark.parametrize("depth", [50, 500])
+@pytest.mark.parametrize("body", ["", "Text."])
+def test_a_deep_tree_is_chunked(depth: int, body: str) -> None:
+    text = ""
+    found: list[Block] = []
+    for level in range(1, depth + 1):
+        heading = Block(
+            kind=BlockKind.HEADING, start=len(text), end=len(text) + 4, heading_level=level, title=f"{level:04}"
+        )
+        text += f"{level:04}\n"
+        found.append(heading)
+        if body:
+            found.append(Block(kind=BlockKind.PROSE, start=len(text), end=len(text) + len(body)))
+            text += f"{body}\n"
+    document = ParsedDocument(text=text, blocks=tuple(found), title=None, attributes={})
+
+    chunks = chunked(document)
+
+    assert_lawful(document, chunks, LIMITS)
+    paths = {chunk.path for chunk in chunks}
+    assert all(len(chunk.heading_path) <= 9 for chunk in chunks)
+    assert max(path.count("/") for path in paths) <= 65
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["x" * 200_000, "wort " * 20_000, "Ein Satz. " * 10_000, "a\x00b\n\n" * 1000, "." * 100_000, "A. " * 20_000],
+    ids=["word", "words", "sentences", "NUL", "dots", "initials"],
+)
+def test_hostile_texts_are_chunked(source: str) -> None:
+    document = parse_text(source)
+
+    assert_lawful(document, chunked(document), LIMITS)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        ChunkLimits(min_tokens=0, max_tokens=256, max_chars=1200, overlap_chars=0),
+        ChunkLimits(min_tokens=1, max_tokens=0, max_chars=1200, overlap_chars=0),
+        ChunkLimits(min_tokens=1, max_tokens=1, max_chars=1, overlap_chars=-1),
+    ],
+)
+def test_impossible_limits_are_an_error(limits: ChunkLimits) -> None:
+    with pytest.raises(ValueError, match="limits"):
+        chunked(parse_text("Text."), limits)
+
+
+def test_the_fingerprint_tells_settings_apart() -> None:
+    assert chunker_fingerprint("markdown", LIMITS) == "1:markdown:30-256:1200-150"
+    assert chunker_fingerprint("text", LIMITS) != chunker_fingerprint("markdown", LIMITS)
+
+
+# --- Real documents ---
+
+
+def _contents(stream: str, every: int) -> Iterator[str]:
+    with (STREAMS / f"{stream}.jsonl.zst").open("rb") as file:
+        lines = io.TextIOWrapper(zstandard.ZstdDecompressor().stream_reader(file), encoding="utf-8")
+        for number, line in enumerate(lines):
+            if number % every == 0 and (content := json.loads(line).get("content")) and len(content) < 100_000:
+                yield content
+
+
+@pytest.mark.skipif(not STREAMS.exists(), reason="the streams of laws and PEPs are not here")
+@pytest.mark.parametrize(("stream", "parse"), [("gesetze", parse_markdown), ("peps", parse_rst)])
+def test_laws_and_peps_are_tiled(stream: str, parse: Callable[[str], ParsedDocument]) -> None:
+    for content in _contents(stream, every=60):
+        document = parse(content)
+        assert_lawful(document, chunked(document), LIMITS)

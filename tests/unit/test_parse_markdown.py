@@ -1,0 +1,104 @@
+"""Markdown is split where a reader sees its parts."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freki.operators.parse_markdown import parse_markdown
+from freki.schemas.outline import BlockKind
+from tests.unit.outlines import assert_outline, headings, parts, texts
+
+
+def test_headings_are_plain_text_with_their_level() -> None:
+    document = parse_markdown(
+        "# *Hello* `x_y` [there](http://a.b) &amp; <b>you</b>\n\nTwo\nlines\n===\n\n### Deep ###\n"
+    )
+
+    assert headings(document) == [(1, "Hello x_y there & you"), (1, "Two lines"), (3, "Deep")]
+    assert document.title == "Hello x_y there & you"
+
+
+def test_blocks_have_their_kinds() -> None:
+    document = parse_markdown(
+        "Text\nmore.\n\n- a\n  - b\n- c\n\n```py\n# no heading\n```\n\n> quoted\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
+    )
+
+    assert texts(document, BlockKind.PROSE) == ["Text\nmore.", "> quoted"]
+    assert texts(document, BlockKind.LIST) == ["- a\n  - b\n- c"]
+    assert texts(document, BlockKind.CODE) == ["```py\n# no heading\n```"]
+    assert texts(document, BlockKind.TABLE) == ["| a | b |\n|---|---|\n| 1 | 2 |"]
+
+
+def test_lists_are_cut_between_items_and_tables_between_rows_below_the_head() -> None:
+    document = parse_markdown("1. a\n\n   more\n2. b\n\n| a |\n|---|\n| 1 |\n| 2 |\n")
+
+    listed, table = document.blocks
+    assert parts(document, listed) == ["1. a\n\n   more", "2. b"]
+    assert parts(document, table) == ["| a |\n|---|\n| 1 |", "| 2 |"]
+
+
+def test_front_matter_becomes_title_and_attributes_and_stays_in_the_text() -> None:
+    document = parse_markdown(
+        "---\nTitle: Bürgerliches\n  Gesetzbuch\njurabk: 'BGB'\ntags:\n  - Recht\n  - Zivil\nempty:\n"
+        "\n---\n\n# Anderes\n"
+    )
+
+    assert document.title == "Bürgerliches Gesetzbuch"
+    assert document.attributes == {"jurabk": "BGB", "tags": "Recht, Zivil"}
+    assert document.blocks[0].kind is BlockKind.LIST
+    assert texts(document, BlockKind.LIST)[0].startswith("---\nTitle")
+    assert headings(document) == [(1, "Anderes")]
+
+
+def test_a_rule_at_the_beginning_is_no_front_matter() -> None:
+    document = parse_markdown("---\nSome text.\n---\n\nMore.\n")
+
+    assert document.attributes == {}
+    assert "Some text." in document.text
+
+
+def test_rows_in_the_manner_of_kramdown_stay_one_list() -> None:
+    document = parse_markdown("*    *   Kupfer\n\n    *   mg/l\n\n    *   0,5\n\n\n*    *   Blei\n\n    *   mg/l\n")
+
+    (table,) = document.blocks
+    assert table.kind is BlockKind.LIST
+    assert parts(document, table)[-1].startswith("*    *   Blei")
+
+
+def test_line_ends_and_byte_order_marks_do_not_move_spans() -> None:
+    assert parse_markdown("\ufeff# A\r\n\r\nb\rc\r\n") == parse_markdown("# A\n\nb\nc\n")
+
+
+def test_an_empty_document_has_no_blocks() -> None:
+    assert parse_markdown("").blocks == ()
+    assert parse_markdown(" \n\n").blocks == ()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "".join(">" * depth + " x\n" for depth in range(1, 400)),
+        "".join("  " * depth + "- x\n" for depth in range(400)),
+        "# " + "[" * 100_000,
+        "x" * 1_000_000,
+        "```\n" * 10_000,
+        "---\n" + "a: b\n" * 20_000,
+        "a\x00b\n\n# c\x00\n",
+    ],
+    ids=["quotes", "lists", "brackets", "word", "fences", "front matter", "NUL"],
+)
+def test_hostile_documents_are_parsed(source: str) -> None:
+    assert_outline(parse_markdown(source))
+
+
+lines = st.text(alphabet="ab#-*>`|=~+:. \t\n1[]()<&\\\u2028\x0c", max_size=60)
+
+
+@given(source=lines)
+def test_blocks_hold_all_that_is_visible(source: str) -> None:
+    assert_outline(parse_markdown(source))
+
+
+@given(source=st.text(max_size=200))
+def test_any_text_is_a_document(source: str) -> None:
+    assert_outline(parse_markdown(source))

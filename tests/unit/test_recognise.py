@@ -1,0 +1,89 @@
+"""Content is read as what it is, or refused with a reason."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freki.operators.errors import UnreadableContent
+from freki.operators.recognise import Profile, recognise
+
+
+@pytest.mark.parametrize(
+    ("name", "media_type", "profile"),
+    [
+        ("notes.md", None, Profile.MARKDOWN),
+        ("NOTES.MD", "application/octet-stream", Profile.MARKDOWN),
+        ("pep-0440.rst", "text/plain", Profile.RST),
+        ("page.htm", None, Profile.HTML),
+        ("main.go", None, Profile.CODE),
+        ("data.csv", None, Profile.TEXT),
+        ("README", None, Profile.TEXT),
+        ("notes.txt", "text/markdown; charset=utf-8", Profile.MARKDOWN),
+        ("feed", "text/x-python", Profile.CODE),
+        ("https://example.org/a/", "text/html", Profile.HTML),
+    ],
+)
+def test_media_type_then_extension_say_what_it_is(name: str, media_type: str | None, profile: Profile) -> None:
+    assert recognise(name, media_type, "Hallo").profile is profile
+
+
+def test_a_page_without_a_name_is_told_by_its_beginning() -> None:
+    recognised = recognise("download", None, "<!-- saved -->\n<!DOCTYPE html><html><p>Hallo</html>")
+
+    assert recognised.profile is Profile.HTML
+    assert recognised.media_type == "text/html"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "cp1252"])
+def test_text_is_decoded(encoding: str) -> None:
+    text = "Grüße aus Köln, und das Porto – es sind 5 € – zahlt der Empfänger.\n" * 3
+
+    assert recognise("a.txt", None, text.encode(encoding)).text == text
+
+
+def test_a_byte_order_mark_is_not_part_of_the_text() -> None:
+    assert recognise("a.txt", None, "\ufeffHallo").text == "Hallo"
+
+
+@pytest.mark.parametrize("content", ["", b""])
+def test_empty_content_is_valid(content: str | bytes) -> None:
+    assert recognise("a.md", None, content).text == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"%PDF-1.7\n...", "PDF is not read yet"),
+        (b"PK\x03\x04rest", "DOCX is not read yet"),
+        (b"\x89PNG\r\n\x1a\n\x00\x00", "not UTF-8 at byte 0"),
+        (b"abc\x00def", "NUL at character 3"),
+        ("Grüße, ".encode() * 20 + b"\xff" + b"Ende", "not UTF-8 at byte 180"),
+        ("Привет всем".encode("koi8-r"), "not UTF-8 at byte 0"),
+        ("日本語のテキスト".encode("shift-jis"), "not UTF-8 at byte 0"),
+        ("Hallo".encode("utf-16")[:-1], "not UTF-16"),
+        (b"\x01\x02\x03 words", "control characters, the first at character 0"),
+        ("half \ud800 pair", "surrogate pair at character 5"),
+    ],
+)
+def test_what_is_no_text_is_refused_with_the_place(content: str | bytes, reason: str) -> None:
+    with pytest.raises(UnreadableContent, match=f"a.txt: .*{reason}"):
+        recognise("a.txt", None, content)
+
+
+def test_a_pdf_is_refused_by_its_name_alone() -> None:
+    with pytest.raises(UnreadableContent, match="PDF is not read yet"):
+        recognise("a.pdf", None, "text that claims to be a PDF")
+
+
+@given(text=st.text(alphabet=st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufeff")))
+def test_text_comes_back_from_its_bytes(text: str) -> None:
+    assert recognise("a.txt", None, text.encode()).text == text
+
+
+@given(content=st.binary())
+def test_any_bytes_are_text_or_refused(content: bytes) -> None:
+    try:
+        recognised = recognise("a", None, content)
+    except UnreadableContent:
+        return
+    assert "\x00" not in recognised.text
