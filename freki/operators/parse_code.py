@@ -15,11 +15,11 @@ _MODIFIERS = (
 _TYPES = re.compile(
     _MODIFIERS
     + r"(?:class|interface|struct|enum|trait|impl(?:<[^>\n]{0,80}>)?|record|namespace|module|mod|object|protocol"
-    r"|union|type)[ \t]+([A-Za-z_][\w.:]{0,100}(?:<[^>\n]{0,80}>)?(?:[ \t]+for[ \t]+\w{1,100})?)"
+    r"|union|type)[ \t]+([A-Za-z_](?:[\w.]|::){0,100}(?:<[^>\n]{0,80}>)?(?:[ \t]+for[ \t]+\w{1,100})?)"
 )
 _FUNCTIONS = re.compile(
     _MODIFIERS
-    + r"(?:def|fn|func|fun|function\*?|sub|proc)[ \t]+(?:\([^)\n]{0,100}\)[ \t]*)?([A-Za-z_$][\w.$:]{0,100}[?!]?)"
+    + r"(?:def|fn|func|fun|function\*?|sub|proc)[ \t]+(?:\([^)\n]{0,100}\)[ \t]*)?([A-Za-z_$](?:[\w.$]|::){0,100}[?!]?)"
 )
 _ARROWS = re.compile(
     r"(?:export[ \t]+)?(?:const|let|var)[ \t]+([A-Za-z_$][\w$]{0,100})(?::[^=\n]{1,100})?[ \t]*=[ \t]*"

@@ -7,6 +7,7 @@ from freki.schemas.outline import Block, BlockKind, ParsedDocument, one_line, ti
 
 _PARAGRAPH = re.compile(r"\S.*(?:\n.*\S.*)*")
 _HEADING = re.compile(r"(?:(\d{1,3}(?:\.\d{1,3}){0,5})\.?|§§? *\d+[a-z]?)[ \t]+[^\W\d_].{0,100}(?<![.,;:!?])\Z")
+_TITLE = re.compile(r"[^\n]{1,120}(?<![\s.,;:!?])\Z")
 _ITEM = re.compile(r"^[ \t]*(?:[-*+•–]|\d{1,3}[.)])[ \t]", re.MULTILINE)
 
 
@@ -14,13 +15,19 @@ def parse_text(source: str) -> ParsedDocument:
     """Split text at blank lines into headings, paragraphs and lists.
 
     A heading is one numbered line that does not end like a sentence: `1.2 Title` at the level of its number,
-    `§ 3 Title` at level 1. Numbered lines of the same level that follow each other are a list and not headings.
+    `§ 3 Title` at level 1. Numbered lines of the same level that follow each other are a list and not headings. A first
+    line that stands alone and does not end like a sentence is the title.
     """
     text = tidy(source)
     paragraphs = list(_PARAGRAPH.finditer(text))
     levels = _heading_levels([paragraph.group() for paragraph in paragraphs])
     blocks = tuple(_block(paragraph, level) for paragraph, level in zip(paragraphs, levels, strict=True))
-    return ParsedDocument(text=text, blocks=blocks, title=None, attributes={})
+    return ParsedDocument(text=text, blocks=blocks, title=_title(text, blocks), attributes={})
+
+
+def _title(text: str, blocks: Sequence[Block]) -> str | None:
+    first = text[blocks[0].start : blocks[0].end] if len(blocks) > 1 else ""
+    return one_line(first) if blocks and blocks[0].kind is BlockKind.PROSE and _TITLE.match(first) else None
 
 
 def _block(paragraph: re.Match[str], level: int) -> Block:

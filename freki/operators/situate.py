@@ -11,11 +11,13 @@ _GAP = "…"
 def situate(revision_name: str, chunk: Chunk) -> str:
     """Return document name and headings as one line of at most 200 characters, such as `BGB > Buch 2 > § 535`.
 
-    The name leads and is cut at 80; where the headings do not all fit, outer ones give way to `…`. A heading that
-    repeats the name is left out.
+    The name leads and is cut at 80; where the headings do not all fit, outer ones give way to `…`. An
+    outermost heading that the name begins with is left out.
     """
     name = _cut(" ".join(revision_name.split()), NAME_CHARS)
-    headings = [heading for heading in chunk.heading_path if heading and heading != name]
+    headings = [heading for heading in chunk.heading_path if heading]
+    if headings and name.startswith(headings[0]):
+        del headings[0]
     kept: list[str] = []
     room = MAX_CHARS - len(name)
     for heading in reversed(headings):

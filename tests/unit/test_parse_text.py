@@ -28,6 +28,13 @@ def test_numbered_sentences_and_items_are_no_headings() -> None:
     assert headings(document) == []
 
 
+def test_a_first_line_that_is_no_sentence_is_the_title() -> None:
+    assert parse_text("Dienstanweisung 12\n\nSie gilt.\n").title == "Dienstanweisung 12"
+    assert parse_text("Sie gilt.\n\nDienstanweisung 12\n").title is None
+    assert parse_text("Dienstanweisung 12").title is None
+    assert parse_text("- Apfel\n\nBirne\n").title is None
+
+
 def test_a_paragraph_of_items_is_a_list() -> None:
     document = parse_text("- a\n  more\n- b\n")
 

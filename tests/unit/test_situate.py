@@ -33,7 +33,8 @@ def test_a_chunk_without_headings_has_the_name_alone() -> None:
     assert situate("Lebenslauf\n Kühne", _chunk()) == "Lebenslauf Kühne"
 
 
-def test_a_heading_that_is_the_name_is_not_said_twice() -> None:
+def test_a_heading_that_the_name_begins_with_is_not_said_twice() -> None:
+    assert situate("Handbuch der Fähre", _chunk("Handbuch", "Handbuch")) == "Handbuch der Fähre > Handbuch"
     assert situate("Handbuch", _chunk("Handbuch", "Wartung")) == "Handbuch > Wartung"
 
 
