@@ -84,7 +84,9 @@ class Backoff:
     """How long to wait between attempts: doubling, at most `longest_s`, less up to a half so that workers spread."""
 
     attempts: int = 8
-    """About 13 s with the other defaults: longer outages are the supervisor's, which restarts the worker."""
+    """About 11 s with the other defaults: longer outages are the supervisor's, which restarts the worker."""
+    bug_attempts: int = 3
+    """Fewer: more of the same rarely helps, and all other records wait."""
     first_s: float = 0.1
     longest_s: float = 5.0
 
@@ -189,7 +191,7 @@ class Delivery(Generic[T]):
             await self._settle(batch[middle:])
             return
         attempts = 1
-        while failure.ending is Ending.BUG and attempts < self._backoff.attempts:
+        while failure.ending is Ending.BUG and attempts < self._backoff.bug_attempts:
             await self._pause(attempts, failure.error)
             failure = await self._attempt([batch[0][1]])
             attempts += 1
@@ -240,8 +242,8 @@ class Delivery(Generic[T]):
             timestamp=Timestamp(event.timestamp_ms),
             stage=self.stage,
             error=type(error).__qualname__,
-            message=_shortened(str(error), MESSAGE_BYTES),
-            traceback="" if expected else _shortened(_frames(error), TRACEBACK_BYTES),
+            message=str(error).encode()[:MESSAGE_BYTES].decode(errors="ignore"),
+            traceback="" if expected else _frames(error).encode()[-TRACEBACK_BYTES:].decode(errors="ignore"),
             attempts=attempts,
             died_at=Timestamp(int(self._clock() * 1000)),
         )
@@ -270,8 +272,3 @@ def _frames(error: Exception) -> str:
     return "\n".join(
         f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)
     )
-
-
-def _shortened(text: str, most: int) -> str:
-    """Keep the end of a traceback or message, at most so many bytes: it says most."""
-    return text.encode()[-most:].decode(errors="ignore")

@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from freki.streams.deliver import Backoff, Decode, Delivery, Failures, Handle, OnDead
+from freki.streams.deliver import Backoff, Decode, Delivery, Failures, Handle, OnDead, Prepare
 from freki.streams.messages import Headers
 from freki.streams.outbox import Outbox
 
@@ -127,7 +127,14 @@ class Bench:
         self.outbox = Outbox(self.producer, self.spans.tracer)
         self.backoff = Backoff(attempts=attempts)
 
-    def delivery(self, *, decode: Decode[T], handle: Handle[T], on_dead: OnDead[T] | None = None) -> Delivery[T]:
+    def delivery(
+        self,
+        *,
+        decode: Decode[T],
+        handle: Handle[T],
+        on_dead: OnDead[T] | None = None,
+        prepare: Prepare | None = None,
+    ) -> Delivery[T]:
         return Delivery(
             stage="stage",
             decode=decode,
@@ -137,6 +144,7 @@ class Bench:
             failures=FAILURES,
             tracer=self.spans.tracer,
             on_dead=on_dead,
+            prepare=prepare,
             backoff=self.backoff,
             sleep=self.waits,
             clock=lambda: 42.0,

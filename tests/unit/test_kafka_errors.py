@@ -10,7 +10,7 @@ from freki.infra.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.infra.kafka.connection import client_options, translated
 from freki.infra.settings import KafkaSettings
 
-SETTINGS = KafkaSettings(bootstrap="kafka:9092", max_message_bytes=12_345)
+SETTINGS = KafkaSettings(bootstrap="kafka:9092", max_message_bytes=1_234_567)
 NEVER_RAISED = aiokafka.errors.BrokerResponseError
 """Only its subclasses have a code."""
 OURS_TO_FIX = {"UnknownTopicOrPartitionError", "UnknownTopicIdError"}
@@ -43,7 +43,10 @@ def test_no_error_of_a_kafka_client_passes_untranslated(kind: type[Exception]) -
 
 
 def test_a_record_that_is_too_large_is_rejected_naming_the_setting() -> None:
-    with pytest.raises(Rejected, match=r"FREKI_KAFKA__MAX_MESSAGE_BYTES is 12345") as caught, translated("", SETTINGS):
+    with (
+        pytest.raises(Rejected, match=r"FREKI_KAFKA__MAX_MESSAGE_BYTES is 1234567") as caught,
+        translated("", SETTINGS),
+    ):
         raise aiokafka.errors.MessageSizeTooLargeError("3000089 bytes")
 
     assert not isinstance(caught.value, Misconfigured)

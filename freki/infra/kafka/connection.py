@@ -4,7 +4,6 @@ import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
 
 import aiokafka.errors
 import kafka.errors
@@ -26,14 +25,13 @@ class Profile:
     """The local broker is not woken by a produce and sleeps half of it; Kafka answers at once."""
     idempotent: bool
     """May the producer number its records? The local broker does not answer aiokafka's request for it."""
-    compression: Literal["gzip"] | None
 
 
 PROFILES: Mapping[str, Profile] = {
     # A member joins the local broker after half of its session timeout.
-    "local": Profile(session_timeout_s=2.0, heartbeat_s=0.5, fetch_wait_ms=50, idempotent=False, compression=None),
+    "local": Profile(session_timeout_s=2.0, heartbeat_s=0.5, fetch_wait_ms=50, idempotent=False),
     # Kafka refuses session timeouts below 6 s unless its own settings are changed.
-    "kafka": Profile(session_timeout_s=10.0, heartbeat_s=3.0, fetch_wait_ms=500, idempotent=True, compression="gzip"),
+    "kafka": Profile(session_timeout_s=10.0, heartbeat_s=3.0, fetch_wait_ms=500, idempotent=True),
 }
 
 

@@ -28,11 +28,9 @@ class Producer:
 
     async def __aenter__(self) -> Self:
         """Connect. Raises Unavailable, or Misconfigured naming the setting."""
-        profile = PROFILES[self._settings.profile]
         client = AIOKafkaProducer(
             acks="all",
-            enable_idempotence=profile.idempotent,
-            compression_type=profile.compression,
+            enable_idempotence=PROFILES[self._settings.profile].idempotent,
             linger_ms=_LINGER_MS,
             max_batch_size=_BATCH_BYTES,
             max_request_size=self._settings.max_message_bytes + REQUEST_MARGIN_BYTES,
