@@ -6,6 +6,7 @@ import uuid
 from importlib.resources import as_file, files
 from pathlib import Path
 
+import typer
 from rich.rule import Rule
 
 from freki.infra.local.stack import LocalStack
@@ -38,7 +39,7 @@ async def demo() -> None:
             await ensure_built(settings.models, progress)
         console.print(f"{settings.models.embedder} is in {settings.models.cache_dir.expanduser()}")
         console.print(Rule("2  Broker, store and workers"))
-        async with LocalStack(settings, report=report, prepare=_apply) as stack:
+        async with LocalStack(settings, report=report, prepare=apply_topics) as stack:
             here = settings_for(settings, stack.state)
             console.print(Rule("3  Documents"))
             with as_file(files("freki") / "samples") as samples:
@@ -48,10 +49,6 @@ async def demo() -> None:
                 await _ask(here, question)
             console.print(Rule("5  Stop"))
     console.print(f"Done in {time.monotonic() - started:.0f} s. Next: `.venv/bin/freki up`, then `freki --help`.")
-
-
-async def _apply(settings: Settings) -> None:
-    await apply_topics(settings)
 
 
 async def _publish(settings: Settings, samples: Path) -> None:
@@ -76,4 +73,4 @@ async def _ask(settings: Settings, question: str) -> None:
 
 
 if __name__ == "__main__":
-    demo()
+    typer.run(demo)

@@ -304,13 +304,7 @@ class Retriever:
                         NoticeKind.DROPPED,
                         f"{len(trail.found) - len(passed)} candidates are below min_score {trail.knobs.min_score}",
                     )
-                order = maximal_marginal_relevance(
-                    np.array([found.score for found in passed]),
-                    np.array([found.vector for found in passed], dtype=np.float32).reshape(len(passed), -1),
-                    limit=trail.knobs.top_k,
-                    trade_off=trail.knobs.mmr_lambda,
-                )
-                trail.found = [passed[place] for place in order]
+                trail.found = _diversified(passed, limit=trail.knobs.top_k, trade_off=trail.knobs.mmr_lambda)
 
     async def _augment(self, trails: list[Trail]) -> None:
         """Read what stands around the hits."""
@@ -409,6 +403,18 @@ def _cosines(trail: Trail, head: Sequence[Found]) -> list[float | None] | None:
         return None
     question = trail.vectors[0]
     return [None if found.vector is None else float(found.vector @ question) for found in head]
+
+
+def _diversified(found: list[Found], *, limit: int, trade_off: float) -> list[Found]:
+    if not found:
+        return []
+    order = maximal_marginal_relevance(
+        np.array([each.score for each in found]),
+        np.array([each.vector for each in found], dtype=np.float32),
+        limit=limit,
+        trade_off=trade_off,
+    )
+    return [found[place] for place in order]
 
 
 def _score(trail: Trail) -> None:
