@@ -182,7 +182,6 @@ class _Writer:
         self.blocks: list[Block] = []
         self._layout = layout
         self._length = 0
-        self._level = 0
         self._containers: list[str] = []
         self._numbers: list[int] = []
         self._begin_block()
@@ -192,10 +191,9 @@ class _Writer:
         self._buffer: list[str] = []
         self._buffered = 0
         self._seams: list[int] = []
+        # What parts the next words from those before, and what stands before them where they begin an item or row.
         self._gap = ""
-        """What parts the next words from those before."""
         self._marker: str | None = None
-        """Stands before the next words where an item or row begins with them."""
 
     def enter(self, node: LexborNode) -> None:
         """Take up a text or the start of an element."""

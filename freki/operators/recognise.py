@@ -72,8 +72,9 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_MAGIC = ((b"%PDF-", Profile.PDF), (b"PK\x03\x04", Profile.DOCX))
 _PAGE = re.compile(r"\s*(?:<!--.{0,1000}?-->\s*)?<(?:!doctype\s+html|html[\s>])", re.IGNORECASE | re.DOTALL)
+_GENERIC = {"", "text/plain"}
+_UNREAD = {Profile.PDF, Profile.DOCX}
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 # Text of Western Europe in one byte a character stays well below; other alphabets and binary data do not.
 _MAX_HIGH_SHARE = 0.2
@@ -86,26 +87,27 @@ def recognise(name: str, media_type: str | None, content: str | bytes) -> Recogn
 
     The profile comes from the media type where that says more than "text" or "bytes", else from the name's
     extension, else from the content: a page that begins with a doctype or `<html` is HTML, all other text is text.
+    Content that is text already, or declared text/plain, may have the name of a PDF or DOCX that it was taken from.
     Bytes are UTF-8, or what their byte order mark says. Only where no byte could be UTF-8's are they Windows-1252,
     and only if at most one in five is above 127 and none is a control character. Empty content is valid.
     Raises UnreadableContent, naming the offset, for anything else: binary data, a damaged encoding, PDF and DOCX.
     """
     profile = _declared(name, media_type)
-    if isinstance(content, bytes):
-        _refuse_unread(name, _magic(content) or profile)
-        text = _decode(name, content)
-    else:
-        _refuse_unread(name, profile)
-        text = content.removeprefix("\ufeff")
+    unread = _unread(content, profile, says_text=isinstance(content, str) or _bare(media_type) == "text/plain")
+    if unread:
+        raise UnreadableContent(f"{name}: {unread.value.upper()} is not read yet; send its text as text/plain or HTML")
+    text = _decode(name, content) if isinstance(content, bytes) else content.removeprefix("\ufeff")
     _refuse_junk(name, text)
-    profile = profile or _sniffed(text)
-    return Recognised(_bare(media_type) or _MEDIA_TYPES[profile], profile, text)
+    if profile is None or profile in _UNREAD:
+        profile = _sniffed(text)
+    stated = _bare(media_type)
+    return Recognised(stated if stated not in _GENERIC else _MEDIA_TYPES[profile], profile, text)
 
 
 def _bare(media_type: str | None) -> str:
-    """Return the media type without parameters; empty for those that say nothing."""
+    """Return the media type without parameters; empty for one that says nothing."""
     bare = (media_type or "").partition(";")[0].strip().lower()
-    return "" if bare in {"application/octet-stream", "text/plain"} else bare
+    return "" if bare == "application/octet-stream" else bare
 
 
 def _declared(name: str, media_type: str | None) -> Profile | None:
@@ -117,17 +119,18 @@ def _declared(name: str, media_type: str | None) -> Profile | None:
     return _EXTENSIONS.get(name.rpartition(".")[2].lower())
 
 
-def _magic(content: bytes) -> Profile | None:
-    return next((profile for start, profile in _MAGIC if content.startswith(start)), None)
+def _unread(content: str | bytes, profile: Profile | None, *, says_text: bool) -> Profile | None:
+    """Return the format of content that is not text, whatever it is called."""
+    start = content[:5]
+    if start in {"%PDF-", b"%PDF-"}:
+        return Profile.PDF
+    if isinstance(content, bytes) and content.startswith(b"PK\x03\x04") and b"word/" in content:
+        return Profile.DOCX
+    return profile if profile in _UNREAD and not says_text else None
 
 
 def _sniffed(text: str) -> Profile:
     return Profile.HTML if _PAGE.match(text) else Profile.TEXT
-
-
-def _refuse_unread(name: str, profile: Profile | None) -> None:
-    if profile in {Profile.PDF, Profile.DOCX}:
-        raise UnreadableContent(f"{name}: {profile.value.upper()} is not read yet; send its text as text/plain or HTML")
 
 
 def _decode(name: str, content: bytes) -> str:
@@ -152,9 +155,7 @@ def _is_western(content: bytes) -> bool:
 def _refuse_junk(name: str, text: str) -> None:
     nul = text.find("\x00")
     if nul >= 0:
-        raise UnreadableContent(
-            f"{name}: NUL at character {nul}, so this is no text; send another format, or {_AS_UTF8}"
-        )
+        raise UnreadableContent(f"{name}: NUL at character {nul}, so this is no text; {_AS_UTF8}")
     controls = _CONTROL.findall(text)
     if len(controls) > _MAX_CONTROL_SHARE * len(text):
         first = text.index(controls[0])

@@ -27,6 +27,11 @@ def test_media_type_then_extension_say_what_it_is(name: str, media_type: str | N
     assert recognise(name, media_type, "Hallo").profile is profile
 
 
+def test_the_media_type_says_more_than_plain_text_where_the_name_does() -> None:
+    assert recognise("a.md", "text/plain", "Hallo").media_type == "text/markdown"
+    assert recognise("a.csv", "text/csv; header=present", "a,b").media_type == "text/csv"
+
+
 def test_a_page_without_a_name_is_told_by_its_beginning() -> None:
     recognised = recognise("download", None, "<!-- saved -->\n<!DOCTYPE html><html><p>Hallo</html>")
 
@@ -54,7 +59,8 @@ def test_empty_content_is_valid(content: str | bytes) -> None:
     ("content", "reason"),
     [
         (b"%PDF-1.7\n...", "PDF is not read yet"),
-        (b"PK\x03\x04rest", "DOCX is not read yet"),
+        (b"PK\x03\x04\x14\x00word/document.xml", "DOCX is not read yet"),
+        (b"PK\x03\x04\x14\x00other/archive", "NUL at character 5"),
         (b"\x89PNG\r\n\x1a\n\x00\x00", "not UTF-8 at byte 0"),
         (b"abc\x00def", "NUL at character 3"),
         ("Grüße, ".encode() * 20 + b"\xff" + b"Ende", "not UTF-8 at byte 180"),
@@ -70,9 +76,16 @@ def test_what_is_no_text_is_refused_with_the_place(content: str | bytes, reason:
         recognise("a.txt", None, content)
 
 
-def test_a_pdf_is_refused_by_its_name_alone() -> None:
+def test_bytes_that_claim_to_be_a_pdf_are_refused() -> None:
     with pytest.raises(UnreadableContent, match="PDF is not read yet"):
-        recognise("a.pdf", None, "text that claims to be a PDF")
+        recognise("a.pdf", None, b"no magic number")
+    with pytest.raises(UnreadableContent, match="PDF is not read yet"):
+        recognise("a.txt", "text/plain", "%PDF-1.7")
+
+
+@pytest.mark.parametrize(("media_type", "content"), [(None, "Text"), ("text/plain", b"Text")])
+def test_the_text_of_a_pdf_may_bear_its_name(media_type: str | None, content: str | bytes) -> None:
+    assert recognise("a.pdf", media_type, content) == ("text/plain", Profile.TEXT, "Text")
 
 
 @given(text=st.text(alphabet=st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufeff")))
