@@ -12,7 +12,7 @@ import socket
 import sys
 from pathlib import Path
 
-from milvus_lite.server import Server
+from milvus_lite.server import BIN_PATH, Server
 
 from freki.infra.errors import InfraError, Misconfigured, Rejected
 
@@ -23,22 +23,21 @@ _PR_SET_PDEATHSIG = 1
 def serve(path: Path, port: int) -> None:
     """Become the server of the database file, which is created with its directory if need be.
 
-    Raises Rejected if another process serves the file or listens on the port, Misconfigured if the file's name or
-    directory cannot be used.
+    Raises Rejected if another process serves the file or listens on the port, Misconfigured if the file cannot be used.
     """
     path = path.absolute()
     try:
-        server = Server(str(path), f"{HOST}:{port}")
         path.parent.mkdir(parents=True, exist_ok=True)
         _lock(path)
-    except (RuntimeError, OSError) as error:
+    except OSError as error:
         raise Misconfigured(f"cannot serve {path}: {error}") from error
     _check_port(port)
     _die_with_parent()
     os.chdir(path.parent)
-    libraries = f"{Path(server.milvus_bin).parent}:{os.environ.get('LD_LIBRARY_PATH', '')}"
-    program, *arguments = map(str, server.args)
-    os.execve(program, [program, *arguments], {**os.environ, "LD_LIBRARY_PATH": libraries})  # noqa: S606 - no shell
+    libraries = f"{BIN_PATH}:{os.environ.get('LD_LIBRARY_PATH', '')}"
+    program = str(Path(BIN_PATH) / Server.MILVUS_BIN)
+    arguments = [program, str(path), f"{HOST}:{port}", "ERROR"]
+    os.execve(program, arguments, {**os.environ, "LD_LIBRARY_PATH": libraries})  # noqa: S606 - no shell
 
 
 def _lock(path: Path) -> None:

@@ -13,7 +13,7 @@ from pymilvus.milvus_client.index import IndexParams
 from freki.infra.errors import InfraError, Unavailable
 from freki.infra.milvus.filters import listed, literal
 from freki.infra.milvus.layout import CHUNKS, Layout, Row, size_of
-from freki.infra.milvus.translate import Unwritten, translated
+from freki.infra.milvus.translate import NoTerms, Unwritten, translated
 from freki.infra.settings import MilvusSettings
 
 T = TypeVar("T")
@@ -137,17 +137,20 @@ class Store:
         """Find the chunks nearest to each datum: `distance`, and the ids of chunk and root under `entity`."""
         found: list[list[Row]] = []
         for batch in batched(data, max(1, SEARCH_ROWS // limit)):
-            found += await self._call(
-                "search",
-                CHUNKS,
-                self._client.search,
-                data=batch,
-                anns_field=column,
-                filter=condition,
-                limit=min(limit, MAX_LIMIT),
-                output_fields=["chunk_id", "root_id"],
-                consistency_level="Strong" if strong else "Bounded",
-            )
+            try:
+                found += await self._call(
+                    "search",
+                    CHUNKS,
+                    self._client.search,
+                    data=batch,
+                    anns_field=column,
+                    filter=condition,
+                    limit=min(limit, MAX_LIMIT),
+                    output_fields=["chunk_id", "root_id"],
+                    consistency_level="Strong" if strong else "Bounded",
+                )
+            except NoTerms:
+                found += [[] for _ in batch]
         return found
 
     async def upsert(self, layout: Layout, rows: Sequence[Row]) -> None:

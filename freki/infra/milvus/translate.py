@@ -20,6 +20,10 @@ class Unwritten(Unavailable):
     """The local store failed inside a call, as it does where its disk is full; memory and disk may differ now."""
 
 
+class NoTerms(Rejected):
+    """Milvus Lite cannot weigh the terms of a query as long as no row of the collection has any."""
+
+
 BY_CLASS: Final[dict[type[MilvusException], type[InfraError]]] = {
     theirs.ConnectError: Unavailable,
     theirs.MilvusUnavailableException: Unavailable,
@@ -72,6 +76,9 @@ _BY_CODE: Final[dict[int, type[InfraError]]] = {
     1701: Rejected,  # field name invalid
 }
 
+_SEGCORE = 2000
+_NAN = "Invalid sparse row: NaN"
+
 _ADVICE: Final[dict[Any, str]] = {
     7: "the disk of the store is full, or its limit reached",
     9: "the disk of the store is full, or a quota reached",
@@ -98,6 +105,8 @@ def translated(action: str) -> Iterator[None]:
 
 
 def _kind(error: MilvusException) -> type[InfraError]:
+    if error.code == _SEGCORE and _NAN in error.message:
+        return NoTerms
     if ours := BY_CLASS.get(type(error)):
         return ours
     # Where pymilvus ran out of its own retries, the code is the status of the call.

@@ -1,0 +1,350 @@
+"""What only the real store can get wrong: restarts, races, limits of the disk, settings that do not fit."""
+
+import asyncio
+import resource
+import signal
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from freki.infra.errors import Misconfigured, Unavailable
+from freki.infra.memory_index import MemoryIndex
+from freki.infra.milvus.index import MilvusIndex
+from freki.infra.milvus.layout import CHUNKS, DOCUMENTS
+from freki.infra.milvus.rows import root_row
+from freki.infra.settings import MilvusSettings
+from freki.schemas import ChunkId, RootId, TenantId, Timestamp
+from freki.schemas.index import Candidate, IndexedChunk, Scope
+from tests.contract.conftest import free_port, serving
+from tests.contract.index_records import GENERATION, any_vectors, chunk, page, root, scope, vectors, watermark
+from tests.unit.test_milvus_filters import rows, scopes
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "own.db"
+
+
+@pytest.fixture
+def own(free: int) -> MilvusSettings:
+    """Settings for a store that the test starts itself."""
+    return MilvusSettings(uri=f"http://127.0.0.1:{free}", timeout_s=10)
+
+
+@pytest.fixture
+def free() -> int:
+    return free_port()
+
+
+async def test_it_goes_on_by_itself_after_the_store_was_killed_and_came_back(
+    path: Path, free: int, own: MilvusSettings
+) -> None:
+    with serving(path, free) as server:
+        async with MilvusIndex(own, GENERATION) as index:
+            await index.upsert([chunk("a")], any_vectors(1))
+            await index.write_pages([page("r", 1, 0)])
+            await index.commit([root("r")], [watermark(0, 1)])
+
+            server.kill()
+            server.wait()
+            reading = asyncio.create_task(index.roots([RootId("r")]))
+            with serving(path, free):
+                assert await reading == {"r": root("r")}
+                assert set(await index.fetch([ChunkId("a")])) == {"a"}
+                assert await index.pages({RootId("r"): 1}) == {"r": [page("r", 1, 0)]}
+                assert await index.watermarks() == [watermark(0, 1)]
+                [found] = await index.lexical(["guid"], [scope()], limit=5, strong=True)
+                assert [hit.chunk_id for hit in found] == ["a"]
+                await index.commit([root("r", version=2)], [])
+                assert (await index.roots([RootId("r")]))[RootId("r")].version == 2
+
+
+async def test_a_root_survives_whenever_the_store_is_killed(path: Path, free: int, own: MilvusSettings) -> None:
+    committed = 0
+
+    async def commit_on(index: MilvusIndex) -> None:
+        nonlocal committed
+        while True:
+            await index.commit([root("r", version=committed + 1)], [])
+            committed += 1
+
+    for round_ in range(8):
+        with serving(path, free) as server:
+            async with MilvusIndex(own, GENERATION) as index:
+                if round_:
+                    found = await index.roots([RootId("r")])
+                    assert found[RootId("r")].version in (committed, committed + 1)
+                committing = asyncio.create_task(commit_on(index))
+                await asyncio.sleep(0.1 + 0.007 * round_)
+                server.kill()
+                committing.cancel()
+                await asyncio.wait({committing})
+
+
+async def test_a_store_that_is_down_is_unavailable_within_the_time_limit(own: MilvusSettings) -> None:
+    index = MilvusIndex(own.model_copy(update={"timeout_s": 0.3}), GENERATION)
+
+    with pytest.raises(Unavailable, match=r"look for freki_g1_\w+: .*for 0.3 s"):
+        await index.__aenter__()
+
+
+async def test_a_store_that_does_not_answer_is_unavailable_within_the_time_limit(
+    path: Path, free: int, own: MilvusSettings
+) -> None:
+    with serving(path, free) as server:
+        async with MilvusIndex(own.model_copy(update={"timeout_s": 0.5}), GENERATION) as index:
+            server.send_signal(signal.SIGSTOP)
+            try:
+                with pytest.raises(Unavailable, match=f"no answer from {own.uri} within 0.5 s"):
+                    await index.known([ChunkId("a")])
+            finally:
+                server.send_signal(signal.SIGCONT)
+            assert await index.known([ChunkId("a")]) == {}
+
+
+def limit_file_size(process: int, size: int) -> None:
+    """Let writes beyond this size fail, as on a full disk."""
+    resource.prlimit(process, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+def size(path: Path) -> int:
+    return path.stat().st_size
+
+
+async def test_a_full_disk_is_unavailable_and_leaves_no_row_that_only_memory_holds(
+    path: Path, free: int, own: MilvusSettings
+) -> None:
+    with serving(path, free) as server:
+        async with MilvusIndex(own.model_copy(update={"timeout_s": 1.0}), GENERATION) as index:
+            await index.commit([root("r")], [])
+            limit_file_size(server.pid, size(path) + 100_000)
+            large = [chunk(f"c{number}", text="x" * 60_000) for number in range(20)]
+            with pytest.raises(Unavailable, match="disk"):
+                await index.upsert(large, any_vectors(20))
+            with pytest.raises(Unavailable, match="disk"):
+                await index.commit([root(name, version=2, attributes={"k": "x" * 60_000}) for name in "rstuv"], [])
+
+            assert await index.known([row.chunk_id for row in large]) == {}
+            assert await index.roots([RootId(name) for name in "rstuv"]) == {"r": root("r")}
+
+            limit_file_size(server.pid, resource.RLIM_INFINITY)
+            await index.upsert(large, any_vectors(20))
+            assert len(await index.known([row.chunk_id for row in large])) == 20
+
+
+async def test_processes_may_open_a_new_generation_at_once(path: Path, free: int, own: MilvusSettings) -> None:
+    async def open_and_read() -> int:
+        async with MilvusIndex(own, GENERATION) as index:
+            return (await index.statistics()).chunks
+
+    with serving(path, free):
+        assert await asyncio.gather(*(open_and_read() for _ in range(4))) == [0] * 4
+
+
+async def test_opening_finishes_what_died_half_way(store: MilvusSettings) -> None:
+    generation = replace(GENERATION, name="half")
+    async with MilvusIndex(store, generation) as index:
+        await index._store._client.release_collection(index._store.name(CHUNKS))
+        await index._store._client.drop_index(index._store.name(CHUNKS), "sparse")
+        await index._store._client.drop_collection(index._store.name(DOCUMENTS))
+
+    async with MilvusIndex(store, generation) as index:
+        await index.upsert([chunk("a")], any_vectors(1))
+        [found] = await index.lexical(["guid"], [scope()], limit=5, strong=True)
+        assert [hit.chunk_id for hit in found] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("other", "advice"),
+    [
+        (replace(GENERATION, name="mine", embedder="other@2"), "'model@1', not 'other@2': put FREKI_MODELS__EMBEDDER"),
+        (replace(GENERATION, name="mine", dim=8), "dim 4, not 8"),
+        (replace(GENERATION, name="mine", analyser="plain@1"), "analyser 'snowball@1', not 'plain@1'"),
+    ],
+)
+async def test_an_index_that_was_made_with_something_else_is_not_opened(
+    store: MilvusSettings, other: Any, advice: str
+) -> None:
+    async with MilvusIndex(store, replace(GENERATION, name="mine")):
+        pass
+
+    with pytest.raises(Misconfigured, match="FREKI_MILVUS__GENERATION") as caught:
+        await MilvusIndex(store, other).__aenter__()
+    assert advice in str(caught.value)
+
+
+async def test_collections_of_somebody_else_are_not_opened(store: MilvusSettings) -> None:
+    async with MilvusIndex(store, replace(GENERATION, name="known")) as index:
+        client = index._store._client
+        schema = client.create_schema(auto_id=False, description="theirs")
+        schema.add_field("id", 5, is_primary=True)
+        schema.add_field("vector", 101, dim=2)
+        await client.create_collection(f"{store.collection_prefix}_theirs_chunks", schema=schema)
+
+    with pytest.raises(Misconfigured, match="FREKI_MILVUS__COLLECTION_PREFIX"):
+        await MilvusIndex(store, replace(GENERATION, name="theirs")).__aenter__()
+
+
+@pytest.mark.parametrize("uri", ["localhost:19530", "ftp://x", "nonsense"])
+async def test_a_uri_that_is_none_is_named(uri: str) -> None:
+    with pytest.raises(Misconfigured, match="FREKI_MILVUS__URI"):
+        await MilvusIndex(MilvusSettings(uri=uri), GENERATION).__aenter__()
+
+
+async def test_a_new_index_has_no_term_yet_and_finds_nothing(store: MilvusSettings) -> None:
+    """Milvus Lite divides by the mean length of its documents."""
+    async with MilvusIndex(store, replace(GENERATION, name="blank")) as index:
+        assert await index.lexical(["x y"], [scope()], limit=5, strong=True) == [[]]
+        await index.upsert([chunk("a", lexical="")], any_vectors(1))
+        assert await index.lexical(["x y", "x"], [scope()] * 2, limit=5, strong=True) == [[], []]
+
+
+async def test_generations_do_not_see_each_other(store: MilvusSettings) -> None:
+    one, two = (replace(GENERATION, name=name) for name in ("one", "two"))
+    async with MilvusIndex(store, one) as first, MilvusIndex(store, two) as second:
+        await first.upsert([chunk("a")], any_vectors(1))
+        await first.commit([root("r")], [watermark(0, 1)])
+
+        assert await second.known([ChunkId("a")]) == {}
+        assert await second.roots([RootId("r")]) == {}
+        assert await second.watermarks() == []
+
+
+async def test_nothing_to_do_is_no_call() -> None:
+    """The index is not even open."""
+    index = MilvusIndex(MilvusSettings(), GENERATION)
+
+    nothing: list[Any] = [await index.known([]), await index.fetch([]), await index.roots([])]
+    nothing += [await index.ids_of({}), await index.pages({})]
+    assert not any(nothing)
+    await index.upsert([], any_vectors(0))
+    await index.delete([])
+    await index.write_pages([])
+    await index.commit([], [])
+    await index.sweep_pages({})
+    assert await index.dense(any_vectors(0), [], limit=5, strong=True) == []
+    assert await index.lexical(["", " "], [scope(), scope()], limit=5, strong=True) == [[], []]
+
+
+class Calls:
+    """Counts the calls of a client."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self.names: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        self.names.append(name)
+        return getattr(self.client, name)
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch, index: MilvusIndex) -> Calls:
+    counting = Calls(index._store._client)
+    monkeypatch.setattr(index._store, "_client", counting)
+    return counting
+
+
+@pytest.fixture(scope="module")
+async def index(store: MilvusSettings) -> AsyncIterator[MilvusIndex]:
+    async with MilvusIndex(store, replace(GENERATION, name="shared")) as index:
+        yield index
+
+
+async def test_queries_of_equal_scope_share_one_call(index: MilvusIndex, calls: Calls) -> None:
+    same = [scope(principals=("a", "b")), scope(principals=("b", "a", "b"))] * 8
+    other = scope(tenant=TenantId("other"))
+
+    await index.dense(vectors(*[(1.0,)] * 17), [*same, other], limit=200, strong=True)
+    await index.lexical(["x"] * 16, same, limit=200, strong=False)
+
+    assert calls.names == ["search", "search", "search"]
+
+
+async def test_roots_and_watermarks_are_written_in_one_call(index: MilvusIndex, calls: Calls) -> None:
+    await index.commit([root(f"one{number}") for number in range(50)], [watermark(0, 1), watermark(1, 1)])
+
+    assert calls.names.count("upsert") == 1
+
+
+async def test_large_rows_are_written_in_messages_that_the_server_takes(index: MilvusIndex, calls: Calls) -> None:
+    text = "😀" * 16_000
+    await index.upsert(
+        [chunk(f"large{number}", text=text, context=text, root_id=RootId("large")) for number in range(300)],
+        any_vectors(300),
+    )
+
+    assert calls.names.count("upsert") == 3
+    fetched = await index.fetch([ChunkId(f"large{number}") for number in range(300)])
+    assert len(fetched) == 300
+    await index.delete(list(fetched))
+
+
+async def test_what_a_commit_that_was_cut_short_left_behind_is_harmless(index: MilvusIndex) -> None:
+    """The row that no longer counts is still there: the new one was written, the old one not cleared."""
+    live = root("cut", version=1)
+    deleted = root("cut", version=2, deleted=True, searchable_at=Timestamp(1))
+    await index._store.upsert(DOCUMENTS, [root_row(deleted, slot=0, sequence=8), root_row(live, slot=1, sequence=7)])
+
+    assert await index.roots([RootId("cut")]) == {"cut": deleted}
+    assert await index.purge_deleted(Timestamp(10)) == 0
+    assert await index.roots([RootId("cut")]) == {"cut": deleted}
+    assert [item async for item in index.all_roots() if item.root_id == "cut"] == [deleted]
+
+    await index.commit([deleted], [])
+    assert await index.purge_deleted(Timestamp(10)) == 1
+    assert await index.roots([RootId("cut")]) == {}
+
+
+@pytest.mark.parametrize("size", [2, 3, 7, 100])
+async def test_a_scan_reads_each_row_once_whatever_the_size_of_its_pages(index: MilvusIndex, size: int) -> None:
+    many = {f"scan{number * 37 % 60}" for number in range(60)}
+    await index.upsert([chunk(key, root_id=RootId("scan")) for key in many], any_vectors(60))
+
+    pages = [
+        page async for page in index._store.scan(CHUNKS, 'root_id == "scan"', ["chunk_id"], by="chunk_id", size=size)
+    ]
+
+    read = [row["chunk_id"] for page in pages for row in page]
+    assert len(read) == 60
+    assert set(read) == many
+    assert all(len(page) < size for page in pages)
+
+
+@pytest.fixture(scope="module")
+async def alone(store: MilvusSettings) -> AsyncIterator[MilvusIndex]:
+    async with MilvusIndex(store, replace(GENERATION, name="alone")) as alone:
+        yield alone
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(chunks=st.lists(rows, min_size=1, max_size=6), wheres=st.lists(scopes, min_size=1, max_size=4))
+async def test_it_answers_as_the_fake_does(alone: MilvusIndex, chunks: list[IndexedChunk], wheres: list[Scope]) -> None:
+    keyed = [replace(row, chunk_id=ChunkId(f"c{number}"), lexical="a b") for number, row in enumerate(chunks)]
+    fake = MemoryIndex(GENERATION)
+    await alone.delete([ChunkId(f"c{number}") for number in range(6)])
+    queries = vectors(*((1.0, float(number)) for number in range(len(wheres))))
+    for each in (alone, fake):
+        await each.upsert(keyed, any_vectors(len(keyed)))
+
+    dense = await alone.dense(queries, wheres, limit=10, strong=True)
+    lexical = await alone.lexical(["b"] * len(wheres), wheres, limit=10, strong=True)
+
+    assert scored(dense) == approximately(scored(await fake.dense(queries, wheres, limit=10, strong=True)))
+    expected = await fake.lexical(["b"] * len(wheres), wheres, limit=10, strong=True)
+    assert scored(lexical) == approximately(scored(expected))
+
+
+def scored(rankings: list[list[Candidate]]) -> list[dict[str, float]]:
+    for ranking in rankings:
+        assert ranking == sorted(ranking, key=lambda hit: (-hit.score, hit.chunk_id))
+    return [{hit.chunk_id: hit.score for hit in ranking} for ranking in rankings]
+
+
+def approximately(rankings: list[dict[str, float]]) -> list[Any]:
+    return [pytest.approx(ranking, abs=1e-5) for ranking in rankings]
