@@ -51,5 +51,6 @@ def _translated(action: str) -> Iterator[None]:
         raise kind(f"{action}: {error}") from error
     except OfflineModeIsEnabled as error:
         raise Misconfigured(f"{action}: unset HF_HUB_OFFLINE ({error})") from error
-    except (EntryNotFoundError, XetError, XetDownloadError, httpx.HTTPError, OSError) as error:
+    # huggingface_hub 1.16 closes its client where it cannot connect, and retries with it: a RuntimeError.
+    except (EntryNotFoundError, XetError, XetDownloadError, httpx.HTTPError, OSError, RuntimeError) as error:
         raise Unavailable(f"{action}: {error}") from error
