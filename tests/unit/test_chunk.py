@@ -137,8 +137,8 @@ def test_an_edit_changes_only_the_chunks_between_the_long_paragraphs_around_it(
         return f"\n\n{ANCHOR}\n\n".join("\n\n".join(each) for each in [*before, run, *after])
 
     old, new = (data.draw(runs) for _ in range(2))
-    known = {leaf.text for leaf in leaves(chunked(parse_text(document(old))))}
-    parsed = parse_text(document(new))
+    known = {leaf.text for leaf in leaves(chunked(parse_markdown(document(old))))}
+    parsed = parse_markdown(document(new))
     anchors = [block for block in parsed.blocks if parsed.text[block.start : block.end] == ANCHOR.strip()]
     first, last = anchors[len(before) - 1], anchors[len(before)]
 
