@@ -4,11 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.operators.analyse_text import MAX_BYTES, analyse_text
+from freki.operators.analyse_text import ANALYSER, MAX_BYTES, analyse_text
 
 
 def terms(text: str, language: str = "de") -> list[str]:
     return analyse_text(text, language=language).split()
+
+
+def stems(text: str, language: str = "de") -> str:
+    """All terms but the marked words."""
+    return " ".join(term for term in terms(text, language) if not term.startswith("="))
 
 
 @pytest.mark.parametrize(
@@ -18,14 +23,14 @@ def terms(text: str, language: str = "de") -> list[str]:
         ("KÜHNE Kühne Kuehne", "kuhn kuhn kuhn"),
         ("Straße Strasse STRASSE", "strass strass strass"),
         ("Cafe\u0301 Café Cafe", "caf caf caf"),
-        ("Gefahr\u00adstoffe", "gefahrstoff"),
+        ("Zi\u00adtro\u200bne", "zitron"),
         ("Wo und wann ist es?", ""),
         ("", ""),
         (" \n\t", ""),
     ],
 )
 def test_german_words_are_folded_and_stemmed_without_stop_words(text: str, expected: str) -> None:
-    assert analyse_text(text, language="de") == expected
+    assert stems(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -38,12 +43,12 @@ def test_german_words_are_folded_and_stemmed_without_stop_words(text: str, expec
     ],
 )
 def test_each_language_has_its_own_rules(language: str, text: str, expected: str) -> None:
-    assert analyse_text(text, language=language) == expected
+    assert stems(text, language) == expected
 
 
 @pytest.mark.parametrize("language", ["und", "ja", ""])
 def test_without_a_certain_language_words_are_stemmed_as_german_and_as_english(language: str) -> None:
-    assert terms("Kühne houses", language) == ["kuhn", "kuhne", "hous"]
+    assert stems("the Kühne und houses", language) == "kuhn kuhne hous"
 
 
 @pytest.mark.parametrize(
@@ -94,12 +99,66 @@ def test_without_a_certain_language_words_are_stemmed_as_german_and_as_english(l
         ("max_tokens", "max_tokens max tok"),
         ("os.path", "os.path os path"),
         ("C++ C# 5G", "c++ c# 5g"),
-        ("1990er-Jahre", "1990erjahre 1990er jahr"),
-        ("2-Zimmer", "2zimmer 2 zimm"),
+        ("1990er-Jahre", "1990erjahr 1990er jahr"),
+        ("2-Zimmer", "2zimm 2 zimm"),
     ],
 )
 def test_what_means_something_in_its_form_is_kept(text: str, expected: str) -> None:
-    assert analyse_text(text, language="de") == expected
+    assert stems(text) == expected
+
+
+def test_a_word_is_also_marked_as_it_is_written() -> None:
+    assert analyse_text("Häuser kaufen", language="de") == "=hauser haus =kaufen kauf"
+
+
+def test_a_mistaken_language_still_finds_the_word() -> None:
+    assert set(terms("Häuser", "en")) & set(terms("die Häuser", "de")) == {"=hauser"}
+
+
+@pytest.mark.parametrize(
+    ("compound", "parts"),
+    [
+        ("Mietvertrag", "Miet Vertrag"),
+        ("Mietverträge", "Miet Verträge"),
+        ("Rundfunkbeitrag", "Rundfunk Beitrag"),
+        ("Kündigungsfrist", "Kündigung Frist"),
+        ("Brandschutzverordnung", "Brand Schutz Verordnung"),
+        ("Straßenverkehrsordnung", "Straße Verkehr Ordnung"),
+        ("Krankenversicherungsbeitrag", "Kranken Versicherung Beitrag"),
+        ("Bundesverfassungsgericht", "Bund Verfassung Gericht"),
+        ("Umweltverträglichkeitsprüfung", "Umwelt Verträglichkeit Prüfung"),
+        ("Aufsichtsratsmitglied", "Aufsicht Rat Mitglied"),
+        ("Softwareentwicklung", "Software Entwicklung"),
+        ("Schreibtischlampe", "Schreib Tisch Lampe"),
+        ("Atemschutzmaske", "Atem Schutz Maske"),
+        ("Apfelbaum", "Apfel Baum"),
+        ("Hundehütte", "Hund Hütte"),
+        ("Schadensersatzpflicht", "Schaden Ersatz Pflicht"),
+        ("Weltmeisterschaft", "Welt Meisterschaft"),
+        ("Rauchmelder", "Rauch Melder"),
+        ("Kaiserreich", "Kaiser Reich"),
+    ],
+)
+def test_a_compound_gives_its_parts_too(compound: str, parts: str) -> None:
+    assert stems(compound).split()[1:] == [stems(part) for part in parts.split()]
+
+
+WHOLE = """
+Vertrag Mieter Verordnung Gesellschaft Wirtschaft Versicherung Entwicklung Universität Information Kommission
+Regierung Minister Professor Bibliothek Deutschland Mannschaft Geheimnis Untersuchung Erklärung Organisation
+Software Programm Theater Schmetterling Flüchtling Verbrauch Gericht Geschichte Demokratie Substanz
+Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft
+"""
+
+
+@pytest.mark.parametrize("word", WHOLE.split())
+def test_what_is_no_compound_stays_whole(word: str) -> None:
+    assert len(stems(word).split()) == 1
+
+
+def test_other_languages_have_no_compounds() -> None:
+    assert stems("Mietvertrag", "en") == "mietvertrag"
+    assert stems("Mietvertrag", "und") == "mietvertrag miet vertrag"
 
 
 @pytest.mark.parametrize(
@@ -117,15 +176,27 @@ def test_what_means_something_in_its_form_is_kept(text: str, expected: str) -> N
         ("email", "per E-Mail"),
         ("max tokens", "`max_tokens=3`"),
         ("user", "getUserById()"),
-        ("Fristen", "Die Frist endet"),
+        ("Fristen", "Die Kündigungsfrist endet"),
+        ("Verträge zur Miete", "der Mietvertrag"),
     ],
 )
 def test_a_question_finds_all_its_terms(query: str, chunk: str) -> None:
-    assert set(terms(query)) <= set(terms(chunk))
+    assert set(stems(query).split()) <= set(stems(chunk).split())
+
+
+def test_other_terms_need_another_version() -> None:
+    # An index holds the terms of its analyser: change this only together with its version.
+    text = "Nach § 535 BGB zahlt der Vermieter 50.000 EUR Schadensersatz für E-Mails, die Peter Kühne am 1.2.2024 las."
+
+    assert (ANALYSER, analyse_text(text, language="de")) == (
+        "freki-terms@2",
+        "§535 535 =bgb bgb =zahlt zahlt =vermieter vermiet 50000 eur =schadensersatz schadensersatz schad "
+        "ersatz email =e e =mails mail =peter pet =kuhne kuhn 2024-02-01 2024-02 2024 =las las",
+    )
 
 
 def test_the_result_ends_at_a_term_before_the_stores_limit() -> None:
-    analysed = analyse_text("übermut § 5 " * 20_000, language="und")
+    analysed = analyse_text("übermut § 5 " * 10_000, language="und")
 
     assert MAX_BYTES - 20 < len(analysed.encode()) <= MAX_BYTES
     assert set(analysed.split()) == set(analyse_text("übermut § 5", language="und").split())

@@ -1,0 +1,103 @@
+"""Words: folded, stemmed, split where capitals, hyphens, points and underscores join them."""
+
+import re
+import unicodedata
+from functools import cache, lru_cache
+from importlib.resources import files
+
+import Stemmer
+
+from freki.operators.analyse_text.compounds import compound_parts
+
+_STEMMERS = {
+    "da": "danish",
+    "de": "german",
+    "en": "english",
+    "es": "spanish",
+    "fi": "finnish",
+    "fr": "french",
+    "hu": "hungarian",
+    "it": "italian",
+    "nl": "dutch",
+    "no": "norwegian",
+    "pt": "portuguese",
+    "ro": "romanian",
+    "ru": "russian",
+    "sv": "swedish",
+    "tr": "turkish",
+}
+_STOPPED = ("de", "en", "es", "fr", "it")
+# A text whose language is not certain may be asked for in either.
+_LIKELY = ("de", "en")
+_SAME = {"eur": "eur", "euro": "eur", "euros": "eur", "usd": "usd", "dollar": "usd", "dollars": "usd", "gbp": "gbp"} | {
+    "prozent": "prozent",
+    "percent": "prozent",
+}
+# The rest of a longer word, such as encoded data, tells nothing apart.
+_LONGEST = 128
+_ACCENTS = re.compile("[\u0300-\u0307\u0309-\u036f]")
+_HUMPS = re.compile(r"(?<=[^\W\d_A-ZÄÖÜ])(?=[A-ZÄÖÜ])|(?<=[A-ZÄÖÜ])(?=[A-ZÄÖÜ][^\W\d_A-ZÄÖÜ])")
+_JOINTS = re.compile(r"[-._'’]+")
+
+
+@lru_cache(maxsize=1 << 16)
+def word_terms(word: str, language: str) -> str:
+    """Give the terms of a word, or of words that hyphens, points, underscores or capitals join."""
+    word = word[:_LONGEST]
+    folded = word.casefold().replace("’", "'")
+    if folded in _stop_words(language) and not (word.isupper() and len(word) > 1):
+        return ""
+    bare = re.sub("['’]s$", "", word)
+    parts = [part for joint in _JOINTS.split(bare) for part in _HUMPS.split(joint)]
+    if any(len(part) == 1 and part.isupper() for part in parts):
+        # GmbH and PhD are words.
+        parts = _JOINTS.split(bare)
+    if len(parts) == 1:
+        return " ".join(_plain(bare.casefold(), language))
+    joined = bare.casefold().replace("’", "'").replace("-", "")
+    whole = _stems(joined, language) if joined.isalnum() else [joined]
+    return " ".join(filter(None, [*whole, *(word_terms(part, language) for part in parts)]))
+
+
+def _plain(word: str, language: str) -> list[str]:
+    """Give a word as it is, its stem, and the stems of its parts."""
+    if word in _SAME:
+        return [_SAME[word]]
+    if not word.isalpha():
+        return [word]
+    parts = [] if language in _STEMMERS and language != "de" else compound_parts(word)
+    return [f"={_unaccented(word)}", *_stems(word, language), *(_stem(part, "de") for part in parts)]
+
+
+def _stems(word: str, language: str) -> list[str]:
+    languages = (language,) if language in _STEMMERS else _LIKELY
+    return list(dict.fromkeys(_stem(word, each) for each in languages))
+
+
+def _stem(word: str, language: str) -> str:
+    if language in _LIKELY and not word.isascii():
+        # Both know no accents but German umlauts.
+        word = unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFD", word)))
+    return _unaccented(_stemmer(language).stemWord(word))
+
+
+def _unaccented(word: str) -> str:
+    if word.isascii():
+        return word
+    letters = (letter for letter in unicodedata.normalize("NFD", word) if not unicodedata.combining(letter))
+    return unicodedata.normalize("NFC", "".join(letters))
+
+
+@cache
+def _stemmer(language: str) -> Stemmer.Stemmer:
+    return Stemmer.Stemmer(_STEMMERS[language])
+
+
+@cache
+def _stop_words(language: str) -> frozenset[str]:
+    if language not in _STEMMERS:
+        return frozenset().union(*map(_stop_words, _LIKELY))
+    if language not in _STOPPED:
+        return frozenset()
+    text = files(__package__).joinpath("data", f"stop_{language}.txt").read_text("utf-8")
+    return frozenset(line for line in text.splitlines() if not line.startswith("#"))
