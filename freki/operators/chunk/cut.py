@@ -64,7 +64,16 @@ def _cut_at(edges: Edges, text: str, piece: Piece, limit: Size, count_tokens: Co
         return [piece]
     counts = count_tokens([text[start:end] for start, end in spans])
     parts = [Piece(start, end, tokens, piece.kind) for (start, end), tokens in zip(spans, counts, strict=True)]
-    return join(text, parts, low=Size(limit.tokens / 2, limit.chars / 2), high=limit, limit=limit)
+    groups = join(text, parts, low=Size(limit.tokens / 2, limit.chars / 2), high=limit, limit=limit)
+    return recounted(text, groups, parts, count_tokens)
+
+
+def recounted(text: str, joined: list[Piece], parts: Sequence[Piece], count_tokens: CountTokens) -> list[Piece]:
+    """Count joined pieces again if any parts touch: within a word, tokens of parts are not those of the whole."""
+    if all(one.end < other.start for one, other in pairwise(parts)):
+        return joined
+    counts = count_tokens([text[piece.start : piece.end] for piece in joined])
+    return [piece._replace(tokens=tokens) for piece, tokens in zip(joined, counts, strict=True)]
 
 
 def _trimmed(text: str, start: int, end: int, kind: BlockKind) -> tuple[int, int]:

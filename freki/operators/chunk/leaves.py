@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from freki.operators.chunk.cut import CountTokens, cut
+from freki.operators.chunk.cut import CountTokens, cut, recounted
 from freki.operators.chunk.pieces import Piece, Size, join, merged
 from freki.operators.chunk.sections import Section
 from freki.schemas.outline import Block, BlockKind
@@ -38,7 +38,8 @@ def _leaves(  # noqa: PLR0913, PLR0917 - private, called once
         most = Size(limit.tokens * WHOLE, limit.chars * WHOLE) if piece.kind in _WHOLE_KINDS else limit
         parts += [piece] if most.holds(piece) else cut(text, piece, block.seams, limit, count_tokens)
     low, high = Size(min_tokens, float("inf")), Size(2 * min_tokens, limit.chars)
-    return join(text, _introduced(text, parts, limit), low=low, high=high, limit=limit)
+    joined = join(text, _introduced(text, parts, limit), low=low, high=high, limit=limit)
+    return recounted(text, joined, parts, count_tokens)
 
 
 def _introduced(text: str, pieces: Sequence[Piece], limit: Size) -> list[Piece]:
