@@ -120,7 +120,7 @@ async def test_a_full_disk_is_unavailable_and_leaves_no_row_that_only_memory_hol
     path: Path, free: int, own: MilvusSettings
 ) -> None:
     with serving(path, free) as server:
-        async with MilvusIndex(own.model_copy(update={"timeout_s": 1.0}), GENERATION) as index:
+        async with MilvusIndex(own, GENERATION) as index:
             await index.commit([root("r")], [])
             limit_file_size(server.pid, size(path) + 100_000)
             large = [chunk(f"c{number}", text="x" * 60_000) for number in range(20)]

@@ -205,11 +205,16 @@ class Store:
         )
         try:
             async with asyncio.timeout(limit_s):
-                return await retrying.on(Unavailable)(attempt)
+                return await retrying.on(_is_passing)(attempt)
         except TimeoutError as error:
             if failure is None:
                 raise Unavailable(f"{action}: no answer from {self._settings.uri} within {limit_s:g} s") from error
             raise type(failure)(f"{failure} (for {limit_s:g} s)") from failure
+
+
+def _is_passing(error: Exception) -> bool:
+    """Tell whether to try again. A full disk stays full, and meanwhile readers would see what it refused."""
+    return isinstance(error, Unavailable) and not isinstance(error, Unwritten)
 
 
 def batched(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:
