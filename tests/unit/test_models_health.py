@@ -5,6 +5,7 @@ import pytest
 
 from freki.infra.errors import Misconfigured
 from freki.infra.models import ModelKind, ModelState, check_models, describe_models, ensure_built
+from freki.infra.models.manifest import seal
 from freki.infra.models.registry import MODELS, HubSource, KnownVector, ModelDescription, RegisteredModel, WheelSource
 from freki.infra.settings import ModelSettings
 from tests.unit.tiny_models import write_cross_encoder, write_hub_files, write_sentence_encoder
@@ -85,11 +86,20 @@ def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, off_by: float) -> 
     """Register what a small model says of a text."""
     directory = encoder(tmp_path)
     table = write_sentence_encoder(directory)
-    mean = table[[2, 6, 9, 3]].mean(axis=0)
+    mean = table[[2, 5, 9, 3]].mean(axis=0)
     vector = mean / np.linalg.norm(mean)
-    description = ModelDescription(name="encoder", kind=ModelKind.EMBEDDER, dim=8, max_tokens=32)
-    leading = (float(vector[0]) + off_by, float(vector[1]))
-    known = KnownVector(text="w5", leading=leading, tolerance=0.01)
-    monkeypatch.setitem(MODELS, "encoder", RegisteredModel(description=description, sources=(), vectors=(known,)))
+    source = HubSource(
+        repository="someone/encoder",
+        commit="0" * 40,
+        weights="onnx/model.onnx",
+        size_bytes=5000,
+        known=(KnownVector(text="w5", leading=(float(vector[0]) + off_by, float(vector[1])), tolerance=0.01),),
+    )
+    description = ModelDescription(
+        name="encoder", kind=ModelKind.EMBEDDER, dim=8, max_tokens=32, query_prefix="w1 ", passage_prefix="w2 "
+    )
+    model = RegisteredModel(description=description, sources=(source,))
+    monkeypatch.setitem(MODELS, "encoder", model)
+    seal(directory, description, fingerprint=model.fingerprint(source), weights="onnx/model.onnx")
     reranker = write_cross_encoder(tmp_path / "reranker")
     return ModelSettings(cache_dir=tmp_path, embedder=str(directory), reranker=str(reranker), threads=1)

@@ -1,5 +1,6 @@
 import hashlib
 import inspect
+import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -207,6 +208,25 @@ async def test_a_way_of_pooling_that_freki_lacks_is_refused(repository: Path) ->
     write_hub_files(repository, pooling="pooling_mode_weightedmean_tokens")
 
     with pytest.raises(Misconfigured, match="does not pool by pooling_mode_weightedmean_tokens"):
+        await OnnxEmbedder(local(repository)).__aenter__()
+
+
+@pytest.mark.usefixtures("table")
+async def test_a_description_of_another_length_is_refused(repository: Path) -> None:
+    write_hub_files(repository, dim=16)
+
+    async with OnnxEmbedder(local(repository)) as embedder:
+        with pytest.raises(Misconfigured, match="gives vectors of 8 numbers, not 16"):
+            await embedder.embed_passages(["w5"])
+
+
+@pytest.mark.usefixtures("table")
+async def test_a_module_that_freki_does_not_run_is_refused(repository: Path) -> None:
+    write_hub_files(repository)
+    modules = [{"type": "sentence_transformers.models.Transformer"}, {"type": "sentence_transformers.models.Dense"}]
+    (repository / "modules.json").write_text(json.dumps(modules))
+
+    with pytest.raises(Misconfigured, match="does not run the modules Dense"):
         await OnnxEmbedder(local(repository)).__aenter__()
 
 

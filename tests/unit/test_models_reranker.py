@@ -103,6 +103,14 @@ async def test_a_budget_goes_to_the_first_pairs(tmp_path: Path) -> None:
     assert done == sorted(done, reverse=True)
 
 
+async def test_a_pair_that_is_longer_than_a_batch_is_scored_alone(tmp_path: Path) -> None:
+    directory = write_cross_encoder(tmp_path, max_tokens=1024)
+    async with OnnxCrossEncoder(settings_for(directory)) as reranker:
+        scores = await reranker.score([("w1", "w1 " * 600), ("w1", "w1 w1")], budget_s=3600)
+
+    assert scores == pytest.approx([score_of(600), score_of(2)], abs=1e-6)
+
+
 async def test_opening_it_measures_its_pace(reranker: OnnxCrossEncoder) -> None:
     assert reranker.tokens_per_s > 0
 

@@ -13,8 +13,17 @@ from freki.infra.models.build import Progress, wheel_file
 from freki.infra.models.cache import cached, is_obtainable, obtain
 from freki.infra.models.embedder import OnnxEmbedder, unseen
 from freki.infra.models.manifest import MANIFEST, read_manifest
-from freki.infra.models.registry import MODELS, HubSource, ModelDescription, ModelKind, RegisteredModel
-from freki.infra.models.reranker import OnnxCrossEncoder
+from freki.infra.models.registry import (
+    MODELS,
+    HubSource,
+    KnownScore,
+    KnownVector,
+    ModelDescription,
+    ModelKind,
+    RegisteredModel,
+    known_of,
+)
+from freki.infra.models.reranker import OnnxCrossEncoder, sigmoid
 from freki.infra.settings import ModelSettings
 
 _QUESTION = "Wie hoch ist die Zugspitze?"
@@ -115,42 +124,36 @@ def _size(directory: Path) -> int:
 
 async def _check_embedder(settings: ModelSettings) -> ModelCheck:
     async with OnnxEmbedder(settings) as embedder:
-        name = embedder.model.manifest.name
+        model = embedder.model
         question, answer, other = np.concatenate(
             [await embedder.embed_queries([_QUESTION]), await embedder.embed_passages([_ANSWER, _OTHER])]
         )
-        wrong = (
-            []
-            if question @ answer > question @ other
-            else ["an unrelated text is closer to a question than its answer"]
-        )
-        known = MODELS[name].vectors if name in MODELS else ()
-        vectors = await embedder.embed_passages([each.text for each in known])
+        wrong = [] if question @ answer > question @ other else ["another text is closer to a question than its answer"]
+        known = [each for each in known_of(model.fingerprint) if isinstance(each, KnownVector)]
+        vectors = await embedder.embed_queries([each.text for each in known])
         for each, vector in zip(known, vectors, strict=True):
             difference = float(np.abs(vector[: len(each.leading)] - each.leading).max())
             if difference > each.tolerance:
                 wrong.append(f"the vector of {each.text!r} is off by {difference:.4f}, {each.tolerance} is allowed")
         texts = [_ANSWER * 8] * 32
-        tokens = sum(embedder.count_tokens(texts))
         started = time.monotonic()
         await embedder.embed_passages(texts)
-        rate = tokens / (time.monotonic() - started)
-    return _check(name, wrong, len(known), rate)
+        rate = sum(embedder.count_tokens(texts)) / (time.monotonic() - started)
+    return _check(model.manifest.name, wrong, len(known), rate)
 
 
 async def _check_reranker(settings: ModelSettings) -> ModelCheck:
     async with OnnxCrossEncoder(settings) as reranker:
-        name = reranker.model.manifest.name
-        known = MODELS[name].scores if name in MODELS else ()
+        model = reranker.model
+        known = [each for each in known_of(model.fingerprint) if isinstance(each, KnownScore)]
         pairs = [(_QUESTION, _ANSWER), (_QUESTION, _OTHER), *((each.query, each.text) for each in known)]
         answer, other, *scores = [score or 0.0 for score in await reranker.score(pairs, budget_s=None)]
-        wrong = [] if answer > other else ["an unrelated text scores above the answer"]
+        wrong = [] if answer > other else ["another text scores above the answer"]
         for each, score in zip(known, scores, strict=True):
-            expected = [1 / (1 + np.exp(-each.logit + sign * each.tolerance)) for sign in (1, -1)]
-            if not expected[0] <= score <= expected[1]:
-                wrong.append(f"{each.text[:40]!r} scores {score:.4f}, not {expected[0]:.4f} to {expected[1]:.4f}")
-        rate = reranker.tokens_per_s
-    return _check(name, wrong, len(known), rate)
+            low, high = (sigmoid(np.float32(each.logit + side * each.tolerance)) for side in (-1, 1))
+            if not low <= score <= high:
+                wrong.append(f"{each.text[:40]!r} scores {score:.4f}, not {low:.4f} to {high:.4f}")
+    return _check(model.manifest.name, wrong, len(known), reranker.tokens_per_s)
 
 
 def _check(name: str, wrong: list[str], known: int, tokens_per_s: float) -> ModelCheck:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from itertools import accumulate, takewhile
 from types import TracebackType
 from typing import Self
@@ -38,17 +39,20 @@ class OnnxCrossEncoder:
         self._batch_tokens = settings.batch_tokens
         self._clock = clock
         self._pace = Pace()
+        self._opened = AsyncExitStack()
         self._runner = Runner(settings, settings.reranker, ModelKind.RERANKER, progress)
 
     async def __aenter__(self) -> Self:
-        await self._runner.__aenter__()
-        await self.score(_WARM_UP, budget_s=None)
+        async with AsyncExitStack() as opened:
+            await opened.enter_async_context(self._runner)
+            await self.score(_WARM_UP, budget_s=None)
+            self._opened = opened.pop_all()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._runner.__aexit__(kind, error, trace)
+        await self._opened.aclose()
 
     @property
     def model(self) -> Model:
@@ -73,9 +77,10 @@ class OnnxCrossEncoder:
 
     def _affordable(self, encodings: Sequence[Encoding], deadline: float | None) -> int:
         """Count the first pairs that can be scored by the deadline; at most a batch at a time, to see how it goes."""
-        if deadline is None:
+        if deadline is None or not encodings:
             return len(encodings)
-        tokens = min(self._batch_tokens, (deadline - self._clock()) * self._pace.tokens_per_s)
+        left = (deadline - self._clock()) * self._pace.tokens_per_s
+        tokens = min(left, max(self._batch_tokens, len(encodings[0])))
         return sum(1 for _ in takewhile(lambda used: used <= tokens, accumulate(map(len, encodings))))
 
     async def _timed(self, encodings: Sequence[Encoding]) -> list[float]:
@@ -84,10 +89,11 @@ class OnnxCrossEncoder:
         for batch in pack([len(encoding) for encoding in encodings], budget=self._batch_tokens):
             logits[batch] = await self._runner.call(self.model.logits, [encodings[index] for index in batch])
         self._pace.learn(sum(map(len, encodings)), self._clock() - started)
-        return [float(score) for score in _sigmoid(logits)]
+        return [float(score) for score in sigmoid(logits)]
 
 
-def _sigmoid(logits: Floats) -> Floats:
+def sigmoid(logits: Floats | np.float32) -> Floats:
+    """Map any numbers to 0..1."""
     # Written with tanh, which does not overflow.
     scores: Floats = np.float32(0.5) * (1 + np.tanh(logits / 2))
     return scores

@@ -27,6 +27,7 @@ Floats = NDArray[np.float32]
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
 _PAD_TOKENS = ("<pad>", "[PAD]")
 # Slower than the operators that they join, see `bert.py`.
 _SLOW_FUSIONS = ("BiasGeluFusion", "SkipLayerNormFusion")
@@ -65,6 +66,8 @@ class Model:
         self._tokenizer = tokenizer
         self._session = session
         self._inputs = {each.name for each in session.get_inputs()}
+        if unknown := self._inputs - _INPUTS:
+            raise Misconfigured(f"{manifest.name} wants {', '.join(sorted(unknown))}, which Freki does not give")
         self._output = _output_of(session, manifest)
         self._pad = _pad_id(tokenizer)
 
@@ -106,6 +109,8 @@ class Model:
         """Embed a batch as one padded matrix; returns (texts, dim), rows of length 1."""
         output, mask = self._run(batch)
         states = output if output.ndim == 2 else _pool(output, mask, self.manifest.pooling)  # noqa: PLR2004 - rows
+        if states.shape[1] != self.dim:
+            raise Misconfigured(f"{self.manifest.name} gives vectors of {states.shape[1]} numbers, not {self.dim}")
         vectors: Floats = states / np.maximum(np.linalg.norm(states, axis=1, keepdims=True), 1e-12)
         return vectors
 
