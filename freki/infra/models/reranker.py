@@ -11,10 +11,9 @@ import numpy as np
 from tokenizers import Encoding
 
 from freki.infra.errors import Misconfigured
-from freki.infra.models.build import Progress
-from freki.infra.models.embedder import unseen
 from freki.infra.models.pace import Pace
 from freki.infra.models.packing import pack
+from freki.infra.models.progress import Progress, unseen
 from freki.infra.models.registry import ModelKind
 from freki.infra.models.session import Floats, Model, Runner
 from freki.infra.settings import ModelSettings

@@ -17,9 +17,9 @@ from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 from tokenizers import Encoding, Tokenizer
 
 from freki.infra.errors import Misconfigured, Rejected, Unavailable
-from freki.infra.models.build import Progress
 from freki.infra.models.cache import obtain
 from freki.infra.models.manifest import TOKENIZER, Manifest, dim_of, fingerprint_of, read_manifest
+from freki.infra.models.progress import Progress
 from freki.infra.models.registry import ModelKind, Pooling
 from freki.infra.settings import ModelSettings
 
@@ -141,7 +141,6 @@ class Runner:
     """A model in a thread of its own, so that the event loop lives while it computes: onnxruntime releases the GIL."""
 
     def __init__(self, settings: ModelSettings, chosen: str, kind: ModelKind, progress: Progress) -> None:
-        self._settings = settings
         self._open = partial(_obtain_and_open, settings, chosen, kind, progress)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"freki-{kind}")
         self._model: Model | None = None

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from freki.infra.models.cache import obtain
-from freki.infra.models.embedder import unseen
 from freki.infra.models.manifest import TOKENIZER
+from freki.infra.models.progress import unseen
 from freki.infra.models.registry import ModelKind
 from freki.infra.models.session import open_tokenizer
 from freki.infra.settings import ModelSettings
