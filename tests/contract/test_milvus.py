@@ -173,9 +173,11 @@ async def test_an_index_that_was_made_with_something_else_is_not_opened(
     async with MilvusIndex(store, replace(GENERATION, name="mine")):
         pass
 
+    before = asyncio.all_tasks()
     with pytest.raises(Misconfigured, match="FREKI_MILVUS__GENERATION") as caught:
         await MilvusIndex(store, other).__aenter__()
     assert advice in str(caught.value)
+    assert asyncio.all_tasks() == before
 
 
 async def test_collections_of_somebody_else_are_not_opened(store: MilvusSettings) -> None:

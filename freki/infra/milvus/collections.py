@@ -1,6 +1,5 @@
 """Creates the collections of a generation, and checks that those that are there were made for it."""
 
-import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -12,7 +11,7 @@ from pymilvus.milvus_client.index import IndexParams
 from freki.infra.errors import Misconfigured, Rejected
 from freki.infra.milvus import layout
 from freki.infra.milvus.layout import CHUNKS, LAYOUTS, PLACEHOLDER, Column, Kind, Layout
-from freki.infra.milvus.store import Store
+from freki.infra.milvus.store import Store, together
 from freki.schemas.index import Generation
 
 # The values of Robertson and Zaragoza (2009), which Milvus has as its defaults too.
@@ -37,13 +36,13 @@ async def open_collections(store: Store, generation: Generation, *, partition_ke
 
     Raises Misconfigured if a collection was made for another generation.
     """
-    await asyncio.gather(*(_open(store, made_of, generation, partition_key=partition_key) for made_of in LAYOUTS))
+    await together(_open(store, made_of, generation, partition_key=partition_key) for made_of in LAYOUTS)
 
 
 async def _open(store: Store, made_of: Layout, generation: Generation, *, partition_key: bool) -> None:
     made_for = {"layout": layout.VERSION, **asdict(generation)}
     if not await store.has(made_of):
-        schema = _schema(made_of, generation.dim, json.dumps(made_for), partition_key=partition_key)
+        schema = schema_of(made_of, generation.dim, json.dumps(made_for), partition_key=partition_key)
         try:
             await store.create(made_of, schema)
         except Rejected:
@@ -71,15 +70,18 @@ def _check(collection: str, description: str, expected: Mapping[str, Any]) -> No
         )
 
 
-def _schema(made_of: Layout, dim: int, description: str, *, partition_key: bool) -> CollectionSchema:
+def schema_of(made_of: Layout, dim: int, description: str, *, partition_key: bool) -> CollectionSchema:
+    """Describe a collection to Milvus."""
     schema = AsyncMilvusClient.create_schema(auto_id=False, enable_dynamic_field=False, description=description)
     for column in made_of.columns:
-        schema.add_field(column.name, **_field(column, dim), is_primary=column.name == made_of.key)
+        schema.add_field(
+            column.name,
+            **_field(column, dim),
+            is_primary=column.name == made_of.key,
+            is_partition_key=partition_key and column.name == "tenant",
+        )
     if made_of is CHUNKS:
         _add_bm25(schema)
-        if partition_key:
-            tenant = next(field for field in schema.fields if field.name == "tenant")
-            tenant.is_partition_key = True
     return schema
 
 

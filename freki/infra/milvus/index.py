@@ -1,6 +1,5 @@
 """The index of one generation in Milvus: chunk rows, roots with their manifests, and search over them."""
 
-import asyncio
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -33,7 +32,7 @@ from freki.infra.milvus.rows import (
     watermark_of,
     watermark_row,
 )
-from freki.infra.milvus.store import BATCH_KEYS, Store, batched
+from freki.infra.milvus.store import BATCH_KEYS, Store, batched, together
 from freki.infra.settings import MilvusSettings
 from freki.schemas import ChunkId, RootId, Timestamp
 from freki.schemas.index import (
@@ -187,10 +186,12 @@ class MilvusIndex:
 
     async def statistics(self) -> Statistics:
         """Count; a document that is just being committed may count twice."""
-        documents, deleted, chunks = await asyncio.gather(
-            self._store.count(DOCUMENTS, f"{_ROOTS} and deleted == false"),
-            self._store.count(DOCUMENTS, f"{_ROOTS} and deleted == true"),
-            self._store.count(CHUNKS, ""),
+        documents, deleted, chunks = await together(
+            [
+                self._store.count(DOCUMENTS, f"{_ROOTS} and deleted == false"),
+                self._store.count(DOCUMENTS, f"{_ROOTS} and deleted == true"),
+                self._store.count(CHUNKS, ""),
+            ]
         )
         return Statistics(documents=documents, deleted=deleted, chunks=chunks)
 
@@ -230,13 +231,11 @@ class MilvusIndex:
         groups: defaultdict[str, list[int]] = defaultdict(list)
         for position in asked:
             groups[scope_expression(scopes[position])].append(position)
-        answers = await asyncio.gather(
-            *(
-                self._store.search(
-                    column, [asked[position] for position in positions], condition, limit=limit, strong=strong
-                )
-                for condition, positions in groups.items()
+        answers = await together(
+            self._store.search(
+                column, [asked[position] for position in positions], condition, limit=limit, strong=strong
             )
+            for condition, positions in groups.items()
         )
         rankings: list[list[Candidate]] = [[] for _ in scopes]
         for positions, found in zip(groups.values(), answers, strict=True):

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -85,11 +85,9 @@ class Store:
         """Create the indexes that are missing and load the collection for queries."""
         there = await self._call("list indexes of", layout, self._client.list_indexes)
         missing = [index for index in indexes if index[0].index_name not in there]
-        await asyncio.gather(
-            *(
-                self._call("index", layout, self._client.create_index, index_params=index, timeout_s=DDL_TIMEOUT_S)
-                for index in missing
-            )
+        await together(
+            self._call("index", layout, self._client.create_index, index_params=index, timeout_s=DDL_TIMEOUT_S)
+            for index in missing
         )
         await self._call("load", layout, self._client.load_collection, timeout_s=DDL_TIMEOUT_S)
 
@@ -215,6 +213,16 @@ class Store:
 def _is_passing(error: Exception) -> bool:
     """Tell whether to try again. A full disk stays full, and meanwhile readers would see what it refused."""
     return isinstance(error, Unavailable) and not isinstance(error, Unwritten)
+
+
+async def together(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Wait for all of them; the first that fails cancels the others and is raised."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(call) for call in calls]
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from failures.exceptions[0].__cause__
+    return [task.result() for task in tasks]
 
 
 def batched(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:
