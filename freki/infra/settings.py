@@ -33,22 +33,26 @@ class KafkaSettings(Section):
         default=5_000_000, ge=100_000, description="Largest record: a question of a million characters"
     )
     delivery_timeout_s: float = Field(default=30.0, gt=0, description="Longest wait for the broker to take a record")
-    security: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    security: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        default="PLAINTEXT", description="How to speak with the brokers"
+    )
     ca_file: Path | None = Field(default=None, description="PEM file of the authority that signed the brokers")
     cert_file: Path | None = Field(default=None, description="PEM file of our own certificate (mutual TLS)")
     key_file: Path | None = Field(default=None, description="PEM file of its key")
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
-    username: str | None = None
-    password: SecretStr | None = None
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
+        default="SCRAM-SHA-512", description="With SASL: how to prove who we are"
+    )
+    username: str | None = Field(default=None, description="With SASL")
+    password: SecretStr | None = Field(default=None, description="With SASL")
 
 
 class RegistrySettings(Section):
     """Avro framing: single-object encoding without a registry, Confluent wire format with one."""
 
     url: str | None = Field(default=None, description="Base URL of a Confluent-compatible schema registry")
-    username: str | None = None
-    password: SecretStr | None = None
-    timeout_s: float = Field(default=10.0, gt=0)
+    username: str | None = Field(default=None, description="For basic authentication")
+    password: SecretStr | None = Field(default=None, description="For basic authentication")
+    timeout_s: float = Field(default=10.0, gt=0, description="Longest wait for one call")
 
 
 class MilvusSettings(Section):
@@ -56,9 +60,11 @@ class MilvusSettings(Section):
 
     uri: str = Field(default="http://127.0.0.1:19530", description="URI of Milvus")
     token: SecretStr | None = Field(default=None, description="`user:password` or API key")
-    database: str = "default"
+    database: str = Field(default="default", description="Database of Milvus")
     generation: str = Field(default="g1", pattern=r"^[a-z0-9_]{1,32}$", description="Which index to use")
-    collection_prefix: str = Field(default="freki", pattern=r"^[a-z][a-z0-9_]{0,31}$")
+    collection_prefix: str = Field(
+        default="freki", pattern=r"^[a-z][a-z0-9_]{0,31}$", description="First part of every collection's name"
+    )
     timeout_s: float = Field(default=10.0, gt=0, description="Longest wait for one call")
     partition_key: bool = Field(default=False, description="Partition rows by tenant; not on the local store")
 
@@ -79,9 +85,9 @@ class ModelSettings(Section):
 class RemoteRerankerSettings(Section):
     """A ranking service with the interface `POST /rerank {query, texts}` -> `[{index, score}]`."""
 
-    url: str | None = None
-    token: SecretStr | None = None
-    timeout_s: float = Field(default=2.0, gt=0)
+    url: str | None = Field(default=None, description="Base URL of the service")
+    token: SecretStr | None = Field(default=None, description="Bearer token")
+    timeout_s: float = Field(default=2.0, gt=0, description="Longest wait for one call")
 
 
 class ClaimSettings(Section):
@@ -100,8 +106,8 @@ class ClaimSettings(Section):
 class ChunkProfile(Section):
     """Sizes for one kind of document."""
 
-    max_chars: int = Field(ge=100)
-    overlap_chars: int = Field(ge=0)
+    max_chars: int = Field(ge=100, description="Most characters of a chunk")
+    overlap_chars: int = Field(ge=0, description="Characters of the text before it that a chunk remembers")
 
 
 class ChunkingSettings(Section):
@@ -131,20 +137,20 @@ class IngestSettings(Section):
 class RetrievalSettings(Section):
     """Defaults of a query's knobs."""
 
-    top_k: int = Field(default=8, ge=1, le=200)
+    top_k: int = Field(default=8, ge=1, le=200, description="How many hits")
     hybrid_alpha: float = Field(default=0.6, ge=0, le=1, description="Weight of dense search")
     keyword_alpha: float = Field(default=0.4, ge=0, le=1, description="The same for queries of up to 3 words")
-    fusion: Literal["WEIGHTED", "RRF"] = "WEIGHTED"
-    rrf_k: int = Field(default=60, ge=1)
-    rerank_candidates: int = Field(default=40, ge=0, le=500)
-    mmr_lambda: float = Field(default=0.5, ge=0, le=1)
-    min_score: float = Field(default=0.0)
-    parents: bool = True
-    neighbours: int = Field(default=1, ge=0, le=10)
-    context_tokens: int = Field(default=2000, ge=50)
-    citations: Literal["QUELLE", "DOCUMENT"] = "QUELLE"
+    fusion: Literal["WEIGHTED", "RRF"] = Field(default="WEIGHTED", description="How rankings become one")
+    rrf_k: int = Field(default=60, ge=1, description="k of reciprocal rank fusion")
+    rerank_candidates: int = Field(default=40, ge=0, le=500, description="How many candidates are rescored")
+    mmr_lambda: float = Field(default=0.7, ge=0, le=1, description="1 is relevance only, 0 is diversity only")
+    min_score: float = Field(default=0.0, description="Least score of a hit")
+    parents: bool = Field(default=True, description="Give each hit the section around it")
+    neighbours: int = Field(default=1, ge=0, le=10, description="Chunks before and after each hit")
+    context_tokens: int = Field(default=2000, ge=50, description="Most tokens of the context text")
+    citations: Literal["QUELLE", "DOCUMENT"] = Field(default="QUELLE", description="Form of citations")
     deadline_ms: int = Field(default=5000, ge=1, description="For queries that name none")
-    max_query_chars: int = Field(default=1_000_000, ge=1)
+    max_query_chars: int = Field(default=1_000_000, ge=1, description="Longest question")
     strong: bool = Field(default=True, description="Strong consistency for every search")
     reply_topics: tuple[str, ...] = Field(default=(), description="Topics that queries may name in `reply_to`")
     batch_queries: int = Field(default=16, ge=1, description="Most queries answered together")
@@ -155,9 +161,9 @@ class TelemetrySettings(Section):
 
     otlp_endpoint: str | None = Field(default=None, description="OTLP/HTTP base URL, such as http://localhost:4318")
     trace_dir: Path | None = Field(default=None, description="Directory for traces as JSON lines")
-    service_name: str = "freki"
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
-    log_format: Literal["console", "json"] = "console"
+    service_name: str = Field(default="freki", description="First part of the service name in traces")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(default="INFO", description="Least level logged")
+    log_format: Literal["console", "json"] = Field(default="console", description="For people, or for machines")
 
 
 class LocalSettings(Section):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from freki.operators.chunk import ChunkLimits, chunk_document, chunker_fingerprint
-from freki.operators.detect_language import detect_language
+from freki.operators.detect_language import UNDETERMINED, detect_language
 from freki.operators.errors import UnreadableContent
 from freki.operators.identify import chunk_id
 from freki.operators.parse_code import parse_code
@@ -54,8 +54,10 @@ class Outliner:
 
     def __call__(self, change: DocumentChange, content: str | bytes) -> Outline:
         """Outline a document. Raises UnreadableContent for what is too long, or not what it claims to be."""
-        file_name = change.name or change.document_id.rpartition("/")[2]
-        found = recognise(file_name, change.media_type, content)
+        last_part = change.document_id.rpartition("/")[2]
+        file_name = change.name or last_part
+        # A name for people, such as "Handbook", says nothing about the format; the id may.
+        found = recognise(file_name if "." in file_name else last_part, change.media_type, content)
         if len(found.text) > self._max_characters:
             raise UnreadableContent(
                 f"{file_name}: {len(found.text)} characters are more than {self._max_characters}; split the document, "
@@ -69,10 +71,12 @@ class Outliner:
             count_tokens=self._count_tokens,
             limits=limits,
         )
+        language = change.language or detect_language(document.text)
+        stated = document.attributes.get("lang", "")[:2].lower()
         return Outline(
             name=change.name or document.title or file_name,
             media_type=found.media_type,
-            language=change.language or detect_language(document.text),
+            language=stated if language == UNDETERMINED and stated.isalpha() else language,
             # What the producer says wins over what the document states.
             attributes={**document.attributes, **change.attributes},
             characters=len(document.text),

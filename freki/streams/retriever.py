@@ -282,8 +282,7 @@ class Retriever:
         reranker = self._rerankers.get(name)
         if reranker is None:
             if name in _asked_for(trail.knobs.reranker):
-                message = f"no {name} reranker is configured: {_HOW_TO_GET[name]}; the next of the chain steps in"
-                trail.notice("rerank", NoticeKind.DEGRADED, message)
+                trail.notice("rerank", NoticeKind.DEGRADED, _MISSING[name])
             return None
         budget_s = trail.remaining_s(self._now()) - RESERVE_S
         if budget_s < LEAST_STEP_S:
@@ -343,9 +342,9 @@ _CHAIN = {
     RerankerChoice.CROSS_ENCODER: (CROSS_ENCODER, COSINE),
     RerankerChoice.COSINE: (COSINE,),
 }
-_HOW_TO_GET = {
-    REMOTE: "set FREKI_REMOTE_RERANKER__URL",
-    CROSS_ENCODER: "set FREKI_MODELS__RERANKER",
+_MISSING = {
+    REMOTE: "no remote reranker: set FREKI_REMOTE_RERANKER__URL",
+    CROSS_ENCODER: "no cross-encoder: cosine scored the hits, the order is the hybrid search's; set FREKI_MODELS__RERANKER",
 }
 
 
@@ -418,7 +417,11 @@ def _diversified(found: list[Found], *, limit: int, trade_off: float) -> list[Fo
 
 
 def _score(trail: Trail) -> None:
-    """Set the final scores, best first: reranked candidates before those that the reranker did not reach."""
+    """Set the final scores, best first: reranked candidates before those that the reranker did not reach.
+
+    Cosine as the last resort sets no order: it is part of the hybrid score already, and alone it ranks worse.
+    """
+    last_resort = trail.reranker == COSINE and trail.knobs.reranker is not RerankerChoice.COSINE
     for found in trail.found:
-        found.score = found.fused if found.reranked is None else found.reranked
+        found.score = found.fused if found.reranked is None or last_resort else found.reranked
     trail.found.sort(key=lambda found: (found.reranked is None, -found.score, found.chunk_id))
