@@ -188,10 +188,10 @@ def test_other_terms_need_another_version() -> None:
     # An index holds the terms of its analyser: change this only together with its version.
     text = "Nach § 535 BGB zahlt der Vermieter 50.000 EUR Schadensersatz für E-Mails, die Peter Kühne am 1.2.2024 las."
 
-    assert (ANALYSER, analyse_text(text, language="de")) == (
-        "freki-terms@2",
+    assert ANALYSER == "freki-terms@2"
+    assert analyse_text(text, language="de") == (
         "§535 535 =bgb bgb =zahlt zahlt =vermieter vermiet 50000 eur =schadensersatz schadensersatz schad "
-        "ersatz email =e e =mails mail =peter pet =kuhne kuhn 2024-02-01 2024-02 2024 =las las",
+        "ersatz email =e e =mails mail =peter pet =kuhne kuhn 2024-02-01 2024-02 2024 =las las"
     )
 
 
@@ -223,3 +223,29 @@ def test_composed_and_decomposed_letters_are_the_same(text: str) -> None:
     assert analyse_text(unicodedata.normalize("NFD", text), language="de") == analyse_text(
         unicodedata.normalize("NFC", text), language="de"
     )
+
+
+HOSTILE = [
+    "1",
+    "a.",
+    "DIN ",
+    "111 ",
+    "1,",
+    "xX",
+    "_",
+    "a'",
+    "§§ 1, ",
+    "januar ",
+    "1. ",
+    "1.1.",
+    "§",
+    " ",
+    "e\u0301",
+    "DIN-1",
+]
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_no_text_takes_long(piece: str) -> None:
+    # What is quadratic would run into the suite's timeout.
+    assert len(analyse_text(piece * (300_000 // len(piece)), language="de").encode()) <= MAX_BYTES

@@ -12,6 +12,8 @@ ANALYSER = "freki-terms@2"
 MAX_BYTES = 65_535
 """Milvus' limit of a text field."""
 
+# Longer numbers are data.
+_LONGEST = 128
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
 
 
@@ -41,4 +43,5 @@ def _terms(found: re.Match[str], language: str) -> str:
         return word_terms(found[0], language)
     month = found["named_month"]
     name = word_terms(month.rstrip("."), language) if month else ""
-    return " ".join(filter(None, [name, *form_terms(found)]))
+    forms = (term for term in form_terms(found) if len(term) <= _LONGEST)
+    return " ".join(filter(None, [name, *forms]))

@@ -32,8 +32,8 @@ TERM = re.compile(
     | \b(?P<iso_year>\d{{4}})-(?P<iso_month>\d\d)-(?P<iso_day>\d\d)\b
     | \b(?:(?P<named_day>\d{{1,2}})\.?\s+)?(?P<named_month>{_MONTH})\s+
         (?:(?P<english_day>\d{{1,2}})(?:st|nd|rd|th)?,?\s+)?(?P<named_year>\d{{4}})\b
-    | \b(?P<norm>(?:(?:{_BODIES})[ /-]{{0,2}})+)(?P<norm_number>\d[\d.]*(?:-\d+)*)
-    | (?P<money>\d{{1,3}}(?:\ \d{{3}})+(?:,\d\d)?)(?=\s?(?:€|EUR\b|Euro\b))
+    | \b(?P<norm>(?:(?:{_BODIES})[ /-]{{0,2}}){{1,4}})(?P<norm_number>\d[\d.]*(?:-\d+)*)
+    | (?P<money>\d{{1,3}}(?:\ \d{{3}}){{1,5}}(?:,\d\d)?)(?=\s?(?:€|EUR\b|Euro\b))
     | (?<![\w.])v?(?P<number>\d++(?:[.,'’]\d++)*+)(?=\s?(?:€|EUR\b|Euro\b)|(?!-?[^\W\d]))
     | (?P<sign>[€$£%])
     | (?P<word>[^\W_]+(?:[-._'’]+[^\W_]+)*(?:(?<=\b[a-z])(?:\+\+|\#))?)
