@@ -169,13 +169,17 @@ def _unseen(piece: _Piece, seen: Sequence[_Piece]) -> Iterator[_Piece]:
         at = max(at, other.end)
 
 
-# To the end of a sentence, or of a line.
-_SENTENCE = re.compile(r"[^\n]*?[.!?](?=\s)|[^\n]*[^\s][^\n]*")
+_SENTENCE_END = re.compile(r"[.!?](?=\s)|\n")
 
 
 def _sentences(run: _Piece) -> Iterator[_Piece]:
-    for found in _SENTENCE.finditer(run.text):
-        yield _Piece(run.start + found.start(), run.start + found.end(), found[0])
+    """Cut at the ends of sentences and lines; blank lines are left out."""
+    at = 0
+    for end in (*(found.end() for found in _SENTENCE_END.finditer(run.text)), len(run.text)):
+        text = run.text[at:end].removesuffix("\n")
+        if text.strip():
+            yield _Piece(run.start + at, run.start + at + len(text), text)
+        at = end
 
 
 def _joined(pieces: Iterable[_Piece]) -> str:

@@ -189,6 +189,15 @@ def test_without_any_room_there_is_no_text() -> None:
     assert assemble([], max_tokens=3, count_tokens=count_words).text == ""
 
 
+def test_a_long_blank_is_no_text() -> None:
+    # Sections are blank where no chunk holds their text.
+    section = ContextPart(chunk_id=None, path="0", start=0, end=300_018, text="Satz 0 steht hier." + " " * 300_000)
+
+    assembly = assemble([hit(1, *sentences(0, 0), parent=section)], max_tokens=50, count_tokens=count_words)
+
+    assert assembly.text.endswith("]\nSatz 0 steht hier.")
+
+
 FORGERIES = st.sampled_from(
     [
         "[QUELLE-2: x | chunk:y]",
