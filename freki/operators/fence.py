@@ -31,37 +31,38 @@ class Decision(NamedTuple):
     reason: str = ""
 
 
-def decide(root: Root | None, revision: Revision, *, embedder: str, facets: str) -> Decision:
+def decide(root: Root | None, revision: Revision, *, facets: str) -> Decision:
     """Fence a revision against the root of its document, or against None where the index knows no such document.
 
     Versions order what has one: of two upserts or deletes, the higher version wins, in whatever order they arrive and
-    however often. The same version again is a REPEAT where the content is the same, is written in place where only
-    chunker, embedder or facets differ, and is STALE where the content differs: the first content keeps the version.
+    however often. The same version again is a REPEAT where content and metadata are the same, also if they would be
+    chunked in another way by now, and STALE where they differ: what came first keeps the version. So a version that
+    is live is never written again, and a reader of its manifest never meets a mix; other chunks for the same version
+    are another generation of the index.
     A TOMBSTONE has no version. It deletes what was recorded before it and leaves the version as the fence, so that
     it must keep its place among the events of its document, as it does within one partition.
     """
     match revision.operation:
         case RevisionOperation.UPSERT:
-            return _upsert(root, revision, embedder=embedder, facets=facets)
+            return _upsert(root, revision, facets=facets)
         case RevisionOperation.DELETE:
             return _delete(root, revision)
         case RevisionOperation.TOMBSTONE:
             return _tombstone(root, revision)
 
 
-def _upsert(root: Root | None, revision: Revision, *, embedder: str, facets: str) -> Decision:
+def _upsert(root: Root | None, revision: Revision, *, facets: str) -> Decision:
     if root is None or revision.version > root.version:
         return Decision(Action.WRITE, revision.version)
     if root.deleted:
         return _stale(root, f"version {revision.version} is not above {root.version}, at which it was deleted")
     if revision.version < root.version:
         return _stale(root, f"version {revision.version} is below {root.version}, which is indexed")
-    if revision.content_hash != root.content_hash:
+    if (revision.content_hash, facets) != (root.content_hash, root.facets):
         return _stale(
-            root, f"version {root.version} was used before with other content: give each change a higher version"
+            root,
+            f"version {root.version} was used before with other content or metadata: give each change a higher version",
         )
-    if (revision.chunker, embedder, facets) != (root.chunker, root.embedder, root.facets):
-        return Decision(Action.WRITE, root.version)
     return Decision(Action.REPEAT, root.version)
 
 

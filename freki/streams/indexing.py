@@ -136,10 +136,7 @@ class Indexer:
         """Index pieces of different documents."""
         roots = await self._roots.roots([piece.root_id for piece in wave])
         decisions = {
-            piece.root_id: decide(
-                roots.get(piece.root_id), piece.revision, embedder=self._embedder.fingerprint, facets=piece.facets
-            )
-            for piece in wave
+            piece.root_id: decide(roots.get(piece.root_id), piece.revision, facets=piece.facets) for piece in wave
         }
         ended = [piece for piece in wave if decisions[piece.root_id].action is not Action.WRITE and piece.complete]
         if ended:
@@ -242,7 +239,7 @@ class Indexer:
         for piece in complete:
             entries = {chunk.chunk.chunk_id for chunk in piece.chunks}
             if piece.root_id in split:
-                pages = stored.get(piece.root_id, [])
+                pages = [page for page in stored.get(piece.root_id, []) if page.part < piece.parts[-1].parts]
                 if len(pages) < piece.parts[-1].parts:
                     # Redelivery starts at the last commit, so earlier parts come again: see the caller's acks.
                     raise MissingPartsError(

@@ -60,7 +60,8 @@ class LiveDocuments:
             for key, root in roots.items():
                 manifest = self._kept.get(_key(root))
                 if manifest is None:
-                    found = pages.get(key, [])
+                    # An attempt that died may have left further pages, if the document was cut in another way then.
+                    found = [page for page in pages.get(key, []) if page.part < root.parts]
                     if len(found) != root.parts:
                         missing.append(key)
                         continue

@@ -344,7 +344,7 @@ _CHAIN = {
 }
 _MISSING = {
     REMOTE: "no remote reranker: set FREKI_REMOTE_RERANKER__URL",
-    CROSS_ENCODER: "no cross-encoder: cosine scored the hits, the order is the hybrid search's; set FREKI_MODELS__RERANKER",
+    CROSS_ENCODER: "no cross-encoder: cosine gives scores, hybrid search the order; set FREKI_MODELS__RERANKER",
 }
 
 

@@ -52,9 +52,7 @@ class Freki:
 async def freki(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Freki]:
     state: Path = tmp_path_factory.mktemp("state")
     children = Children()
-    settings = Settings(
-        local=LocalSettings(state_dir=state), retrieval=RetrievalSettings(reply_topics=(REPLY_TOPIC,))
-    )
+    settings = Settings(local=LocalSettings(state_dir=state), retrieval=RetrievalSettings(reply_topics=(REPLY_TOPIC,)))
 
     async def prepare(here: Settings) -> None:
         await apply_topics(here)

@@ -116,7 +116,7 @@ async def _read(freki: Freki, books: Books, over: asyncio.Event) -> None:
 
 
 async def _kill(freki: Freki, name: str, seed: int) -> None:
-    moments = random.Random(seed)
+    moments = random.Random(seed)  # noqa: S311
     for _ in range(KILLS_EACH):
         await freki.children.ready[name].wait()
         await asyncio.sleep(moments.uniform(0, 1.5))
@@ -160,7 +160,7 @@ def _verify(freki: Freki) -> int:
 
 
 async def test_every_final_version_is_searchable(freki: Freki) -> None:
-    name, words = DocumentId("final"), "Streuobstwiesenförderung Antragsfrist Mai"
+    tenant, name, words = TenantId("final"), DocumentId("final"), "Streuobstwiesenförderung Antragsfrist Mai"
     async with (
         open_receipts(freki.settings) as receipts,
         open_publisher(freki.settings) as publisher,
@@ -168,7 +168,7 @@ async def test_every_final_version_is_searchable(freki: Freki) -> None:
     ):
         for version in (1, 2, 3):
             change = DocumentChange(
-                tenant=TENANT,
+                tenant=tenant,
                 document_id=name,
                 operation=Operation.UPSERT,
                 version=version,
@@ -180,7 +180,7 @@ async def test_every_final_version_is_searchable(freki: Freki) -> None:
             await publisher.publish(change)
             await receipts.next(patience_s=60)
             query = ContextQuery(
-                query_id=QueryId(str(uuid.uuid4())), tenant=TENANT, text=words, asked_at=wall_clock(), top_k=1
+                query_id=QueryId(str(uuid.uuid4())), tenant=tenant, text=words, asked_at=wall_clock(), top_k=1
             )
             (hit,) = (await asker.ask(query, patience_s=30)).hits
             assert (hit.document_id, hit.version) == (name, version)

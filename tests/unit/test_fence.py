@@ -80,9 +80,8 @@ DELETED = root(deleted=True, content_hash="")
         pytest.param(root(), revision(version=4, content_hash="c4"), Action.WRITE, 4, id="a higher version is written"),
         pytest.param(root(), revision(version=4), Action.WRITE, 4, id="so is one with the same content"),
         pytest.param(root(), revision(), Action.REPEAT, 3, id="the same again is a repeat"),
-        pytest.param(root(), revision(chunker="k2"), Action.WRITE, 3, id="another chunker writes in place"),
-        pytest.param(root(embedder="x"), revision(), Action.WRITE, 3, id="another embedder writes in place"),
-        pytest.param(root(facets="x"), revision(), Action.WRITE, 3, id="other facets are written in place"),
+        pytest.param(root(), revision(chunker="k2"), Action.REPEAT, 3, id="another chunker repeats"),
+        pytest.param(root(facets="x"), revision(), Action.STALE, 3, id="other metadata is stale"),
         pytest.param(root(), revision(content_hash="x"), Action.STALE, 3, id="a version is never used twice"),
         pytest.param(root(), revision(version=2), Action.STALE, 3, id="a lower version is stale"),
         pytest.param(DELETED, revision(version=2), Action.STALE, 3, id="the dead stay dead"),
@@ -106,14 +105,14 @@ DELETED = root(deleted=True, content_hash="")
     ],
 )
 def test_a_root_fences_what_may_follow_it(held: Root | None, event: Revision, action: Action, version: int) -> None:
-    decision = decide(held, event, embedder=EMBEDDER, facets=FACETS)
+    decision = decide(held, event, facets=FACETS)
 
     assert (decision.action, decision.version) == (action, version)
     assert bool(decision.reason) == (action is Action.STALE)
 
 
 def test_a_version_that_was_used_twice_is_told_how_to_mend_it() -> None:
-    decision = decide(root(), revision(content_hash="other"), embedder=EMBEDDER, facets=FACETS)
+    decision = decide(root(), revision(content_hash="other"), facets=FACETS)
 
     assert "give each change a higher version" in decision.reason
 
@@ -121,7 +120,7 @@ def test_a_version_that_was_used_twice_is_told_how_to_mend_it() -> None:
 def applied(events: Iterable[Revision], held: Root | None = None) -> Root | None:
     """Commit what `decide` says, as the indexing stage does."""
     for event in events:
-        decision = decide(held, event, embedder=EMBEDDER, facets=FACETS)
+        decision = decide(held, event, facets=FACETS)
         if decision.action in {Action.WRITE, Action.DELETE}:
             held = root(
                 version=decision.version,
