@@ -1,6 +1,8 @@
 """What stands around a hit in its document: its section, and the chunks before and after it."""
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 from freki.schemas import ChunkId, ContextPart
@@ -27,23 +29,22 @@ def section_around(
 ) -> Section | None:
     """Choose leaves of the hit's section: as many around the hit as span at most `max_characters`.
 
-    manifest: all live chunks of the document, in reading order. A leaf is a chunk that no other lies under. The
-    section of a leaf is what its path names before the last slash; that of a summary is what it sums up, read from
-    its beginning. None where that would show nothing but the hit: it is its section, or its neighbours are too long.
+    manifest: all live chunks of the document, in reading order, a section before what lies under it. A leaf is a chunk
+    that no other lies under. The section of a leaf is what its path names before the last slash; that of a summary is
+    what it sums up, read from its beginning. None where that would show nothing but the hit: it is its section, or
+    its neighbours are too long.
     Raises KeyError where the hit is not in the manifest.
     """
-    hit = _entry(manifest, chunk_id)
-    leaves = _leaves(manifest)
-    summary = hit not in leaves
-    path = hit.path if summary else _parent(hit.path)
+    place = _place(manifest, chunk_id)
+    summary = not _is_leaf(manifest, place)
+    path = manifest[place].path if summary else _parent(manifest[place].path)
     if not summary and "/" not in path:
         return None
-    inside = [leaf for leaf in leaves if leaf.path.startswith(path + "/")]
-    anchor = 0 if summary else inside.index(hit)
-    entries = _window(inside, anchor, max_characters)
-    if not summary and len(entries) == 1:
-        return None
-    return Section(path, entries) if entries else None
+    after = _while_in(path, _leaves(manifest, range(place + 1, len(manifest))))
+    before = () if summary else _while_in(path, _leaves(manifest, range(place - 1, -1, -1)))
+    hit = next(after, None) if summary else manifest[place]
+    entries = _window(before, hit, after, max_characters) if hit else []
+    return Section(path, tuple(entries)) if summary or len(entries) > 1 else None
 
 
 def neighbours_of(manifest: Sequence[ManifestEntry], chunk_id: ChunkId, *, count: int = 1) -> Neighbours:
@@ -51,18 +52,18 @@ def neighbours_of(manifest: Sequence[ManifestEntry], chunk_id: ChunkId, *, count
 
     They stay within the section as long as it has leaves on that side; at its border they come from the next one,
     and the document is where they end. A summary has no neighbours: its place is the section that it sums up.
+    manifest: as for `section_around`.
     Raises KeyError where the hit is not in the manifest, ValueError if `count` is negative.
     """
     if count < 0:
         raise ValueError(f"count must be at least 0, got {count}")
-    hit = _entry(manifest, chunk_id)
-    leaves = _leaves(manifest)
-    if hit not in leaves or not count:
+    place = _place(manifest, chunk_id)
+    if not _is_leaf(manifest, place):
         return Neighbours((), ())
-    place = leaves.index(hit)
-    before, after = leaves[:place], leaves[place + 1 :]
-    section = _parent(hit.path) + "/"
-    return Neighbours(tuple(_same_side(before, section)[-count:]), tuple(_same_side(after, section)[:count]))
+    section = _parent(manifest[place].path)
+    before = _near(section, _leaves(manifest, range(place - 1, -1, -1)), count)
+    after = _near(section, _leaves(manifest, range(place + 1, len(manifest))), count)
+    return Neighbours(tuple(before[::-1]), tuple(after))
 
 
 def section_part(section: Section, texts: Mapping[ChunkId, str]) -> ContextPart | None:
@@ -95,37 +96,59 @@ def neighbour_parts(entries: Sequence[ManifestEntry], texts: Mapping[ChunkId, st
     )
 
 
-def _entry(manifest: Sequence[ManifestEntry], chunk_id: ChunkId) -> ManifestEntry:
-    for entry in manifest:
+def _place(manifest: Sequence[ManifestEntry], chunk_id: ChunkId) -> int:
+    for place, entry in enumerate(manifest):
         if entry.chunk_id == chunk_id:
-            return entry
+            return place
     raise KeyError(chunk_id)
 
 
-def _leaves(manifest: Sequence[ManifestEntry]) -> list[ManifestEntry]:
-    parents = {_parent(entry.path) for entry in manifest}
-    return [entry for entry in manifest if entry.path not in parents]
+def _is_leaf(manifest: Sequence[ManifestEntry], place: int) -> bool:
+    return place + 1 == len(manifest) or not _lies_in(manifest[place].path, manifest[place + 1])
+
+
+def _leaves(manifest: Sequence[ManifestEntry], places: Iterable[int]) -> Iterator[ManifestEntry]:
+    return (manifest[place] for place in places if _is_leaf(manifest, place))
+
+
+def _lies_in(path: str, entry: ManifestEntry) -> bool:
+    return entry.path.startswith(f"{path}/")
+
+
+def _while_in(path: str, entries: Iterable[ManifestEntry]) -> Iterator[ManifestEntry]:
+    return takewhile(lambda entry: _lies_in(path, entry), entries)
+
+
+def _near(section: str, side: Iterator[ManifestEntry], count: int) -> list[ManifestEntry]:
+    """Take the first entries of a side: those of the section, or any where it has none there."""
+    near = list(islice(side, count))
+    return list(_while_in(section, near)) or near
 
 
 def _parent(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _same_side(side: list[ManifestEntry], section: str) -> list[ManifestEntry]:
-    return [entry for entry in side if entry.path.startswith(section)] or side
-
-
-def _window(leaves: Sequence[ManifestEntry], anchor: int, max_characters: int) -> tuple[ManifestEntry, ...]:
-    """Grow from the anchor, one leaf after and one before in turn, until no side has room."""
-    first, end = anchor, anchor + 1
-    grown = True
-    while grown:
-        grown = False
-        if end < len(leaves) and leaves[end].end - leaves[first].start <= max_characters:
-            end, grown = end + 1, True
-        if first > 0 and leaves[end - 1].end - leaves[first - 1].start <= max_characters:
-            first, grown = first - 1, True
-    return tuple(leaves[first:end])
+def _window(
+    before: Iterable[ManifestEntry], hit: ManifestEntry, after: Iterable[ManifestEntry], max_characters: int
+) -> list[ManifestEntry]:
+    """Grow from the hit, one leaf after and one before in turn, until no side has room."""
+    window = deque([hit])
+    sides = [iter(after), iter(before)]
+    while sides:
+        side = sides.pop(0)
+        entry = next(side, None)
+        if entry is None:
+            continue
+        start, end = min(entry.start, window[0].start), max(entry.end, window[-1].end)
+        if end - start > max_characters:
+            continue
+        if entry.start < window[0].start:
+            window.appendleft(entry)
+        else:
+            window.append(entry)
+        sides.append(side)
+    return list(window)
 
 
 def _blank(characters: int) -> str:
