@@ -28,7 +28,7 @@ def _phrases(*patterns: str) -> re.Pattern[str]:
 
 # Where someone worked, studied or lived: one question, one answer for each station of a life.
 _STATIONS_DE = (
-    r"(?:wo|für wen|bei wem|(?:für|bei|in|an) welche[mnr]? \w+)\b.{0,80}\b"
+    r"(?:wo|für wen|bei wem|(?:für|bei|an) welche[mnr]? \w+)\b.{0,80}\b"
     r"(?:gearbeitet|beschäftigt|angestellt|tätig|studiert|gelebt|gewohnt|gelernt|unterrichtet|gelehrt|gespielt)"
 )
 _STATIONS_EN = (
@@ -58,8 +58,8 @@ _RULES: dict[str, tuple[tuple[QueryType, re.Pattern[str]], ...]] = {
         (
             QueryType.AGGREGATIVE,
             _phrases(
-                r"(?<!für )(?<!bei )(?<!an )(?<!von )(?<!mit )(?<!vor )(?<!in )alle(?:n|r|s)?", r"sämtliche\w*",
-                r"liste\w*", r"auflist\w*", r"aufzähl\w*", r"zähle\w*", r"übersicht\w*", r"überblick", r"nenn\w*",
+                r"(?<!für )(?<!bei )(?<!an )(?<!von )(?<!mit )(?<!vor )(?<!in )alle[rs]?", r"sämtliche\w*",
+                r"liste\w*", r"auflist\w*", r"aufzähl\w*", r"zähle\w*", r"übersicht\w*", r"überblick", r"nenne(?! ich| man| wir)",
                 r"zusammenfass\w*", r"fass\w* .{1,80} zusammen", r"worum geht es", r"wovon handelt",
                 r"welche \w+ (?:gibt es|sind|waren|haben|hatten|werden|wurden|gehören|zählen)", _STATIONS_DE,
             ),
@@ -85,7 +85,7 @@ _RULES: dict[str, tuple[tuple[QueryType, re.Pattern[str]], ...]] = {
         (
             QueryType.COMPARATIVE,
             _phrases(
-                r"compar\w+", r"differ", r"differs", r"differen\w+", r"distinguish\w*", r"vs", r"versus",
+                r"compar\w+", r"differ", r"differs", r"differences?", r"distinguish\w*", r"vs", r"versus",
                 r"as opposed to", r"in contrast to", r"(?:better|worse|bigger|larger|smaller|higher|lower|"
                 r"cheaper|faster|slower|older|younger) than(?! \d)", r"pros and cons", r"advantages\w* .{1,80} over",
             ),
@@ -101,7 +101,7 @@ _RULES: dict[str, tuple[tuple[QueryType, re.Pattern[str]], ...]] = {
         (
             QueryType.AGGREGATIVE,
             _phrases(
-                r"(?<!for )(?<!with )(?<!of )(?<!by )(?<!in )(?<!at )all(?! right)", r"lists?", r"enumerate",
+                r"(?<!for )(?<!with )(?<!of )(?<!by )(?<!in )(?<!at )all(?! right| of the same)", r"lists?", r"enumerate",
                 r"overview", r"summar\w+", r"name the", r"what is .{1,80} about",
                 r"(?:which|what) \w+ (?:are there|are|were|have|exist)", _STATIONS_EN,
             ),
