@@ -59,8 +59,8 @@ _RULES: dict[str, tuple[tuple[QueryType, re.Pattern[str]], ...]] = {
             QueryType.AGGREGATIVE,
             _phrases(
                 r"(?<!für )(?<!bei )(?<!an )(?<!von )(?<!mit )(?<!vor )(?<!in )alle[rs]?", r"sämtliche\w*",
-                r"liste\w*", r"auflist\w*", r"aufzähl\w*", r"zähle\w*", r"übersicht\w*", r"überblick", r"nenne(?! ich| man| wir)",
-                r"zusammenfass\w*", r"fass\w* .{1,80} zusammen", r"worum geht es", r"wovon handelt",
+                r"liste\w*", r"auflist\w*", r"aufzähl\w*", r"zähle\w*", r"übersicht\w*", r"überblick",
+                r"nenne(?! ich| man| wir)", r"zusammenfass\w*", r"fass\w* .{1,80} zusammen", r"worum geht es", r"wovon handelt",
                 r"welche \w+ (?:gibt es|sind|waren|haben|hatten|werden|wurden|gehören|zählen)", _STATIONS_DE,
             ),
         ),
@@ -101,8 +101,8 @@ _RULES: dict[str, tuple[tuple[QueryType, re.Pattern[str]], ...]] = {
         (
             QueryType.AGGREGATIVE,
             _phrases(
-                r"(?<!for )(?<!with )(?<!of )(?<!by )(?<!in )(?<!at )all(?! right| of the same)", r"lists?", r"enumerate",
-                r"overview", r"summar\w+", r"name the", r"what is .{1,80} about",
+                r"(?<!for )(?<!with )(?<!of )(?<!by )(?<!in )(?<!at )all(?! right| of the same)", r"lists?",
+                r"enumerate", r"overview", r"summar\w+", r"name the", r"what is .{1,80} about",
                 r"(?:which|what) \w+ (?:are there|are|were|have|exist)", _STATIONS_EN,
             ),
         ),
