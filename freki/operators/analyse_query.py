@@ -61,7 +61,8 @@ _RULES: dict[str, tuple[tuple[QueryType, re.Pattern[str]], ...]] = {
                 r"(?<!für )(?<!bei )(?<!an )(?<!von )(?<!mit )(?<!vor )(?<!in )alle[rs]?", r"sämtliche\w*",
                 r"liste\w*", r"auflist\w*", r"aufzähl\w*", r"zähle\w*", r"übersicht\w*", r"überblick",
                 r"nenne(?! ich| man| wir)", r"zusammenfass\w*", r"fass\w* .{1,80} zusammen", r"worum geht es",
-                r"wovon handelt", r"welche \w+ (?:gibt es|sind|waren|haben|hatten|werden|wurden|gehören|zählen)", _STATIONS_DE,
+                r"wovon handelt", r"welche \w+ (?:gibt es|sind|waren|haben|hatten|werden|wurden|gehören|zählen)",
+                _STATIONS_DE,
             ),
         ),
         (
