@@ -65,6 +65,10 @@ class MemoryIndex:
         """Read rows with their vectors, shape (dim,)."""
         return {key: self._chunks[key] for key in dict.fromkeys(map(checked_key, chunk_ids)) if key in self._chunks}
 
+    async def texts(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, str]:
+        """Read texts alone."""
+        return {chunk_id: row.text for chunk_id, (row, _) in (await self.fetch(chunk_ids)).items()}
+
     async def upsert(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
         """Write or replace rows by chunk id; vectors: (rows, dim), finite.
 

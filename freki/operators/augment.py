@@ -1,5 +1,6 @@
 """What stands around a hit in its document: its section, and the chunks before and after it."""
 
+import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
@@ -7,6 +8,8 @@ from typing import NamedTuple
 
 from freki.schemas import ChunkId, ContextPart
 from freki.schemas.index import ManifestEntry
+
+ROOT_PATH = "0"
 
 
 class Section(NamedTuple):
@@ -45,6 +48,23 @@ def section_around(
     hit = next(after, None) if summary else manifest[place]
     entries = _window(before, hit, after, max_characters) if hit else []
     return Section(path, tuple(entries)) if summary or len(entries) > 1 else None
+
+
+def document_around(
+    manifest: Sequence[ManifestEntry], chunk_id: ChunkId, *, max_characters: int = 8000, max_leaves: int = 20
+) -> Section | None:
+    """Choose leaves of the hit's whole document: as many around the hit as fit both limits, as a section `0`.
+
+    None where that would show nothing but the hit. A summary counts as the first leaf below it.
+    Raises KeyError where the hit is not in the manifest.
+    """
+    place = _place(manifest, chunk_id)
+    hit = next(_leaves(manifest, range(place, len(manifest))))
+    place = _place(manifest, hit.chunk_id)
+    after = _leaves(manifest, range(place + 1, len(manifest)))
+    before = _leaves(manifest, range(place - 1, -1, -1))
+    entries = _window(before, hit, after, max_characters, max_leaves)
+    return None if [entry.chunk_id for entry in entries] == [chunk_id] else Section(ROOT_PATH, tuple(entries))
 
 
 def neighbours_of(manifest: Sequence[ManifestEntry], chunk_id: ChunkId, *, count: int = 1) -> Neighbours:
@@ -130,12 +150,16 @@ def _parent(path: str) -> str:
 
 
 def _window(
-    before: Iterable[ManifestEntry], hit: ManifestEntry, after: Iterable[ManifestEntry], max_characters: int
+    before: Iterable[ManifestEntry],
+    hit: ManifestEntry,
+    after: Iterable[ManifestEntry],
+    max_characters: int,
+    max_leaves: int = sys.maxsize,
 ) -> list[ManifestEntry]:
     """Grow from the hit, one leaf after and one before in turn, until no side has room."""
     window = deque([hit])
     sides = [iter(after), iter(before)]
-    while sides:
+    while sides and len(window) < max_leaves:
         side = sides.pop(0)
         entry = next(side, None)
         if entry is None:

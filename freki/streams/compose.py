@@ -5,7 +5,14 @@ from collections.abc import Callable, Sequence
 
 from freki.operators.advise import advise
 from freki.operators.assemble import Omitted, assemble, cite
-from freki.operators.augment import neighbour_parts, neighbours_of, section_around, section_part
+from freki.operators.augment import (
+    Section,
+    document_around,
+    neighbour_parts,
+    neighbours_of,
+    section_around,
+    section_part,
+)
 from freki.schemas import (
     ChunkId,
     ContextHit,
@@ -16,6 +23,7 @@ from freki.schemas import (
     Metric,
     Notice,
     NoticeKind,
+    QueryType,
     ResultStatus,
     Timestamp,
 )
@@ -44,9 +52,7 @@ class Composer:
         wanted: list[ChunkId] = []
         for found in trail.found:
             entries = found.document.manifest.entries
-            if trail.knobs.parents and (
-                section := section_around(entries, found.chunk_id, max_characters=SECTION_CHARACTERS)
-            ):
+            if (section := _section(trail, found)) is not None:
                 wanted += [entry.chunk_id for entry in section.entries]
             near = neighbours_of(entries, found.chunk_id, count=trail.knobs.neighbours)
             wanted += [entry.chunk_id for entry in (*near.before, *near.after)]
@@ -155,14 +161,25 @@ class Composer:
     ) -> tuple[tuple[ContextPart, ...], tuple[ContextPart, ...], ContextPart | None]:
         entries = found.document.manifest.entries
         near = neighbours_of(entries, found.chunk_id, count=trail.knobs.neighbours)
-        section = (
-            section_around(entries, found.chunk_id, max_characters=SECTION_CHARACTERS) if trail.knobs.parents else None
-        )
+        section = _section(trail, found)
         return (
             neighbour_parts(near.before, trail.around),
             neighbour_parts(near.after, trail.around),
             None if section is None else section_part(section, trail.around),
         )
+
+
+def _section(trail: Trail, found: Found) -> Section | None:
+    """Choose what is shown around a hit: its section; its document where the question asks for a list.
+
+    The items of a list are spread over a document, and no ranking of its chunks is sure to have them all.
+    """
+    if not trail.knobs.parents:
+        return None
+    entries = found.document.manifest.entries
+    if trail.analysis.query_type is QueryType.AGGREGATIVE and found.root.document_id in trail.best_documents():
+        return document_around(entries, found.chunk_id)
+    return section_around(entries, found.chunk_id, max_characters=SECTION_CHARACTERS)
 
 
 _OMITTED = {Omitted.END: "cut in", Omitted.HIT: "left out of"}

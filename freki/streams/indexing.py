@@ -227,6 +227,7 @@ class Indexer:
                 chunks=len(manifests[piece.root_id]),
                 removed=removed[piece.root_id],
                 searchable_at=searchable_at,
+                reason="" if manifests[piece.root_id] else "the document holds no text: nothing of it can be found",
             )
             for piece in complete
         ]

@@ -57,6 +57,9 @@ class ChunkRows(Protocol):
     async def fetch(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, tuple[IndexedChunk, Floats]]:
         """Read rows with their vectors, shape (dim,)."""
 
+    async def texts(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, str]:
+        """Read texts alone."""
+
     async def upsert(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
         """Write or replace rows by chunk id; vectors: (rows, dim)."""
 

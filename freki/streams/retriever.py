@@ -313,9 +313,9 @@ class Retriever:
         ready = [trail for trail in trails if trail not in late]
         wanted = dict.fromkeys(chunk_id for trail in ready for chunk_id in self._composer.surroundings(trail))
         with timed(ready, "augment", lambda trail: len(trail.found)):
-            rows = await self._attempt(ready, "augment", self._rows.fetch(list(wanted))) or {}
+            texts = await self._attempt(ready, "augment", self._rows.texts(list(wanted))) or {}
         for trail in ready:
-            trail.around = {chunk_id: row.text for chunk_id, (row, _) in rows.items()}
+            trail.around = texts
 
     async def _attempt(self, trails: Sequence[Trail], stage: str, call: Awaitable[T]) -> T | None:
         """Await within the time that is left; on failure say so in the results and go on without."""

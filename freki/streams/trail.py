@@ -1,6 +1,6 @@
 """A query on its way through retrieval: what is known so far, and what was noticed."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -9,6 +9,7 @@ import numpy as np
 from freki.schemas import (
     ChunkId,
     ContextQuery,
+    DocumentId,
     Notice,
     NoticeKind,
     QueryAnalysis,
@@ -83,7 +84,7 @@ class Trail:
     lexical: list[list[Candidate]] = field(default_factory=list)
     live: dict[RootId, LiveDocument] = field(default_factory=dict)
     found: list[Found] = field(default_factory=list)
-    around: dict[ChunkId, str] = field(default_factory=dict)
+    around: Mapping[ChunkId, str] = field(default_factory=dict)
     """Texts of chunks that stand around the hits."""
     reranker: str = "none"
     stages: list[StageRun] = field(default_factory=list)
@@ -92,6 +93,10 @@ class Trail:
     def notice(self, stage: str, kind: NoticeKind, message: str) -> None:
         """Tell the reader of the result."""
         self.notices.append(Notice(stage=stage, kind=kind, message=message))
+
+    def best_documents(self, most: int = 3) -> list[DocumentId]:
+        """Name the documents of the best hits, best first."""
+        return list(dict.fromkeys(found.root.document_id for found in self.found))[:most]
 
     def note(self, stage: str, started_ns: int, ended_ns: int, items: int) -> None:
         """Note how long a step took."""

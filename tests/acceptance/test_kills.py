@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import secrets
 import subprocess
 import sys
 import uuid
@@ -126,8 +127,8 @@ async def _kill(freki: Freki, name: str, seed: int) -> None:
 
 @pytest.mark.timeout(400)
 async def test_twenty_kills_lose_nothing_and_show_no_reader_a_mixed_revision(freki: Freki) -> None:
-    seed = random.randrange(10**6)
-    books = Books(random.Random(seed))
+    seed = secrets.randbelow(10**6)
+    books = Books(random.Random(seed))  # noqa: S311
     over = asyncio.Event()
 
     async with asyncio.TaskGroup() as running:

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import platform
+import shutil
 import subprocess
 import tempfile
 import time
@@ -69,7 +70,9 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench ARGS=…", description=__doc__)
     parser.add_argument("--characters", type=int, default=1_500_000, help="how much text to ingest")
     parser.add_argument("--rounds", type=int, default=25, help="how often each question is asked")
-    parser.add_argument("--json", type=Path, default=Path("bench-results/latest.json"), help="where to write the figures")
+    parser.add_argument(
+        "--json", type=Path, default=Path("bench-results/latest.json"), help="where to write the figures"
+    )
     return parser.parse_args()
 
 
@@ -191,9 +194,10 @@ def _percentiles(values: Sequence[float]) -> dict[str, float]:
 
 
 def _machine() -> dict[str, object]:
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+    git = shutil.which("git")
+    told = git and subprocess.run([git, "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout
     return {
-        "commit": commit,
+        "commit": (told or "unknown").strip(),
         "cores": os.cpu_count(),
         "processor": platform.processor() or platform.machine(),
         "python": platform.python_version(),

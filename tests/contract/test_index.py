@@ -77,6 +77,7 @@ class IndexContract:
 
         fetched = await index.fetch([row.chunk_id for row in rows])
         assert {key: row for key, (row, _) in fetched.items()} == {row.chunk_id: row for row in rows}
+        assert await index.texts([row.chunk_id for row in rows]) == {row.chunk_id: row.text for row in rows}
         for row, vector in zip(rows, matrix, strict=True):
             np.testing.assert_array_equal(fetched[row.chunk_id][1], vector)
 
@@ -97,6 +98,7 @@ class IndexContract:
         assert set(known) == {"a"}
         assert (known[ChunkId("a")].embedder, known[ChunkId("a")].facets) == ("e1", "f7")
         assert await index.fetch([ChunkId("nowhere")]) == {}
+        assert await index.texts([ChunkId("nowhere")]) == {}
 
     async def test_writing_the_same_rows_twice_changes_nothing(self, index: Index) -> None:
         rows = [chunk("a"), chunk("b")]

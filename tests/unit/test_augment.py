@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.operators.augment import neighbour_parts, neighbours_of, section_around, section_part
+from freki.operators.augment import document_around, neighbour_parts, neighbours_of, section_around, section_part
 from freki.schemas import ChunkId
 from freki.schemas.index import ManifestEntry
 
@@ -160,3 +160,29 @@ def test_what_stands_around_a_hit_is_in_order_and_in_bounds(
         part = section_part(section, {each.chunk_id: "x" * (each.end - each.start) for each in section.entries})
         assert part is not None
         assert len(part.text) == part.end - part.start
+
+
+def test_a_document_is_shown_around_the_hit_as_far_as_it_fits() -> None:
+    whole = document_around(MANIFEST, ChunkId("2"))
+    three = document_around(MANIFEST, ChunkId("2"), max_leaves=3)
+    short = document_around(MANIFEST, ChunkId("2"), max_characters=11)
+
+    assert whole is not None
+    assert (ids(whole.entries), whole.path) == ("12345C", "0")
+    assert three is not None
+    assert ids(three.entries) == "123"
+    assert short is not None
+    assert ids(short.entries) == "23"
+
+
+def test_a_document_that_is_one_chunk_has_nothing_around_it() -> None:
+    assert document_around([entry("1", "0/0", 0, 5)], ChunkId("1")) is None
+
+
+@given(leaf=st.sampled_from("12345C"), most=st.integers(1, 9))
+def test_what_is_shown_of_a_document_holds_the_hit_and_keeps_the_limit(leaf: str, most: int) -> None:
+    shown = document_around(MANIFEST, ChunkId(leaf), max_leaves=most)
+
+    if shown is not None:
+        assert leaf in ids(shown.entries)
+        assert len(shown.entries) <= most

@@ -79,7 +79,7 @@ class World:
             rows=store or self.index,
             roots=store or self.index,
             embedder=self.embedder,
-            analyse_text=lambda text, language: text.lower(),
+            analyse_text=_analysed,
             analyser=ANALYSER,
             generation="g1",
             slice_tokens=40,
@@ -114,29 +114,35 @@ class World:
         return left
 
 
+def _analysed(text: str, *, language: str) -> str:
+    return f"{language} {text.lower()}"
+
+
 def revision(document: str, version: int, texts: Sequence[str] | None, **changes: Any) -> list[ContextualChunkBatch]:
     """Make the parts of a revision, two chunks each; None: a deletion."""
     operation = RevisionOperation.DELETE if texts is None else RevisionOperation.UPSERT
-    head = Revision(**{
-        "tenant": TENANT,
-        "document_id": DocumentId(document),
-        "operation": operation,
-        "version": version,
-        "name": document,
-        "media_type": "text/plain",
-        "language": "de",
-        "source_uri": None,
-        "principals": ("everyone",),
-        "attributes": {},
-        "priority": 0,
-        "content_hash": "" if texts is None else "|".join(texts),
-        "chunker": "" if texts is None else "c1",
-        "characters": 0,
-        "occurred_at": Timestamp(version),
-        "recorded_at": Timestamp(version),
-        "received_at": Timestamp(version),
-        **changes,
-    })
+    head = Revision(
+        **{
+            "tenant": TENANT,
+            "document_id": DocumentId(document),
+            "operation": operation,
+            "version": version,
+            "name": document,
+            "media_type": "text/plain",
+            "language": "de",
+            "source_uri": None,
+            "principals": ("everyone",),
+            "attributes": {},
+            "priority": 0,
+            "content_hash": "" if texts is None else "|".join(texts),
+            "chunker": "" if texts is None else "c1",
+            "characters": 0,
+            "occurred_at": Timestamp(version),
+            "recorded_at": Timestamp(version),
+            "received_at": Timestamp(version),
+            **changes,
+        }
+    )
     chunks = [_chunk(document, ordinal, text) for ordinal, text in enumerate(texts or ())]
     parts = [tuple(chunks[at : at + 2]) for at in range(0, len(chunks), 2)] or [()]
     return [

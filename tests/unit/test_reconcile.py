@@ -21,10 +21,11 @@ changes = st.lists(
 )
 
 
-@given(changes, st.randoms())
-def test_the_highest_version_is_expected_in_whatever_order_changes_come(found, random):  # type: ignore[no-untyped-def]
-    shuffled = list(found)
-    random.shuffle(shuffled)
+@given(found=changes, data=st.data())
+def test_the_highest_version_is_expected_in_whatever_order_changes_come(
+    found: list[DocumentChange], data: st.DataObject
+) -> None:
+    shuffled = data.draw(st.permutations(found))
 
     state: Expected | None = None
     for one in [*shuffled, *shuffled]:

@@ -14,10 +14,11 @@ from rich.text import Text
 from rich.tree import Tree
 
 from freki.infra.telemetry import SpanRecord
-from freki.schemas import ContextHit, ContextResult, NoticeKind, StageTime
+from freki.schemas import ContextHit, ContextPart, ContextResult, NoticeKind, StageTime
 
 SHOWN_CHARACTERS = 420
 BAR_WIDTH = 24
+WHOLE_DOCUMENT = "0"
 NANOS = 1_000_000
 _NOTICE_STYLE = {
     NoticeKind.DEGRADED: "yellow",
@@ -34,6 +35,8 @@ def show_result(console: Console, result: ContextResult, *, question: str) -> No
     console.print(Text(question, style="bold"))
     for hit in result.hits:
         console.print(_hit(hit))
+    if result.hits and result.hits[0].parent is not None and result.hits[0].parent.path == WHOLE_DOCUMENT:
+        console.print(_around(result.hits[0].name, result.hits[0].parent))
     if not result.hits:
         nothing = Text("Nothing was found. That does not mean that nothing exists.", style="yellow")
         console.print(Padding(nothing, (0, 2)))
@@ -65,6 +68,11 @@ def _hit(hit: ContextHit) -> RenderableType:
         title_align="left",
         border_style="cyan" if hit.rank == 1 else "dim",
     )
+
+
+def _around(name: str, part: ContextPart) -> RenderableType:
+    lines = "\n".join(line for line in part.text.splitlines() if line.strip())
+    return Panel(Text(lines, style="dim"), title=Text(f"around it: {name}"), title_align="left", border_style="dim")
 
 
 def _age(milliseconds: int) -> str:

@@ -1,0 +1,82 @@
+"""What the acceptance tests say to a running Freki."""
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from freki.schemas import (
+    EVERYONE,
+    ContextQuery,
+    ContextResult,
+    DocumentChange,
+    DocumentId,
+    IndexOutcome,
+    Operation,
+    QueryId,
+    TenantId,
+)
+from freki.streams.connect import open_asker, open_publisher, open_receipts, wall_clock
+from tests.acceptance.conftest import Freki
+
+PATIENCE_S = 60.0
+
+
+def upsert(tenant: str, document: str, content: str | bytes, *, version: int = 1, **fields: Any) -> DocumentChange:
+    """Make a change that puts a document there."""
+    return DocumentChange(
+        **{
+            "tenant": TenantId(tenant),
+            "document_id": DocumentId(document),
+            "operation": Operation.UPSERT,
+            "version": version,
+            "occurred_at": wall_clock(),
+            "principals": (EVERYONE,),
+            "content": content,
+            **fields,
+        }
+    )
+
+
+def delete(tenant: str, document: str, *, version: int) -> DocumentChange:
+    """Make a change that takes a document away."""
+    return DocumentChange(
+        tenant=TenantId(tenant),
+        document_id=DocumentId(document),
+        operation=Operation.DELETE,
+        version=version,
+        occurred_at=wall_clock(),
+    )
+
+
+def query(tenant: str, text: str, **knobs: Any) -> ContextQuery:
+    """Make a question."""
+    return ContextQuery(
+        query_id=QueryId(str(uuid.uuid4())), tenant=TenantId(tenant), text=text, asked_at=wall_clock(), **knobs
+    )
+
+
+async def publish(freki: Freki, *changes: DocumentChange) -> list[IndexOutcome]:
+    """Publish changes and wait for the receipt of each, in the order of the changes."""
+    async with open_receipts(freki.settings) as receipts, open_publisher(freki.settings) as publisher:
+        for change in changes:
+            receipts.expect(change)
+            await publisher.publish(change)
+        outcomes = [await receipts.next(patience_s=PATIENCE_S) for _ in changes]
+    found = {(outcome.document_id, outcome.version): outcome for outcome in outcomes}
+    return [found[change.document_id, change.version] for change in changes]
+
+
+async def ask(freki: Freki, tenant: str, text: str, *, answers_on: str | None = None, **knobs: Any) -> ContextResult:
+    """Ask a question and wait for its answer."""
+    async with open_asker(freki.settings, answers_on=answers_on) as asker:
+        return await asker.ask(query(tenant, text, **knobs), patience_s=PATIENCE_S)
+
+
+def messages(result: ContextResult) -> str:
+    """All that a result says besides its hits."""
+    return " ".join([*(notice.message for notice in result.notices), *result.advice])
+
+
+def documents(result: ContextResult) -> Sequence[str]:
+    """Documents of the hits, best first."""
+    return list(dict.fromkeys(hit.document_id for hit in result.hits))

@@ -1,0 +1,198 @@
+"""The whole path: a changed document becomes a searchable, citable answer."""
+
+import asyncio
+from importlib.resources import files
+
+import pytest
+
+from freki.infra.telemetry import read_trace
+from freki.schemas import (
+    ChunkLevel,
+    CitationStyle,
+    Filter,
+    FilterOperator,
+    Fusion,
+    Metric,
+    OutcomeStatus,
+    RerankerChoice,
+    ResultStatus,
+    VersionFloor,
+)
+from freki.schemas.names import DocumentId
+from freki.streams.connect import open_asker, open_publisher
+from tests.acceptance.conftest import REPLY_TOPIC, Freki
+from tests.acceptance.helpers import PATIENCE_S, ask, delete, documents, messages, publish, query, upsert
+
+CV = (files("freki") / "samples" / "lebenslauf-peter-kuehne.md").read_text(encoding="utf-8")
+EMPLOYERS = (
+    "Stadtwerke Hunteburg",
+    "Nordlicht Planungsgesellschaft",
+    "Hansen & Töchter",
+    "Ingenieurbüro Petersen",
+    "Gleisbau Harz AG",
+    "Zimmerei Albers",
+    "Hochschule Jadeküste",
+)
+
+
+async def test_an_answer_quotes_the_document_and_says_where_and_how_fresh(freki: Freki) -> None:
+    text = "# Gebühren\n\nDer Reisepass kostet für Erwachsene 70 Euro.\n\n# Fristen\n\nDer Antrag dauert vier Wochen."
+    await publish(freki, upsert("path", "pass.md", text, name="Passgebühren.md", version=7))
+
+    result = await ask(freki, "path", "Was kostet ein Reisepass?")
+
+    hit = result.hits[0]
+    assert (hit.document_id, hit.version, hit.name) == ("pass.md", 7, "Passgebühren.md")
+    assert text[hit.start : hit.end] == hit.text
+    assert hit.heading_path == ("Gebühren",)
+    assert hit.citation == f"[QUELLE-1: Passgebühren.md | chunk:{hit.chunk_id}]"
+    assert hit.citation in result.context
+    assert result.reranker == "cosine"
+    assert "cross-encoder" in messages(result)
+    assert result.freshness.consistency == "STRONG"
+    assert result.freshness.last_commit_at is not None
+    assert {stage.stage for stage in result.stages} >= {"analyse", "embed", "search.dense", "search.lexical", "fuse"}
+
+
+async def test_all_employers_of_a_cv_are_in_the_answer(freki: Freki) -> None:
+    (outcome,) = await publish(freki, upsert("cv", "lebenslauf.md", CV))
+
+    result = await ask(freki, "cv", "Wo hat Peter Kühne gearbeitet?")
+
+    assert outcome.chunks >= 7
+    missing = [employer for employer in EMPLOYERS if employer not in result.context]
+    assert missing == []
+
+
+async def test_a_deleted_document_cannot_be_quoted_once_its_receipt_is_there(freki: Freki) -> None:
+    await publish(freki, upsert("gone", "note", "Der Schlüssel des Tresors liegt unter der Streuobstwiese."))
+
+    (receipt,) = await publish(freki, delete("gone", "note", version=2))
+    result = await ask(freki, "gone", "Wo liegt der Schlüssel des Tresors?")
+
+    assert receipt.status is OutcomeStatus.DELETED
+    assert receipt.searchable_at is not None
+    assert result.status is ResultStatus.EMPTY
+    assert result.advice
+
+
+async def test_a_late_event_does_not_raise_the_dead(freki: Freki) -> None:
+    await publish(freki, upsert("late", "d", "Erste Fassung", version=1))
+    await publish(freki, delete("late", "d", version=3))
+
+    (late,) = await publish(freki, upsert("late", "d", "Zweite Fassung", version=2))
+
+    assert late.status is OutcomeStatus.STALE
+    assert (await ask(freki, "late", "Fassung")).hits == ()
+
+
+async def test_a_reader_without_the_principal_sees_nothing(freki: Freki) -> None:
+    await publish(freki, upsert("acl", "d", "Die Gehaltsliste der Leitung.", principals=("leitung",)))
+
+    others = await ask(freki, "acl", "Gehaltsliste", principals=("azubi",))
+    board = await ask(freki, "acl", "Gehaltsliste", principals=("leitung",))
+    await publish(freki, upsert("acl", "d", "Die Gehaltsliste der Leitung.", principals=(), version=2))
+    after = await ask(freki, "acl", "Gehaltsliste", principals=("leitung",))
+
+    assert others.hits == ()
+    assert documents(board) == ["d"]
+    assert after.hits == ()
+
+
+async def test_large_text_travels_by_claim_check(freki: Freki) -> None:
+    filler = "\n\n".join(f"Absatz {number} über die Lagerung von Akten im Archiv." for number in range(15_000))
+    await publish(freki, upsert("large", "archive.txt", filler + "\n\nDer Schlüssel liegt beim Hausmeister Olberding."))
+
+    result = await ask(freki, "large", "Bei wem liegt der Schlüssel?", alpha=0.3)
+
+    assert any("Olberding" in hit.text for hit in result.hits)
+
+
+async def test_a_question_waits_for_the_version_that_it_asks_for(freki: Freki) -> None:
+    async with open_publisher(freki.settings) as publisher, open_asker(freki.settings) as asker:
+        await publisher.publish(upsert("fresh", "d", "Die neue Grenze liegt bei 1000 Euro.", version=4))
+        floor = VersionFloor(document_id=DocumentId("d"), version=4)
+        asked = query("fresh", "Wo liegt die Grenze?", at_least=(floor,), deadline_ms=30_000)
+        result = await asker.ask(asked, patience_s=PATIENCE_S)
+
+    assert [hit.version for hit in result.hits] == [4]
+
+
+async def test_a_version_that_never_comes_is_named_within_the_deadline(freki: Freki) -> None:
+    floor = VersionFloor(document_id=DocumentId("never"), version=1)
+
+    result = await ask(freki, "fresh", "Grenze", at_least=(floor,), deadline_ms=300)
+
+    assert "'never'" in messages(result)
+
+
+async def test_every_knob_can_be_turned(freki: Freki) -> None:
+    await publish(
+        freki,
+        *(upsert("knobs", f"d{number}.md", f"# Kapitel\n\nAntrag {number} auf Förderung.") for number in range(6)),
+    )
+
+    result = await ask(
+        freki,
+        "knobs",
+        "Förderung",
+        top_k=2,
+        candidates=50,
+        levels=(ChunkLevel.SECTION, ChunkLevel.PARAGRAPH),
+        language="de",
+        fusion=Fusion.RRF,
+        rrf_k=10,
+        alpha=0.2,
+        metric=Metric.EUCLIDEAN,
+        reranker=RerankerChoice.COSINE,
+        rerank_candidates=5,
+        mmr_lambda=1.0,
+        min_score=-1.0,
+        parents=False,
+        neighbours=0,
+        context_tokens=100,
+        citations=CitationStyle.DOCUMENT,
+        filters=(Filter(field="document_id", operator=FilterOperator.NE, values=("d3.md",)),),
+    )
+
+    assert len(result.hits) == 2
+    assert "d3.md" not in documents(result)
+    assert result.hits[0].citation == f"[Document 1: {result.hits[0].document_id}]"
+    assert result.hits[0].dense_score is not None
+    assert result.hits[0].dense_score <= 0
+    assert [hit.score for hit in result.hits] == [hit.rerank_score for hit in result.hits]
+
+
+async def test_the_answer_comes_on_the_topic_that_was_asked_for(freki: Freki) -> None:
+    result = await ask(freki, "path", "Reisepass", reply_to=REPLY_TOPIC, answers_on=REPLY_TOPIC)
+
+    assert result.status is not ResultStatus.REJECTED
+
+
+@pytest.mark.parametrize("deadline_ms", [1, 300])
+async def test_a_short_deadline_still_gets_an_answer(freki: Freki, deadline_ms: int) -> None:
+    result = await ask(freki, "path", "Was kostet ein Reisepass?", deadline_ms=deadline_ms)
+
+    assert result.status in {ResultStatus.COMPLETE, ResultStatus.DEGRADED, ResultStatus.EMPTY}
+
+
+async def test_one_trace_leads_from_the_question_through_the_worker_to_the_answer(freki: Freki) -> None:
+    result = await ask(freki, "path", "Was kostet ein Reisepass?")
+    directory = freki.settings.telemetry.trace_dir
+    assert directory is not None
+
+    names: set[str] = set()
+    for _ in range(100):
+        names = {span.name for span in read_trace(directory, result.trace_id)}
+        if "send freki.contexts.v1" in names:
+            break
+        await asyncio.sleep(0.1)
+
+    assert names >= {
+        "ask",
+        "send freki.queries.v1",
+        "process freki.queries.v1",
+        "search.dense",
+        "search.lexical",
+        "send freki.contexts.v1",
+    }
