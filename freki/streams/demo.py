@@ -55,9 +55,9 @@ async def _publish(settings: Settings, samples: Path) -> None:
     total, changes = plan([samples], ChangeMaker(settings, None, None, priority=0))
     async with open_receipts(settings) as receipts, open_publisher(settings) as publisher:
         with bars() as progress:
-            await send(publisher, receipts, changes, total=total, progress=progress)
-            outcomes = await collect(receipts, total=total, progress=progress, patience_s=PATIENCE_S)
-    show_outcomes(outcomes, missing=total - len(outcomes))
+            sent = await send(publisher, receipts, changes, total=total, progress=progress)
+            outcomes = await collect(receipts, total=sent, progress=progress, patience_s=PATIENCE_S)
+    show_outcomes(outcomes, missing=sent - len(outcomes))
 
 
 async def _ask(settings: Settings, question: str) -> None:

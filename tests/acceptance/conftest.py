@@ -1,6 +1,7 @@
 """The whole of Freki on this machine: real broker, store, models and worker processes, and clients beside them."""
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -12,7 +13,7 @@ import pytest
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
 from freki.infra.local.supervise import Event, Ready, RestartPolicy, Started
-from freki.infra.settings import LocalSettings, RetrievalSettings, Settings
+from freki.infra.settings import LocalSettings, Settings
 from freki.streams.connect import apply_topics
 
 REPLY_TOPIC = "freki.contexts.v1"
@@ -52,11 +53,11 @@ class Freki:
 async def freki(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Freki]:
     state: Path = tmp_path_factory.mktemp("state")
     children = Children()
-    settings = Settings(local=LocalSettings(state_dir=state), retrieval=RetrievalSettings(reply_topics=(REPLY_TOPIC,)))
+    settings = Settings(local=LocalSettings(state_dir=state))
 
-    async def prepare(here: Settings) -> None:
-        await apply_topics(here)
-
-    quick = RestartPolicy(first_s=0.05, longest_s=0.2)
-    async with LocalStack(settings, report=children.report, prepare=prepare, restart=quick) as stack:
-        yield Freki(settings_for(settings, stack.state), children)
+    # Workers read their settings from the environment.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FREKI_RETRIEVAL__REPLY_TOPICS", json.dumps([REPLY_TOPIC]))
+        quick = RestartPolicy(first_s=0.05, longest_s=0.2)
+        async with LocalStack(settings, report=children.report, prepare=apply_topics, restart=quick) as stack:
+            yield Freki(settings_for(settings, stack.state), children)

@@ -33,7 +33,7 @@ async def still_works(freki: Freki) -> bool:
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("junk.md", bytes(range(256)) * 40, "this is no text"),
+        ("junk.md", bytes(range(256)) * 40, "not UTF-8 at byte 128"),
         ("broken.txt", "Prüfung der Übergangsfrist ".encode() * 20 + b"\xc3(", "UTF-8"),
         ("scan.pdf", b"%PDF-1.7 ...", "not read yet"),
     ],
@@ -61,7 +61,7 @@ async def test_content_that_is_not_what_it_claims_to_be_is_rejected_with_the_fix
             "\n\n".join(f"{'#' * min(level, 6)} Ebene {level}\n\nText {level}" for level in range(1, 51)).encode(),
         ),
         ("deep.html", ("<section><h2>Ebene</h2>" * 50 + "Text" + "</section>" * 50).encode()),
-        ("word.txt", b"x" * 1_000_000),
+        ("word.txt", b"x" * 100_000),
         ("nul.txt", "Zeichen \u200b und \ufeff".encode()),
     ],
 )

@@ -1,6 +1,7 @@
 """A stream runs, workers are killed at random moments, a reader queries all the while."""
 
 import asyncio
+import os
 import random
 import secrets
 import subprocess
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from freki.infra.local.state import environment_for, read_stack
+from freki.infra.settings import Settings
 from freki.schemas import (
     EVERYONE,
     ContextQuery,
@@ -156,7 +158,9 @@ def _verify(freki: Freki) -> int:
     stack = read_stack(freki.settings.local.state_dir)
     assert stack is not None
     command = [sys.executable, "-m", "freki.streams", "verify"]
-    done = subprocess.run(command, env={**environment_for(freki.settings, stack)}, check=False, capture_output=True)
+    done = subprocess.run(
+        command, env={**os.environ, **environment_for(Settings(), stack)}, check=False, capture_output=True
+    )
     return done.returncode
 
 

@@ -1,8 +1,9 @@
 """`freki publish` and `freki watch`: files, folders and recorded streams become document changes."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from itertools import chain
 from math import ceil
 from pathlib import Path
@@ -12,6 +13,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
+from freki.infra.errors import Rejected
 from freki.infra.settings import Settings
 from freki.infra.sources import FileChange, FileEvent, SourceFile, read_source, read_stream, walk, watch
 from freki.schemas import (
@@ -26,12 +28,16 @@ from freki.schemas import (
 )
 from freki.streams.client import Publisher, Receipts
 from freki.streams.commands.context import command, console, errors, fail, load_settings
+from freki.streams.commands.show import show_error
 from freki.streams.connect import open_index, open_publisher, open_receipts, wall_clock
 
 STREAMS = (".jsonl", ".jsonl.zst")
 # Longer than any single document takes; what waits behind others is counted anew with each receipt.
 PATIENCE_S = 120.0
 SHOWN_PROBLEMS = 20
+
+Make = Callable[[], DocumentChange]
+"""Makes a change when its turn comes; raises Rejected for a file that cannot be one."""
 
 Paths = Annotated[list[Path], typer.Argument(help="Files, folders, or .jsonl / .jsonl.zst streams", show_default=False)]
 Tenant = Annotated[str | None, typer.Option(help="Whose documents; default: FREKI_TENANT")]
@@ -66,12 +72,13 @@ async def publish(  # noqa: PLR0913 - options of a command
         receipts = await opened.enter_async_context(open_receipts(settings)) if wait else None
         publisher = await opened.enter_async_context(open_publisher(settings))
         with bars() as progress:
-            await send(publisher, receipts, chain(pruned, changes), total=total, progress=progress)
-            if receipts is None:
-                console.print(f"Published {total} changes. With --wait you see what becomes of them.")
-                return
-            outcomes = await collect(receipts, total=total, progress=progress, patience_s=patience)
-    if not show_outcomes(outcomes, missing=total - len(outcomes)):
+            sent = await send(publisher, receipts, chain(pruned, changes), total=total, progress=progress)
+            outcomes = await collect(receipts, total=sent, progress=progress, patience_s=patience) if receipts else []
+    if receipts is None:
+        console.print(f"Published {sent} changes. With --wait you see what becomes of them.")
+    elif not show_outcomes(outcomes, missing=sent - len(outcomes)):
+        raise typer.Exit(1)
+    if sent < total:
         raise typer.Exit(1)
 
 
@@ -89,18 +96,17 @@ async def watch_folder(
         files = list(walk([directory]))
         pruned = await gone(settings, maker, [directory])
         total = len(files) + len(pruned)
-        changes = chain(pruned, (maker.upsert(directory, file) for file in files))
+        changes: Iterable[Make] = [*pruned, *(partial(maker.upsert, directory, file) for file in files)]
         with bars() as progress:
-            await send(publisher, receipts, changes, total=total, progress=progress)
-            outcomes = await collect(receipts, total=total, progress=progress, patience_s=PATIENCE_S)
-        show_outcomes(outcomes, missing=total - len(outcomes))
+            sent = await send(publisher, receipts, changes, total=total, progress=progress)
+            outcomes = await collect(receipts, total=sent, progress=progress, patience_s=PATIENCE_S)
+        show_outcomes(outcomes, missing=sent - len(outcomes))
         console.print(f"Watching {directory}. Ctrl-C stops.")
         async for events in watch(directory, known=files):
-            for event in events:
-                change = maker.event(directory, event)
-                receipts.expect(change)
-                await publisher.publish(change)
-            for _ in events:
+            made = [partial(maker.event, directory, event) for event in events]
+            with bars() as progress:
+                sent = await send(publisher, receipts, made, total=len(made), progress=progress)
+            for _ in range(sent):
                 console.print(line(await receipts.next(patience_s=PATIENCE_S)))
 
 
@@ -196,18 +202,18 @@ def document_id(given: Path, file: SourceFile) -> DocumentId:
     return DocumentId(f"{folder.name}/{file.document_id}") if folder.is_dir() else file.document_id
 
 
-def plan(paths: Iterable[Path], maker: ChangeMaker) -> tuple[int, Iterator[DocumentChange]]:
-    """Count the changes, then give them one by one, so that content is read when its turn comes.
+def plan(paths: Iterable[Path], maker: ChangeMaker) -> tuple[int, Iterator[Make]]:
+    """Count the changes, then give what makes them one by one, so that content is read when its turn comes.
 
     Fails on a name that two files share, and on a stream with a bad line, before anything is published.
     """
     total = 0
-    sources: list[Iterator[DocumentChange]] = []
+    sources: list[Iterator[Make]] = []
     seen: dict[DocumentId, Path] = {}
     for given in paths:
         if given.is_file() and given.name.endswith(STREAMS):
             total += sum(1 for _ in read_stream(given))
-            sources.append(maker.recorded(given))
+            sources.append(partial(_as_is, change) for change in maker.recorded(given))
             continue
         files = list(walk([given]))
         for file in files:
@@ -215,11 +221,15 @@ def plan(paths: Iterable[Path], maker: ChangeMaker) -> tuple[int, Iterator[Docum
             if seen.setdefault(name, file.path) != file.path:
                 fail(f"{seen[name]} and {file.path} would both be document {name}: publish them apart")
         total += len(files)
-        sources.append(maker.upsert(given, file) for file in files)
+        sources.append(partial(maker.upsert, given, file) for file in files)
     return total, chain.from_iterable(sources)
 
 
-async def gone(settings: Settings, maker: ChangeMaker, paths: Iterable[Path]) -> list[DocumentChange]:
+def _as_is(change: DocumentChange) -> DocumentChange:
+    return change
+
+
+async def gone(settings: Settings, maker: ChangeMaker, paths: Iterable[Path]) -> list[Make]:
     """Find documents of the index that came from these folders and whose file is not there any more."""
     folders = [path for path in paths if path.is_dir()]
     if not folders:
@@ -228,7 +238,7 @@ async def gone(settings: Settings, maker: ChangeMaker, paths: Iterable[Path]) ->
     homes = tuple(folder.resolve().as_uri() + "/" for folder in folders)
     async with open_index(settings) as index:
         return [
-            maker.delete(root.document_id)
+            partial(maker.delete, root.document_id)
             async for root in index.all_roots()
             if root.tenant == maker.tenant
             and not root.deleted
@@ -238,22 +248,22 @@ async def gone(settings: Settings, maker: ChangeMaker, paths: Iterable[Path]) ->
 
 
 async def send(
-    publisher: Publisher,
-    receipts: Receipts | None,
-    changes: Iterable[DocumentChange],
-    *,
-    total: int,
-    progress: Progress,
+    publisher: Publisher, receipts: Receipts | None, changes: Iterable[Make], *, total: int, progress: Progress
 ) -> int:
-    """Publish changes in order; count them."""
+    """Publish changes in order; count them. A file that cannot be read or sent is named and left out."""
     bar = progress.add_task("published", total=total)
     sent = 0
-    for change in changes:
+    for make in changes:
+        progress.advance(bar)
+        try:
+            change = make()
+            await publisher.publish(change)
+        except Rejected as error:
+            show_error(errors, f"not published: {error}")
+            continue
         if receipts is not None:
             receipts.expect(change)
-        await publisher.publish(change)
         sent += 1
-        progress.advance(bar)
     return sent
 
 

@@ -1,0 +1,154 @@
+"""The commands as people type them, against a running stack."""
+
+import asyncio
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from freki.infra.local.state import environment_for, read_stack
+from freki.infra.settings import Settings
+from tests.acceptance.conftest import Freki
+
+
+def environment(freki: Freki) -> dict[str, str]:
+    stack = read_stack(freki.settings.local.state_dir)
+    assert stack is not None
+    return {**os.environ, **environment_for(Settings(), stack), "FREKI_TENANT": "cli", "COLUMNS": "200"}
+
+
+async def freki_command(freki: Freki, *arguments: str) -> tuple[int, str]:
+    """Run a command; give its exit code and all that it printed."""
+
+    def run() -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "freki.streams", *arguments],
+            env=environment(freki),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=90,
+        )
+        return done.returncode, done.stdout
+
+    return await asyncio.to_thread(run)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    # A name of its own: documents are named after their folder.
+    home = tmp_path / f"handbuch-{secrets.token_hex(4)}"
+    home.mkdir()
+    (home / "urlaub.md").write_text("# Urlaub\n\nDer Urlaub ist bei der Leitung zu beantragen.\n", encoding="utf-8")
+    (home / "reise.md").write_text("# Dienstreisen\n\nDie Bahnfahrt wird erstattet.\n", encoding="utf-8")
+    return home
+
+
+async def test_a_folder_is_published_asked_and_pruned(freki: Freki, folder: Path) -> None:
+    published = await freki_command(freki, "publish", str(folder), "--wait")
+    again = await freki_command(freki, "publish", str(folder), "--wait")
+    found = await freki_command(freki, "ask", "Wer entscheidet über den Urlaub?")
+    (folder / "urlaub.md").unlink()
+    pruned = await freki_command(freki, "publish", str(folder), "--prune", "--wait")
+    after = await freki_command(freki, "ask", "Wer entscheidet über den Urlaub?")
+
+    assert published[0] == 0
+    assert "2 indexed" in published[1]
+    assert "2 unchanged" in again[1]
+    assert f"{folder.name}/urlaub.md" in found[1]
+    assert "[QUELLE-1: urlaub.md" in found[1]
+    assert "1 deleted" in pruned[1]
+    assert f"{folder.name}/urlaub.md" not in after[1]
+
+
+async def test_a_file_that_is_too_large_is_named_and_the_others_are_published(freki: Freki, folder: Path) -> None:
+    (folder / "huge.txt").touch()
+    os.truncate(folder / "huge.txt", 100_000_000)
+
+    code, printed = await freki_command(freki, "publish", str(folder), "--wait")
+
+    assert code == 1
+    assert "FREKI_CLAIMS__MAX_BYTES" in printed.replace("\n", "")
+    assert "2 outcomes" in printed
+
+
+async def test_verify_finds_no_difference(freki: Freki, folder: Path) -> None:
+    await freki_command(freki, "publish", str(folder), "--wait")
+
+    code, printed = await freki_command(freki, "verify")
+
+    assert (code, "0 differences" in printed) == (0, True), printed
+
+
+async def test_status_topics_models_schemas_and_letters_can_be_looked_at(freki: Freki, tmp_path: Path) -> None:
+    for arguments, expected in (
+        (("status",), "freki.documents.v1"),
+        (("topics", "list"), "as declared"),
+        (("topics", "apply"), "all topics are there"),
+        (("models", "list"), "multilingual-e5-small"),
+        (("schemas", "list"), "DocumentChange"),
+        (("schemas", "export", str(tmp_path)), "ContextQuery.avsc"),
+        (("dead-letters", "list"), ""),
+    ):
+        code, printed = await freki_command(freki, *arguments)
+        assert code == 0, printed
+        assert expected in printed.replace("\n", "")
+
+
+async def test_a_trace_shows_the_stages_of_its_question(freki: Freki, folder: Path) -> None:
+    await freki_command(freki, "publish", str(folder), "--wait")
+
+    code, printed = await freki_command(freki, "ask", "Bahnfahrt", "--trace")
+
+    assert code == 0, printed
+    assert all(name in printed for name in ("process freki.queries.v1", "search.dense", "send freki.contexts.v1"))
+
+
+async def test_a_watched_folder_follows_its_files(freki: Freki, folder: Path) -> None:
+    watcher = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "freki.streams", "watch", str(folder)),
+        env={**environment(freki), "PYTHONUNBUFFERED": "1"},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    assert watcher.stdout is not None
+
+    async def line_with(text: str) -> str:
+        assert watcher.stdout is not None
+        async with asyncio.timeout(60):
+            while True:
+                line = (await watcher.stdout.readline()).decode()
+                assert line, "the watcher ended"
+                if text in line:
+                    return line
+
+    try:
+        await line_with("Watching")
+        (folder / "neu.md").write_text("# Neu\n\nDie Kantine öffnet um elf Uhr.\n", encoding="utf-8")
+        created = await line_with("neu.md")
+        (folder / "neu.md").unlink()
+        removed = await line_with("neu.md")
+    finally:
+        watcher.send_signal(signal.SIGINT)
+        await watcher.wait()
+
+    assert "indexed" in created
+    assert "deleted" in removed
+
+
+async def test_mistakes_end_with_one_line_that_names_the_fix(freki: Freki) -> None:
+    for arguments, expected in (
+        (("publish", "/nowhere/at/all"), "/nowhere/at/all"),
+        (("ask", "Was?", "--filter", "oops"), "field=value"),
+        (("worker", "bake"), "there is no stage 'bake'"),
+        (("dead-letters", "show", "9/9"), "dead-letters list"),
+    ):
+        code, printed = await freki_command(freki, *arguments)
+        assert code != 0
+        assert expected in printed
+        assert "Traceback" not in printed
