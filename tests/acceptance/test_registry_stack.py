@@ -1,0 +1,35 @@
+"""With a schema registry the whole pipeline speaks Confluent's wire format."""
+
+from pathlib import Path
+
+import pytest
+
+from freki.infra.kafka import Reader
+from freki.infra.local.stack import LocalStack
+from freki.infra.local.state import settings_for
+from freki.infra.settings import LocalSettings, Settings
+from freki.streams.connect import apply_topics, topics_of
+from tests.acceptance.conftest import Children, Freki
+from tests.acceptance.helpers import ask, documents, publish, upsert
+from tests.contract.registry_server import running_registry
+
+
+async def test_records_carry_the_ids_of_the_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running_registry() as registry:
+        monkeypatch.setenv("FREKI_REGISTRY__URL", registry.url)
+        settings = Settings(local=LocalSettings(state_dir=tmp_path))
+        children = Children()
+        async with LocalStack(settings, report=children.report, prepare=apply_topics) as stack:
+            freki = Freki(settings_for(settings, stack.state), children)
+            await publish(freki, upsert("t", "d", "Die Frist endet im Mai."))
+            result = await ask(freki, "t", "Wann endet die Frist?")
+            values = []
+            for topic in topics_of(freki.settings):
+                if topic.holds is None:
+                    continue
+                async with Reader(freki.settings.kafka, topic.name, start="earliest") as reader:
+                    values += [stored.value async for stored in reader.until_end() if stored.value is not None]
+
+    assert documents(result) == ["d"]
+    assert len(values) == len(registry.subjects)
+    assert {value[:1] for value in values} == {b"\x00"}
