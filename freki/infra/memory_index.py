@@ -105,6 +105,25 @@ class MemoryIndex:
             for root_id, version in versions.items()
         }
 
+    async def places(
+        self, versions: Mapping[RootId, int], chunk_ids: Sequence[ChunkId]
+    ) -> Mapping[RootId, Mapping[ChunkId, int]]:
+        """Tell which of these chunks the manifests of these versions name, and in which part."""
+        wanted = set(chunk_ids)
+        return {
+            root_id: {entry.chunk_id: page.part for page in pages for entry in page.entries if entry.chunk_id in wanted}
+            for root_id, pages in (await self.pages(versions)).items()
+        }
+
+    async def parts(self, wanted: Sequence[tuple[RootId, int, int]]) -> Mapping[RootId, list[ManifestPage]]:
+        """Read single pages, given by root, version and part, in order; missing ones are missing."""
+        keys = set(wanted)
+        versions = {root_id: version for root_id, version, _ in wanted}
+        return {
+            root_id: [page for page in pages if (root_id, page.version, page.part) in keys]
+            for root_id, pages in (await self.pages(versions)).items()
+        }
+
     async def write_pages(self, pages: Sequence[ManifestPage]) -> None:
         """Write pages; they count for nothing until the root of their version is committed."""
         for page in pages:

@@ -51,10 +51,9 @@ class Composer:
         """Name the chunks to read for sections and neighbours of the hits."""
         wanted: list[ChunkId] = []
         for found in trail.found:
-            entries = found.document.manifest.entries
             if (section := _section(trail, found)) is not None:
                 wanted += [entry.chunk_id for entry in section.entries]
-            near = neighbours_of(entries, found.chunk_id, count=trail.knobs.neighbours)
+            near = neighbours_of(found.near, found.chunk_id, count=trail.knobs.neighbours)
             wanted += [entry.chunk_id for entry in (*near.before, *near.after)]
         return wanted
 
@@ -159,8 +158,7 @@ class Composer:
     def _around(
         self, trail: Trail, found: Found
     ) -> tuple[tuple[ContextPart, ...], tuple[ContextPart, ...], ContextPart | None]:
-        entries = found.document.manifest.entries
-        near = neighbours_of(entries, found.chunk_id, count=trail.knobs.neighbours)
+        near = neighbours_of(found.near, found.chunk_id, count=trail.knobs.neighbours)
         section = _section(trail, found)
         return (
             neighbour_parts(near.before, trail.around),
@@ -176,10 +174,9 @@ def _section(trail: Trail, found: Found) -> Section | None:
     """
     if not trail.knobs.parents:
         return None
-    entries = found.document.manifest.entries
     if trail.analysis.query_type is QueryType.AGGREGATIVE and found.root.document_id in trail.best_documents():
-        return document_around(entries, found.chunk_id)
-    return section_around(entries, found.chunk_id, max_characters=SECTION_CHARACTERS)
+        return document_around(found.near, found.chunk_id)
+    return section_around(found.near, found.chunk_id, max_characters=SECTION_CHARACTERS)
 
 
 _OMITTED = {Omitted.END: "cut in", Omitted.HIT: "left out of"}

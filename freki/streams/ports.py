@@ -16,6 +16,10 @@ from freki.schemas.index import Candidate, IndexedChunk, KnownChunk, ManifestPag
 Floats = NDArray[np.float32]
 
 
+PageKey = tuple[RootId, int, int]
+"""Root, version and part."""
+
+
 class Embedder(Protocol):
     """Gives texts their vectors: rows of length 1, dtype float32, shape (texts, dim)."""
 
@@ -81,6 +85,14 @@ class Roots(Protocol):
 
     async def pages(self, versions: Mapping[RootId, int]) -> Mapping[RootId, list[ManifestPage]]:
         """Read the manifest of one version a document, in order; missing pages are missing."""
+
+    async def places(
+        self, versions: Mapping[RootId, int], chunk_ids: Sequence[ChunkId]
+    ) -> Mapping[RootId, Mapping[ChunkId, int]]:
+        """Tell which of these chunks the manifests of these versions name, and in which part."""
+
+    async def parts(self, wanted: Sequence[PageKey]) -> Mapping[RootId, list[ManifestPage]]:
+        """Read single pages, in order; missing ones are missing."""
 
     async def write_pages(self, pages: Sequence[ManifestPage]) -> None:
         """Write pages; they count for nothing until the root of their version is committed."""

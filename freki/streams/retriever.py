@@ -5,7 +5,7 @@ assemble. A step that fails or finds no time is left out and named in the result
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -27,13 +27,14 @@ from freki.schemas import (
     QueryAnalysis,
     QueryId,
     RerankerChoice,
+    RootId,
     TenantId,
     Timestamp,
 )
 from freki.schemas.index import Candidate, Scope
 from freki.streams.compose import Composer
 from freki.streams.knobs import Knobs
-from freki.streams.live import LiveDocuments
+from freki.streams.live import LiveDocument, read_around, read_live
 from freki.streams.ports import ChunkRows, ChunkSearch, Embedder, Reranker, Roots
 from freki.streams.trail import Found, Trail, timed
 
@@ -45,6 +46,8 @@ RESERVE_S = 0.03
 LEAST_STEP_S = 0.01
 # How long to wait between looks at a document that must become fresher.
 FLOOR_POLL_S = 0.02
+# A document that is replaced again and again: after this many looks its hits are left out.
+MOST_TRIES = 3
 
 
 class Retriever:
@@ -69,7 +72,6 @@ class Retriever:
         self._search = search
         self._rows = rows
         self._roots = roots
-        self._live = LiveDocuments(roots)
         self._rerankers = {reranker.name: reranker for reranker in rerankers}
         self._defaults = defaults
         self._strong = strong
@@ -88,10 +90,7 @@ class Retriever:
         for trail in trails:
             await self._wait_for_floor(trail)
         await self._embed(trails)
-        await self._find(trails)
-        await self._load(trails)
-        await self._rerank(trails)
-        self._select(trails)
+        await self._choose(trails)
         watermarks = await self._attempt(trails, "freshness", self._search.watermarks())
         await self._augment(trails)
         return [(self._composer.compose(trail, watermarks or ()), trail) for trail in trails]
@@ -169,15 +168,25 @@ class Retriever:
             trail.vectors = vectors[at : at + len(trail.variants)]
             at += len(trail.variants)
 
+    async def _choose(self, trails: list[Trail]) -> None:
+        """Find the hits; once more where a document was replaced while it was being read."""
+        for _ in range(MOST_TRIES):
+            await self._find(trails)
+            await self._load(trails)
+            await self._rerank(trails)
+            self._select(trails)
+            lost = await self._locate(trails)
+            trails = [trail for trail in lost if trail.remaining_s(self._now()) > RESERVE_S]
+            if not trails:
+                break
+
     async def _find(self, trails: list[Trail]) -> None:
         """Search and keep what is live; search once more where a document changed in between."""
         await self._search_both(trails)
-        moved = [trail for trail in trails if await self._keep_live(trail)]
-        moved = [trail for trail in moved if trail.remaining_s(self._now()) > RESERVE_S]
+        moved = [trail for trail in await self._keep_live(trails) if trail.remaining_s(self._now()) > RESERVE_S]
         if moved:
             await self._search_both(moved)
-            for trail in moved:
-                await self._keep_live(trail)
+            await self._keep_live(moved)
         with timed(trails, "fuse", lambda trail: len(trail.found)):
             for trail in trails:
                 trail.found = _fused(trail)
@@ -210,28 +219,27 @@ class Retriever:
         for trail, ranking in zip(trails, by_terms or [], strict=False):
             trail.lexical = [ranking[: trail.knobs.depth]]
 
-    async def _keep_live(self, trail: Trail) -> bool:
-        """Drop candidates that are not of the live revision; tell whether there were any."""
-        rankings = [*trail.dense, *trail.lexical]
-        wanted = list(dict.fromkeys(hit.root_id for ranking in rankings for hit in ranking))
-        started = self._clock_ns()
-        trail.live = await self._attempt([trail], "manifest", self._live.read(wanted)) or {}
-        allowed = {*trail.query.principals, EVERYONE}
-        # Rows are rewritten before the root when access narrows, the root is what decides.
-        trail.live = {key: doc for key, doc in trail.live.items() if allowed.intersection(doc.root.principals)}
+    async def _keep_live(self, trails: list[Trail]) -> list[Trail]:
+        """Drop candidates that are not of the live revision, or not for the asker; give the trails that had such."""
+        candidates = [hit for trail in trails for ranking in (*trail.dense, *trail.lexical) for hit in ranking]
+        with timed(trails, "manifest", lambda trail: sum(map(len, (*trail.dense, *trail.lexical)))):
+            live = await self._attempt(trails, "manifest", read_live(self._roots, candidates)) or {}
+        return [trail for trail in trails if _drop_dead(trail, live)]
 
-        def is_live(hit: Candidate) -> bool:
-            document = trail.live.get(hit.root_id)
-            return document is not None and hit.chunk_id in document.manifest.by_id
-
-        before = sum(len(ranking) for ranking in rankings)
-        trail.dense = [[hit for hit in ranking if is_live(hit)] for ranking in trail.dense]
-        trail.lexical = [[hit for hit in ranking if is_live(hit)] for ranking in trail.lexical]
-        dropped = before - sum(len(ranking) for ranking in [*trail.dense, *trail.lexical])
-        trail.note("manifest", started, self._clock_ns(), len(wanted))
-        if dropped:
-            trail.notice("manifest", NoticeKind.DROPPED, f"{dropped} candidates are not of a live revision")
-        return dropped > 0
+    async def _locate(self, trails: list[Trail]) -> list[Trail]:
+        """Read where the hits stand, and drop those whose revision is gone by now; give the trails that had such."""
+        hits = [(found.chunk_id, found.document) for trail in trails for found in trail.found]
+        with timed(trails, "locate", lambda trail: len(trail.found)):
+            around = await self._attempt(trails, "locate", read_around(self._roots, hits)) or {}
+        lost = []
+        for trail in trails:
+            for found in trail.found:
+                found.near = around.get(found.root.root_id, ())
+            there = [found for found in trail.found if any(entry.chunk_id == found.chunk_id for entry in found.near)]
+            if len(there) < len(trail.found):
+                lost.append(trail)
+            trail.found = there
+        return lost
 
     async def _load(self, trails: list[Trail]) -> None:
         """Read rows and vectors of the best candidates; drop repeated texts."""
@@ -351,6 +359,23 @@ _MISSING = {
 def _asked_for(choice: RerankerChoice) -> tuple[str, ...]:
     """Name the rerankers whose absence is worth telling."""
     return (CROSS_ENCODER,) if choice is RerankerChoice.AUTO else _CHAIN[choice][:1]
+
+
+def _drop_dead(trail: Trail, live: Mapping[RootId, LiveDocument]) -> bool:
+    """Keep of the rankings what is live and what the asker may read; tell whether anything was not live."""
+    # Rows are rewritten before the root when access changes: the root is what decides.
+    allowed = {*trail.query.principals, EVERYONE}
+    trail.live = {key: document for key, document in live.items() if allowed.intersection(document.root.principals)}
+    dropped = 0
+    for rankings in (trail.dense, trail.lexical):
+        for place, ranking in enumerate(rankings):
+            rankings[place] = [
+                hit for hit in ranking if hit.root_id in trail.live and hit.chunk_id in trail.live[hit.root_id].parts
+            ]
+            dropped += len(ranking) - len(rankings[place])
+    if dropped:
+        trail.notice("manifest", NoticeKind.DROPPED, f"{dropped} candidates are not of a live revision")
+    return dropped > 0
 
 
 def _scope(trail: Trail) -> Scope:

@@ -47,6 +47,8 @@ class Found:
     lexical: float | None = None
     reranked: float | None = None
     score: float = 0.0
+    near: Sequence[ManifestEntry] = ()
+    """Entries of the manifest around it, its own among them, in reading order; only for hits."""
     row: IndexedChunk | None = None
     vector: Floats | None = None
 
@@ -57,8 +59,8 @@ class Found:
 
     @property
     def entry(self) -> ManifestEntry:
-        """Where the chunk stands."""
-        return self.document.manifest.by_id[self.chunk_id]
+        """Where the chunk stands; only for hits."""
+        return next(entry for entry in self.near if entry.chunk_id == self.chunk_id)
 
     @property
     def content(self) -> IndexedChunk:

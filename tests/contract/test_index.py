@@ -291,6 +291,25 @@ class IndexContract:
 
         assert await index.pages({RootId("r"): 1}) == {"r": [largest]}
 
+    async def test_a_chunk_is_placed_in_the_part_that_names_it(self, index: Index) -> None:
+        pages = [page("r", 7, part, entries=3) for part in range(3)]
+        await index.write_pages([*pages, page("r", 8, 0), page("s", 7, 0)])
+        named = [entry.chunk_id for each in pages for entry in each.entries]
+
+        placed = await index.places({RootId("r"): 7, RootId("nowhere"): 1}, [*named[2:5], ChunkId("unknown")])
+
+        expected = {entry.chunk_id: each.part for each in pages for entry in each.entries}
+        assert placed == {"r": {chunk_id: expected[chunk_id] for chunk_id in named[2:5]}, "nowhere": {}}
+        assert await index.places({RootId("r"): 7}, []) == {"r": {}}
+
+    async def test_single_pages_are_read_in_order(self, index: Index) -> None:
+        pages = [page("r", 7, part) for part in range(4)]
+        await index.write_pages([*pages, page("r", 8, 1)])
+
+        read = await index.parts([(RootId("r"), 7, 3), (RootId("r"), 7, 1), (RootId("r"), 7, 9), (RootId("s"), 1, 0)])
+
+        assert read == {"r": [pages[1], pages[3]], "s": []}
+
     async def test_a_manifest_may_have_more_pages_than_one_call_takes(self, index: Index) -> None:
         many = [page("r", 1, part, entries=100) for part in range(250)]
 

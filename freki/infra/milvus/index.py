@@ -53,6 +53,7 @@ Floats = NDArray[np.float32]
 FETCHED_CHUNKS = 200
 SCANNED_ROOTS = 400
 SCANNED_PAGES = 100
+SCANNED_PLACES = 1000
 
 _ROOTS = f'record == "{ROOT}"'
 _WATERMARKS = f'record == "{WATERMARK}"'
@@ -139,6 +140,34 @@ class MilvusIndex:
             async for rows in self._store.scan(MANIFESTS, condition, _PAGE_FIELDS, by="id", size=SCANNED_PAGES):
                 for page in map(page_of, rows):
                     found[page.root_id].append(page)
+        return {root_id: sorted(pages, key=lambda page: page.part) for root_id, pages in found.items()}
+
+    async def places(
+        self, versions: Mapping[RootId, int], chunk_ids: Sequence[ChunkId]
+    ) -> Mapping[RootId, Mapping[ChunkId, int]]:
+        """Tell which of these chunks the manifests of these versions name, and in which part.
+
+        The store picks the pages: reading the whole manifests of what a search found takes thirty times as long.
+        """
+        found: dict[RootId, dict[ChunkId, int]] = {root_id: {} for root_id in versions}
+        wanted = set(chunk_ids)
+        if not wanted:
+            return found
+        fields = ["id", "root_id", "part", "chunk_ids"]
+        for batch in batched([revision_of(*pair) for pair in versions.items()], BATCH_KEYS):
+            condition = f"revision in {listed(batch)} and array_contains_any(chunk_ids, {listed(wanted)})"
+            async for rows in self._store.scan(MANIFESTS, condition, fields, by="id", size=SCANNED_PLACES):
+                for row in rows:
+                    named = wanted.intersection(map(ChunkId, row["chunk_ids"]))
+                    found[RootId(row["root_id"])].update(dict.fromkeys(named, int(row["part"])))
+        return found
+
+    async def parts(self, wanted: Sequence[tuple[RootId, int, int]]) -> Mapping[RootId, list[ManifestPage]]:
+        """Read single pages, given by root, version and part, in order; missing ones are missing."""
+        found: dict[RootId, list[ManifestPage]] = {root_id: [] for root_id, _, _ in wanted}
+        keys = [f"{revision_of(root_id, version)}:{part}" for root_id, version, part in wanted]
+        for page in map(page_of, await self._store.lookup(MANIFESTS, keys, _PAGE_FIELDS, size=SCANNED_PAGES)):
+            found[page.root_id].append(page)
         return {root_id: sorted(pages, key=lambda page: page.part) for root_id, pages in found.items()}
 
     async def write_pages(self, pages: Sequence[ManifestPage]) -> None:

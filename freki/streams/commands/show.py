@@ -17,6 +17,7 @@ from freki.infra.telemetry import SpanRecord
 from freki.schemas import ContextHit, ContextPart, ContextResult, NoticeKind, StageTime
 
 SHOWN_CHARACTERS = 420
+SHOWN_HEADINGS = 2
 BAR_WIDTH = 24
 WHOLE_DOCUMENT = "0"
 NANOS = 1_000_000
@@ -60,11 +61,11 @@ def _hit(hit: ContextHit) -> RenderableType:
         ("reranked", hit.rerank_score),
     ):
         scores.append(f"{name} –" if score is None else f"{name} {score:.3f}")
-    where = " › ".join(hit.heading_path) or hit.name
+    where = " › ".join(hit.heading_path[-SHOWN_HEADINGS:]) or hit.name
     origin = f"{hit.document_id}  version {hit.version}  characters {hit.start}–{hit.end}  {_age(hit.age_ms)} old"
     return Panel(
-        Group(Text(text), Text(origin, style="dim"), Text("  ".join(scores), style="dim")),
-        title=Text(f"{hit.citation}  {where}", style="bold cyan"),
+        Group(Text(where, style="bold"), Text(text), Text(origin, style="dim"), Text("  ".join(scores), style="dim")),
+        title=Text(hit.citation, style="cyan"),
         title_align="left",
         border_style="cyan" if hit.rank == 1 else "dim",
     )
