@@ -128,7 +128,7 @@ class Retriever:
             analysis=analysis,
             variants=(text,),
         )
-        if len(text) < len(query.text.strip()):
+        if len(text) < len(" ".join(query.text.split())):
             message = f"the question has {len(query.text)} characters; it was searched by {len(text)} of them"
             trail.notice("analyse", NoticeKind.SKIPPED, message)
         return trail
@@ -213,6 +213,8 @@ class Retriever:
                 return await self._attempt(trails, "search.lexical", call)
 
         by_vector, by_terms = await asyncio.gather(dense(), lexical())
+        for trail in trails:
+            trail.dense, trail.lexical = [], []
         rest = iter(by_vector or [])
         for trail in searched:
             trail.dense = [ranking[: trail.knobs.depth] for _, ranking in zip(trail.variants, rest, strict=False)]
@@ -227,7 +229,7 @@ class Retriever:
         return [trail for trail in trails if _drop_dead(trail, live)]
 
     async def _locate(self, trails: list[Trail]) -> list[Trail]:
-        """Read where the hits stand, and drop those whose revision is gone by now; give the trails that had such."""
+        """Read where the hits stand; give the trails of which some candidates' revision is gone by now."""
         hits = [(found.chunk_id, found.document) for trail in trails for found in trail.found]
         with timed(trails, "locate", lambda trail: len(trail.found)):
             around = await self._attempt(trails, "locate", read_around(self._roots, hits)) or {}
@@ -236,7 +238,7 @@ class Retriever:
             for found in trail.found:
                 found.near = around.get(found.root.root_id, ())
             there = [found for found in trail.found if any(entry.chunk_id == found.chunk_id for entry in found.near)]
-            if len(there) < len(trail.found):
+            if trail.replaced or len(there) < len(trail.found):
                 lost.append(trail)
             trail.found = there
         return lost
@@ -248,9 +250,12 @@ class Retriever:
             trail.found = trail.found[: max(trail.knobs.rerank_candidates, 2 * trail.knobs.top_k)]
             wanted.update(dict.fromkeys(found.chunk_id for found in trail.found))
         with timed(trails, "load", lambda trail: len(trail.found)):
-            rows = await self._attempt(trails, "load", self._rows.fetch(list(wanted))) or {}
+            fetched = await self._attempt(trails, "load", self._rows.fetch(list(wanted)))
+        rows = fetched or {}
         for trail in trails:
-            trail.found = [found for found in trail.found if found.chunk_id in rows]
+            there = [found for found in trail.found if found.chunk_id in rows]
+            trail.replaced = fetched is not None and len(there) < len(trail.found)
+            trail.found = there
             for found in trail.found:
                 found.row, found.vector = rows[found.chunk_id]
             kept = deduplicate([found.content.text for found in trail.found])
@@ -393,9 +398,10 @@ def _fused(trail: Trail) -> list[Found]:
     if trail.knobs.fusion is Fusion.RRF:
         hits = reciprocal_rank_fusion(rankings, k=trail.knobs.rrf_k)
     else:
+        # Where one kind of retriever failed, the other counts alone.
         alpha = trail.analysis.alpha if trail.lexical and trail.dense else 0.5
-        weights = [alpha / len(trail.dense)] * len(trail.dense)
-        weights += [(1 - alpha) / len(trail.lexical)] * len(trail.lexical)
+        shares = ((alpha, trail.dense), (1 - alpha, trail.lexical))
+        weights = [share / len(variants) for share, variants in shares for _ in variants]
         hits = weighted_fusion(rankings, weights=weights)
     dense = _best(trail.dense)
     lexical = _best(trail.lexical)
@@ -447,6 +453,12 @@ def _score(trail: Trail) -> None:
     Cosine as the last resort sets no order: it is part of the hybrid score already, and alone it ranks worse.
     """
     last_resort = trail.reranker == COSINE and trail.knobs.reranker is not RerankerChoice.COSINE
+    reranked = [] if last_resort else [found.reranked for found in trail.found if found.reranked is not None]
+    lowest = min(reranked, default=1.0)
     for found in trail.found:
-        found.score = found.fused if found.reranked is None or last_resort else found.reranked
-    trail.found.sort(key=lambda found: (found.reranked is None, -found.score, found.chunk_id))
+        if found.reranked is not None and not last_resort:
+            found.score = found.reranked
+        else:
+            # In the fused order, and at most as good as the worst that the reranker saw.
+            found.score = lowest * (found.fused if lowest >= 0 else 2 - found.fused)
+    trail.found.sort(key=lambda found: (found.reranked is None, -found.score, -found.fused, found.chunk_id))

@@ -88,6 +88,8 @@ class Trail:
     found: list[Found] = field(default_factory=list)
     around: Mapping[ChunkId, str] = field(default_factory=dict)
     """Texts of chunks that stand around the hits."""
+    replaced: bool = False
+    """Were candidates deleted while they were being read?"""
     reranker: str = "none"
     stages: list[StageRun] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)

@@ -1,0 +1,231 @@
+"""Answers on a store in memory: what is live, what fails open, what the deadline leaves out."""
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+
+from freki.infra.errors import InfraError, Unavailable
+from freki.infra.memory_index import MemoryIndex
+from freki.schemas import (
+    CitationStyle,
+    ContextQuery,
+    ContextResult,
+    DocumentId,
+    Fusion,
+    Metric,
+    NoticeKind,
+    QueryId,
+    RerankerChoice,
+    ResultStatus,
+    Timestamp,
+    VersionFloor,
+)
+from freki.streams.knobs import Knobs
+from freki.streams.retriever import Retriever
+from tests.unit.test_indexing import TENANT, World, revision
+
+KNOBS = Knobs(
+    top_k=5,
+    candidates=None,
+    fusion=Fusion.WEIGHTED,
+    alpha=None,
+    hybrid_alpha=0.6,
+    keyword_alpha=0.4,
+    rrf_k=60,
+    metric=Metric.COSINE,
+    reranker=RerankerChoice.AUTO,
+    rerank_candidates=20,
+    mmr_lambda=1.0,
+    min_score=0.0,
+    parents=True,
+    neighbours=1,
+    context_tokens=500,
+    citations=CitationStyle.QUELLE,
+    deadline_ms=10_000,
+)
+TEXTS = ["der antrag ist schriftlich zu stellen", "die gebühr beträgt zehn euro", "über den antrag entscheidet das amt"]
+
+
+class Broken:
+    """A store in which some calls fail, or do something before they answer."""
+
+    def __init__(
+        self, index: MemoryIndex, *broken: str, before: dict[str, Callable[[], Awaitable[Any]]] | None = None
+    ) -> None:
+        self._index = index
+        self._broken = broken
+        self._before = before or {}
+
+    def __getattr__(self, name: str) -> Any:
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            if name in self._broken:
+                raise Unavailable(f"{name} is down")
+            if name in self._before:
+                await self._before.pop(name)()
+            return await getattr(self._index, name)(*args, **kwargs)
+
+        return call
+
+
+class Scorer:
+    """A cross-encoder that likes what a word is in, and scores only some."""
+
+    name = "cross-encoder"
+
+    def __init__(self, word: str, most: int = 100) -> None:
+        self._word = word
+        self._most = most
+
+    async def score(self, pairs: Sequence[tuple[str, str]], *, budget_s: float | None) -> list[float | None]:
+        assert budget_s is not None
+        return [float(self._word in text) if place < self._most else None for place, (_, text) in enumerate(pairs)]
+
+
+def now() -> Timestamp:
+    return Timestamp(time.time_ns() // 1_000_000)
+
+
+def retriever(world: World, store: Any | None = None, rerankers: Sequence[Scorer] = ()) -> Retriever:
+    store = store or world.index
+    return Retriever(
+        embedder=world.embedder,
+        search=store,
+        rows=store,
+        roots=store,
+        rerankers=rerankers,
+        defaults=KNOBS,
+        generation="g1",
+        strong=True,
+        failures=(InfraError,),
+        now=now,
+        clock_ns=time.time_ns,
+    )
+
+
+async def ask(asked: Retriever, text: str = "Wer entscheidet über den Antrag?", **knobs: Any) -> ContextResult:
+    query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text=text, asked_at=now(), **knobs)
+    ((result, _),) = await asked.answer([(query, "")])
+    return result
+
+
+def kinds(result: ContextResult) -> set[tuple[str, NoticeKind]]:
+    return {(notice.stage, notice.kind) for notice in result.notices}
+
+
+@pytest.fixture
+async def world() -> World:
+    made = World()
+    await made.feed(revision("a", 1, TEXTS))
+    return made
+
+
+async def test_hits_carry_every_score_and_their_place(world: World) -> None:
+    result = await ask(retriever(world))
+
+    hit = result.hits[0]
+    assert (hit.document_id, hit.version, hit.path) == ("a", 1, f"0/{TEXTS.index(hit.text)}")
+    assert hit.score == hit.fused_score
+    assert hit.rerank_score is not None
+    assert hit.dense_score is not None
+    assert [item.rank for item in result.hits] == list(range(1, len(result.hits) + 1))
+
+
+@pytest.mark.parametrize("broken", ["dense", "lexical"])
+async def test_one_retriever_is_enough_for_an_answer(world: World, broken: str) -> None:
+    result = await ask(retriever(world, Broken(world.index, broken)))
+
+    assert result.hits
+    assert result.status is ResultStatus.DEGRADED
+    assert (f"search.{broken}", NoticeKind.DEGRADED) in kinds(result)
+
+
+async def test_a_store_that_is_down_gives_an_empty_answer_that_says_so(world: World) -> None:
+    result = await ask(retriever(world, Broken(world.index, "dense", "lexical")))
+
+    assert result.status is ResultStatus.EMPTY
+    assert {stage for stage, _ in kinds(result)} >= {"search.dense", "search.lexical"}
+
+
+async def test_surroundings_that_cannot_be_read_are_left_out(world: World) -> None:
+    result = await ask(retriever(world, Broken(world.index, "texts")))
+
+    assert result.hits
+    assert all(hit.parent is None and hit.before == hit.after == () for hit in result.hits)
+    assert ("augment", NoticeKind.DEGRADED) in kinds(result)
+
+
+async def test_the_cross_encoder_sets_score_and_order(world: World) -> None:
+    result = await ask(retriever(world, rerankers=[Scorer("gebühr")]))
+
+    assert result.reranker == "cross-encoder"
+    assert "gebühr" in result.hits[0].text
+    assert result.hits[0].score == result.hits[0].rerank_score == 1.0
+
+
+async def test_candidates_that_were_not_reranked_come_last_and_are_counted(world: World) -> None:
+    result = await ask(retriever(world, rerankers=[Scorer("nothing", most=1)]))
+
+    assert [hit.rerank_score is None for hit in result.hits] == [False, True, True]
+    assert ("rerank", NoticeKind.SKIPPED) in kinds(result)
+
+
+async def test_a_document_that_is_replaced_while_it_is_read_is_read_again(world: World) -> None:
+    new = ["das amt entscheidet über den antrag im mai", "die gebühr beträgt elf euro"]
+
+    async def replace() -> None:
+        await world.feed(revision("a", 2, new))
+
+    for moment in ("roots", "places", "fetch", "parts"):
+        fresh = World()
+        await fresh.feed(revision("a", 1, TEXTS))
+        world = fresh
+        result = await ask(retriever(world, Broken(world.index, before={moment: replace})))
+
+        versions = {hit.version for hit in result.hits}
+        assert versions == {2}, moment
+        assert {hit.text for hit in result.hits} == set(new), moment
+
+
+async def test_narrower_access_counts_from_the_commit(world: World) -> None:
+    await world.feed(revision("a", 2, TEXTS, principals=("board",)))
+
+    assert (await ask(retriever(world))).hits == ()
+    assert (await ask(retriever(world), principals=("board",))).hits
+
+
+async def test_a_threshold_leaves_out_hits_and_says_so(world: World) -> None:
+    result = await ask(retriever(world), min_score=0.99)
+
+    assert len(result.hits) == 1
+    assert ("threshold", NoticeKind.DROPPED) in kinds(result)
+
+
+async def test_a_floor_that_is_not_reached_is_told(world: World) -> None:
+    met = await ask(retriever(world), at_least=(VersionFloor(document_id=DocumentId("a"), version=1),))
+    missed = await ask(
+        retriever(world), at_least=(VersionFloor(document_id=DocumentId("a"), version=2),), deadline_ms=100
+    )
+
+    assert ("wait", NoticeKind.FRESHNESS) not in kinds(met)
+    assert ("wait", NoticeKind.FRESHNESS) in kinds(missed)
+
+
+async def test_queries_of_one_batch_do_not_mix(world: World) -> None:
+    await world.feed(revision("b", 1, ["das freibad öffnet um acht"]))
+    queries = [
+        ContextQuery(query_id=QueryId(str(place)), tenant=TENANT, text=text, asked_at=now(), top_k=1)
+        for place, text in enumerate(["Wann öffnet das Freibad?", "Wie hoch ist die Gebühr?"] * 3)
+    ]
+
+    answers = await retriever(world).answer([(query, "") for query in queries])
+
+    assert [result.query_id for result, _ in answers] == [query.query_id for query in queries]
+    assert ["freibad" in result.hits[0].text for result, _ in answers] == [True, False] * 3
+
+
+async def test_extra_space_in_a_question_is_no_loss(world: World) -> None:
+    result = await ask(retriever(world), "Wer   entscheidet\n\n über den Antrag?  ")
+
+    assert ("analyse", NoticeKind.SKIPPED) not in kinds(result)
