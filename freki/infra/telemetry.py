@@ -41,7 +41,18 @@ _QUEUE = 16_384
 """Spans that wait to be exported; more are dropped."""
 _OTLP_TIMEOUT_S = 3.0
 _CLOSE_S = 3.0
-_CHATTY = ("aiokafka", "asyncio", "faust", "httpcore", "httpx", "kafka", "mode", "pymilvus", "urllib3")
+_CHATTY = (
+    "aiokafka",
+    "freki.infra.kafka.app",
+    "asyncio",
+    "faust",
+    "httpcore",
+    "httpx",
+    "kafka",
+    "mode",
+    "pymilvus",
+    "urllib3",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

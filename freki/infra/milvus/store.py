@@ -29,6 +29,9 @@ SEARCH_ROWS = 100_000
 DDL_TIMEOUT_S = 120.0
 """For creating and loading a collection, which on a cluster takes its time."""
 
+KEEPALIVE_MS = 330_000
+"""Just above what gRPC servers allow by default."""
+
 _FIRST_WAIT_S = 0.05
 _LONGEST_WAIT_S = 1.0
 _JITTER_S = 0.1
@@ -58,6 +61,8 @@ class Store:
                 db_name=self._settings.database,
                 # A connection of its own: closing it disturbs nobody else.
                 dedicated=True,
+                # pymilvus pings every 10 s; Milvus Lite takes that for abuse and hangs up.
+                grpc_options={"grpc.keepalive_time_ms": KEEPALIVE_MS, "grpc.keepalive_permit_without_calls": False},
             )
 
     async def close(self) -> None:
