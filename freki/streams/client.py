@@ -5,7 +5,7 @@ from collections.abc import AsyncIterable, Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 from opentelemetry.trace import SpanKind, Tracer
 
@@ -22,6 +22,8 @@ from freki.schemas import (
 from freki.streams.embedding import record_key
 from freki.streams.messages import Outgoing, Stored
 from freki.streams.outbox import Outbox
+
+T = TypeVar("T")
 
 Change = tuple[TenantId, DocumentId, int]
 """Which change a receipt is for: tenant, document, version."""
@@ -72,7 +74,37 @@ class Publisher:
         return replace(change, content=None, claim=claim)
 
 
-class Receipts:
+class _Follower:
+    """Reads beside whoever uses it, from entering its context to leaving it."""
+
+    _reading: asyncio.Task[None]
+
+    async def __aenter__(self) -> Self:
+        self._reading = asyncio.create_task(self._read())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._reading.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._reading
+
+    async def _read(self) -> None:
+        raise NotImplementedError
+
+    async def _first(self, wanted: asyncio.Future[T], *, patience_s: float) -> T:
+        """Wait for something that is read. Raises what reading failed with, TimeoutError if nothing comes in time."""
+        either: set[asyncio.Future[Any]] = {wanted, self._reading}
+        await asyncio.wait(either, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+        if wanted.done():
+            return wanted.result()
+        if self._reading.done():
+            self._reading.result()
+        raise TimeoutError
+
+
+class Receipts(_Follower):
     """Collects outcomes from the moment it is entered; knows which changes are still without one."""
 
     def __init__(self, records: AsyncIterable[Stored], decode: Callable[[bytes], IndexOutcome]) -> None:
@@ -81,18 +113,6 @@ class Receipts:
         self._awaited: set[Change] = set()
         self._early: dict[Change, IndexOutcome] = {}
         self._arrived: asyncio.Queue[IndexOutcome] = asyncio.Queue()
-        self._reading: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> Self:
-        """Begin to read."""
-        self._reading = asyncio.create_task(self._read())
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop."""
-        await _ended(self._reading)
 
     def expect(self, change: DocumentChange) -> None:
         """Wait for this change too."""
@@ -110,15 +130,9 @@ class Receipts:
 
     async def next(self, *, patience_s: float) -> IndexOutcome:
         """Give the next receipt of an expected change, each once. Raises TimeoutError if none comes in time."""
-        waiting = asyncio.create_task(self._arrived.get())
-        tasks = {waiting, self._reading} if self._reading is not None else {waiting}
+        waiting = asyncio.ensure_future(self._arrived.get())
         try:
-            done, _ = await asyncio.wait(tasks, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
-            if waiting in done:
-                return waiting.result()
-            for task in done:
-                task.result()
-            raise TimeoutError
+            return await self._first(waiting, patience_s=patience_s)
         finally:
             waiting.cancel()
 
@@ -135,7 +149,7 @@ class Receipts:
                 self._early.setdefault(which, outcome)
 
 
-class Asker:
+class Asker(_Follower):
     """Sends questions and gives each its answer."""
 
     def __init__(  # noqa: PLR0913 - each is one thing from outside
@@ -155,18 +169,6 @@ class Asker:
         self._topic = topic
         self._tracer = tracer
         self._waiting: dict[bytes, asyncio.Future[ContextResult]] = {}
-        self._reading: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> Self:
-        """Begin to read answers."""
-        self._reading = asyncio.create_task(self._read())
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop."""
-        await _ended(self._reading)
 
     async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:
         """Return the answer. Raises TimeoutError where none comes in time."""
@@ -176,13 +178,7 @@ class Asker:
         try:
             with self._tracer.start_as_current_span("ask", kind=SpanKind.CLIENT):
                 await self._outbox.send(Outgoing(topic=self._topic, key=key, value=self._encode(query)))
-                tasks: set[asyncio.Future[Any]] = {answer} if self._reading is None else {answer, self._reading}
-                await asyncio.wait(tasks, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
-            if answer.done():
-                return answer.result()
-            if self._reading is not None and self._reading.done():
-                self._reading.result()
-            raise TimeoutError
+                return await self._first(answer, patience_s=patience_s)
         finally:
             del self._waiting[key]
 
@@ -191,10 +187,3 @@ class Asker:
             answer = self._waiting.get(stored.key or b"")
             if answer is not None and not answer.done() and stored.value is not None:
                 answer.set_result(self._decode(stored.value))
-
-
-async def _ended(task: asyncio.Task[None] | None) -> None:
-    if task is not None:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
