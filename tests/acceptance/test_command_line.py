@@ -3,7 +3,6 @@
 import asyncio
 import os
 import secrets
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +17,7 @@ from tests.acceptance.conftest import Freki
 def environment(freki: Freki) -> dict[str, str]:
     stack = read_stack(freki.settings.local.state_dir)
     assert stack is not None
-    return {**os.environ, **environment_for(Settings(), stack), "FREKI_TENANT": "cli", "COLUMNS": "200"}
+    return {**os.environ, **environment_for(Settings(), stack), "COLUMNS": "200"}
 
 
 async def freki_command(freki: Freki, *arguments: str) -> tuple[int, str]:
@@ -37,6 +36,12 @@ async def freki_command(freki: Freki, *arguments: str) -> tuple[int, str]:
         return done.returncode, done.stdout
 
     return await asyncio.to_thread(run)
+
+
+@pytest.fixture(autouse=True)
+def tenant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each test documents of its own."""
+    monkeypatch.setenv("FREKI_TENANT", f"cli-{secrets.token_hex(4)}")
 
 
 @pytest.fixture
@@ -134,7 +139,8 @@ async def test_a_watched_folder_follows_its_files(freki: Freki, folder: Path) ->
         (folder / "neu.md").unlink()
         removed = await line_with("neu.md")
     finally:
-        watcher.send_signal(signal.SIGINT)
+        # Not SIGINT: a background shell makes its children deaf to that.
+        watcher.terminate()
         await watcher.wait()
 
     assert "indexed" in created

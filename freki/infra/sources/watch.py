@@ -19,7 +19,7 @@ _LOOK_MS = 200
 """How often files that just changed are looked at again."""
 _SETTLE_S = 0.4
 """How long a file must stay as it is: longer than editors need to replace one, and most programs pause in writing."""
-_RESCAN_S = 60.0
+_RESCAN_S = 15.0
 """How often the whole folder is compared: the operating system drops events when many come at once, and sends none for
 files that another machine changes on a shared disk."""
 
