@@ -2,10 +2,23 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from freki.schemas import ChunkId, RootId
-from freki.schemas.index import Candidate, ManifestEntry, Root
+from freki.schemas.index import ManifestEntry, Root
 from freki.streams.ports import PageKey, Roots
+
+
+class Placeable(Protocol):
+    """A chunk that was found."""
+
+    @property
+    def chunk_id(self) -> ChunkId:
+        """The chunk."""
+
+    @property
+    def root_id(self) -> RootId:
+        """Its document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +30,7 @@ class LiveDocument:
     """Of the chunks that were found, those that are live, and the part of the manifest that names each."""
 
 
-async def read_live(roots: Roots, found: Iterable[Candidate]) -> dict[RootId, LiveDocument]:
+async def read_live(roots: Roots, found: Iterable[Placeable]) -> dict[RootId, LiveDocument]:
     """Look up what was found: a document that is deleted or unknown is not there, nor is a chunk that is not live."""
     chunk_ids: dict[ChunkId, RootId] = {hit.chunk_id: hit.root_id for hit in found}
     live = {key: root for key, root in (await roots.roots(list(set(chunk_ids.values())))).items() if not root.deleted}

@@ -36,7 +36,7 @@ from freki.streams.compose import Composer
 from freki.streams.knobs import Knobs
 from freki.streams.live import LiveDocument, read_around, read_live
 from freki.streams.ports import ChunkRows, ChunkSearch, Embedder, Reranker, Roots
-from freki.streams.trail import Found, Trail, timed
+from freki.streams.trail import Found, Ranked, Trail, timed
 
 T = TypeVar("T")
 
@@ -187,9 +187,6 @@ class Retriever:
         if moved:
             await self._search_both(moved)
             await self._keep_live(moved)
-        with timed(trails, "fuse", lambda trail: len(trail.found)):
-            for trail in trails:
-                trail.found = _fused(trail)
 
     async def _search_both(self, trails: list[Trail]) -> None:
         depth = max(trail.knobs.depth for trail in trails)
@@ -222,11 +219,26 @@ class Retriever:
             trail.lexical = [ranking[: trail.knobs.depth]]
 
     async def _keep_live(self, trails: list[Trail]) -> list[Trail]:
-        """Drop candidates that are not of the live revision, or not for the asker; give the trails that had such."""
-        candidates = [hit for trail in trails for ranking in (*trail.dense, *trail.lexical) for hit in ranking]
-        with timed(trails, "manifest", lambda trail: sum(map(len, (*trail.dense, *trail.lexical)))):
-            live = await self._attempt(trails, "manifest", read_live(self._roots, candidates)) or {}
-        return [trail for trail in trails if _drop_dead(trail, live)]
+        """Fuse, and take from the top what is live and readable, as many as are wanted; give trails that met others."""
+        with timed(trails, "fuse", lambda trail: len(trail.ranked)):
+            for trail in trails:
+                trail.ranked, trail.found = _fused(trail), []
+        dropped = dict.fromkeys(map(id, trails), 0)
+        with timed(trails, "manifest", lambda trail: len(trail.found)):
+            short, at = trails, 0
+            while short:
+                # The best are nearly always live, so looking further down is nearly always needless.
+                step = max(trail.wanted for trail in short)
+                slices = [(trail, trail.ranked[at : at + step]) for trail in short]
+                candidates = [each for _, ranked in slices for each in ranked]
+                live = await self._attempt(short, "manifest", read_live(self._roots, candidates))
+                if live is None:
+                    break
+                for trail, ranked in slices:
+                    dropped[id(trail)] += _take_live(trail, ranked, live)
+                at += step
+                short = [trail for trail in short if len(trail.found) < trail.wanted and at < len(trail.ranked)]
+        return [trail for trail in trails if dropped[id(trail)]]
 
     async def _locate(self, trails: list[Trail]) -> list[Trail]:
         """Read where the hits stand; give the trails of which some candidates' revision is gone by now."""
@@ -247,7 +259,6 @@ class Retriever:
         """Read rows and vectors of the best candidates; drop repeated texts."""
         wanted: dict[ChunkId, None] = {}
         for trail in trails:
-            trail.found = trail.found[: max(trail.knobs.rerank_candidates, 2 * trail.knobs.top_k)]
             wanted.update(dict.fromkeys(found.chunk_id for found in trail.found))
         with timed(trails, "load", lambda trail: len(trail.found)):
             fetched = await self._attempt(trails, "load", self._rows.fetch(list(wanted)))
@@ -366,21 +377,20 @@ def _asked_for(choice: RerankerChoice) -> tuple[str, ...]:
     return (CROSS_ENCODER,) if choice is RerankerChoice.AUTO else _CHAIN[choice][:1]
 
 
-def _drop_dead(trail: Trail, live: Mapping[RootId, LiveDocument]) -> bool:
-    """Keep of the rankings what is live and what the asker may read; tell whether anything was not live."""
+def _take_live(trail: Trail, ranked: Sequence[Ranked], live: Mapping[RootId, LiveDocument]) -> int:
+    """Add to the found what is live and what the asker may read; count what is not live."""
     # Rows are rewritten before the root when access changes: the root is what decides.
     allowed = {*trail.query.principals, EVERYONE}
-    trail.live = {key: document for key, document in live.items() if allowed.intersection(document.root.principals)}
-    dropped = 0
-    for rankings in (trail.dense, trail.lexical):
-        for place, ranking in enumerate(rankings):
-            rankings[place] = [
-                hit for hit in ranking if hit.root_id in trail.live and hit.chunk_id in trail.live[hit.root_id].parts
-            ]
-            dropped += len(ranking) - len(rankings[place])
-    if dropped:
-        trail.notice("manifest", NoticeKind.DROPPED, f"{dropped} candidates are not of a live revision")
-    return dropped > 0
+    dead = 0
+    for each in ranked:
+        document = live.get(each.root_id)
+        if document is None or each.chunk_id not in document.parts:
+            dead += 1
+        elif len(trail.found) < trail.wanted and allowed.intersection(document.root.principals):
+            trail.found.append(Found(each.chunk_id, document, fused=each.fused, dense=each.dense, lexical=each.lexical))
+    if dead:
+        trail.notice("manifest", NoticeKind.DROPPED, f"{dead} candidates are not of a live revision")
+    return dead
 
 
 def _scope(trail: Trail) -> Scope:
@@ -392,7 +402,7 @@ def _scope(trail: Trail) -> Scope:
     )
 
 
-def _fused(trail: Trail) -> list[Found]:
+def _fused(trail: Trail) -> list[Ranked]:
     """Fuse all rankings once, and keep what each retriever said."""
     rankings = [*trail.dense, *trail.lexical]
     if trail.knobs.fusion is Fusion.RRF:
@@ -407,13 +417,7 @@ def _fused(trail: Trail) -> list[Found]:
     lexical = _best(trail.lexical)
     owners = {hit.chunk_id: hit.root_id for ranking in rankings for hit in ranking}
     return [
-        Found(
-            chunk_id=hit.chunk_id,
-            document=trail.live[owners[hit.chunk_id]],
-            fused=hit.score,
-            dense=dense.get(hit.chunk_id),
-            lexical=lexical.get(hit.chunk_id),
-        )
+        Ranked(hit.chunk_id, owners[hit.chunk_id], hit.score, dense.get(hit.chunk_id), lexical.get(hit.chunk_id))
         for hit in hits
     ]
 

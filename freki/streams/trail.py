@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,6 +35,16 @@ class StageRun:
     started_ns: int
     ended_ns: int
     items: int
+
+
+class Ranked(NamedTuple):
+    """A chunk in the fused ranking, with what each retriever said; it may not be live any more."""
+
+    chunk_id: ChunkId
+    root_id: RootId
+    fused: float
+    dense: float | None
+    lexical: float | None
 
 
 @dataclass(slots=True)
@@ -84,7 +95,7 @@ class Trail:
     vectors: Floats = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))
     dense: list[list[Candidate]] = field(default_factory=list)
     lexical: list[list[Candidate]] = field(default_factory=list)
-    live: dict[RootId, LiveDocument] = field(default_factory=dict)
+    ranked: list[Ranked] = field(default_factory=list)
     found: list[Found] = field(default_factory=list)
     around: Mapping[ChunkId, str] = field(default_factory=dict)
     """Texts of chunks that stand around the hits."""
@@ -101,6 +112,11 @@ class Trail:
     def best_documents(self, most: int = 3) -> list[DocumentId]:
         """Name the documents of the best hits, best first."""
         return list(dict.fromkeys(found.root.document_id for found in self.found))[:most]
+
+    @property
+    def wanted(self) -> int:
+        """How many candidates are loaded, for reranking and for diversity."""
+        return max(self.knobs.rerank_candidates, 2 * self.knobs.top_k)
 
     def note(self, stage: str, started_ns: int, ended_ns: int, items: int) -> None:
         """Note how long a step took."""
