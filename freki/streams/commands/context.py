@@ -1,6 +1,7 @@
 """What every command needs: settings that know the local stack, a console, and errors that people can read."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, NoReturn, ParamSpec, TypeVar
@@ -41,6 +42,9 @@ def command(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        for name in ("aiokafka", "kafka"):
+            # What they log they raise too, and then it is said in our words.
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         try:
             return asyncio.run(function(*args, **kwargs))
         except KeyboardInterrupt:
