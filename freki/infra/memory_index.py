@@ -21,6 +21,7 @@ from freki.schemas.index import (
     IndexedChunk,
     KnownChunk,
     ManifestPage,
+    Passage,
     Root,
     Scope,
     Statistics,
@@ -65,9 +66,12 @@ class MemoryIndex:
         """Read rows with their vectors, shape (dim,)."""
         return {key: self._chunks[key] for key in dict.fromkeys(map(checked_key, chunk_ids)) if key in self._chunks}
 
-    async def texts(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, str]:
-        """Read texts alone."""
-        return {chunk_id: row.text for chunk_id, (row, _) in (await self.fetch(chunk_ids)).items()}
+    async def passages(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, Passage]:
+        """Read texts with their headings."""
+        return {
+            chunk_id: Passage(text=row.text, heading="".join(row.heading_path[-1:]))
+            for chunk_id, (row, _) in (await self.fetch(chunk_ids)).items()
+        }
 
     async def upsert(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
         """Write or replace rows by chunk id; vectors: (rows, dim), finite.

@@ -7,7 +7,7 @@ from itertools import islice, takewhile
 from typing import NamedTuple
 
 from freki.schemas import ChunkId, ContextPart
-from freki.schemas.index import ManifestEntry
+from freki.schemas.index import ManifestEntry, Passage
 
 ROOT_PATH = "0"
 
@@ -86,33 +86,41 @@ def neighbours_of(manifest: Sequence[ManifestEntry], chunk_id: ChunkId, *, count
     return Neighbours(tuple(before[::-1]), tuple(after))
 
 
-def section_part(section: Section, texts: Mapping[ChunkId, str]) -> ContextPart | None:
+def section_part(section: Section, passages: Mapping[ChunkId, Passage]) -> ContextPart | None:
     """Put a section together: character i of its text is character start + i of the document.
 
-    What no chunk holds, or whose text is missing, is blank. None where all texts are missing.
+    What no chunk holds, or whose text is missing, is blank, but for headings: where a leaf stands under another one
+    than the leaf before it, the heading is shown in the gap that it left, if it fits. None where all texts are missing.
     """
     start, end = section.entries[0].start, section.entries[-1].end
     pieces: list[str] = []
     at = start
+    heading = None
     for entry in section.entries:
-        text = texts.get(entry.chunk_id, "")
-        if len(text) == entry.end - entry.start and entry.end > at:
-            pieces += [_blank(entry.start - at), text[max(at - entry.start, 0) :]]
-            at = entry.end
+        passage = passages.get(entry.chunk_id)
+        if passage is None or len(passage.text) != entry.end - entry.start or entry.end <= at:
+            continue
+        title = passage.heading if heading not in {None, passage.heading} else ""
+        pieces += [_gap(entry.start - at, title), passage.text[max(at - entry.start, 0) :]]
+        at, heading = entry.end, passage.heading
     if not pieces:
         return None
     text = "".join(pieces) + _blank(end - at)
     return ContextPart(chunk_id=None, path=section.path, start=start, end=end, text=text)
 
 
-def neighbour_parts(entries: Sequence[ManifestEntry], texts: Mapping[ChunkId, str]) -> tuple[ContextPart, ...]:
+def neighbour_parts(entries: Sequence[ManifestEntry], passages: Mapping[ChunkId, Passage]) -> tuple[ContextPart, ...]:
     """Make parts of neighbours; those whose text is missing are left out."""
     return tuple(
         ContextPart(
-            chunk_id=entry.chunk_id, path=entry.path, start=entry.start, end=entry.end, text=texts[entry.chunk_id]
+            chunk_id=entry.chunk_id,
+            path=entry.path,
+            start=entry.start,
+            end=entry.end,
+            text=passages[entry.chunk_id].text,
         )
         for entry in entries
-        if entry.chunk_id in texts
+        if entry.chunk_id in passages
     )
 
 
@@ -173,6 +181,12 @@ def _window(
             window.append(entry)
         sides.append(side)
     return list(window)
+
+
+def _gap(characters: int, title: str) -> str:
+    """Fill a gap with a heading on a line of its own where there is one and it fits, else with white space."""
+    room = characters - len(title) - 2
+    return f"\n{title}{' ' * room}\n" if title and room >= 0 else _blank(characters)
 
 
 def _blank(characters: int) -> str:

@@ -45,6 +45,15 @@ class KnownChunk:
 
 
 @record
+class Passage:
+    """As much of a chunk row as is shown around a hit."""
+
+    text: str
+    heading: str
+    """The innermost one above it; empty where there is none."""
+
+
+@record
 class ManifestEntry:
     """Where a live chunk stands in its revision: what depends on position."""
 

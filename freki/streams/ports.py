@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from freki.schemas import ChunkId, RootId
-from freki.schemas.index import Candidate, IndexedChunk, KnownChunk, ManifestPage, Root, Scope, Watermark
+from freki.schemas.index import Candidate, IndexedChunk, KnownChunk, ManifestPage, Passage, Root, Scope, Watermark
 
 Floats = NDArray[np.float32]
 
@@ -61,8 +61,8 @@ class ChunkRows(Protocol):
     async def fetch(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, tuple[IndexedChunk, Floats]]:
         """Read rows with their vectors, shape (dim,)."""
 
-    async def texts(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, str]:
-        """Read texts alone."""
+    async def passages(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, Passage]:
+        """Read texts with their headings."""
 
     async def upsert(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
         """Write or replace rows by chunk id; vectors: (rows, dim)."""

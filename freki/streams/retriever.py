@@ -337,9 +337,9 @@ class Retriever:
         ready = [trail for trail in trails if trail not in late]
         wanted = dict.fromkeys(chunk_id for trail in ready for chunk_id in self._composer.surroundings(trail))
         with timed(ready, "augment", lambda trail: len(trail.found)):
-            texts = await self._attempt(ready, "augment", self._rows.texts(list(wanted))) or {}
+            passages = await self._attempt(ready, "augment", self._rows.passages(list(wanted))) or {}
         for trail in ready:
-            trail.around = texts
+            trail.around = passages
 
     async def _attempt(self, trails: Sequence[Trail], stage: str, call: Awaitable[T]) -> T | None:
         """Await within the time that is left; on failure say so in the results and go on without."""

@@ -18,7 +18,7 @@ from freki.schemas import (
     StageTime,
     Timestamp,
 )
-from freki.schemas.index import Candidate, IndexedChunk, ManifestEntry, Root
+from freki.schemas.index import Candidate, IndexedChunk, ManifestEntry, Passage, Root
 from freki.schemas.names import record
 from freki.streams.knobs import Knobs
 from freki.streams.live import LiveDocument
@@ -97,8 +97,8 @@ class Trail:
     lexical: list[list[Candidate]] = field(default_factory=list)
     ranked: list[Ranked] = field(default_factory=list)
     found: list[Found] = field(default_factory=list)
-    around: Mapping[ChunkId, str] = field(default_factory=dict)
-    """Texts of chunks that stand around the hits."""
+    around: Mapping[ChunkId, Passage] = field(default_factory=dict)
+    """Chunks that stand around the hits."""
     replaced: bool = False
     """Were candidates deleted while they were being read?"""
     reranker: str = "none"

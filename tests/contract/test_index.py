@@ -14,7 +14,7 @@ from freki.infra.milvus.index import MilvusIndex
 from freki.infra.milvus.layout import LAYOUTS
 from freki.infra.settings import MilvusSettings
 from freki.schemas import ChunkId, ChunkKind, Filter, FilterOperator, RootId, TenantId, Timestamp
-from freki.schemas.index import Candidate, IndexedChunk, ManifestPage, Root, Scope, Statistics
+from freki.schemas.index import Candidate, IndexedChunk, ManifestPage, Passage, Root, Scope, Statistics
 from freki.streams.ports import ChunkRows, ChunkSearch, Roots
 from tests.contract.index_records import (
     DIM,
@@ -77,7 +77,10 @@ class IndexContract:
 
         fetched = await index.fetch([row.chunk_id for row in rows])
         assert {key: row for key, (row, _) in fetched.items()} == {row.chunk_id: row for row in rows}
-        assert await index.texts([row.chunk_id for row in rows]) == {row.chunk_id: row.text for row in rows}
+        assert await index.passages([row.chunk_id for row in rows]) == {
+            row.chunk_id: Passage(text=row.text, heading=row.heading_path[-1] if row.heading_path else "")
+            for row in rows
+        }
         for row, vector in zip(rows, matrix, strict=True):
             np.testing.assert_array_equal(fetched[row.chunk_id][1], vector)
 
@@ -98,7 +101,7 @@ class IndexContract:
         assert set(known) == {"a"}
         assert (known[ChunkId("a")].embedder, known[ChunkId("a")].facets) == ("e1", "f7")
         assert await index.fetch([ChunkId("nowhere")]) == {}
-        assert await index.texts([ChunkId("nowhere")]) == {}
+        assert await index.passages([ChunkId("nowhere")]) == {}
 
     async def test_writing_the_same_rows_twice_changes_nothing(self, index: Index) -> None:
         rows = [chunk("a"), chunk("b")]

@@ -4,13 +4,17 @@ from hypothesis import strategies as st
 
 from freki.operators.augment import document_around, neighbour_parts, neighbours_of, section_around, section_part
 from freki.schemas import ChunkId
-from freki.schemas.index import ManifestEntry
+from freki.schemas.index import ManifestEntry, Passage
 
 DOCUMENT = "Eins.\n\nZwei. Drei.\n\n## Titel\n\nVier.\nFünf."
 
 
 def entry(chunk_id: str, path: str, start: int, end: int, ordinal: int = 0) -> ManifestEntry:
     return ManifestEntry(chunk_id=ChunkId(chunk_id), path=path, ordinal=ordinal, start=start, end=end, overlap="")
+
+
+def passage(text: str, heading: str = "") -> Passage:
+    return Passage(text=text, heading=heading)
 
 
 def span(text: str) -> tuple[int, int]:
@@ -29,7 +33,7 @@ MANIFEST = [
     entry("5", "0/1/1", *span("Fünf.")),
     entry("C", "0/2", len(DOCUMENT), len(DOCUMENT) + 5),
 ]
-TEXTS = {each.chunk_id: DOCUMENT[each.start : each.end] for each in MANIFEST}
+PASSAGES = {each.chunk_id: Passage(text=DOCUMENT[each.start : each.end], heading="") for each in MANIFEST}
 
 
 def ids(entries: tuple[ManifestEntry, ...]) -> str:
@@ -87,12 +91,12 @@ def test_a_section_keeps_the_places_of_its_characters() -> None:
     section = section_around(MANIFEST, ChunkId("all"))
     assert section is not None
 
-    part = section_part(section, TEXTS)
+    part = section_part(section, PASSAGES)
 
     assert part is not None
     assert part.chunk_id is None
     for chunk_id in "12345":
-        start, end = span(TEXTS[ChunkId(chunk_id)])
+        start, end = span(PASSAGES[ChunkId(chunk_id)].text)
         assert part.text[start - part.start : end - part.start] == DOCUMENT[start:end]
     assert part.text.split() == ["Eins.", "Zwei.", "Drei.", "Vier.", "Fünf."]
     assert len(part.text) == part.end - part.start
@@ -102,7 +106,7 @@ def test_what_is_missing_is_blank() -> None:
     section = section_around(MANIFEST, ChunkId("2"))
     assert section is not None
 
-    part = section_part(section, {ChunkId("1"): "Eins.", ChunkId("2"): "zu lang für den Platz"})
+    part = section_part(section, {ChunkId("1"): passage("Eins."), ChunkId("2"): passage("zu lang für den Platz")})
 
     assert part is not None
     assert part.text == "Eins.\n" + " " * (part.end - part.start - 7) + "\n"
@@ -112,7 +116,7 @@ def test_what_is_missing_is_blank() -> None:
 def test_neighbours_become_parts() -> None:
     neighbours = neighbours_of(MANIFEST, ChunkId("2"))
 
-    (part,) = neighbour_parts((*neighbours.before, *neighbours.after), {ChunkId("3"): "Drei."})
+    (part,) = neighbour_parts((*neighbours.before, *neighbours.after), {ChunkId("3"): passage("Drei.")})
 
     assert (part.chunk_id, part.path, part.start, part.end, part.text) == ("3", "0/0/2", *span("Drei."), "Drei.")
 
@@ -157,7 +161,9 @@ def test_what_stands_around_a_hit_is_in_order_and_in_bounds(
         assert places == sorted(places)
         assert len(places) == 1 or section.entries[-1].end - section.entries[0].start <= max_characters
         assert hit in section.entries or any(each.path.startswith(hit.path) for each in section.entries)
-        part = section_part(section, {each.chunk_id: "x" * (each.end - each.start) for each in section.entries})
+        part = section_part(
+            section, {each.chunk_id: passage("x" * (each.end - each.start)) for each in section.entries}
+        )
         assert part is not None
         assert len(part.text) == part.end - part.start
 
@@ -186,3 +192,19 @@ def test_what_is_shown_of_a_document_holds_the_hit_and_keeps_the_limit(leaf: str
     if shown is not None:
         assert leaf in ids(shown.entries)
         assert len(shown.entries) <= most
+
+
+def test_a_heading_between_leaves_is_shown_where_it_stood() -> None:
+    around = document_around(MANIFEST, ChunkId("3"))
+    assert around is not None
+    passages = {key: passage(each.text, "Titel" if key in {"4", "5"} else "Anfang") for key, each in PASSAGES.items()}
+
+    part = section_part(around, passages)
+
+    assert part is not None
+    assert part.text.index("Titel") < part.text.index("Vier.")
+    assert part.text.count("Titel") == 1
+    for key, each in PASSAGES.items():
+        if key in {"1", "2", "3", "4", "5"}:
+            start = span(each.text)[0] - part.start
+            assert part.text[start : start + len(each.text)] == each.text

@@ -149,7 +149,7 @@ async def test_a_store_that_is_down_gives_an_empty_answer_that_says_so(world: Wo
 
 
 async def test_surroundings_that_cannot_be_read_are_left_out(world: World) -> None:
-    result = await ask(retriever(world, Broken(world.index, "texts")))
+    result = await ask(retriever(world, Broken(world.index, "passages")))
 
     assert result.hits
     assert all(hit.parent is None and hit.before == hit.after == () for hit in result.hits)
