@@ -1,7 +1,6 @@
 """Why a record can never be processed.
 
 OperatorError              the record is bad: it goes to the dead letters, with this message
-├── UndecodableRecord      not one of our records, or of a schema that we do not know
 ├── InvalidChange          a field of a document change breaks its contract
 ├── UnreadableContent      the content cannot be read as what it claims to be
 └── InvalidQuery           a field of a query breaks its contract
@@ -10,10 +9,6 @@ OperatorError              the record is bad: it goes to the dead letters, with 
 
 class OperatorError(Exception):
     """The record can never succeed; the message names the field and the fix."""
-
-
-class UndecodableRecord(OperatorError):
-    """The bytes are not a record that we can read."""
 
 
 class InvalidChange(OperatorError):

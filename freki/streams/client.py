@@ -1,7 +1,7 @@
 """Talks to a running Freki over its topics: publishes changes, waits for receipts, asks questions."""
 
 import asyncio
-from collections.abc import AsyncIterable, Callable, Collection
+from collections.abc import AsyncIterable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
@@ -105,7 +105,7 @@ class _Follower:
 
 
 class Receipts(_Follower):
-    """Collects outcomes from the moment it is entered; knows which changes are still without one."""
+    """Collects outcomes from the moment it is entered, and gives those of the changes that are expected."""
 
     def __init__(self, records: AsyncIterable[Stored], decode: Callable[[bytes], IndexOutcome]) -> None:
         self._records = records
@@ -122,11 +122,6 @@ class Receipts(_Follower):
             self._awaited.add(which)
         else:
             self._arrived.put_nowait(outcome)
-
-    @property
-    def missing(self) -> Collection[Change]:
-        """Changes without a receipt."""
-        return self._awaited
 
     async def next(self, *, patience_s: float) -> IndexOutcome:
         """Give the next receipt of an expected change, each once. Raises TimeoutError if none comes in time."""

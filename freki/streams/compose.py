@@ -16,7 +16,6 @@ from freki.operators.augment import (
 from freki.schemas import (
     ChunkId,
     ContextHit,
-    ContextPart,
     ContextQuery,
     ContextResult,
     Freshness,
@@ -48,13 +47,13 @@ class Composer:
         self._now = now
 
     def surroundings(self, trail: Trail) -> list[ChunkId]:
-        """Name the chunks to read for sections and neighbours of the hits."""
+        """Choose what is shown around the hits; name the chunks to read for it."""
         wanted: list[ChunkId] = []
         for found in trail.found:
-            if (section := _section(trail, found)) is not None:
-                wanted += [entry.chunk_id for entry in section.entries]
-            near = neighbours_of(found.near, found.chunk_id, count=trail.knobs.neighbours)
-            wanted += [entry.chunk_id for entry in (*near.before, *near.after)]
+            found.section = _section(trail, found)
+            found.neighbours = neighbours_of(found.near, found.chunk_id, count=trail.knobs.neighbours)
+            shown = found.section.entries if found.section is not None else ()
+            wanted += [entry.chunk_id for entry in (*shown, *found.neighbours.before, *found.neighbours.after)]
         return wanted
 
     def compose(self, trail: Trail, watermarks: Sequence[Watermark]) -> ContextResult:
@@ -118,7 +117,6 @@ class Composer:
 
     def _hit(self, trail: Trail, rank: int, found: Found, now: Timestamp) -> ContextHit:
         root, entry, row = found.root, found.entry, found.content
-        before, after, parent = self._around(trail, found)
         return ContextHit(
             rank=rank,
             chunk_id=found.chunk_id,
@@ -147,23 +145,12 @@ class Composer:
                 chunk_id=found.chunk_id,
                 style=trail.knobs.citations,
             ),
-            parent=parent,
-            before=before,
-            after=after,
+            parent=None if found.section is None else section_part(found.section, trail.around),
+            before=neighbour_parts(found.neighbours.before, trail.around),
+            after=neighbour_parts(found.neighbours.after, trail.around),
             occurred_at=root.occurred_at,
             searchable_at=root.searchable_at,
             age_ms=max(0, now - root.occurred_at),
-        )
-
-    def _around(
-        self, trail: Trail, found: Found
-    ) -> tuple[tuple[ContextPart, ...], tuple[ContextPart, ...], ContextPart | None]:
-        near = neighbours_of(found.near, found.chunk_id, count=trail.knobs.neighbours)
-        section = _section(trail, found)
-        return (
-            neighbour_parts(near.before, trail.around),
-            neighbour_parts(near.after, trail.around),
-            None if section is None else section_part(section, trail.around),
         )
 
 

@@ -396,7 +396,7 @@ def _take_live(trail: Trail, ranked: Sequence[Ranked], live: Mapping[RootId, Liv
 def _scope(trail: Trail) -> Scope:
     return Scope(
         tenant=trail.query.tenant,
-        principals=tuple(sorted({*trail.query.principals, EVERYONE})),
+        principals=trail.query.principals,
         levels=trail.analysis.levels,
         filters=trail.query.filters,
     )

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from freki.operators.augment import Neighbours, Section
 from freki.schemas import (
     ChunkId,
     ContextQuery,
@@ -60,6 +61,9 @@ class Found:
     score: float = 0.0
     near: Sequence[ManifestEntry] = ()
     """Entries of the manifest around it, its own among them, in reading order; only for hits."""
+    section: Section | None = None
+    neighbours: Neighbours = field(default_factory=lambda: Neighbours((), ()))
+    """What is shown around it; only for hits."""
     row: IndexedChunk | None = None
     vector: Floats | None = None
 
