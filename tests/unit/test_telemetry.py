@@ -1,6 +1,7 @@
 import json
 import logging
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -130,12 +131,17 @@ def test_without_any_destination_spans_still_have_ids_for_logs_and_headers() -> 
 
 def test_an_endpoint_that_nobody_listens_at_costs_no_file_span(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("freki.infra.telemetry._CLOSE_S", 0.3)
+    monkeypatch.setattr("freki.infra.telemetry._OTLP_TIMEOUT_S", 0.3)
+    before = set(threading.enumerate())
     settings = TelemetrySettings(trace_dir=tmp_path, otlp_endpoint=NOBODY_LISTENS)
 
     with tracing(settings, "embed") as tracer:
         traces = [ids(tracer, "span", Context())[0] for _ in range(2_000)]
 
     assert len(read_trace(tmp_path, traces[-1])) == 1
+    # The exporter draws its waits from `random`, which fails a property test that runs beside it.
+    for thread in set(threading.enumerate()) - before:
+        thread.join()
 
 
 @pytest.mark.usefixtures("clean_logging")
