@@ -2,7 +2,7 @@
 
 import typer
 
-from freki.streams.commands import ask, operate, publish, verify
+from freki.streams.commands import ask, evaluate, operate, publish, verify
 
 app = typer.Typer(
     name="freki",
@@ -16,6 +16,7 @@ app.command("publish")(publish.publish)
 app.command("watch")(publish.watch_folder)
 app.command("ask")(ask.ask)
 app.command("verify")(verify.verify)
+app.command("eval")(evaluate.evaluate)
 app.command("status")(operate.status)
 app.add_typer(operate.topics_app, name="topics")
 app.add_typer(operate.models_app, name="models")

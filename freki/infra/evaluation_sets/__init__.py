@@ -1,0 +1,27 @@
+"""Evaluation sets on disk.
+
+beir  a directory with corpus, queries and judgements
+gold  questions in YAML with what their answers should hold
+text  files, read with the place of what is wrong in them
+"""
+
+from pathlib import Path
+
+from freki.infra.errors import Rejected
+from freki.infra.evaluation_sets.beir import read_beir
+from freki.infra.evaluation_sets.gold import read_gold
+from freki.schemas.evaluation import EvaluationSet
+
+__all__ = ["read_set"]
+
+
+def read_set(path: Path) -> EvaluationSet:
+    """Read a BEIR-like directory, or a YAML file with gold questions.
+
+    Raises Rejected, with file and line, for what is missing or wrong.
+    """
+    if path.is_dir():
+        return read_beir(path)
+    if path.suffix in {".yaml", ".yml"}:
+        return read_gold(path)
+    raise Rejected(f"{path}: a set is a directory with corpus.jsonl, queries.jsonl and qrels.tsv, or a .yaml file")

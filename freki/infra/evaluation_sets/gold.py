@@ -1,0 +1,118 @@
+"""Gold questions in YAML: a list, or a mapping with `corpus:`, a path beside the file, and `questions:`."""
+
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from freki.infra.errors import Rejected
+from freki.infra.evaluation_sets.beir import read_corpus
+from freki.infra.evaluation_sets.text import read_text, refused
+from freki.infra.sources import read_source, walk
+from freki.schemas import DocumentId
+from freki.schemas.evaluation import CorpusDocument, EvaluationSet, Question
+
+_MAX_FILE_BYTES = 64_000_000
+"""Of one document; as much as workers load by default."""
+_SUGGESTIONS = 3
+
+
+class _Gold(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
+
+    question: str = Field(min_length=1)
+    id: str | None = None
+    expected_documents: tuple[str, ...] | None = None
+    expected_spans: tuple[str, ...] = ()
+    expected_facts: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _expects_something(self) -> Self:
+        if self.expected_documents is None and not self.expected_spans and not self.expected_facts:
+            raise ValueError(
+                "give expected_documents, expected_spans or expected_facts; `expected_documents: []` says that "
+                "nothing answers the question"
+            )
+        return self
+
+
+class _GoldSet(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    corpus: Path | None = None
+    questions: list[Any] = Field(min_length=1)
+
+
+def read_gold(path: Path) -> EvaluationSet:
+    """Read gold questions; without a corpus they are for what is indexed already.
+
+    The corpus is a folder or file as `freki publish` takes it, or a `corpus.jsonl`. Raises Rejected, with the line,
+    for a question that breaks its form, or expects a document that the corpus lacks.
+    """
+    gold, lines = _gold_set(path)
+    corpus = None if gold.corpus is None else _read_documents(path.parent / gold.corpus)
+    known = None if corpus is None else sorted(document.document_id for document in corpus)
+    questions: dict[str, Question] = {}
+    for number, (given, line) in enumerate(zip(gold.questions, lines, strict=True), start=1):
+        question = _question(given, number, known, f"{path}, line {line}")
+        if question.question_id in questions:
+            raise Rejected(f"{path}, line {line}: id {question.question_id!r} is there twice")
+        questions[question.question_id] = question
+    return EvaluationSet(name=path.stem, corpus=corpus, questions=tuple(questions.values()))
+
+
+def _gold_set(path: Path) -> tuple[_GoldSet, list[int]]:
+    """Read the file; give what it holds, and the line of each question."""
+    loader = yaml.SafeLoader(read_text(path))
+    try:
+        node = loader.get_single_node()
+        given = None if node is None else loader.construct_document(node)
+        gold = _GoldSet.model_validate({"questions": given} if isinstance(given, list) else given)
+    except yaml.MarkedYAMLError as error:
+        line = "" if error.problem_mark is None else f", line {error.problem_mark.line + 1}"
+        raise Rejected(f"{path}{line}: {error.problem}") from error
+    except yaml.YAMLError as error:
+        raise Rejected(f"{path}: {error}") from error
+    except ValidationError as error:
+        raise refused(error, str(path)) from error
+    if isinstance(node, yaml.MappingNode):
+        node = next(value for key, value in node.value if key.value == "questions")
+    return gold, [item.start_mark.line + 1 for item in node.value]
+
+
+def _question(given: object, number: int, known: list[DocumentId] | None, place: str) -> Question:
+    try:
+        gold = _Gold.model_validate(given)
+    except ValidationError as error:
+        raise refused(error, place) from error
+    for name in gold.expected_documents or ():
+        if known is not None and name not in known:
+            near = get_close_matches(name, known, n=_SUGGESTIONS, cutoff=0.3) or known[:_SUGGESTIONS]
+            raise Rejected(f"{place}: the corpus has no document {name!r}; it has {', '.join(near)}")
+    return Question(
+        question_id=gold.id or str(number),
+        text=gold.question,
+        judgements=None
+        if gold.expected_documents is None
+        else {DocumentId(name): 1 for name in gold.expected_documents},
+        spans=gold.expected_spans,
+        facts=gold.expected_facts,
+    )
+
+
+def _read_documents(path: Path) -> tuple[CorpusDocument, ...]:
+    """Read files, named as `freki publish` names them, or the lines of a corpus."""
+    if path.name.endswith((".jsonl", ".jsonl.zst")):
+        return read_corpus(path)
+    within = f"{path.resolve().name}/" if path.is_dir() else ""
+    return tuple(
+        CorpusDocument(
+            document_id=DocumentId(within + file.document_id),
+            name=file.path.name,
+            media_type=file.media_type,
+            content=read_source(file, max_bytes=_MAX_FILE_BYTES),
+        )
+        for file in walk([path])
+    )

@@ -1,0 +1,67 @@
+"""Text files, plain or compressed with Zstandard, and what is wrong in them by line."""
+
+from pathlib import Path
+from typing import TypeVar
+
+import zstandard
+from pydantic import BaseModel, ValidationError
+
+from freki.infra.errors import Rejected
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+def read_text(path: Path) -> str:
+    """Read a file; one that ends in `.zst` is decompressed. Raises Rejected where that fails."""
+    try:
+        content = path.read_bytes()
+        return (_decompressed(content) if path.suffix == ".zst" else content).decode()
+    except OSError as error:
+        raise Rejected(f"{path}: {error.strerror or error}") from error
+    except zstandard.ZstdError as error:
+        raise Rejected(f"{path} is no Zstandard file, or damaged: {error}") from error
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise Rejected(f"{path}, line {line}: it is not UTF-8") from error
+
+
+def refused(error: ValidationError, place: str) -> Rejected:
+    """Say in one line what is wrong first, and where."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    field = "".join(f"{part}: " for part in first["loc"])
+    # The parser counts lines within the line.
+    message = first["msg"].removeprefix("Value error, ").replace("at line 1 column", "at column")
+    return Rejected(f"{place}: {field}{message}")
+
+
+def read_lines(path: Path, kind: type[_Model], *, key: str) -> list[_Model]:
+    """Read one JSON object a line; empty lines are skipped. Raises Rejected where two are equal in `key`."""
+    found: dict[str, _Model] = {}
+    # Not `splitlines`: text may hold separators that only Unicode knows.
+    for number, text in enumerate(read_text(path).split("\n"), start=1):
+        if not text.strip():
+            continue
+        place = f"{path}, line {number}"
+        try:
+            line = kind.model_validate_json(text)
+        except ValidationError as error:
+            raise refused(error, place) from error
+        name = getattr(line, key)
+        if name in found:
+            raise Rejected(f"{place}: _id {name!r} is there twice")
+        found[name] = line
+    if not found:
+        raise Rejected(f"{path}: it is empty")
+    return list(found.values())
+
+
+def _decompressed(content: bytes) -> bytes:
+    """Give the content of all frames; the library's own reader takes a cut file for a whole one."""
+    plain = bytearray()
+    while content:
+        frame = zstandard.ZstdDecompressor().decompressobj()
+        plain += frame.decompress(content)
+        if not frame.eof:
+            raise zstandard.ZstdError("it ends too early")
+        content = frame.unused_data
+    return bytes(plain)

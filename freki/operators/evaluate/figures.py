@@ -1,0 +1,40 @@
+"""What is measured. All figures are means over questions, and lie in 0..1."""
+
+from freki.schemas.names import record
+
+
+@record
+class Figure:
+    """A figure as reports name and explain it."""
+
+    name: str
+    higher_is_better: bool
+    meaning: str
+
+
+NDCG = "nDCG@10"
+MRR = "MRR"
+RECALL_10 = "Recall@10"
+RECALL_100 = "Recall@100"
+FAILED = "failed@20"
+EMPTY = "empty answers"
+FALSE_POSITIVES = "false positives"
+SPANS = "spans quoted"
+FACTS = "facts found"
+
+FIGURES = (
+    Figure(name=NDCG, higher_is_better=True, meaning="relevant documents stand early among the first 10, by grade"),
+    Figure(name=MRR, higher_is_better=True, meaning="1 / place of the first relevant document"),
+    Figure(name=RECALL_10, higher_is_better=True, meaning="share of the relevant documents among the first 10"),
+    Figure(name=RECALL_100, higher_is_better=True, meaning="share of the relevant documents among the first 100"),
+    Figure(name=FAILED, higher_is_better=False, meaning="no relevant document among the first 20"),
+    Figure(name=EMPTY, higher_is_better=False, meaning="nothing was found, though something is there"),
+    Figure(
+        name=FALSE_POSITIVES,
+        higher_is_better=False,
+        meaning="share of the hits at or above the threshold whose document is judged 0 or not judged",
+    ),
+    Figure(name=SPANS, higher_is_better=True, meaning="share of the expected quotations in the context text"),
+    Figure(name=FACTS, higher_is_better=True, meaning="share of the expected facts in the context text"),
+)
+"""In the order of reports; the first that a set has is what its questions are compared by."""

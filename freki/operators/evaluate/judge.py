@@ -1,0 +1,64 @@
+"""What answers are worth, question by question."""
+
+from collections.abc import Mapping, Sequence
+
+from freki.operators.evaluate.figures import FAILED, MRR, NDCG, RECALL_10, RECALL_100
+from freki.schemas import ContextHit, DocumentId
+
+Judgements = Mapping[DocumentId, int]
+CUTOFF_FAILED = 20
+
+
+def judge_rankings(
+    rankings: Mapping[str, Sequence[DocumentId]], judgements: Mapping[str, Judgements]
+) -> dict[str, dict[str, float]]:
+    """Return nDCG@10, MRR, Recall@10, Recall@100 and failed@20 of each question that has a relevant document.
+
+    rankings: documents best first, by question; one that is absent or empty gets the worst figures. A grade above 0
+    is relevant; unjudged documents count as not relevant. Gains are the grades themselves, as trec_eval has it.
+    Source: Järvelin and Kekäläinen, TOIS 2002, doi:10.1145/582415.582418 (nDCG), computed by ir-measures.
+    """
+    from ir_measures import RR, Qrel, R, ScoredDoc, Success, iter_calc, nDCG  # noqa: PLC0415 - in the extra `eval`
+
+    measures = {nDCG @ 10: NDCG, RR: MRR, R @ 10: RECALL_10, R @ 100: RECALL_100, Success @ CUTOFF_FAILED: FAILED}
+    asked = {name: graded for name, graded in judgements.items() if any(grade > 0 for grade in graded.values())}
+    found = {name: dict.fromkeys(measures.values(), 0.0) for name in asked}
+    qrels = [Qrel(name, document, grade) for name, graded in asked.items() for document, grade in graded.items()]
+    # Scores that say the place, and nothing else: a ranking need not descend by its own scores.
+    run = [
+        ScoredDoc(name, document, float(-place))
+        for name in asked
+        for place, document in enumerate(rankings.get(name, ()))
+    ]
+    for metric in iter_calc(list(measures), qrels, run) if run else ():
+        found[metric.query_id][measures[metric.measure]] = float(metric.value)
+    for figures in found.values():
+        figures[FAILED] = 1.0 - figures[FAILED]
+    return found
+
+
+def false_positives(hits: Sequence[ContextHit], judgements: Judgements, *, threshold: float) -> float | None:
+    """Return the share of hits scored at or above the threshold whose document is judged 0 or not judged.
+
+    None where no hit is. Means something only for scores that are calibrated to 0..1, so hits that no reranker scored
+    are left out.
+    """
+    passed = [hit for hit in hits if hit.rerank_score is not None and hit.score >= threshold]
+    if not passed:
+        return None
+    return sum(judgements.get(hit.document_id, 0) <= 0 for hit in passed) / len(passed)
+
+
+def share_found(texts: Sequence[str], context: str) -> float:
+    """Return the share of texts that the context holds, whatever their case and white space.
+
+    Raises ValueError if there is no text.
+    """
+    if not texts:
+        raise ValueError("a share of no texts is not defined")
+    held = _folded(context)
+    return sum(_folded(text) in held for text in texts) / len(texts)
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())

@@ -1,0 +1,105 @@
+"""Knobs in one line: `alpha=0.4,fusion=rrf`."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from enum import StrEnum
+from functools import partial
+from typing import Any, get_args, get_origin, get_type_hints
+
+from freki.operators.errors import InvalidQuery
+from freki.operators.validate_query import validate_query
+from freki.schemas import ContextQuery, QueryId, TenantId, Timestamp
+from freki.schemas.names import record
+
+_NO_KNOBS = frozenset({"query_id", "tenant", "text", "asked_at", "principals", "reply_to", "filters", "at_least"})
+_TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
+
+
+@record
+class Configuration:
+    """What the queries of one run turn; everything else is as set where the retrieve stage runs."""
+
+    text: str
+    """As it was given; empty: nothing is turned."""
+    turned: Mapping[str, object]
+    """By field of ContextQuery."""
+
+    def applied(self, query: ContextQuery) -> ContextQuery:
+        """Turn the knobs of a query."""
+        return replace(query, **self.turned)  # type: ignore[arg-type] # converted by the types of the fields
+
+
+def parse_configuration(text: str) -> Configuration:
+    """Read `name=value` pairs separated by commas; a list of levels is written `1+2`.
+
+    Raises InvalidQuery, with what is allowed, for an unknown or repeated name or a value that no query may have.
+    """
+    turned: dict[str, object] = {}
+    for pair in filter(None, (part.strip() for part in text.split(","))):
+        name, sign, value = (part.strip() for part in pair.partition("="))
+        if not sign or name not in _knobs():
+            raise InvalidQuery(f"{pair!r}: write name=value with a name of {', '.join(_knobs())}")
+        if name in turned:
+            raise InvalidQuery(f"{name}: it is given twice in {text!r}")
+        try:
+            turned[name] = _knobs()[name](value)
+        except ValueError as error:
+            raise InvalidQuery(f"{name}={value}: {error}") from error
+    configuration = Configuration(text=", ".join(f"{name}={_shown(turned[name])}" for name in turned), turned=turned)
+    probe = ContextQuery(query_id=QueryId("probe"), tenant=TenantId("probe"), text="probe", asked_at=Timestamp(0))
+    validate_query(configuration.applied(probe))
+    return configuration
+
+
+def _knobs() -> dict[str, Callable[[str], object]]:
+    """Give each field of a query that a configuration may turn, and what reads its value."""
+    hints = get_type_hints(ContextQuery)
+    return {field.name: _reader(hints[field.name]) for field in fields(ContextQuery) if field.name not in _NO_KNOBS}
+
+
+def _reader(hint: Any) -> Callable[[str], object]:  # noqa: ANN401 - a type
+    (given,) = [each for each in get_args(hint) if each is not type(None)]
+    if get_origin(given) is tuple:
+        return _levels
+    if issubclass(given, StrEnum):
+        return partial(_choice, given)
+    readers: dict[type, Callable[[str], object]] = {bool: _truth, int: _whole, float: _number, str: str}
+    return readers[given]
+
+
+def _whole(value: str) -> int:
+    try:
+        return int(value)
+    except ValueError as error:
+        raise ValueError("give a whole number") from error
+
+
+def _number(value: str) -> float:
+    try:
+        return float(value)
+    except ValueError as error:
+        raise ValueError("give a number") from error
+
+
+def _levels(value: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in value.split("+"))
+    except ValueError as error:
+        raise ValueError("give numbers joined by +, such as 1+2") from error
+
+
+def _truth(value: str) -> bool:
+    if value.lower() not in _TRUTHS:
+        raise ValueError(f"give one of {', '.join(_TRUTHS)}")
+    return _TRUTHS[value.lower()]
+
+
+def _choice(kind: type[StrEnum], value: str) -> StrEnum:
+    wanted = value.upper().replace("-", "_")
+    if wanted not in set(kind):
+        raise ValueError(f"give one of {', '.join(each.lower() for each in kind)}")
+    return kind(wanted)
+
+
+def _shown(value: object) -> str:
+    return "+".join(map(str, value)) if isinstance(value, tuple) else str(value).lower()

@@ -1,0 +1,168 @@
+"""`freki eval` as people type it: from a set on disk to figures, a report and a JSON."""
+
+import json
+import secrets
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.conftest import Freki
+from tests.acceptance.helpers import publish, upsert
+from tests.acceptance.test_command_line import freki_command
+
+XQUAD = Path(__file__).parents[3] / "shared" / "data" / "ir" / "xquad-de"
+
+TEXTS = {
+    "urlaub": ("Urlaub", "Der Urlaub ist bei der Leitung zu beantragen."),
+    "reise": ("Dienstreisen", "Die Bahnfahrt wird nach der Reise erstattet."),
+    "kantine": ("Kantine", "Die Kantine öffnet um elf Uhr und schließt um zwei."),
+    "schluessel": ("Schlüssel", "Den Schlüssel für das Archiv verwahrt der Hausmeister."),
+}
+QUESTIONS = {
+    "q1": ("Wer entscheidet über den Urlaub?", "urlaub"),
+    "q2": ("Wann öffnet die Kantine?", "kantine"),
+    "q3": ("Wo bekomme ich den Schlüssel für das Archiv?", "schluessel"),
+}
+
+
+@pytest.fixture
+def beir(tmp_path: Path) -> Path:
+    home = tmp_path / "tiny"
+    home.mkdir()
+    # No other test has these documents, so that they are not indexed yet.
+    place = secrets.token_hex(4)
+    corpus = [{"_id": name, "title": title, "text": f"{text} {place}"} for name, (title, text) in TEXTS.items()]
+    queries = [{"_id": name, "text": text} for name, (text, _) in QUESTIONS.items()]
+    for file, entries in (("corpus.jsonl", corpus), ("queries.jsonl", queries)):
+        (home / file).write_text("".join(json.dumps(entry) + "\n" for entry in entries), encoding="utf-8")
+    judgements = "".join(f"{name}\t{document}\t1\n" for name, (_, document) in QUESTIONS.items())
+    (home / "qrels.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judgements}", encoding="utf-8")
+    return home
+
+
+def held(out: Path) -> tuple[dict[str, Any], str, Path]:
+    """Read what the latest evaluation wrote: JSON, page, and where the JSON is."""
+    data = max(out.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+    return json.loads(data.read_text(encoding="utf-8")), data.with_suffix(".html").read_text(encoding="utf-8"), data
+
+
+async def test_two_configurations_are_compared_on_what_runs(freki: Freki, beir: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+
+    code, printed = await freki_command(
+        freki, "eval", str(beir), "--running", "--a", "alpha=1", "--b", "fusion=rrf", "--out", str(out)
+    )
+
+    assert code == 0, printed
+    assert "4 documents, 4 of them indexed now" in printed
+    data, page, _ = held(out)
+    means = data["summary"]["tiny"]["fusion=rrf"]
+    assert {name: mean["value"] for name, mean in means.items()} == {
+        "nDCG@10": 1.0,
+        "MRR": 1.0,
+        "Recall@10": 1.0,
+        "Recall@100": 1.0,
+        "failed@20": 0.0,
+        "empty answers": 0.0,
+    }
+    assert list(data["summary"]["tiny"]) == ["alpha=1.0", "fusion=rrf"]
+    assert data["made_with"]["embedder"].startswith("multilingual-e5-small")
+    assert all(text in page for text in ("alpha=1.0", "fusion=rrf", "<svg"))
+
+
+async def test_a_later_evaluation_embeds_nothing_again_and_is_compared_with_the_earlier(
+    freki: Freki, beir: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    await freki_command(freki, "eval", str(beir), "--running", "--out", str(out))
+    _, _, earlier = held(out)
+
+    code, printed = await freki_command(
+        freki,
+        *("eval", str(beir), "--running", "--queries", "2"),
+        *("--against", str(earlier), "--b", "alpha=0.2", "--out", str(tmp_path / "again")),
+    )
+
+    assert code == 0, printed
+    assert "4 documents, indexed until" in printed
+    first, second = held(tmp_path / "again")[0]["sets"][0]["runs"]
+    assert first["title"].startswith("as set, at ")
+    assert [len(run["answers"]) for run in (first, second)] == [2, 2]
+
+
+async def test_gold_questions_without_a_corpus_are_asked_of_what_is_indexed(
+    freki: Freki, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenant = f"gold-{secrets.token_hex(4)}"
+    monkeypatch.setenv("FREKI_TENANT", tenant)
+    await publish(freki, upsert(tenant, "urlaub.md", "# Urlaub\n\nDer Urlaub ist bei der Leitung zu beantragen."))
+    gold = tmp_path / "fragen.yaml"
+    gold.write_text(
+        "- question: Wer entscheidet über den Urlaub?\n"
+        "  expected_documents: [urlaub.md]\n"
+        "  expected_spans: ['bei der LEITUNG zu  beantragen']\n"
+        "  expected_facts: [Leitung, Betriebsrat]\n",
+        encoding="utf-8",
+    )
+
+    code, printed = await freki_command(freki, "eval", str(gold), "--out", str(tmp_path / "out"))
+
+    assert code == 0, printed
+    data, page, _ = held(tmp_path / "out")
+    assert "Wer entscheidet über den Urlaub?" in page
+    means = data["summary"]["fragen"]["as set"]
+    assert [means[name]["value"] for name in ("nDCG@10", "spans quoted", "facts found")] == [1.0, 1.0, 0.5]
+
+
+async def test_a_stack_of_its_own_leaves_the_running_one_alone(
+    freki: Freki, beir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FREKI_LOCAL__STATE_DIR", str(tmp_path / "state"))
+
+    code, printed = await freki_command(freki, "eval", str(beir), "--queries", "1", "--out", str(tmp_path / "out"))
+    again, printed_again = await freki_command(freki, "eval", str(beir), "--out", str(tmp_path / "out"))
+    beside, printed_beside = await freki_command(freki, "eval", str(beir), "--running", "--out", str(tmp_path / "out"))
+
+    assert (code, again, beside) == (0, 0, 0), printed + printed_again + printed_beside
+    assert "4 documents, 4 of them indexed now" in printed
+    assert "4 documents, indexed until" in printed_again
+    assert "4 documents, 4 of them indexed now" in printed_beside
+    assert [path.name[:5] for path in (tmp_path / "state" / "evaluation").iterdir()] == ["eval-"]
+
+
+async def test_mistakes_end_with_one_line_that_names_the_place_and_the_fix(
+    freki: Freki, beir: Path, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    for file in ("corpus.jsonl", "queries.jsonl"):
+        (broken / file).write_text((beir / file).read_text(encoding="utf-8"), encoding="utf-8")
+    (broken / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq1\turlaub\tyes\n", encoding="utf-8")
+    (tmp_path / "no.json").write_text("{}", encoding="utf-8")
+
+    for arguments, expected, status in (
+        ((str(broken),), "qrels.tsv, line 2: expected a question", 1),
+        ((str(tmp_path / "nowhere"),), "a set is a directory with corpus.jsonl", 1),
+        ((str(beir), "--a", "alfa=0.4"), "with a name of deadline_ms, top_k", 1),
+        ((str(beir), "--b", "alpha=2"), "alpha: 2.0 is outside 0.0..1.0", 1),
+        ((str(beir), "--a", "alpha=1", "--b", "alpha=1.0"), "nothing to compare", 2),
+        ((str(beir), "--against", str(tmp_path / "no.json")), "no.json is no JSON of `freki eval`", 1),
+        ((str(beir), "--running", "--fresh"), "--fresh is for a stack of its own", 2),
+    ):
+        code, printed = await freki_command(freki, "eval", *arguments)
+        assert code == status, printed
+        assert expected in " ".join(printed.split())
+        assert "Traceback" not in printed
+
+
+@pytest.mark.skipif(not XQUAD.is_dir(), reason="the collection is not there")
+async def test_german_questions_find_their_paragraph(freki: Freki, tmp_path: Path) -> None:
+    code, printed = await freki_command(
+        freki, "eval", str(XQUAD), "--running", "--queries", "40", "--out", str(tmp_path / "out")
+    )
+
+    assert code == 0, printed
+    means = held(tmp_path / "out")[0]["summary"]["xquad-de"]["as set"]
+    assert means["nDCG@10"]["value"] > 0.9
+    assert means["Recall@100"]["value"] == 1.0

@@ -1,0 +1,214 @@
+"""Sets are read as they are, or refused with file and line."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from freki.infra.errors import Rejected
+from freki.infra.evaluation_sets import read_set
+
+REAL = Path(__file__).parents[3] / "shared" / "data" / "ir" / "xquad-de"
+
+CORPUS = [
+    {"_id": "a", "title": " Urlaub  und\nReise ", "text": "Der Urlaub ist zu beantragen."},
+    {"_id": "b", "text": "Ohne Titel."},
+]
+QUERIES = [{"_id": "q1", "text": "Wer entscheidet?"}, {"_id": "q2", "text": "Was kostet es?"}]
+QRELS = "query-id\tcorpus-id\tscore\nq1\ta\t2\nq1\tb\t0\n"
+
+
+def lines(entries: Sequence[Mapping[str, object]]) -> str:
+    return "".join(json.dumps(entry) + "\n" for entry in entries)
+
+
+@pytest.fixture
+def beir(tmp_path: Path) -> Path:
+    home = tmp_path / "tiny"
+    home.mkdir()
+    (home / "corpus.jsonl").write_text(lines(CORPUS), encoding="utf-8")
+    (home / "queries.jsonl").write_text(lines(QUERIES), encoding="utf-8")
+    (home / "qrels.tsv").write_text(QRELS, encoding="utf-8")
+    return home
+
+
+@pytest.fixture
+def gold(tmp_path: Path) -> Path:
+    home = tmp_path / "handbuch"
+    home.mkdir()
+    (home / "urlaub.md").write_text("# Urlaub\n", encoding="utf-8")
+    return tmp_path / "fragen.yaml"
+
+
+def test_a_directory_is_read_with_its_judgements(beir: Path) -> None:
+    found = read_set(beir)
+
+    assert found.name == "tiny"
+    assert [(each.question_id, each.text, each.judgements) for each in found.questions] == [
+        ("q1", "Wer entscheidet?", {"a": 2, "b": 0})
+    ]
+    assert found.notes == ()
+
+
+def test_an_entry_becomes_the_page_that_its_author_would_publish(beir: Path) -> None:
+    titled, untitled = read_set(beir).corpus or ()
+
+    assert (titled.name, titled.media_type) == ("Urlaub und Reise", "text/markdown")
+    assert titled.content == "# Urlaub und Reise\n\nDer Urlaub ist zu beantragen."
+    assert (untitled.name, untitled.media_type, untitled.content) == (None, "text/plain", "Ohne Titel.")
+
+
+def test_compressed_files_of_several_frames_hold_the_same(beir: Path) -> None:
+    plain = read_set(beir)
+    first, second = (beir / "corpus.jsonl").read_bytes().splitlines(keepends=True)
+    (beir / "corpus.jsonl.zst").write_bytes(zstandard.compress(first) + zstandard.compress(second))
+    (beir / "corpus.jsonl").unlink()
+
+    assert read_set(beir) == plain
+
+
+def test_judgements_may_lie_where_beir_has_them(beir: Path) -> None:
+    plain = read_set(beir)
+    (beir / "qrels").mkdir()
+    (beir / "qrels.tsv").rename(beir / "qrels" / "test.tsv")
+
+    assert read_set(beir) == plain
+
+
+def test_what_cannot_be_measured_is_counted(beir: Path) -> None:
+    (beir / "qrels.tsv").write_text(QRELS + "q1\tgone\t1\nq2\ta\t0\nq3\ta\t1\n", encoding="utf-8")
+
+    notes = read_set(beir).notes
+
+    assert [note.split()[:3] for note in notes] == [
+        ["1", "judged", "questions"],
+        ["1", "questions", "have"],
+        ["1", "judged", "documents"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "expected"),
+    [
+        ("corpus.jsonl", lines(CORPUS) + "{oops\n", "corpus.jsonl, line 3: "),
+        (
+            "corpus.jsonl",
+            lines([*CORPUS, {"_id": "a", "text": "again"}]),
+            "corpus.jsonl, line 3: _id 'a' is there twice",
+        ),
+        ("corpus.jsonl", '{"_id": "a"}\n', "corpus.jsonl, line 1: text: Field required"),
+        ("corpus.jsonl", "\n", "corpus.jsonl: it is empty"),
+        ("queries.jsonl", lines(QUERIES) + '{"_id": "q3", "text": ""}', "queries.jsonl, line 3: text: "),
+        ("qrels.tsv", "q1\ta\t1\n", "qrels.tsv, line 1: the header must be query-id, corpus-id, score"),
+        ("qrels.tsv", QRELS + "q1\ta\tgood\n", "qrels.tsv, line 4: expected a question, a document and a whole number"),
+        ("qrels.tsv", QRELS + "q1 a 1\n", "qrels.tsv, line 4: "),
+        ("qrels.tsv", "query-id\tcorpus-id\tscore\nq1\ta\t0\n", "for no question of "),
+    ],
+)
+def test_a_broken_directory_is_refused_with_file_and_line(beir: Path, file: str, content: str, expected: str) -> None:
+    (beir / file).write_text(content, encoding="utf-8")
+
+    with pytest.raises(Rejected) as refusal:
+        read_set(beir)
+
+    assert expected in str(refusal.value)
+
+
+@pytest.mark.parametrize("file", ["corpus.jsonl", "queries.jsonl", "qrels.tsv"])
+def test_a_missing_file_is_named(beir: Path, file: str) -> None:
+    (beir / file).unlink()
+
+    with pytest.raises(Rejected, match=file):
+        read_set(beir)
+
+
+def test_a_cut_compressed_file_is_refused(beir: Path) -> None:
+    whole = zstandard.compress((beir / "corpus.jsonl").read_bytes())
+    (beir / "corpus.jsonl").unlink()
+    (beir / "corpus.jsonl.zst").write_bytes(whole[:-4])
+
+    with pytest.raises(Rejected, match="damaged"):
+        read_set(beir)
+
+
+def test_a_file_that_is_not_utf8_is_refused_with_the_line(beir: Path) -> None:
+    (beir / "queries.jsonl").write_bytes(b'{"_id": "q1", "text": "a"}\n{"_id": "q2", "text": "\xe4"}\n')
+
+    with pytest.raises(Rejected, match=r"queries\.jsonl, line 2: it is not UTF-8"):
+        read_set(beir)
+
+
+def test_gold_questions_are_read_with_their_documents(gold: Path) -> None:
+    gold.write_text(
+        "corpus: handbuch\n"
+        "questions:\n"
+        "  - question: Wer entscheidet?\n"
+        "    id: leave\n"
+        "    expected_documents: [handbuch/urlaub.md]\n"
+        "    expected_spans: [beantragen]\n"
+        "    expected_facts: [Leitung, 30]\n"
+        "  - question: Wie hoch ist der Turm?\n"
+        "    expected_documents: []\n",
+        encoding="utf-8",
+    )
+
+    found = read_set(gold)
+
+    answered, unanswerable = found.questions
+    assert [each.document_id for each in found.corpus or ()] == ["handbuch/urlaub.md"]
+    assert (answered.question_id, answered.judgements) == ("leave", {"handbuch/urlaub.md": 1})
+    assert (answered.spans, answered.facts, answered.is_answerable) == (("beantragen",), ("Leitung", "30"), True)
+    assert (unanswerable.question_id, unanswerable.judgements, unanswerable.is_answerable) == ("2", {}, False)
+
+
+def test_a_bare_list_of_questions_is_for_what_is_indexed(gold: Path) -> None:
+    gold.write_text("- question: Wer?\n  expected_documents: [anything.md]\n", encoding="utf-8")
+
+    found = read_set(gold)
+
+    assert found.corpus is None
+    assert found.questions[0].judgements == {"anything.md": 1}
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("- question: Wer?\n- question: Was?\n  expected_facts: [a]\n", "fragen.yaml, line 1: give expected_documents"),
+        ("- question: Wer?\n  expected_facts: [a]\n- question: Was?\n  expected: [a]\n", "line 3: expected: "),
+        ("- question: [\n", "fragen.yaml, line 2: "),
+        (
+            "corpus: handbuch\nquestions:\n- question: W?\n  expected_documents: [handbuch/urlaub]\n",
+            "handbuch/urlaub.md",
+        ),
+        (
+            "- {question: A, id: x, expected_facts: [a]}\n- {question: B, id: x, expected_facts: [a]}\n",
+            "line 2: id 'x'",
+        ),
+        ("just text\n", "fragen.yaml: "),
+        ("", "fragen.yaml: "),
+        ("[]\n", "fragen.yaml: questions: "),
+        ("corpus: nowhere\nquestions:\n- {question: A, expected_facts: [a]}\n", "nowhere"),
+        ("!!python/object:os.system {}\n", "fragen.yaml, line 1: "),
+    ],
+)
+def test_broken_gold_questions_are_refused_with_the_line(gold: Path, content: str, expected: str) -> None:
+    gold.write_text(content, encoding="utf-8")
+
+    with pytest.raises(Rejected) as refusal:
+        read_set(gold)
+
+    assert expected in str(refusal.value)
+
+
+def test_anything_else_is_no_set(tmp_path: Path) -> None:
+    with pytest.raises(Rejected, match=r"a set is a directory with corpus.jsonl, .* or a .yaml file"):
+        read_set(tmp_path / "set.csv")
+
+
+@pytest.mark.skipif(not REAL.is_dir(), reason="the collection is not there")
+def test_a_real_set_is_read() -> None:
+    found = read_set(REAL)
+
+    assert (len(found.corpus or ()), len(found.questions), found.notes) == (240, 1190, ())
