@@ -148,6 +148,7 @@ async def test_mistakes_end_with_one_line_that_names_the_place_and_the_fix(
         ((str(beir), "--b", "alpha=2"), "alpha: 2.0 is outside 0.0..1.0", 1),
         ((str(beir), "--a", "alpha=1", "--b", "alpha=1.0"), "nothing to compare", 2),
         ((str(beir), "--against", str(tmp_path / "no.json")), "no.json is no JSON of `freki eval`", 1),
+        ((str(beir), str(beir)), "another set is named tiny", 2),
         ((str(beir), "--running", "--fresh"), "--fresh is for a stack of its own", 2),
     ):
         code, printed = await freki_command(freki, "eval", *arguments)

@@ -122,10 +122,10 @@ def evaluation(*sets: SetResult) -> Evaluation:
 def test_a_configuration_turns_the_knobs_of_a_query() -> None:
     query = ContextQuery(query_id=QueryId("q"), tenant=TenantId("t"), text="was?", asked_at=NOW, top_k=3)
 
-    turned = parse_configuration(" alpha=0.4, fusion=rrf,reranker=cross-encoder,levels=1+2,parents=no").applied(query)
+    turned = parse_configuration(" alpha=0.4, fusion=rrf,reranker=Cosine,levels=1+2,parents=no").applied(query)
 
     assert (turned.alpha, turned.fusion, turned.levels, turned.parents) == (0.4, Fusion.RRF, (1, 2), False)
-    assert turned.reranker is RerankerChoice.CROSS_ENCODER
+    assert turned.reranker is RerankerChoice.COSINE
     assert (turned.top_k, turned.text) == (3, "was?")
 
 
@@ -257,7 +257,7 @@ async def test_nothing_found_is_an_empty_answer_only_where_something_is_there() 
 async def test_false_positives_are_counted_only_where_scores_are_calibrated() -> None:
     hits = [hit(1, "a", 0.9), hit(2, "x", 0.8), hit(3, "y", 0.1)]
 
-    calibrated = await run(Answering(hits, reranker="cross-encoder"), QUESTIONS[:1])
+    calibrated = await run(Answering(hits, reranker="remote"), QUESTIONS[:1])
     relative = await run(Answering(hits, reranker="cosine"), QUESTIONS[:1])
 
     assert calibrated.answers[0].figures["false positives"] == 0.5

@@ -36,7 +36,8 @@ from freki.streams.evaluation.result import Evaluation, Run, SetResult, beside
 AS_SET = "as set"
 # Two batches of a worker, so that it never waits for the next.
 AT_ONCE = 32
-_EVALUATION = TypeAdapter(Evaluation)
+# File systems allow some 255 bytes.
+_NAME_CHARACTERS = 60
 
 
 @command
@@ -73,7 +74,7 @@ async def evaluate(  # noqa: PLR0913 - options of a command
     settings = load_settings()
     configurations = _configurations([b or ""] if against else [a] if b is None else [a, b])
     earlier = None if against is None else _read(against)
-    examined = [read_set(path) for path in sets]
+    examined = _read_sets(sets)
     made_at, started = datetime.now(UTC), time.monotonic()
     results: list[SetResult] = []
     for one in examined:
@@ -90,7 +91,7 @@ async def evaluate(  # noqa: PLR0913 - options of a command
         made_with={**provenance(), **_made_with(settings, threshold)},
         sets=tuple(results),
     )
-    name = f"{'+'.join(result.name for result in results)}-{made_at:%Y%m%d-%H%M%S}"
+    name = f"{'+'.join(result.name for result in results)[:_NAME_CHARACTERS]}-{made_at:%Y%m%d-%H%M%S}"
     for path in _write(evaluation, out, name):
         console.print(str(path), soft_wrap=True, highlight=False)
 
@@ -102,6 +103,16 @@ def _configurations(texts: Sequence[str]) -> dict[str, Configuration]:
     if len(found) < len(parsed):
         fail("--a and --b turn the same knobs to the same values: there is nothing to compare", code=2)
     return found
+
+
+def _read_sets(paths: Sequence[Path]) -> list[EvaluationSet]:
+    found: dict[str, EvaluationSet] = {}
+    for path in paths:
+        one = read_set(path)
+        if one.name in found:
+            fail(f"{path}: another set is named {one.name} too; evaluate them apart", code=2)
+        found[one.name] = one
+    return list(found.values())
 
 
 def _sample(questions: Sequence[Question], most: int | None, seed: int) -> Sequence[Question]:
@@ -182,7 +193,7 @@ def _made_with(settings: Settings, threshold: float) -> dict[str, str]:
 
 def _read(path: Path) -> Evaluation:
     try:
-        return _EVALUATION.validate_json(path.read_bytes())
+        return TypeAdapter(Evaluation).validate_json(path.read_bytes())
     except OSError as error:
         raise Rejected(f"{path}: {error.strerror}") from error
     except ValidationError as error:
@@ -193,7 +204,7 @@ def _write(evaluation: Evaluation, out: Path, name: str) -> tuple[Path, Path]:
     page, data = out / f"{name}.html", out / f"{name}.json"
     try:
         out.mkdir(parents=True, exist_ok=True)
-        held = {"summary": _summary(evaluation), **_EVALUATION.dump_python(evaluation, mode="json")}
+        held = {"summary": _summary(evaluation), **TypeAdapter(Evaluation).dump_python(evaluation, mode="json")}
         data.write_text(json.dumps(held, ensure_ascii=False, indent=1), encoding="utf-8")
         page.write_text(render(evaluation), encoding="utf-8")
     except OSError as error:

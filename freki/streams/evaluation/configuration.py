@@ -95,10 +95,9 @@ def _truth(value: str) -> bool:
 
 
 def _choice(kind: type[StrEnum], value: str) -> StrEnum:
-    wanted = value.upper().replace("-", "_")
-    if wanted not in set(kind):
+    if value.upper() not in set(kind):
         raise ValueError(f"give one of {', '.join(each.lower() for each in kind)}")
-    return kind(wanted)
+    return kind(value.upper())
 
 
 def _shown(value: object) -> str:
