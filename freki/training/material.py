@@ -1,0 +1,99 @@
+"""What is learned from: documents, and questions of which they hold the answers."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+from freki.schemas.names import record
+
+
+class Pair(BaseModel):
+    """A line of a file."""
+
+    model_config = ConfigDict(frozen=True, str_strip_whitespace=True)
+
+    question: str = Field(min_length=1)
+    passage: str = Field(min_length=1)
+    title: str = ""
+    kind: str = ""
+
+
+class Entry(NamedTuple):
+    """What a line becomes: a document, and the questions that it answers; without any it is there as a wrong answer."""
+
+    title: str
+    text: str
+    questions: tuple[str, ...] = ()
+    share: float = 1.0
+    """How often each question is shown, on average."""
+
+
+class Document(NamedTuple):
+    """What is searched."""
+
+    title: str
+    text: str
+
+    @property
+    def whole(self) -> str:
+        """Title and text, as they are indexed."""
+        return self.text if not self.title or self.text.startswith(self.title) else f"{self.title}\n{self.text}"
+
+
+class Question(NamedTuple):
+    """What is asked."""
+
+    source: str
+    text: str
+    share: float
+    answer: int
+    """Place of the document that answers it."""
+
+
+@record
+class Collection:
+    """Documents and questions in one language."""
+
+    language: str
+    documents: tuple[Document, ...]
+    questions: tuple[Question, ...]
+    titles: tuple[str, ...]
+    """Each once."""
+    title_of: NDArray[np.intp]
+    """Place of each document's title, (documents,); -1 where it has none."""
+
+
+def collection_of(language: str, documents: tuple[Document, ...], questions: tuple[Question, ...]) -> Collection:
+    """Put a collection together."""
+    titles = {title: place for place, title in enumerate(dict.fromkeys(each.title for each in documents if each.title))}
+    return Collection(
+        language=language,
+        documents=documents,
+        questions=questions,
+        titles=tuple(titles),
+        title_of=np.array([titles.get(document.title, -1) for document in documents], np.intp),
+    )
+
+
+@record
+class SourceFile:
+    """Where pairs came from."""
+
+    name: str
+    sha256: str
+    pairs: int
+    documents: int
+    """Those that became part of the collection, and were not there before."""
+    questions: int
+    """Those that are asked."""
+    licence: str
+
+
+@record
+class Material:
+    """All that is learned from."""
+
+    collections: tuple[Collection, ...]
+    files: tuple[SourceFile, ...]

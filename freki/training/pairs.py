@@ -1,0 +1,82 @@
+"""Reads files of questions and their answers: one JSON object a line, compressed with Zstandard."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from pydantic import ValidationError
+
+from freki.infra.errors import Rejected
+from freki.infra.evaluation_sets.text import read_text, refused
+from freki.infra.models.manifest import sha256_of
+from freki.training.material import Collection, Document, Material, Pair, Question, SourceFile, collection_of
+from freki.training.sources import OTHER, SOURCES
+
+_SUFFIX = ".jsonl.zst"
+_MAX_CHARS = 1600
+"""Of a text: more than is ever read of it."""
+
+
+def read_material(directory: Path, *, seed: int) -> Material:
+    """Read all `NAME-LANGUAGE.jsonl.zst` of a folder, as `sources` says; files and collections in alphabetical order.
+
+    Equal files and seeds give equal material; what one file gives does not depend on the others, unless a document is
+    in both. Raises Rejected for a folder without such files, and for a line that is no pair.
+    """
+    paths = sorted(directory.glob(f"*-??{_SUFFIX}"))
+    if not paths:
+        raise Rejected(f"{directory}: it holds no file NAME-LANGUAGE{_SUFFIX}, such as faq-de{_SUFFIX}")
+    shelves: dict[str, _Shelf] = {}
+    files = []
+    for path in paths:
+        name = path.name.removesuffix(_SUFFIX)
+        files.append(_read(path, name, shelves.setdefault(name[-2:], _Shelf()), seed))
+    collections = tuple(shelf.closed(language) for language, shelf in sorted(shelves.items()) if shelf.questions)
+    return Material(collections=collections, files=tuple(files))
+
+
+class _Shelf:
+    """A collection that is being put together."""
+
+    def __init__(self) -> None:
+        self.places: dict[Document, int] = {}
+        self.questions: list[Question] = []
+
+    def place(self, title: str, text: str) -> int:
+        document = Document(" ".join(title.split()), text.strip()[:_MAX_CHARS])
+        return self.places.setdefault(document, len(self.places))
+
+    def closed(self, language: str) -> Collection:
+        return collection_of(language, tuple(self.places), tuple(self.questions))
+
+
+def _read(path: Path, name: str, shelf: _Shelf, seed: int) -> SourceFile:
+    source = SOURCES.get(name, OTHER)
+    pairs = list(_pairs(path))
+    documents, questions = len(shelf.places), len(shelf.questions)
+    for entry in source.rule(pairs, np.random.default_rng([seed, *name.encode()])):
+        place = shelf.place(entry.title, entry.text)
+        shelf.questions += [Question(name, _plain(text), entry.share, place) for text in entry.questions]
+    return SourceFile(
+        name=path.name,
+        sha256=sha256_of(path),
+        pairs=len(pairs),
+        documents=len(shelf.places) - documents,
+        questions=len(shelf.questions) - questions,
+        licence=source.licence,
+    )
+
+
+def _pairs(path: Path) -> Iterator[Pair]:
+    # Not `splitlines`: text may hold separators that only Unicode knows.
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
+        if line.strip():
+            try:
+                yield Pair.model_validate_json(line)
+            except ValidationError as error:
+                raise refused(error, f"{path}, line {number}") from error
+
+
+def _plain(question: str) -> str:
+    """Give a question in one line; some files hold line breaks as two characters."""
+    return " ".join(question.replace("\\n", " ").split())
