@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+OUT ?= training-results
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit check bench docs schemas clean
+.PHONY: help demo test unit check bench docs schemas train clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -41,6 +42,15 @@ docs: $(READY) ## Write docs/settings.md anew from the settings
 
 schemas: $(READY) ## Write the Avro contracts anew from the records
 	@$(BIN)/python -m freki.schemas.avro
+
+train: $(READY) ## Learn the reranker's weights from DATA=folder; with SETS=folders measure it and write its card
+	@test -n "$(DATA)" || { echo "DATA= is missing: a folder with NAME-LANGUAGE.jsonl.zst files of pairs"; exit 2; }
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[train]'
+	@$(BIN)/python -m freki.training train --data $(DATA) --out $(OUT) $(ARGS)
+ifneq ($(SETS),)
+	@$(BIN)/python -m freki.training measure $(SETS) --out $(OUT)
+	@$(BIN)/python -m freki.training card $(OUT)/run.json $(OUT)/figures.json $(OUT)/card.md
+endif
 
 clean: ## Remove the environment and the local stack's state
 	rm -rf $(VENV) .freki

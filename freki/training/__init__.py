@@ -1,20 +1,21 @@
-"""Trains the reranker that Freki carries: `python -m freki.training --help`.
+"""Learns the weights of the reranker that Freki carries, and measures it: `python -m freki.training --help`.
 
-pairs      files of questions and their answers become documents and questions
-sources    which files we know: how their lines are read, how often they are shown, their licences
-vectors    texts are embedded, once
-mining     hybrid search finds the candidates of each question
-teachers   what two encoders say of texts
-targets    which candidates are shown, and which order they should have
-augment    questions as people type them
-batches    what the student sees at once
-encoder    BERT in torch
-student    the model that is trained
-beginning  where its parts start
-fit        the loop
-calibrate  logits become probabilities
-artefact   what is kept
-figures    how good it is, as it is served
-plot       curves
-card       what its users should know
+material   documents, and questions of which they hold the answers
+pairs      reads them from files
+sources    which files we know: how their lines are read, how often they are asked, their licences
+examples   which questions are learned from, and which are kept to judge by
+cache      arrays that are computed once
+encoders   the embedder of hybrid search, with its vectors kept
+mining     hybrid search in memory
+rarity     how much a piece of a word tells
+features   what the reranker adds up, as the code that serves computes it
+weigh      the weights of a sum that puts answers first
+calibrate  sums become probabilities
+train      all of that, in its order
+run        what is kept of it
+figures    how good the reranker is on a set, as it is served
+measure    the same for several sets
+plot, card what its users should know
+bundle     packs a sentence encoder, so that Freki can carry it
+console    progress and errors
 """

@@ -1,12 +1,28 @@
-"""Logits become probabilities."""
+"""Sums become probabilities, and how far these are to be trusted."""
+
+import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from freki.infra.models.e5s1 import Floats
+from freki.schemas.names import record
 
 _STEPS = 50
 _CLOSE = 1e-9
+_BINS = 10
+
+
+@record
+class Bin:
+    """Candidates with scores from one tenth to the next."""
+
+    count: int
+    score: float
+    """Mean of what was said."""
+    right: float
+    """Share that is relevant."""
 
 
 def platt(logits: Floats, right: NDArray[np.bool_]) -> tuple[float, float]:
@@ -35,6 +51,22 @@ def platt(logits: Floats, right: NDArray[np.bool_]) -> tuple[float, float]:
     if slope <= 0:
         raise ValueError("higher logits are not more often right: nothing was learned")
     return slope, shift
+
+
+def calibration_of(scores: Floats, right: NDArray[np.bool_]) -> tuple[Bin, ...]:
+    """Sort scores, 0..1, into tenths; those that nothing falls into are left out."""
+    tenths = np.minimum((scores * _BINS).astype(int), _BINS - 1)
+    return tuple(
+        Bin(count=int(among.sum()), score=float(scores[among].mean()), right=float(right[among].mean()))
+        for among in (tenths == tenth for tenth in range(_BINS))
+        if among.any()
+    )
+
+
+def error_of(bins: Sequence[Bin]) -> float:
+    """Give the mean difference of score and share, by candidates. Source: Naeini et al., AAAI 2015."""
+    total = sum(each.count for each in bins)
+    return math.fsum(each.count * abs(each.score - each.right) for each in bins) / max(1, total)
 
 
 def _smoothed(right: NDArray[np.bool_]) -> NDArray[np.float64]:

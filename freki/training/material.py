@@ -2,8 +2,6 @@
 
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from freki.schemas.names import record
@@ -59,22 +57,6 @@ class Collection:
     language: str
     documents: tuple[Document, ...]
     questions: tuple[Question, ...]
-    titles: tuple[str, ...]
-    """Each once."""
-    title_of: NDArray[np.intp]
-    """Place of each document's title, (documents,); -1 where it has none."""
-
-
-def collection_of(language: str, documents: tuple[Document, ...], questions: tuple[Question, ...]) -> Collection:
-    """Put a collection together."""
-    titles = {title: place for place, title in enumerate(dict.fromkeys(each.title for each in documents if each.title))}
-    return Collection(
-        language=language,
-        documents=documents,
-        questions=questions,
-        titles=tuple(titles),
-        title_of=np.array([titles.get(document.title, -1) for document in documents], np.intp),
-    )
 
 
 @record

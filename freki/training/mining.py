@@ -11,19 +11,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from freki.infra.models.e5s1 import Floats
-from freki.operators.analyse_text import ANALYSER, analyse_text
+from freki.operators.analyse_text import analyse_text
 from freki.operators.fuse import Hit, weighted_fusion
 from freki.schemas import ChunkId
 from freki.schemas.names import record
-from freki.training.cache import Arrays, Cache
-from freki.training.material import Collection
-from freki.training.teachers import MAX_CHARS, Advance, Vectors
+from freki.training.encoders import Advance
 
-WIDTH = 40
-"""Candidates of a question that are learned from."""
 _DEPTH = 200
 _WEIGHTS = (0.6, 0.4)
 _BLOCK = 256
+_TINY = 1e-9
 # As Milvus has them by default.
 _K1, _B = 1.2, 0.75
 
@@ -36,6 +33,8 @@ class Candidates:
     """Of documents."""
     fused: Floats
     """Score of hybrid search, 0..1."""
+    lexical: Floats
+    """Score of BM25 as a share of the best document's; 0 where no term is shared."""
     cosines: Floats
     """Of the vectors of question and document."""
 
@@ -86,6 +85,7 @@ class HybridSearch:
         found = Candidates(
             places=np.empty((len(questions), width), np.int32),
             fused=np.empty((len(questions), width), np.float32),
+            lexical=np.empty((len(questions), width), np.float32),
             cosines=np.empty((len(questions), width), np.float32),
         )
         for start in range(0, len(questions), _BLOCK):
@@ -96,36 +96,13 @@ class HybridSearch:
                 hits = weighted_fusion([_ranked(by_vector), _ranked(by_terms, above=0.0)], weights=_WEIGHTS)[:width]
                 places = [int(hit.chunk_id) for hit in hits]
                 found.places[row], found.fused[row] = places, [hit.score for hit in hits]
+                found.lexical[row] = by_terms[places] / max(_TINY, by_terms.max())
                 found.cosines[row] = by_vector[places]
             advance(len(dense))
         return found
 
     def _analysed(self, texts: Iterable[str]) -> Iterator[str]:
         return (analyse_text(text, language=self._language) for text in texts)
-
-
-def mine(collection: Collection, vectors: Vectors, *, fingerprint: str, cache: Cache, advance: Advance) -> Candidates:
-    """Search for each question of a collection, whose vectors are of the embedder with this fingerprint."""
-    documents = [document.whole[:MAX_CHARS] for document in collection.documents]
-    questions = [question.text for question in collection.questions]
-
-    def compute() -> Arrays:
-        searched = HybridSearch(documents, vectors.documents, language=collection.language)
-        found = searched.find(questions, vectors.questions, width=WIDTH, advance=advance)
-        return {"places": found.places, "fused": found.fused, "cosines": found.cosines}
-
-    decided_by = ["candidates", ANALYSER, fingerprint, collection.language, *documents, "", *questions]
-    return Candidates(**cache.get(decided_by, compute))
-
-
-def with_answers(found: Candidates, collection: Collection, vectors: Vectors) -> Candidates:
-    """Put the answer of a question last where it was not found: what hybrid search misses teaches little."""
-    answers = np.array([question.answer for question in collection.questions], np.int32)
-    missing = ~(found.places == answers[:, None]).any(axis=1)
-    places, cosines = found.places.copy(), found.cosines.copy()
-    places[missing, -1] = answers[missing]
-    cosines[missing, -1] = (vectors.questions[missing] * vectors.documents[answers[missing]]).sum(axis=1)
-    return Candidates(places=places, fused=found.fused, cosines=cosines)
 
 
 def _ranked(scores: Floats, *, above: float = -np.inf) -> list[Hit]:

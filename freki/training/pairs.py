@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from freki.infra.errors import Rejected
 from freki.infra.evaluation_sets.text import read_text, refused
 from freki.infra.models.manifest import sha256_of
-from freki.training.material import Collection, Document, Material, Pair, Question, SourceFile, collection_of
+from freki.training.material import Collection, Document, Material, Pair, Question, SourceFile
 from freki.training.sources import OTHER, SOURCES
 
 _SUFFIX = ".jsonl.zst"
@@ -47,7 +47,7 @@ class _Shelf:
         return self.places.setdefault(document, len(self.places))
 
     def closed(self, language: str) -> Collection:
-        return collection_of(language, tuple(self.places), tuple(self.questions))
+        return Collection(language=language, documents=tuple(self.places), questions=tuple(self.questions))
 
 
 def _read(path: Path, name: str, shelf: _Shelf, seed: int) -> SourceFile:

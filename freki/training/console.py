@@ -1,0 +1,41 @@
+"""What the commands show: progress with the time that is left, and errors in one line."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from freki.infra.errors import InfraError
+from freki.training.encoders import Advance
+
+console = Console()
+
+
+@contextmanager
+def stage(title: str, total: int) -> Iterator[Advance]:
+    """Show a bar while something is done `total` times."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console) as progress:
+        bar = progress.add_task(title, total=total)
+        yield lambda count: progress.advance(bar, count)
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """End with one line and exit code 1 where the user or the world must change something."""
+    try:
+        yield
+    except InfraError as error:
+        Console(stderr=True).print(f"[red]{error}[/red]", soft_wrap=True, highlight=False)
+        raise typer.Exit(1) from error
+    except KeyboardInterrupt as error:
+        raise typer.Exit(130) from error

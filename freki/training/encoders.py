@@ -1,0 +1,85 @@
+"""The embedder of hybrid search, with its vectors kept."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+
+import numpy as np
+
+from freki.infra.models.cache import obtain
+from freki.infra.models.e5s1 import Floats
+from freki.infra.models.packing import pack
+from freki.infra.models.progress import unseen
+from freki.infra.models.registry import ModelKind
+from freki.infra.models.session import Model, open_model
+from freki.infra.settings import ModelSettings
+from freki.schemas.names import record
+from freki.training.cache import Cache
+
+Advance = Callable[[int], None]
+"""Called with how many more are done."""
+Stage = Callable[[str, int], AbstractContextManager[Advance]]
+"""Opens a progress bar: what is done, and how often."""
+
+BLOCK = 1024
+"""Texts that are kept together: what an interruption loses."""
+MAX_CHARS = 900
+"""Of a document: about as long as a chunk."""
+BATCH_TOKENS = 4096
+
+
+@record
+class Encoder:
+    """An encoder of whole texts."""
+
+    fingerprint: str
+    """Names its weights: other weights, other vectors."""
+    embed: Callable[[Sequence[str]], Floats]
+    """Gives vectors, (texts, dim), rows of length 1."""
+    query_prefix: str = ""
+    passage_prefix: str = ""
+
+
+def open_encoder(settings: ModelSettings) -> Encoder:
+    """Open the embedder that the settings name; it is made if it is not in the cache. Raises as `obtain` does."""
+    directory = obtain(settings, settings.embedder, ModelKind.EMBEDDER, unseen)
+    model = open_model(directory, threads=settings.threads)
+    return Encoder(
+        fingerprint=model.fingerprint,
+        embed=partial(_embed, model),
+        query_prefix=model.manifest.query_prefix,
+        passage_prefix=model.manifest.passage_prefix,
+    )
+
+
+def passages(texts: Sequence[str], encoder: Encoder, cache: Cache, advance: Advance) -> Floats:
+    """Embed what is searched, (texts, dim)."""
+    return _kept([encoder.passage_prefix + text for text in texts], encoder, cache, advance)
+
+
+def questions(texts: Sequence[str], encoder: Encoder, cache: Cache, advance: Advance) -> Floats:
+    """Embed what is asked, (texts, dim)."""
+    return _kept([encoder.query_prefix + text for text in texts], encoder, cache, advance)
+
+
+def _kept(texts: Sequence[str], encoder: Encoder, cache: Cache, advance: Advance) -> Floats:
+    """Embed in blocks, each of which is read from the cache if it is there; 16 bits are kept."""
+    blocks = []
+    for start in range(0, len(texts), BLOCK):
+        block = texts[start : start + BLOCK]
+        kept = cache.get([encoder.fingerprint, *block], partial(_block, encoder, block))
+        blocks.append(kept["vectors"].astype(np.float32))
+        advance(len(block))
+    return np.concatenate(blocks)
+
+
+def _block(encoder: Encoder, texts: Sequence[str]) -> dict[str, Floats]:
+    return {"vectors": encoder.embed(texts).astype(np.float16)}
+
+
+def _embed(model: Model, texts: Sequence[str]) -> Floats:
+    encodings = model.encode(texts)
+    vectors = np.empty((len(texts), model.dim), np.float32)
+    for batch in pack([len(encoding) for encoding in encodings], budget=BATCH_TOKENS):
+        vectors[batch] = model.vectors([encodings[place] for place in batch])
+    return vectors

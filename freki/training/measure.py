@@ -1,0 +1,36 @@
+"""Measures the reranker that the settings name, or else our own, on sets of questions."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from freki.infra.models import OnnxReranker
+from freki.infra.settings import ModelSettings
+from freki.training.cache import Cache
+from freki.training.encoders import Stage, open_encoder
+from freki.training.features import served
+from freki.training.figures import Figures, examine, search_set
+
+
+async def measure_sets(
+    sets: Sequence[Path], settings: ModelSettings, cache: Cache, stage: Stage, *, most: int | None
+) -> Figures:
+    """Rerank what hybrid search finds for the questions of each set, `most` of them at most.
+
+    Raises Rejected for what is no set.
+    """
+    settings = served(settings)
+    encoder = open_encoder(settings)
+    async with OnnxReranker(settings) as reranker:
+        score = partial(reranker.score, budget_s=None)
+        found = []
+        for directory in sets:
+            searched = search_set(directory, encoder, cache, stage, most=most)
+            with stage(f"{searched.examined.name}: reranking", len(searched.questions)) as advance:
+                found.append(await examine(searched, score, advance))
+        return Figures(
+            format="freki reranker figures 1",
+            reranker=reranker.model.fingerprint,
+            embedder=encoder.fingerprint,
+            sets=tuple(found),
+        )

@@ -1,0 +1,52 @@
+"""The weights of a sum that puts answers first."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from freki.infra.models.e5s1 import Floats
+
+_LEAST = 0.05
+"""Of the first weight, by which the others are divided; for features of spread 1."""
+_RIDGE = 1e-4
+_TINY = 1e-9
+
+
+class Listed(NamedTuple):
+    """The candidates of one question."""
+
+    features: Floats
+    """(candidates, features), in the order in which they were found."""
+    right: NDArray[np.bool_]
+    """(candidates,)"""
+
+
+def weigh(lists: Sequence[Listed]) -> tuple[float, ...]:
+    """Find weights, the first of them 1 and none below 0, whose sums make the answers likely among their candidates.
+
+    Minimises the mean of -log softmax at the answer. Lists without an answer count for nothing; raises ValueError
+    where all are such. Source: Cao et al., ICML 2007, doi:10.1145/1273496.1273513 (top-one listwise loss).
+    """
+    answered = [each for each in lists if each.right.any()]
+    if not answered:
+        raise ValueError("no question has its answer among its candidates")
+    spread = np.concatenate([each.features for each in answered]).std(axis=0, dtype=np.float64) + _TINY
+    scaled = [(each.features / spread, each.right / each.right.sum()) for each in answered]
+
+    def loss(weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        total, gradient = _RIDGE * float(weights @ weights), 2 * _RIDGE * weights
+        for features, target in scaled:
+            sums = features @ weights
+            shares = np.exp(sums - sums.max())
+            shares /= shares.sum()
+            total -= float(target @ np.log(shares + _TINY)) / len(scaled)
+            gradient = gradient + features.T @ (shares - target) / len(scaled)
+        return total, gradient
+
+    size = len(spread)
+    bounds = [(_LEAST, None), *[(0.0, None)] * (size - 1)]
+    found = minimize(loss, np.ones(size), jac=True, bounds=bounds, method="L-BFGS-B").x / spread
+    return tuple(float(weight) for weight in found / found[0])
