@@ -35,7 +35,7 @@ def explained() -> Iterator[None]:
     try:
         yield
     except InfraError as error:
-        Console(stderr=True).print(f"[red]{error}[/red]", soft_wrap=True, highlight=False)
+        Console(stderr=True).print(str(error), style="red", markup=False, soft_wrap=True, highlight=False)
         raise typer.Exit(1) from error
     except KeyboardInterrupt as error:
         raise typer.Exit(130) from error
