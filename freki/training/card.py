@@ -34,7 +34,8 @@ _LEARNED = """## How its weights came about
 
 {recipe.lists} questions were drawn to learn from and {recipe.held_out} to judge by, each with {recipe.candidates}
 candidates of hybrid search, seed {recipe.seed}; no answer is in both parts. Learned weights make answers likely among
-their candidates (listwise softmax); served ones are those in the code. Both are calibrated (Platt) and judged by what was held out.
+their candidates (listwise softmax); served ones are those in the code. Both are calibrated (Platt) and judged by the
+questions that were held out.
 """
 _NOT_FOR = """## What it is not for
 
