@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from freki.infra.errors import Misconfigured, Rejected, Unavailable
 from freki.infra.settings import RemoteRerankerSettings
+from freki.schemas.index import RerankPair
 
 CALL_TEXTS = 32
 """Most texts a call: what text-embeddings-inference takes unless told otherwise."""
@@ -55,13 +56,13 @@ class RemoteReranker:
     ) -> None:
         await self._client.__aexit__(kind, error, trace)
 
-    async def score(self, pairs: Sequence[tuple[str, str]], *, budget_s: float | None) -> list[float | None]:
-        """Score (query, text) pairs, 0..1; None for those whose call did not return within the budget."""
+    async def score(self, pairs: Sequence[RerankPair], *, budget_s: float | None) -> list[float | None]:
+        """Score pairs, 0..1; None for those whose call did not return within the budget."""
         scores: dict[int, float] = {}
         try:
             async with asyncio.timeout(budget_s), asyncio.TaskGroup() as calls:
                 for query, places in _calls(pairs):
-                    calls.create_task(self._ask(query, {place: pairs[place][1] for place in places}, scores))
+                    calls.create_task(self._ask(query, {place: pairs[place].text for place in places}, scores))
         except TimeoutError:
             pass  # what came in time counts
         except ExceptionGroup as errors:
@@ -79,11 +80,11 @@ class RemoteReranker:
         scores.update((place, reply[index]) for index, place in enumerate(texts))
 
 
-def _calls(pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, list[int]]]:
+def _calls(pairs: Sequence[RerankPair]) -> Iterator[tuple[str, list[int]]]:
     """Group the places of pairs by query, as many as a call may hold."""
     places: defaultdict[str, list[int]] = defaultdict(list)
-    for place, (query, _) in enumerate(pairs):
-        places[query].append(place)
+    for place, pair in enumerate(pairs):
+        places[pair.query].append(place)
     for query, of_query in places.items():
         for start in range(0, len(of_query), CALL_TEXTS):
             yield query, of_query[start : start + CALL_TEXTS]

@@ -74,8 +74,9 @@ class ModelSettings(Section):
 
     cache_dir: Path = Field(default=Path("~/.cache/freki/models"), description="Built models")
     embedder: str = Field(default="multilingual-e5-small", description="Name in the registry, or a directory")
-    reranker: str | None = Field(
-        default=None, description="Cross-encoder: name in the registry, or a directory; none: cosine is used"
+    reranker: str = Field(
+        default="freki-reranker-1",
+        description="Name in the registry, or a directory; empty: the order is hybrid search's",
     )
     allow_download: bool = Field(default=False, description="May models come from the Hugging Face hub?")
     threads: int = Field(default=0, ge=0, description="Threads a model uses; 0: all cores")
@@ -142,7 +143,7 @@ class RetrievalSettings(Section):
     keyword_alpha: float = Field(default=0.4, ge=0, le=1, description="The same for queries of up to 3 words")
     fusion: Literal["WEIGHTED", "RRF"] = Field(default="WEIGHTED", description="How rankings become one")
     rrf_k: int = Field(default=60, ge=1, description="k of reciprocal rank fusion")
-    rerank_candidates: int = Field(default=40, ge=0, le=500, description="How many candidates are rescored")
+    rerank_candidates: int = Field(default=32, ge=0, le=500, description="How many candidates are rescored")
     mmr_lambda: float = Field(default=0.7, ge=0, le=1, description="1 is relevance only, 0 is diversity only")
     min_score: float = Field(default=0.0, description="Least score of a hit")
     parents: bool = Field(default=True, description="Give each hit the section around it")

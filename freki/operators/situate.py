@@ -33,5 +33,10 @@ def situate(revision_name: str, chunk: Chunk) -> str:
     return _ARROW.join(part for part in [name, *skipped, *kept] if part)
 
 
+def situated(context: str, text: str) -> str:
+    """Return a chunk's text below the line that places it: what is embedded, analysed and reranked."""
+    return f"{context}\n{text}" if context else text
+
+
 def _cut(text: str, size: int) -> str:
     return text if len(text) <= size else text[: size - 1].rstrip() + _GAP

@@ -27,9 +27,9 @@ class RerankerChoice(StrEnum):
     """Which reranker may be used; a later one of the chain steps in where the chosen one fails."""
 
     AUTO = "AUTO"
-    """Remote where configured, else cross-encoder where there is one, else cosine."""
+    """Remote where configured, else local where there is one, else cosine."""
     REMOTE = "REMOTE"
-    CROSS_ENCODER = "CROSS_ENCODER"
+    LOCAL = "LOCAL"
     COSINE = "COSINE"
     NONE = "NONE"
     """Keep the fused order."""

@@ -156,7 +156,7 @@ class ContextResult:
     variants: tuple[str, ...]
     """What was searched: the question first."""
     reranker: str
-    """Which one set the order: remote, cross-encoder, cosine, or none."""
+    """Which one set the order: remote, local, cosine, or none."""
     stages: tuple[StageTime, ...]
     notices: tuple[Notice, ...]
     advice: tuple[str, ...]

@@ -54,6 +54,26 @@ class Passage:
 
 
 @record
+class RerankPair:
+    """A question and a candidate, with what search knows of the two."""
+
+    query: str
+    query_language: str
+    heading: str
+    """The innermost one above the text; empty where there is none."""
+    text: str
+    """As it was embedded: after the line that says where it stands."""
+    language: str
+    """Of the text."""
+    fused: float
+    """Score of hybrid search, 0..1 within its ranking."""
+    lexical: float
+    """Score of BM25 as a share of the best candidate's; 0 where BM25 did not find it."""
+    cosine: float
+    """Of the vectors of question and text."""
+
+
+@record
 class ManifestEntry:
     """Where a live chunk stands in its revision: what depends on position."""
 

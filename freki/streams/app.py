@@ -13,7 +13,7 @@ from freki.infra.claims import ClaimStore
 from freki.infra.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.infra.kafka import Producer, has_backlog, make_app
 from freki.infra.milvus.index import MilvusIndex
-from freki.infra.models import OnnxCrossEncoder, OnnxEmbedder, open_token_counter
+from freki.infra.models import OnnxEmbedder, OnnxReranker, open_token_counter
 from freki.infra.registry import RegistryClient
 from freki.infra.remote_reranker import RemoteReranker
 from freki.infra.settings import Settings
@@ -228,8 +228,8 @@ class Pipeline:
         found: list[Reranker] = []
         if self._settings.remote_reranker.url is not None:
             found.append(await self._opened.enter_async_context(RemoteReranker(self._settings.remote_reranker)))
-        if self._settings.models.reranker is not None:
-            found.append(await self._opened.enter_async_context(OnnxCrossEncoder(self._settings.models)))
+        if self._settings.models.reranker:
+            found.append(await self._opened.enter_async_context(OnnxReranker(self._settings.models)))
         return found
 
 

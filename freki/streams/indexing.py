@@ -15,6 +15,7 @@ import numpy as np
 from freki.operators.facets import facets
 from freki.operators.fence import Action, Decision, decide
 from freki.operators.identify import root_id
+from freki.operators.situate import situated
 from freki.schemas import (
     ChunkId,
     ContextualChunk,
@@ -396,7 +397,7 @@ def _waves(pieces: Iterable[Piece]) -> list[list[Piece]]:
 
 
 def _embeddable(chunk: ContextualChunk) -> str:
-    return f"{chunk.context}\n{chunk.chunk.text}" if chunk.context else chunk.chunk.text
+    return situated(chunk.context, chunk.chunk.text)
 
 
 def _pages(piece: Piece) -> Iterator[ManifestPage]:

@@ -11,7 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from freki.schemas import ChunkId, RootId
-from freki.schemas.index import Candidate, IndexedChunk, KnownChunk, ManifestPage, Passage, Root, Scope, Watermark
+from freki.schemas.index import (
+    Candidate,
+    IndexedChunk,
+    KnownChunk,
+    ManifestPage,
+    Passage,
+    RerankPair,
+    Root,
+    Scope,
+    Watermark,
+)
 
 Floats = NDArray[np.float32]
 
@@ -46,10 +56,10 @@ class Reranker(Protocol):
 
     @property
     def name(self) -> str:
-        """`remote`, `cross-encoder` or `cosine`, as results show it."""
+        """`remote`, `local` or `cosine`, as results show it."""
 
-    async def score(self, pairs: Sequence[tuple[str, str]], *, budget_s: float | None) -> list[float | None]:
-        """Score (query, text) pairs, first ones first; None for those that did not fit the budget."""
+    async def score(self, pairs: Sequence[RerankPair], *, budget_s: float | None) -> list[float | None]:
+        """Score pairs, first ones first; None for those that did not fit the budget."""
 
 
 class ChunkRows(Protocol):

@@ -17,6 +17,7 @@ from freki.operators.detect_language import detect_language
 from freki.operators.diversify import maximal_marginal_relevance
 from freki.operators.fuse import reciprocal_rank_fusion, weighted_fusion
 from freki.operators.identify import root_id
+from freki.operators.situate import situated
 from freki.schemas import (
     EVERYONE,
     ChunkId,
@@ -31,7 +32,7 @@ from freki.schemas import (
     TenantId,
     Timestamp,
 )
-from freki.schemas.index import Candidate, Scope
+from freki.schemas.index import Candidate, RerankPair, Scope
 from freki.streams.compose import Composer
 from freki.streams.knobs import Knobs
 from freki.streams.live import LiveDocument, read_around, read_live
@@ -312,7 +313,7 @@ class Retriever:
         if budget_s < LEAST_STEP_S:
             trail.notice("rerank", NoticeKind.SKIPPED, f"no time was left for the {name} reranker")
             return None
-        pairs = [(trail.variants[0], found.content.text) for found in head]
+        pairs = _pairs(trail, head)
         return await self._attempt([trail], "rerank", reranker.score(pairs, budget_s=budget_s))
 
     def _select(self, trails: list[Trail]) -> None:
@@ -358,23 +359,23 @@ class Retriever:
 
 
 REMOTE = "remote"
-CROSS_ENCODER = "cross-encoder"
+LOCAL = "local"
 COSINE = "cosine"
 _CHAIN = {
-    RerankerChoice.AUTO: (REMOTE, CROSS_ENCODER, COSINE),
-    RerankerChoice.REMOTE: (REMOTE, CROSS_ENCODER, COSINE),
-    RerankerChoice.CROSS_ENCODER: (CROSS_ENCODER, COSINE),
+    RerankerChoice.AUTO: (REMOTE, LOCAL, COSINE),
+    RerankerChoice.REMOTE: (REMOTE, LOCAL, COSINE),
+    RerankerChoice.LOCAL: (LOCAL, COSINE),
     RerankerChoice.COSINE: (COSINE,),
 }
 _MISSING = {
     REMOTE: "no remote reranker: set FREKI_REMOTE_RERANKER__URL",
-    CROSS_ENCODER: "no cross-encoder: cosine gives scores, hybrid search the order; set FREKI_MODELS__RERANKER",
+    LOCAL: "no reranker: cosine gives scores, hybrid search the order; set FREKI_MODELS__RERANKER",
 }
 
 
 def _asked_for(choice: RerankerChoice) -> tuple[str, ...]:
     """Name the rerankers whose absence is worth telling."""
-    return (CROSS_ENCODER,) if choice is RerankerChoice.AUTO else _CHAIN[choice][:1]
+    return (LOCAL,) if choice is RerankerChoice.AUTO else _CHAIN[choice][:1]
 
 
 def _take_live(trail: Trail, ranked: Sequence[Ranked], live: Mapping[RootId, LiveDocument]) -> int:
@@ -437,6 +438,24 @@ def _cosines(trail: Trail, head: Sequence[Found]) -> list[float | None] | None:
         return None
     question = trail.vectors[0]
     return [None if found.vector is None else float(found.vector @ question) for found in head]
+
+
+def _pairs(trail: Trail, head: Sequence[Found]) -> list[RerankPair]:
+    cosines = _cosines(trail, head) or [None] * len(head)
+    most = max((found.lexical or 0.0 for found in head), default=0.0)
+    return [
+        RerankPair(
+            query=trail.variants[0],
+            query_language=trail.analysis.language,
+            heading=next((heading for heading in reversed(found.content.heading_path) if heading), ""),
+            text=situated(found.content.context, found.content.text),
+            language=found.content.language,
+            fused=found.fused,
+            lexical=(found.lexical or 0.0) / most if most > 0 else 0.0,
+            cosine=cosine or 0.0,
+        )
+        for found, cosine in zip(head, cosines, strict=True)
+    ]
 
 
 def _diversified(found: list[Found], *, limit: int, trade_off: float) -> list[Found]:

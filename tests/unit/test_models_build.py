@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from freki.infra.errors import Misconfigured
 from freki.infra.models.bert import INPUTS, OUTPUT, FloatDense, Graph, write_encoder
 from freki.infra.models.build import build, make, wheel_file
-from freki.infra.models.e5s1 import E5S1, read_e5s1
+from freki.infra.models.e5s1 import E5S1, read_e5s1, unigram_tokenizer
 from freki.infra.models.manifest import seal
 from freki.infra.models.progress import unseen
 from freki.infra.models.quantise import Ranges, smoothing_of
@@ -43,7 +43,7 @@ def float_session(weights: E5S1) -> ort.InferenceSession:
 def built(weights: E5S1, tmp_path_factory: pytest.TempPathFactory) -> Model:
     """Build them into a model."""
     directory = tmp_path_factory.mktemp("built")
-    make(weights, directory, unseen)
+    make(weights, unigram_tokenizer(weights.pieces), directory, unseen)
     description = ModelDescription(name="tiny", kind=ModelKind.EMBEDDER, dim=64, max_tokens=64)
     seal(directory, description, fingerprint="tiny@1")
     return open_model(directory, threads=1)
@@ -120,7 +120,7 @@ def test_the_same_weights_make_the_same_graph(weights: E5S1, tmp_path: Path) -> 
     made = []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-        make(weights, tmp_path / name, unseen)
+        make(weights, unigram_tokenizer(weights.pieces), tmp_path / name, unseen)
         made.append({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()})
 
     assert made[0] == made[1]

@@ -135,10 +135,10 @@ def test_weights_that_are_not_those_of_the_release_are_refused(settings: ModelSe
 
 
 def test_a_model_without_a_source_is_refused_with_the_settings_that_help(tmp_path: Path) -> None:
-    settings = ModelSettings(cache_dir=tmp_path, embedder="all-MiniLM-L6-v2")
+    settings = ModelSettings(cache_dir=tmp_path)
 
-    with pytest.raises(Misconfigured, match="FREKI_MODELS__ALLOW_DOWNLOAD=true, or FREKI_MODELS__EMBEDDER to a direc"):
-        get(settings)
+    with pytest.raises(Misconfigured, match="FREKI_MODELS__ALLOW_DOWNLOAD=true, or FREKI_MODELS__RERANKER to a direc"):
+        obtain(settings, "ms-marco-MiniLM-L6-v2", ModelKind.RERANKER, Steps())
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones(tmp_path: Path) -> None:

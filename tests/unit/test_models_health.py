@@ -38,7 +38,7 @@ def test_models_are_listed_with_what_it_takes_to_use_them(tmp_path: Path) -> Non
     online = describe_models(ModelSettings(cache_dir=tmp_path, allow_download=True))
 
     assert offline["multilingual-e5-small"] is ModelState.AVAILABLE
-    assert offline["all-MiniLM-L6-v2"] is ModelState.NEEDS_DOWNLOAD
+    assert offline["ms-marco-MiniLM-L6-v2"] is ModelState.NEEDS_DOWNLOAD
     assert {model.state for model in online} == {ModelState.AVAILABLE}
     assert all(model.size_bytes > 1_000_000 for model in online)
 
@@ -57,7 +57,7 @@ async def test_all_chosen_models_are_made(tmp_path: Path) -> None:
 
     with pytest.raises(Misconfigured, match="FREKI_MODELS__RERANKER"):
         await ensure_built(settings)
-    await ensure_built(settings.model_copy(update={"reranker": None}))
+    await ensure_built(settings.model_copy(update={"reranker": ""}))
 
 
 def encoder(directory: Path) -> Path:

@@ -10,6 +10,7 @@ import pytest
 from freki.infra.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.infra.remote_reranker import CALL_TEXTS, RemoteReranker
 from freki.infra.settings import RemoteRerankerSettings
+from tests.unit.rerank_pairs import paired
 
 Reply = tuple[int, Any]
 
@@ -80,7 +81,7 @@ async def test_scores_come_back_in_the_order_of_the_pairs(service: Service) -> N
     pairs = [("a", "x" * 30), ("b", "x" * 10), ("a", "x" * 50), ("b", "x" * 40)]
 
     async with RemoteReranker(settings(service)) as reranker:
-        scores = await reranker.score(pairs, budget_s=None)
+        scores = await reranker.score(paired(pairs), budget_s=None)
 
     assert scores == [0.3, 0.1, 0.5, 0.4]
 
@@ -89,7 +90,7 @@ async def test_a_query_is_asked_once_with_all_its_texts(service: Service) -> Non
     pairs = [("a", "one"), ("b", "two"), ("a", "three")]
 
     async with RemoteReranker(settings(service)) as reranker:
-        await reranker.score(pairs, budget_s=None)
+        await reranker.score(paired(pairs), budget_s=None)
 
     asked = {body["query"]: body for _, _, body in service.requests}
     assert {path for path, _, _ in service.requests} == {"/rerank"}
@@ -101,7 +102,7 @@ async def test_no_call_holds_more_texts_than_a_service_takes(service: Service) -
     pairs = [("a", "x" * (index % 90)) for index in range(2 * CALL_TEXTS + 5)]
 
     async with RemoteReranker(settings(service)) as reranker:
-        scores = await reranker.score(pairs, budget_s=None)
+        scores = await reranker.score(paired(pairs), budget_s=None)
 
     assert sorted(len(body["texts"]) for _, _, body in service.requests) == [5, CALL_TEXTS, CALL_TEXTS]
     assert scores == [len(text) / 100 for _, text in pairs]
@@ -116,7 +117,7 @@ async def test_no_pairs_ask_nothing(service: Service) -> None:
 
 async def test_a_token_is_sent_as_bearer(service: Service) -> None:
     async with RemoteReranker(settings(service, token="secret", url=f"{service.url}/")) as reranker:  # noqa: S106
-        await reranker.score([("a", "b")], budget_s=None)
+        await reranker.score(paired([("a", "b")]), budget_s=None)
 
     assert service.requests[0][:2] == ("/rerank", "Bearer secret")
 
@@ -125,14 +126,14 @@ async def test_what_came_within_the_budget_counts_and_the_rest_is_none(service: 
     service.hang_on("slow")
 
     async with RemoteReranker(settings(service)) as reranker:
-        scores = await reranker.score([("slow", "x"), ("fast", "x" * 20)], budget_s=2.0)
+        scores = await reranker.score(paired([("slow", "x"), ("fast", "x" * 20)]), budget_s=2.0)
 
     assert scores == [None, 0.2]
 
 
 async def test_without_time_nothing_is_scored(service: Service) -> None:
     async with RemoteReranker(settings(service)) as reranker:
-        assert await reranker.score([("a", "b")], budget_s=0) == [None]
+        assert await reranker.score(paired([("a", "b")]), budget_s=0) == [None]
 
 
 async def test_a_service_that_is_too_slow_may_be_there_later(service: Service) -> None:
@@ -140,13 +141,13 @@ async def test_a_service_that_is_too_slow_may_be_there_later(service: Service) -
 
     async with RemoteReranker(settings(service, timeout_s=0.2)) as reranker:
         with pytest.raises(Unavailable, match="does not answer: ReadTimeout"):
-            await reranker.score([("slow", "x")], budget_s=None)
+            await reranker.score(paired([("slow", "x")]), budget_s=None)
 
 
 async def test_a_service_that_is_not_there_may_be_there_later() -> None:
     async with RemoteReranker(RemoteRerankerSettings(url="http://127.0.0.1:9")) as reranker:
         with pytest.raises(Unavailable, match=r"127\.0\.0\.1:9/rerank does not answer"):
-            await reranker.score([("a", "b")], budget_s=None)
+            await reranker.score(paired([("a", "b")]), budget_s=None)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +172,7 @@ async def test_an_error_of_the_service_becomes_ours_with_its_words(
 
     async with RemoteReranker(settings(service)) as reranker:
         with pytest.raises(kind, match=f"answered {status}: .*model is overloaded") as raised:
-            await reranker.score([("a", "b")], budget_s=None)
+            await reranker.score(paired([("a", "b")]), budget_s=None)
 
     assert type(raised.value) is kind
 
@@ -193,14 +194,14 @@ async def test_a_reply_that_is_no_ranking_is_refused(service: Service, reply: An
 
     async with RemoteReranker(settings(service)) as reranker:
         with pytest.raises(Rejected):
-            await reranker.score([("a", "b"), ("a", "c")], budget_s=None)
+            await reranker.score(paired([("a", "b"), ("a", "c")]), budget_s=None)
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8080", "ftp://127.0.0.1", "http://127.0.0.1:port"])
 async def test_a_url_that_is_none_is_a_mistake_in_the_settings(url: str) -> None:
     async with RemoteReranker(RemoteRerankerSettings(url=url)) as reranker:
         with pytest.raises(Misconfigured, match="FREKI_REMOTE_RERANKER__URL"):
-            await reranker.score([("a", "b")], budget_s=None)
+            await reranker.score(paired([("a", "b")]), budget_s=None)
 
 
 def test_a_service_must_be_named() -> None:

@@ -22,6 +22,7 @@ from freki.schemas import (
     Timestamp,
     VersionFloor,
 )
+from freki.schemas.index import RerankPair
 from freki.streams.knobs import Knobs
 from freki.streams.retriever import Retriever
 from tests.unit.test_indexing import TENANT, World, revision
@@ -70,17 +71,17 @@ class Broken:
 
 
 class Scorer:
-    """A cross-encoder that likes what a word is in, and scores only some."""
+    """A reranker that likes what a word is in, and scores only some."""
 
-    name = "cross-encoder"
+    name = "local"
 
     def __init__(self, word: str, most: int = 100) -> None:
         self._word = word
         self._most = most
 
-    async def score(self, pairs: Sequence[tuple[str, str]], *, budget_s: float | None) -> list[float | None]:
+    async def score(self, pairs: Sequence[RerankPair], *, budget_s: float | None) -> list[float | None]:
         assert budget_s is not None
-        return [float(self._word in text) if place < self._most else None for place, (_, text) in enumerate(pairs)]
+        return [float(self._word in pair.text) if place < self._most else None for place, pair in enumerate(pairs)]
 
 
 def now() -> Timestamp:
@@ -156,10 +157,10 @@ async def test_surroundings_that_cannot_be_read_are_left_out(world: World) -> No
     assert ("augment", NoticeKind.DEGRADED) in kinds(result)
 
 
-async def test_the_cross_encoder_sets_score_and_order(world: World) -> None:
+async def test_the_reranker_sets_score_and_order(world: World) -> None:
     result = await ask(retriever(world, rerankers=[Scorer("gebühr")]))
 
-    assert result.reranker == "cross-encoder"
+    assert result.reranker == "local"
     assert "gebühr" in result.hits[0].text
     assert result.hits[0].score == result.hits[0].rerank_score == 1.0
 

@@ -1,11 +1,11 @@
-"""Models that run in this process: embedder and cross-encoder on onnxruntime."""
+"""Models that run in this process: embedder and reranker on onnxruntime."""
 
 from freki.infra.models.cache import embedder_identity
 from freki.infra.models.embedder import OnnxEmbedder
 from freki.infra.models.fake import FakeEmbedder
 from freki.infra.models.health import ModelCheck, ModelInfo, ModelState, check_models, describe_models, ensure_built
 from freki.infra.models.registry import ModelKind
-from freki.infra.models.reranker import OnnxCrossEncoder
+from freki.infra.models.reranker import OnnxReranker
 from freki.infra.models.tokens import open_token_counter
 
 __all__ = [
@@ -14,8 +14,8 @@ __all__ = [
     "ModelInfo",
     "ModelKind",
     "ModelState",
-    "OnnxCrossEncoder",
     "OnnxEmbedder",
+    "OnnxReranker",
     "check_models",
     "describe_models",
     "embedder_identity",

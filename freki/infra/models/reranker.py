@@ -1,4 +1,4 @@
-"""Scores how well texts answer a query, with an ONNX cross-encoder."""
+"""Scores how well texts answer a query, with a model in this process."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -8,42 +8,60 @@ from types import TracebackType
 from typing import Self
 
 import numpy as np
-from tokenizers import Encoding
 
 from freki.infra.errors import Misconfigured
+from freki.infra.models.interaction import Matching, Route, SecondOpinion, is_english, read_piece_weights
 from freki.infra.models.pace import Pace
 from freki.infra.models.packing import pack
 from freki.infra.models.progress import Progress, unseen
-from freki.infra.models.registry import ModelKind
+from freki.infra.models.registry import MODELS, Architecture, ModelKind
 from freki.infra.models.session import Floats, Model, Runner
 from freki.infra.settings import ModelSettings
+from freki.schemas.index import RerankPair
 
 # Long enough to tell the pace of real batches, short enough not to be noticed when a worker starts.
-_WARM_UP = [("Wie hoch ist die Zugspitze?", "Die Zugspitze ist der höchste Berg Deutschlands. " * 10)] * 8
+_WARM_UP = [
+    RerankPair(
+        query="Wie hoch ist die Zugspitze?",
+        query_language="de",
+        heading="",
+        text=f"Die Zugspitze ist der höchste Berg Deutschlands ({place}). " * 10,
+        language="de",
+        fused=0.5,
+        lexical=0.5,
+        cosine=0.8,
+    )
+    for place in range(8)
+]
 
 
-class OnnxCrossEncoder:
-    """The cross-encoder that the settings name; opening it makes the model if it is not in the cache.
+class OnnxReranker:
+    """The reranker that the settings name; opening it makes the model if it is not in the cache.
 
     Keeps to a time budget by its own pace: what it estimates not to finish it does not begin.
     """
 
-    name = "cross-encoder"
+    name = "local"
 
     def __init__(
         self, settings: ModelSettings, progress: Progress = unseen, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        if settings.reranker is None:
-            raise Misconfigured("FREKI_MODELS__RERANKER names no cross-encoder")
+        if not settings.reranker:
+            raise Misconfigured("FREKI_MODELS__RERANKER names no model")
         self._batch_tokens = settings.batch_tokens
         self._clock = clock
         self._pace = Pace()
         self._opened = AsyncExitStack()
         self._runner = Runner(settings, settings.reranker, ModelKind.RERANKER, progress)
+        companion = MODELS[settings.reranker].companion if settings.reranker in MODELS else None
+        self._second = Runner(settings, companion, ModelKind.EMBEDDER, progress) if companion else None
+        self._piece_weights = read_piece_weights() if companion else np.empty(0, np.float32)
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as opened:
             await opened.enter_async_context(self._runner)
+            if self._second is not None:
+                await opened.enter_async_context(self._second)
             await self.score(_WARM_UP, budget_s=None)
             self._opened = opened.pop_all()
         return self
@@ -63,32 +81,55 @@ class OnnxCrossEncoder:
         """How fast it has been of late."""
         return self._pace.tokens_per_s
 
-    async def score(self, pairs: Sequence[tuple[str, str]], *, budget_s: float | None) -> list[float | None]:
-        """Score (query, text) pairs, first ones first, 0..1; None for those that did not fit the budget."""
-        if budget_s is not None and budget_s <= 0:
+    async def score(self, pairs: Sequence[RerankPair], *, budget_s: float | None) -> list[float | None]:
+        """Score pairs, first ones first, 0..1; None for those that did not fit the budget."""
+        if not pairs or (budget_s is not None and budget_s <= 0):
             return [None] * len(pairs)
         deadline = None if budget_s is None else self._clock() + budget_s
-        encodings = await self._runner.call(self.model.encode_pairs, pairs)
+        second = self._second if self._second is not None and is_english(pairs) else None
+        runner = second or self._runner
+        route = await runner.call(self._route, runner.model, pairs)
         scores: list[float | None] = []
-        while taken := self._affordable(encodings[len(scores) :], deadline):
-            scores += await self._timed(encodings[len(scores) : len(scores) + taken])
+        while taken := self._affordable(route.lengths[len(scores) :], deadline):
+            started = self._clock()
+            places = range(len(scores), len(scores) + taken)
+            scores += map(float, sigmoid(await runner.call(route.score, places)))
+            self._pace.learn(sum(route.lengths[place] for place in places), self._clock() - started)
         return scores + [None] * (len(pairs) - len(scores))
 
-    def _affordable(self, encodings: Sequence[Encoding], deadline: float | None) -> int:
+    def _affordable(self, lengths: Sequence[int], deadline: float | None) -> int:
         """Count the first pairs that can be scored by the deadline; at most a batch at a time, to see how it goes."""
-        if deadline is None or not encodings:
-            return len(encodings)
-        left = (deadline - self._clock()) * self._pace.tokens_per_s
-        tokens = min(left, max(self._batch_tokens, len(encodings[0])))
-        return sum(1 for _ in takewhile(lambda used: used <= tokens, accumulate(map(len, encodings))))
+        if not lengths:
+            return 0
+        tokens = float(max(self._batch_tokens, lengths[0]))
+        if deadline is not None:
+            tokens = min(tokens, (deadline - self._clock()) * self._pace.tokens_per_s)
+        return sum(1 for _ in takewhile(lambda used: used <= tokens, accumulate(lengths)))
 
-    async def _timed(self, encodings: Sequence[Encoding]) -> list[float]:
-        started = self._clock()
+    def _route(self, model: Model, pairs: Sequence[RerankPair]) -> Route:
+        if model.manifest.kind is ModelKind.EMBEDDER:
+            return SecondOpinion(model, pairs, batch_tokens=self._batch_tokens)
+        if model.manifest.architecture is Architecture.MATCHING:
+            return Matching(model, self._piece_weights, pairs, batch_tokens=self._batch_tokens)
+        return CrossEncoder(model, pairs, batch_tokens=self._batch_tokens)
+
+
+class CrossEncoder:
+    """Pairs for a cross-encoder: query and text go through the model together."""
+
+    def __init__(self, model: Model, pairs: Sequence[RerankPair], *, batch_tokens: int) -> None:
+        self._model = model
+        self._batch_tokens = batch_tokens
+        self._encodings = model.encode_pairs([(pair.query, pair.text) for pair in pairs])
+        self.lengths = list(map(len, self._encodings))
+
+    def score(self, places: range) -> Floats:
+        """Score the pairs at some places; returns logits, (places,)."""
+        encodings = [self._encodings[place] for place in places]
         logits = np.empty(len(encodings), np.float32)
-        for batch in pack([len(encoding) for encoding in encodings], budget=self._batch_tokens):
-            logits[batch] = await self._runner.call(self.model.logits, [encodings[index] for index in batch])
-        self._pace.learn(sum(map(len, encodings)), self._clock() - started)
-        return [float(score) for score in sigmoid(logits)]
+        for batch in pack(list(map(len, encodings)), budget=self._batch_tokens):
+            logits[batch] = self._model.logits([encodings[index] for index in batch])
+        return logits
 
 
 def sigmoid(logits: Floats | np.float32) -> Floats:

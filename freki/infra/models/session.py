@@ -121,6 +121,10 @@ class Model:
             raise Misconfigured(f"{self.manifest.name} gives {output.shape[1:]} numbers a pair, not one")
         return output.reshape(-1)
 
+    def tokens(self, batch: Sequence[Encoding]) -> Floats:
+        """Give the states of tokens, (texts, tokens, dim), rows of length 1."""
+        return self._run(batch)[0]
+
     def _encode(self, texts: Sequence[str]) -> list[Encoding]:
         return self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
 

@@ -26,7 +26,7 @@ DEADLINE_MS = 60_000
 """Quality is measured, not this machine's load; a configuration may say otherwise."""
 # An answer that is due may still be on its way.
 SLACK_S = 10.0
-CALIBRATED = frozenset({"remote", "cross-encoder"})
+CALIBRATED = frozenset({"remote", "local"})
 """Rerankers whose scores mean the same for every question."""
 _TOLD = frozenset({NoticeKind.DEGRADED, NoticeKind.SKIPPED, NoticeKind.FRESHNESS, NoticeKind.REJECTED})
 

@@ -1,0 +1,168 @@
+"""Scores pairs by what hybrid search cannot see: a second opinion on English texts, matching tokens on all others.
+
+English questions on English texts ask a second encoder, which was trained on other data than the first, how close the
+question is to the text and to its heading; the better of the two counts. All other pairs compare tokens: each token of
+the question, weighted by how rare it is, looks for its closest one in the text, in the states of the first encoder's
+lowest layers. Either enters a sum with what search said before. Nothing was trained but the rarity of tokens; the
+weights were chosen on the development split that `docs/reranker.md` names.
+Source: Khattab and Zaharia, SIGIR 2020, doi:10.1145/3397271.3401075 (MaxSim). Deviations: encoders as they are; rare
+tokens weigh more.
+"""
+
+from collections.abc import Iterable, Sequence
+from importlib import resources
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from tokenizers import Encoding
+
+from freki.infra.models.packing import pack
+from freki.infra.models.session import Floats, Model
+from freki.schemas.index import RerankPair
+
+ENGLISH = "en"
+ENGLISH_SHARE = 0.75
+"""The second opinion is asked where at least this share of the candidates can be read by it."""
+PIECE_WEIGHTS = "piece_weights.npy"
+
+
+class Calibration(NamedTuple):
+    """How a sum of features becomes a logit."""
+
+    slope: float
+    shift: float
+
+    def __call__(self, sums: Floats) -> Floats:
+        """Give logits."""
+        logits: Floats = self.slope * sums + self.shift
+        return logits
+
+
+class Route(Protocol):
+    """One way to score pairs; what pairs share is encoded once. Calls block."""
+
+    @property
+    def lengths(self) -> Sequence[int]:
+        """How many tokens each pair costs."""
+
+    def score(self, places: range) -> Floats:
+        """Score the pairs at some places; returns logits, (places,)."""
+
+
+def read_piece_weights() -> Floats:
+    """Open the rarity of each piece of the first encoder's vocabulary, (pieces,)."""
+    with resources.as_file(resources.files("freki.infra.models").joinpath(PIECE_WEIGHTS)) as file:
+        weights: Floats = np.load(file, allow_pickle=False).astype(np.float32)
+    return weights
+
+
+def is_english(pairs: Sequence[RerankPair]) -> bool:
+    """Tell whether the second encoder can read question and candidates."""
+    readable = sum(pair.language == ENGLISH for pair in pairs)
+    return all(pair.query_language == ENGLISH for pair in pairs) and readable >= ENGLISH_SHARE * len(pairs)
+
+
+class _Texts:
+    """Texts on their way through a model, each once."""
+
+    def __init__(self, model: Model, rows: Sequence[Sequence[str]], *, batch_tokens: int) -> None:
+        self._batch_tokens = batch_tokens
+        self._rows = rows
+        texts = list(dict.fromkeys(text for row in rows for text in row))
+        self.encodings = dict(zip(texts, model.encode(texts), strict=True))
+        self.lengths = self._costs()
+
+    def _costs(self) -> list[int]:
+        """Count the tokens that each row adds to those before it."""
+        counted: set[str] = set()
+        costs = []
+        for row in self._rows:
+            costs.append(sum(len(self.encodings[text]) for text in row if text not in counted))
+            counted.update(row)
+        return costs
+
+    def batches(self, places: range, known: Iterable[str]) -> Iterable[tuple[list[str], list[Encoding]]]:
+        """Yield what must be encoded for some rows, in batches."""
+        done = set(known)
+        texts = list(dict.fromkeys(text for place in places for text in self._rows[place] if text not in done))
+        encodings = [self.encodings[text] for text in texts]
+        for batch in pack([len(each) for each in encodings], budget=self._batch_tokens):
+            yield [texts[at] for at in batch], [encodings[at] for at in batch]
+
+
+class SecondOpinion:
+    """English: a second encoder's cosines."""
+
+    OPINION = 3.0
+    LEXICAL = 0.4
+    CALIBRATION = Calibration(2.281, -7.929)
+
+    def __init__(self, model: Model, pairs: Sequence[RerankPair], *, batch_tokens: int) -> None:
+        self._model = model
+        self._pairs = pairs
+        passage, query = model.manifest.passage_prefix, model.manifest.query_prefix
+        self._rows = [
+            [query + pair.query, passage + pair.text, *([passage + pair.heading] if pair.heading else [])]
+            for pair in pairs
+        ]
+        self._texts = _Texts(model, self._rows, batch_tokens=batch_tokens)
+        self._vectors: dict[str, Floats] = {}
+
+    @property
+    def lengths(self) -> Sequence[int]:
+        """How many tokens each pair costs."""
+        return self._texts.lengths
+
+    def score(self, places: range) -> Floats:
+        """Score the pairs at some places; returns logits, (places,)."""
+        for texts, encodings in self._texts.batches(places, self._vectors):
+            self._vectors.update(zip(texts, self._model.vectors(encodings), strict=True))
+        return self.CALIBRATION(np.array([self._sum(place) for place in places], np.float32))
+
+    def _sum(self, place: int) -> float:
+        pair = self._pairs[place]
+        question, *texts = (self._vectors[text] for text in self._rows[place])
+        opinion = max(float(question @ text) for text in texts)
+        return pair.fused + self.OPINION * opinion + self.LEXICAL * pair.lexical
+
+
+class Matching:
+    """All languages: tokens of the question look for their like in the text."""
+
+    MATCH = 4.0
+    COSINE = 4.0
+    CALIBRATION = Calibration(1.0, 0.0)
+
+    def __init__(self, model: Model, piece_weights: Floats, pairs: Sequence[RerankPair], *, batch_tokens: int) -> None:
+        self._model = model
+        self._piece_weights = piece_weights
+        self._pairs = pairs
+        passage, query = model.manifest.passage_prefix, model.manifest.query_prefix
+        # What stands before the words of a question: <s> and the prefix.
+        self._lead = 1 + sum(model.count([query.strip()]))
+        self._rows = [[query + pair.query, passage + pair.text] for pair in pairs]
+        self._texts = _Texts(model, self._rows, batch_tokens=batch_tokens)
+        self._tokens: dict[str, Floats] = {}
+
+    @property
+    def lengths(self) -> Sequence[int]:
+        """How many tokens each pair costs."""
+        return self._texts.lengths
+
+    def score(self, places: range) -> Floats:
+        """Score the pairs at some places; returns logits, (places,)."""
+        for texts, encodings in self._texts.batches(places, self._tokens):
+            for text, encoding, tokens in zip(texts, encodings, self._model.tokens(encodings), strict=True):
+                self._tokens[text] = tokens[: len(encoding)]
+        return self.CALIBRATION(np.array([self._sum(place) for place in places], np.float32))
+
+    def _sum(self, place: int) -> float:
+        pair, (query, text) = self._pairs[place], self._rows[place]
+        return pair.fused + self.COSINE * pair.cosine + self.MATCH * self._match(query, text)
+
+    def _match(self, query: str, text: str) -> float:
+        ids = np.array(self._texts.encodings[query].ids)
+        # Without <s>, prefix and </s>, unless there is nothing else.
+        words = slice(self._lead, -1) if len(ids) > self._lead + 1 else slice(None)
+        closest = (self._tokens[query][words] @ self._tokens[text].T).max(axis=1)
+        return float(np.average(closest, weights=self._piece_weights[ids[words]]))

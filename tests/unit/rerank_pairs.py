@@ -1,0 +1,24 @@
+"""Pairs of which only the texts matter."""
+
+from collections.abc import Iterable
+
+from freki.schemas.index import RerankPair
+
+
+def paired(texts: Iterable[tuple[str, str]]) -> list[RerankPair]:
+    """Make pairs of (query, text)."""
+    return [pair(query, text) for query, text in texts]
+
+
+def pair(query: str, text: str, *, language: str = "de", asked_in: str = "de", heading: str = "") -> RerankPair:
+    """Make one pair."""
+    return RerankPair(
+        query=query,
+        query_language=asked_in,
+        heading=heading,
+        text=text,
+        language=language,
+        fused=0.5,
+        lexical=0.5,
+        cosine=0.8,
+    )
