@@ -131,7 +131,7 @@ class Matching:
 
     MATCH = 4.0
     COSINE = 4.0
-    CALIBRATION = Calibration(1.0, 0.0)
+    CALIBRATION = Calibration(3.605, -25.882)
 
     def __init__(self, model: Model, piece_weights: Floats, pairs: Sequence[RerankPair], *, batch_tokens: int) -> None:
         self._model = model
