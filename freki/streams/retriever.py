@@ -443,6 +443,8 @@ def _cosines(trail: Trail, head: Sequence[Found]) -> list[float | None] | None:
 def _pairs(trail: Trail, head: Sequence[Found]) -> list[RerankPair]:
     cosines = _cosines(trail, head) or [None] * len(head)
     most = max((found.lexical or 0.0 for found in head), default=0.0)
+    # Reciprocal ranks sum up to some hundredths: rerankers are promised 0..1.
+    best = head[0].fused if trail.knobs.fusion is Fusion.RRF else 1.0
     return [
         RerankPair(
             query=trail.variants[0],
@@ -450,7 +452,7 @@ def _pairs(trail: Trail, head: Sequence[Found]) -> list[RerankPair]:
             heading=next((heading for heading in reversed(found.content.heading_path) if heading), ""),
             text=situated(found.content.context, found.content.text),
             language=found.content.language,
-            fused=found.fused,
+            fused=found.fused / best,
             lexical=(found.lexical or 0.0) / most if most > 0 else 0.0,
             cosine=cosine or 0.0,
         )

@@ -12,7 +12,7 @@ from freki.schemas.index import RerankPair
 GERMAN = (
     "Wie lange ist die Kündigungsfrist für den Mieter?",
     [
-        "Die Kündigung ist spätestens am dritten Werktag eines Kalendermonats zum Ablauf des übernächsten Monats zulässig.",
+        "Die Kündigung ist spätestens am dritten Werktag eines Monats zum Ablauf des übernächsten zulässig.",
         "Kündigungsfrist\nDer Mieter kann mit einer Frist von drei Monaten kündigen.",
         "Der Vermieter hat die Mietsache in einem geeigneten Zustand zu überlassen.",
         "Die Zugspitze ist mit 2962 Metern der höchste Berg Deutschlands.",
@@ -31,7 +31,7 @@ ENGLISH = (
 )
 # As scored by version 1: who sees other numbers has another model, or other weights.
 CANONICAL = {
-    "de": [0.0194, 0.1154, 0.0115, 0.0017],
+    "de": [0.0211, 0.1154, 0.0115, 0.0017],
     "en": [0.001, 0.0288, 0.1369, 0.0268],
 }
 TOLERANCE = 0.02

@@ -78,9 +78,11 @@ class Scorer:
     def __init__(self, word: str, most: int = 100) -> None:
         self._word = word
         self._most = most
+        self.seen: list[RerankPair] = []
 
     async def score(self, pairs: Sequence[RerankPair], *, budget_s: float | None) -> list[float | None]:
         assert budget_s is not None
+        self.seen += pairs
         return [float(self._word in pair.text) if place < self._most else None for place, pair in enumerate(pairs)]
 
 
@@ -163,6 +165,18 @@ async def test_the_reranker_sets_score_and_order(world: World) -> None:
     assert result.reranker == "local"
     assert "gebühr" in result.hits[0].text
     assert result.hits[0].score == result.hits[0].rerank_score == 1.0
+
+
+@pytest.mark.parametrize("fusion", list(Fusion))
+async def test_rerankers_see_what_search_said_between_0_and_1(world: World, fusion: Fusion) -> None:
+    scorer = Scorer("gebühr")
+
+    await ask(retriever(world, rerankers=[scorer]), fusion=fusion)
+
+    assert all(0 <= each.fused <= 1 and 0 <= each.lexical <= 1 for each in scorer.seen)
+    assert max(each.fused for each in scorer.seen) > 0.5
+    assert max(each.lexical for each in scorer.seen) == 1
+    assert {(each.query_language, each.language) for each in scorer.seen} == {("de", "de")}
 
 
 async def test_candidates_that_were_not_reranked_come_last_and_are_counted(world: World) -> None:
