@@ -21,7 +21,7 @@ from freki.schemas.index import RerankPair
 from freki.schemas.names import record
 from freki.training.cache import Cache, hash_of
 from freki.training.calibrate import Bin, calibration_of, error_of
-from freki.training.encoders import MAX_CHARS, Advance, Encoder, Stage, passages, questions
+from freki.training.encoders import Advance, Encoder, Stage, passages, questions
 from freki.training.features import pair_of
 from freki.training.material import Document
 from freki.training.mining import Candidates, HybridSearch
@@ -115,7 +115,7 @@ def search_set(directory: Path, embedder: Encoder, cache: Cache, stage: Stage, *
     asked = examined.questions[::step]
     documents = [_document(each) for each in examined.corpus or ()]
     language = detect_language("\n".join(document.whole for document in documents[:_SAMPLED]))
-    whole = [document.whole[:MAX_CHARS] for document in documents]
+    whole = [document.whole for document in documents]
     texts = [question.text for question in asked]
     with stage(f"{examined.name}: embedding", len(whole) + len(texts)) as advance:
         search = HybridSearch(whole, passages(whole, embedder, cache, advance), language=language)
