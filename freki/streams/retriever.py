@@ -49,6 +49,8 @@ LEAST_STEP_S = 0.01
 FLOOR_POLL_S = 0.02
 # A document that is replaced again and again: after this many looks its hits are left out.
 MOST_TRIES = 3
+# A probability below this one is 0, as far as evidence goes.
+LEAST_PROBABILITY = 1e-6
 
 
 class Retriever:
@@ -328,7 +330,7 @@ class Retriever:
                         NoticeKind.DROPPED,
                         f"{len(trail.found) - len(passed)} candidates are below min_score {trail.knobs.min_score}",
                     )
-                trail.found = _diversified(passed, limit=trail.knobs.top_k, trade_off=trail.knobs.mmr_lambda)
+                trail.found = _diversified(trail, passed)
 
     async def _augment(self, trails: list[Trail]) -> None:
         """Read what stands around the hits."""
@@ -367,6 +369,7 @@ _CHAIN = {
     RerankerChoice.LOCAL: (LOCAL, COSINE),
     RerankerChoice.COSINE: (COSINE,),
 }
+_PROBABILITIES = {REMOTE, LOCAL}
 _MISSING = {
     REMOTE: "no remote reranker: set FREKI_REMOTE_RERANKER__URL",
     LOCAL: "no reranker: cosine gives scores, hybrid search the order; set FREKI_MODELS__RERANKER",
@@ -460,14 +463,19 @@ def _pairs(trail: Trail, head: Sequence[Found]) -> list[RerankPair]:
     ]
 
 
-def _diversified(found: list[Found], *, limit: int, trade_off: float) -> list[Found]:
+def _diversified(trail: Trail, found: list[Found]) -> list[Found]:
     if not found:
         return []
+    relevance = np.array([each.score for each in found])
+    if trail.reranker in _PROBABILITIES:
+        # Most are close to 0, where a small difference of probability is a large one of evidence.
+        likely = np.clip(relevance, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
+        relevance = np.log(likely / (1 - likely))
     order = maximal_marginal_relevance(
-        np.array([each.score for each in found]),
+        relevance,
         np.array([each.vector for each in found], dtype=np.float32),
-        limit=limit,
-        trade_off=trade_off,
+        limit=trail.knobs.top_k,
+        trade_off=trail.knobs.mmr_lambda,
     )
     return [found[place] for place in order]
 
