@@ -65,6 +65,7 @@ async def test_two_configurations_are_compared_on_what_runs(freki: Freki, beir: 
         "Recall@100": 1.0,
         "failed@20": 0.0,
         "empty answers": 0.0,
+        "false positives": 0.0,
     }
     assert list(data["summary"]["tiny"]) == ["alpha=1.0", "fusion=rrf"]
     assert data["made_with"]["embedder"].startswith("multilingual-e5-small")

@@ -6,7 +6,15 @@ import pytest
 from freki.infra.errors import Misconfigured
 from freki.infra.models import ModelKind, ModelState, check_models, describe_models, ensure_built
 from freki.infra.models.manifest import seal
-from freki.infra.models.registry import MODELS, HubSource, KnownVector, ModelDescription, RegisteredModel, WheelSource
+from freki.infra.models.registry import (
+    MODELS,
+    BundledSource,
+    HubSource,
+    KnownVector,
+    ModelDescription,
+    RegisteredModel,
+    WheelSource,
+)
 from freki.infra.settings import ModelSettings
 from tests.unit.tiny_models import write_cross_encoder, write_hub_files, write_sentence_encoder
 
@@ -16,14 +24,14 @@ def test_a_registered_model_is_pinned_described_and_licensed(model: RegisteredMo
     description = model.description
 
     assert MODELS[description.name] is model
-    assert description.licence in {"MIT", "Apache-2.0"}
+    assert set(description.licence.split(", ")) <= {"MIT", "Apache-2.0"}
     assert (description.dim is None) == (description.kind is ModelKind.RERANKER)
     for source in model.sources:
         match source:
             case HubSource(commit=commit, weights=weights):
                 assert len(commit) == 40
                 assert weights.endswith(".onnx")
-            case WheelSource(sha256=sha256):
+            case WheelSource(sha256=sha256) | BundledSource(sha256=sha256):
                 assert len(sha256) == 64
 
 

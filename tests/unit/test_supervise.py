@@ -522,7 +522,8 @@ class Prepared(Started):
 
 def on_term(action: str) -> str:
     """Write a script that runs until SIGTERM, and then the action."""
-    return f"trap '{action}' TERM; {BECOME_READY}; while :; do sleep 1000 & wait; done"
+    # A shell that is forking loses the signal: the sleeper starts before the child is ready, and is killed by name.
+    return f"trap 'kill -9 $!; {action}' TERM; sleep 1000 & {BECOME_READY}; while :; do wait; sleep 1000 & done"
 
 
 def _pid(event: Event) -> int:
