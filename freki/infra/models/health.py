@@ -24,6 +24,7 @@ from freki.infra.models.registry import (
     ModelKind,
     RegisteredModel,
     Source,
+    companion_of,
     known_of,
 )
 from freki.infra.models.reranker import OnnxReranker, sigmoid
@@ -96,7 +97,7 @@ def _chosen(settings: ModelSettings) -> Iterator[tuple[str, ModelKind]]:
     yield settings.embedder, ModelKind.EMBEDDER
     if settings.reranker:
         yield settings.reranker, ModelKind.RERANKER
-        if settings.reranker in MODELS and (companion := MODELS[settings.reranker].companion):
+        if companion := companion_of(settings.reranker):
             yield companion, ModelKind.EMBEDDER
 
 

@@ -297,6 +297,11 @@ _BGE_M3 = RegisteredModel(
 MODELS = {model.description.name: model for model in (_E5_SMALL, _MINILM, _FREKI, _MS_MARCO, _MMARCO, _BGE_M3)}
 
 
+def companion_of(chosen: str) -> str | None:
+    """Name the embedder that a chosen reranker asks too; None where it asks none, or is a directory."""
+    return MODELS[chosen].companion if chosen in MODELS else None
+
+
 def known_of(fingerprint: str) -> tuple[KnownVector | KnownScore, ...]:
     """Return what is known of the output of a model; nothing for one that is not of the registry."""
     sources = {model.fingerprint(source): source for model in MODELS.values() for source in model.sources}

@@ -14,7 +14,7 @@ from freki.infra.models.interaction import Matching, Route, SecondOpinion, is_en
 from freki.infra.models.pace import Pace
 from freki.infra.models.packing import pack
 from freki.infra.models.progress import Progress, unseen
-from freki.infra.models.registry import MODELS, Architecture, ModelKind
+from freki.infra.models.registry import Architecture, ModelKind, companion_of
 from freki.infra.models.session import Floats, Model, Runner
 from freki.infra.settings import ModelSettings
 from freki.schemas.index import RerankPair
@@ -53,7 +53,7 @@ class OnnxReranker:
         self._pace = Pace()
         self._opened = AsyncExitStack()
         self._runner = Runner(settings, settings.reranker, ModelKind.RERANKER, progress)
-        companion = MODELS[settings.reranker].companion if settings.reranker in MODELS else None
+        companion = companion_of(settings.reranker)
         self._second = Runner(settings, companion, ModelKind.EMBEDDER, progress) if companion else None
         self._piece_weights = read_piece_weights() if companion else np.empty(0, np.float32)
 
