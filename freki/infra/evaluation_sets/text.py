@@ -7,6 +7,7 @@ import zstandard
 from pydantic import BaseModel, ValidationError
 
 from freki.infra.errors import Rejected
+from freki.infra.zstd import plain
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -14,8 +15,8 @@ _Model = TypeVar("_Model", bound=BaseModel)
 def read_text(path: Path) -> str:
     """Read a file; one that ends in `.zst` is decompressed. Raises Rejected where that fails."""
     try:
-        content = path.read_bytes()
-        return (_decompressed(content) if path.suffix == ".zst" else content).decode()
+        with path.open("rb") as file:
+            return plain(file, compressed=path.suffix == ".zst").read().decode()
     except OSError as error:
         raise Rejected(f"{path}: {error.strerror or error}") from error
     except zstandard.ZstdError as error:
@@ -53,15 +54,3 @@ def read_lines(path: Path, kind: type[_Model], *, key: str) -> list[_Model]:
     if not found:
         raise Rejected(f"{path}: it is empty")
     return list(found.values())
-
-
-def _decompressed(content: bytes) -> bytes:
-    """Give the content of all frames; the library's own reader takes a cut file for a whole one."""
-    plain = bytearray()
-    while content:
-        frame = zstandard.ZstdDecompressor().decompressobj()
-        plain += frame.decompress(content)
-        if not frame.eof:
-            raise zstandard.ZstdError("it ends too early")
-        content = frame.unused_data
-    return bytes(plain)

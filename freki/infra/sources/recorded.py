@@ -3,19 +3,16 @@
 import io
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 import zstandard
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from freki.infra.errors import Rejected
+from freki.infra.zstd import plain
 
 _MAX_LINE_BYTES = 128_000_000
 """Room for the largest content that workers load by default, with a good part of it escaped."""
-_COMPRESSED_BLOCK_BYTES = 1024
-"""Zstandard makes up to 32,000 times more of it, so that a hostile file takes 32 MB at a time."""
-_MAX_WINDOW_BYTES = 128 * 1024 * 1024
-"""What `zstd --long` needs."""
 
 
 class StreamRecord(BaseModel):
@@ -53,7 +50,7 @@ def read_stream(path: Path, *, max_line_bytes: int = _MAX_LINE_BYTES) -> Iterato
     if not path.name.endswith((".jsonl", ".jsonl.zst")):
         raise Rejected(f"{path}: a recorded stream is a .jsonl or .jsonl.zst file")
     try:
-        with path.open("rb") as file, _plain(file, compressed=path.suffix == ".zst") as stream:
+        with path.open("rb") as file, plain(file, compressed=path.suffix == ".zst") as stream:
             yield from _records(stream, path, max_line_bytes)
     except OSError as error:
         raise Rejected(f"{path}: {error.strerror or error}") from error
@@ -79,45 +76,3 @@ def _record(line: bytes, place: str) -> StreamRecord:
         field = "".join(f"{part}: " for part in first["loc"])
         # The parser counts lines within the line.
         raise Rejected(f"{place}: {field}{first['msg'].replace('at line 1 column', 'at column')}") from error
-
-
-def _plain(file: io.BufferedReader, *, compressed: bool) -> io.BufferedReader:
-    return io.BufferedReader(_Decompressed(file)) if compressed else file
-
-
-class _Decompressed(io.RawIOBase):
-    """The content of one Zstandard frame or several. The library's own reader takes a cut file for a whole one."""
-
-    def __init__(self, compressed: io.BufferedReader) -> None:
-        self._compressed = compressed
-        self._decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
-        self._frame = self._decompressor.decompressobj()
-        self._content = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any, /) -> int:  # noqa: ANN401 - any writable bytes
-        while not self._content:
-            block = self._compressed.read(_COMPRESSED_BLOCK_BYTES)
-            if not block:
-                return self._end()
-            self._content = memoryview(self._decompress(block))
-        count = min(len(buffer), len(self._content))
-        buffer[:count] = self._content[:count]
-        self._content = self._content[count:]
-        return count
-
-    def _decompress(self, block: bytes) -> bytes:
-        content = b""
-        while block:
-            if self._frame.eof:
-                self._frame = self._decompressor.decompressobj()
-            content += self._frame.decompress(block)
-            block = self._frame.unused_data
-        return content
-
-    def _end(self) -> int:
-        if not self._frame.eof:
-            raise zstandard.ZstdError("it ends too early")
-        return 0
