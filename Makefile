@@ -33,7 +33,8 @@ check: $(READY) ## Lint, types, layers
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-bench: $(READY) ## Measure ingest, query and freshness on this machine
+bench: $(READY) ## Measure ingest, queries, freshness, memory and growth on this machine; ARGS="--help" lists the options
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	@$(BIN)/freki models build
 	@$(BIN)/python -m tests.bench $(ARGS)
 

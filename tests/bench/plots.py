@@ -1,0 +1,74 @@
+"""PNG files in one hand: large type, units on the axes, a title that says what is good."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+SIZE_INCHES = (9, 5)
+DOTS_PER_INCH = 110
+
+
+@contextmanager
+def figure(path: Path, *, title: str, x: str = "", y: str = "") -> Iterator[Any]:
+    """Give matplotlib axes to draw on; write the file afterwards."""
+    from matplotlib.figure import Figure  # with the extra `bench` only
+
+    drawing = Figure(figsize=SIZE_INCHES, dpi=DOTS_PER_INCH, layout="constrained")
+    axes = drawing.subplots()
+    axes.set_title(title)
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.grid(visible=True, alpha=0.3)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    yield axes
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(frameon=False)
+    drawing.savefig(path)
+
+
+def bars(path: Path, series: Mapping[str, Mapping[str, float]], *, title: str, value: str, names: str = "") -> Path:
+    """Draw series -> name -> value as groups of horizontal bars, one group a name, with the value at each bar's end."""
+    groups = list(dict.fromkeys(name for values in series.values() for name in values))
+    height = 0.8 / len(series)
+    with figure(path, title=title, x=value, y=names) as axes:
+        for number, (label, values) in enumerate(series.items()):
+            places = [place + (number - (len(series) - 1) / 2) * height for place in range(len(groups))]
+            drawn = axes.barh(places, [values.get(name, 0.0) for name in groups], height=height, label=label)
+            axes.bar_label(drawn, fmt="{:,.3g}", padding=3, fontsize=8)
+        axes.set_yticks(range(len(groups)), groups)
+        axes.invert_yaxis()
+        axes.margins(x=0.1)
+    return path
+
+
+def stacked(path: Path, series: Mapping[str, Mapping[str, float]], *, title: str, value: str, names: str = "") -> Path:
+    """Draw series -> name -> value as one horizontal bar a name, put together from the series."""
+    groups = list(dict.fromkeys(name for values in series.values() for name in values))
+    with figure(path, title=title, x=value, y=names) as axes:
+        ends = [0.0] * len(groups)
+        for label, values in series.items():
+            widths = [values.get(name, 0.0) for name in groups]
+            axes.barh(groups, widths, left=ends, label=label)
+            ends = [end + width for end, width in zip(ends, widths, strict=True)]
+        axes.invert_yaxis()
+    return path
+
+
+def lines(  # noqa: PLR0913 - what a plot says
+    path: Path,
+    series: Mapping[str, Sequence[tuple[float, float]]],
+    *,
+    title: str,
+    x: str,
+    y: str,
+    logarithmic: tuple[bool, bool] = (False, False),
+) -> Path:
+    """Draw each series of points as a line; `logarithmic`: the axes x and y."""
+    with figure(path, title=title, x=x, y=y) as axes:
+        for label, points in series.items():
+            axes.plot(*zip(*points, strict=True), marker="o", label=label)
+        axes.set_xscale("log" if logarithmic[0] else "linear")
+        axes.set_yscale("log" if logarithmic[1] else "linear")
+    return path
