@@ -7,6 +7,7 @@ import argparse
 import asyncio
 import json
 import shutil
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -39,8 +40,8 @@ async def main() -> None:
     about = machine()
     began = datetime.now(UTC)
     figures: dict[str, Any] = {}
-    with _bars() as progress:
-        ground = _ground(arguments, progress)
+    with _bars() as progress, tempfile.TemporaryDirectory(prefix="freki-bench-") as directory:
+        ground = _ground(arguments, arguments.keep or Path(directory), progress)
         for name in progress.track(arguments.only, description="measurements"):
             progress.console.rule(MEASUREMENTS[name].TITLE)
             started = time.perf_counter()
@@ -62,19 +63,19 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--sizes", nargs="+", type=int, help="chunks in the index")
     parser.add_argument("--quick", action="store_true", help="a few minutes: enough to see that it works")
     parser.add_argument("--data", nargs="+", type=Path, default=[], help="recorded streams; default: the samples")
-    parser.add_argument("--keep", type=Path, help="folder in which a filled stack stays for later runs")
+    parser.add_argument("--keep", type=Path, help="folder in which filled stacks stay for later runs")
     parser.add_argument("--seed", type=int, default=1, help="for copies of documents, and questions")
     return parser.parse_args()
 
 
-def _ground(arguments: argparse.Namespace, progress: Progress) -> Ground:
+def _ground(arguments: argparse.Namespace, keep: Path, progress: Progress) -> Ground:
     return Ground(
         settings=Settings(),
         corpus=Corpus(streams=tuple(arguments.data), seed=arguments.seed),
         sizes=tuple(sorted(arguments.sizes or (QUICK_SIZES if arguments.quick else DEFAULT_SIZES))),
         quick=arguments.quick,
         seed=arguments.seed,
-        keep=arguments.keep,
+        keep=keep,
         progress=progress,
     )
 

@@ -5,6 +5,7 @@ A measurement is a module with `TITLE`, `measure`, `tables` and `draw` (see `Mea
 
 import asyncio
 import math
+import shutil
 import tempfile
 import time
 import uuid
@@ -40,8 +41,6 @@ from tests.bench.corpus import TENANT, Corpus, questions_of, text_of
 
 PATIENCE_S = 300.0
 """Longest wait for a receipt or an answer before a measurement gives up."""
-FILLED = "filled"
-"""The stack that several measurements share; with `--keep` later runs too."""
 LEAST_CHARACTERS_OF_A_CHUNK = 400
 """Chunks of running text have more: what is under way never makes more chunks than this says."""
 UNDER_WAY = 256
@@ -84,8 +83,8 @@ class Ground:
     quick: bool
     """A run that only has to show that everything works: less of all."""
     seed: int
-    keep: Path | None
-    """Where stacks with a name stay for later runs."""
+    keep: Path
+    """Where stacks with a name stay: for the other measurements of this run, with `--keep` for later runs too."""
     progress: Progress
 
     @contextmanager
@@ -101,9 +100,12 @@ class Ground:
     async def open_stack(
         self, name: str | None = None, *, workers: Sequence[Sequence[str]] = WORKERS
     ) -> "AsyncIterator[Stack]":
-        """Run a stack with a state directory of its own: an empty one, or with a name the one left by earlier runs."""
+        """Run a stack with a state directory of its own: an empty one, or with a name the one that was left under it.
+
+        Topics are always empty at first: the local broker keeps them in memory.
+        """
         async with AsyncExitStack() as opened:
-            if name and self.keep:
+            if name:
                 directory = self.keep.absolute() / name
             else:
                 directory = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="freki-bench-")))
@@ -174,6 +176,29 @@ async def indexed(settings: Settings, tenant: TenantId = TENANT) -> dict[str, in
             async for root in index.all_roots()
             if root.tenant == tenant and not root.deleted
         }
+
+
+@asynccontextmanager
+async def open_filled(ground: Ground, chunks: int) -> "AsyncIterator[Stack]":
+    """Run a stack whose index holds this many chunks of the corpus, or some more: found, or filled now.
+
+    It goes on from the largest smaller one that is there. Whoever publishes to it must use another tenant than the
+    corpus, and delete what it published; versions must be above those of earlier runs, such as the time.
+    """
+    name = f"filled-{chunks}"
+    if not (ground.keep / name).exists():
+        _go_on_from_a_smaller_one(ground.keep, chunks)
+    async with ground.open_stack(name) as stack:
+        await fill(ground, stack, chunks)
+        yield stack
+
+
+def _go_on_from_a_smaller_one(keep: Path, chunks: int) -> None:
+    smaller = {int(found.name.removeprefix("filled-")): found for found in keep.glob("filled-*")}
+    best = max((size for size in smaller if size < chunks), default=None)
+    if best is not None:
+        for part in ("store", "claims"):
+            shutil.copytree(smaller[best] / part, keep / f"filled-{chunks}" / part)
 
 
 async def fill(ground: Ground, stack: Stack, chunks: int) -> Published:

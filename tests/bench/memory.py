@@ -11,7 +11,7 @@ from rich.table import Table
 from freki.schemas import Operation, TenantId
 from freki.streams.connect import wall_clock
 from tests.bench.corpus import some
-from tests.bench.ground import FILLED, Figures, Ground, Stack, ask, fill, indexed, publish, questions
+from tests.bench.ground import Figures, Ground, Stack, ask, indexed, open_filled, publish, questions
 from tests.bench.plots import bars
 from tests.bench.processes import KIB, Memory, memory
 
@@ -27,8 +27,7 @@ MIB = KIB * KIB
 
 async def measure(ground: Ground) -> Figures:
     """Watch the processes of a filled stack; what is indexed meanwhile is deleted again."""
-    async with ground.open_stack(FILLED) as stack:
-        await fill(ground, stack, ground.sizes[0])
+    async with open_filled(ground, ground.sizes[-1]) as stack:
         asked = await questions(ground, QUICK_QUESTIONS if ground.quick else QUESTIONS)
         async with _watched(stack) as idle:
             await asyncio.sleep(QUICK_IDLE_S if ground.quick else IDLE_S)
