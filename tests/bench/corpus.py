@@ -79,11 +79,11 @@ def _recorded(tenant: TenantId, name: str, line: StreamRecord) -> DocumentChange
 
 def varied(change: DocumentChange, *, copy: int, seed: int) -> DocumentChange:
     """Give a document of another id in which every chunk of some length is another; its structure stays."""
-    words = Words(text_of(change))
+    text = text_of(change)
     return replace(
         change,
         document_id=DocumentId(f"copy-{copy}/{change.document_id}"),
-        content=words.changed(seeded(seed, copy, change.document_id), share=CHANGED_WORDS),
+        content=Words(text).exchanged(text, seeded(seed, copy, change.document_id), share=CHANGED_WORDS),
     )
 
 
@@ -109,19 +109,18 @@ def seeded(*parts: object) -> Random:
 
 
 class Words:
-    """A text whose words can be exchanged for others of its own, so that language and lengths stay what they are."""
+    """The words of a text, to take the place of others, so that language and lengths stay what they are."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
         self._own = WORDS.findall(text)
 
-    def changed(self, random: Random, *, share: float) -> str:
-        """Exchange this share of the words."""
+    def exchanged(self, text: str, random: Random, *, share: float) -> str:
+        """Exchange this share of the words of a text."""
 
         def other(found: re.Match[str]) -> str:
-            return random.choice(self._own) if random.random() < share else found[0]
+            return random.choice(self._own) if self._own and random.random() < share else found[0]
 
-        return WORDS.sub(other, self._text)
+        return WORDS.sub(other, text)
 
 
 def questions_of(chunks: Sequence[Chunk], number: int, *, seed: int) -> list[str]:
