@@ -87,9 +87,10 @@ def assemble(hits: Sequence[ContextHit], *, max_tokens: int, count_tokens: Count
     shown: defaultdict[DocumentId, list[_Piece]] = defaultdict(list)
     for block in blocks:
         shown[block.hit.document_id] += block.pieces
+    (gap,) = count_tokens([GAP])
     for block in blocks:
         room = max_tokens - used
-        added, cost, complete = _around(block.hit, shown[block.hit.document_id], room, count_tokens)
+        added, cost, complete = _around(block.hit, shown[block.hit.document_id], room, gap, count_tokens)
         block.pieces.extend(added)
         shown[block.hit.document_id] += added
         used += cost
@@ -129,29 +130,40 @@ def _block(hit: ContextHit, text: str) -> _Block:
 
 
 def _around(
-    hit: ContextHit, shown: Sequence[_Piece], room: int, count_tokens: CountTokens
+    hit: ContextHit, shown: Sequence[_Piece], room: int, gap: int, count_tokens: CountTokens
 ) -> tuple[list[_Piece], int, bool]:
-    """Choose sentences around the hit, from it outward; give their tokens, and whether all of them fitted."""
+    """Choose sentences around the hit, from it outward; give their tokens, and whether all of them fitted.
+
+    gap: tokens of the mark for skipped text.
+    """
     free: list[_Piece] = []
     for part in (*hit.before, *([hit.parent] if hit.parent else []), *hit.after):
         for run in _unseen(_Piece(part.start, part.end, part.text), [*shown, *free]):
             free += _sentences(run)
-    if not free:
-        return [], 0, True
     after = sorted(piece for piece in free if piece.start >= hit.start)
     before = sorted((piece for piece in free if piece.start < hit.start), reverse=True)
-    gap, *costs = count_tokens([GAP, *(piece.text for piece in (*after, *before))])
     chosen: list[_Piece] = []
     used = 0
-    for side, side_costs in ((after, costs[: len(after)]), (before, costs[len(after) :])):
+    for side in (after, before):
         last = _Piece(hit.start, hit.end, "")
-        for piece, cost in zip(side, side_costs, strict=True):
+        for piece, cost in _costs(side, count_tokens):
             total = used + cost + (gap if _apart(last, piece) > _MAX_BREAK else 0)
             if total > room:
                 break
             chosen.append(piece)
             used, last = total, piece
     return chosen, used, len(chosen) == len(free)
+
+
+def _costs(pieces: Sequence[_Piece], count_tokens: CountTokens) -> Iterator[tuple[_Piece, int]]:
+    """Count tokens some pieces ahead: what comes after the first that has no room need not be counted."""
+    for at in range(0, len(pieces), _COUNTED_AHEAD):
+        ahead = pieces[at : at + _COUNTED_AHEAD]
+        yield from zip(ahead, count_tokens([piece.text for piece in ahead]), strict=True)
+
+
+# A call costs as much as counting a sentence or two; most hits have room for a few sentences.
+_COUNTED_AHEAD = 6
 
 
 def _apart(one: _Piece, other: _Piece) -> int:
