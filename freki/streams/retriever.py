@@ -94,7 +94,8 @@ class Retriever:
             await self._wait_for_floor(trail)
         await self._embed(trails)
         await self._choose(trails)
-        watermarks = await self._attempt(trails, "freshness", self._search.watermarks())
+        with timed(trails, "freshness", lambda _: 1):
+            watermarks = await self._attempt(trails, "freshness", self._search.watermarks())
         await self._augment(trails)
         return [(self._composer.compose(trail, watermarks or ()), trail) for trail in trails]
 

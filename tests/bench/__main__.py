@@ -9,50 +9,72 @@ import json
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
 
 from freki.infra.settings import Settings
-from tests.bench import memory
+from tests.bench import ingest, memory, query
 from tests.bench.corpus import Corpus
-from tests.bench.ground import Ground, Measurement
+from tests.bench.ground import Figures, Ground, Measurement
 from tests.bench.machine import machine
-from tests.bench.write import markdown
+from tests.bench.write import Section, markdown
 
 MEASUREMENTS: Mapping[str, Measurement] = {
+    "ingest": ingest,
+    "query": query,
     "memory": memory,
 }
 RESULTS = Path("bench-results")
+FIGURES = "figures.json"
 DEFAULT_SIZES = (10_000,)
 QUICK_SIZES = (1_000,)
 console = Console()
 
 
 async def main() -> None:
-    """Measure, show, write."""
+    """Measure; after each measurement show it and write everything down."""
     arguments = _arguments()
-    about = machine()
-    began = datetime.now(UTC)
-    figures: dict[str, Any] = {}
+    about, began = machine(), datetime.now(UTC)
+    folder = RESULTS / f"{began:%Y-%m-%d}-{about['commit']}{'-dirty' if about['dirty'] else ''}"
+    found = _earlier(folder, about)
     with _bars() as progress, tempfile.TemporaryDirectory(prefix="freki-bench-") as directory:
         ground = _ground(arguments, arguments.keep or Path(directory), progress)
         for name in progress.track(arguments.only, description="measurements"):
             progress.console.rule(MEASUREMENTS[name].TITLE)
-            started = time.perf_counter()
-            figures[name] = await MEASUREMENTS[name].measure(ground)
-            for table in MEASUREMENTS[name].tables(figures[name]):
+            found["measurements"][name] = await _measured(name, ground)
+            for table in MEASUREMENTS[name].tables(found["measurements"][name]["figures"]):
                 progress.console.print(table)
-            progress.console.print(f"{name} took {time.perf_counter() - started:.0f} s")
-    found = {"began_at": began.isoformat(timespec="seconds"), "machine": about, "run": _run(ground), "figures": figures}
-    folder = RESULTS / f"{began:%Y-%m-%d}-{about['commit']}{'-dirty' if about['dirty'] else ''}"
-    _write(found, folder)
+            _write(found, folder)
     console.print(f"written to {folder} and {RESULTS / 'latest'}")
+
+
+def _earlier(folder: Path, about: Figures) -> Figures:
+    """Find what other runs of the day have measured on this machine with this code, else nothing."""
+    try:
+        found: Figures = json.loads((folder / FIGURES).read_text(encoding="utf-8"))
+    except OSError:
+        found = {}
+    return found if found.get("machine") == about else {"machine": about, "measurements": {}}
+
+
+async def _measured(name: str, ground: Ground) -> Figures:
+    began, started = datetime.now(UTC), time.perf_counter()
+    figures = await MEASUREMENTS[name].measure(ground)
+    return {
+        "began_at": began.isoformat(timespec="seconds"),
+        "seconds": round(time.perf_counter() - started),
+        "run": {
+            "documents": ground.corpus.named,
+            "sizes": list(ground.sizes),
+            "quick": ground.quick,
+            "seed": ground.seed,
+        },
+        "figures": figures,
+    }
 
 
 def _arguments() -> argparse.Namespace:
@@ -80,10 +102,6 @@ def _ground(arguments: argparse.Namespace, keep: Path, progress: Progress) -> Gr
     )
 
 
-def _run(ground: Ground) -> dict[str, Any]:
-    return {"data": ground.corpus.named, "sizes": ground.sizes, "quick": ground.quick, "seed": ground.seed}
-
-
 def _bars() -> Progress:
     return Progress(
         TextColumn("{task.description}"),
@@ -95,15 +113,21 @@ def _bars() -> Progress:
     )
 
 
-def _write(found: Mapping[str, Any], folder: Path) -> None:
+def _write(found: Figures, folder: Path) -> None:
     """Write figures, drawings and tables, and the same as the latest ones."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "figures.json").write_text(json.dumps(found, indent=2, ensure_ascii=False), encoding="utf-8")
-    sections: list[tuple[str, Sequence[Table], Sequence[Path]]] = []
-    for name, figures in found["figures"].items():
-        measurement = MEASUREMENTS[name]
-        sections.append((measurement.TITLE, measurement.tables(figures), measurement.draw(figures, folder)))
-    (folder / "table.md").write_text(markdown(found, sections), encoding="utf-8")
+    (folder / FIGURES).write_text(json.dumps(found, indent=2, ensure_ascii=False), encoding="utf-8")
+    sections = [
+        Section(
+            title=measurement.TITLE,
+            measured=found["measurements"][name],
+            tables=measurement.tables(found["measurements"][name]["figures"]),
+            drawings=measurement.draw(found["measurements"][name]["figures"], folder),
+        )
+        for name, measurement in MEASUREMENTS.items()
+        if name in found["measurements"]
+    ]
+    (folder / "table.md").write_text(markdown(found["machine"], sections), encoding="utf-8")
     shutil.rmtree(RESULTS / "latest", ignore_errors=True)
     shutil.copytree(folder, RESULTS / "latest")
 

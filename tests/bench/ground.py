@@ -12,7 +12,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,6 +26,7 @@ from freki.infra.models import open_token_counter
 from freki.infra.settings import LocalSettings, Settings
 from freki.schemas import Chunk, ContextQuery, ContextResult, DocumentChange, IndexOutcome, QueryId, TenantId
 from freki.schemas.names import record
+from freki.streams.commands.evaluation_place import pipeline_of
 from freki.streams.commands.operate import report
 from freki.streams.connect import (
     apply_topics,
@@ -37,7 +38,7 @@ from freki.streams.connect import (
     wall_clock,
 )
 from freki.streams.outline import Outliner
-from tests.bench.corpus import TENANT, Corpus, questions_of, text_of
+from tests.bench.corpus import TENANT, Corpus, questions_of, some, text_of
 
 PATIENCE_S = 300.0
 """Longest wait for a receipt or an answer before a measurement gives up."""
@@ -45,8 +46,8 @@ LEAST_CHARACTERS_OF_A_CHUNK = 400
 """Chunks of running text have more: what is under way never makes more chunks than this says."""
 UNDER_WAY = 256
 """Documents that are published and have no receipt yet, while an index is filled."""
-QUESTIONS_FROM = 200
-"""Documents that questions are made from: the first ones, which every size of the index holds."""
+QUESTIONS_FROM = 300_000
+"""Characters of the documents that questions are made from: the first ones, which every index of 1,000 chunks holds."""
 
 Figures = dict[str, Any]
 """What a measurement found: only what JSON can hold."""
@@ -185,20 +186,26 @@ async def open_filled(ground: Ground, chunks: int) -> "AsyncIterator[Stack]":
     It goes on from the largest smaller one that is there. Whoever publishes to it must use another tenant than the
     corpus, and delete what it published; versions must be above those of earlier runs, such as the time.
     """
-    name = f"filled-{chunks}"
-    if not (ground.keep / name).exists():
-        _go_on_from_a_smaller_one(ground.keep, chunks)
-    async with ground.open_stack(name) as stack:
+    name = _name_of_filled(ground)
+    if not (ground.keep / f"{name}-{chunks}").exists():
+        _go_on_from_a_smaller_one(ground.keep, name, chunks)
+    async with ground.open_stack(f"{name}-{chunks}") as stack:
         await fill(ground, stack, chunks)
         yield stack
 
 
-def _go_on_from_a_smaller_one(keep: Path, chunks: int) -> None:
-    smaller = {int(found.name.removeprefix("filled-")): found for found in keep.glob("filled-*")}
-    best = max((size for size in smaller if size < chunks), default=None)
+def _name_of_filled(ground: Ground) -> str:
+    """Name what fills an index, so that a later run with other documents, models or limits fills another."""
+    parts = [ground.corpus.named, str(ground.corpus.seed), *pipeline_of(ground.settings)]
+    return f"filled-{sha256(repr(parts).encode()).hexdigest()[:8]}"
+
+
+def _go_on_from_a_smaller_one(keep: Path, name: str, chunks: int) -> None:
+    sizes = [int(found.name.rpartition("-")[2]) for found in keep.glob(f"{name}-*")]
+    best = max((size for size in sizes if size < chunks), default=None)
     if best is not None:
         for part in ("store", "claims"):
-            shutil.copytree(smaller[best] / part, keep / f"filled-{chunks}" / part)
+            shutil.copytree(keep / f"{name}-{best}" / part, keep / f"{name}-{chunks}" / part)
 
 
 async def fill(ground: Ground, stack: Stack, chunks: int) -> Published:
@@ -243,7 +250,7 @@ async def outliner(settings: Settings) -> Outliner:
 async def questions(ground: Ground, number: int) -> list[str]:
     """Make questions that the first documents of the corpus answer."""
     outline = await outliner(ground.settings)
-    first = list(islice(ground.corpus.documents(), QUESTIONS_FROM))
+    first = some(ground.corpus.documents(), characters=QUESTIONS_FROM)
     chunks: list[Chunk] = [chunk for change in first for chunk in outline(change, text_of(change)).chunks]
     return questions_of(chunks, number, seed=ground.seed)
 
@@ -253,8 +260,15 @@ class Asked:
     """An answer, and how long it took."""
 
     result: ContextResult
+    started_s: float
+    """By the performance counter."""
     milliseconds: float
     """From the call of the asker until the answer is decoded: topics and their transport included."""
+
+    @property
+    def ended_s(self) -> float:
+        """By the performance counter."""
+        return self.started_s + self.milliseconds / 1000
 
 
 async def ask(
@@ -278,7 +292,7 @@ async def ask(
                 )
                 result = await asker.ask(query, patience_s=PATIENCE_S)
                 advance(1)
-                return Asked(result=result, milliseconds=(time.perf_counter() - started) * 1000)
+                return Asked(result=result, started_s=started, milliseconds=(time.perf_counter() - started) * 1000)
 
         return list(await asyncio.gather(*(one(text) for text in texts)))
 

@@ -13,7 +13,7 @@ from freki.streams.connect import wall_clock
 from tests.bench.corpus import some
 from tests.bench.ground import Figures, Ground, Stack, ask, indexed, open_filled, publish, questions
 from tests.bench.plots import bars
-from tests.bench.processes import KIB, Memory, memory
+from tests.bench.processes import KIB, Memory, cpu_by_name, memory
 
 TITLE = "Memory: what each process holds"
 EVERY_S = 0.5
@@ -29,8 +29,10 @@ async def measure(ground: Ground) -> Figures:
     """Watch the processes of a filled stack; what is indexed meanwhile is deleted again."""
     async with open_filled(ground, ground.sizes[-1]) as stack:
         asked = await questions(ground, QUICK_QUESTIONS if ground.quick else QUESTIONS)
+        idle_s, cpu_before = QUICK_IDLE_S if ground.quick else IDLE_S, cpu_by_name(stack.pids)
         async with _watched(stack) as idle:
-            await asyncio.sleep(QUICK_IDLE_S if ground.quick else IDLE_S)
+            await asyncio.sleep(idle_s)
+        cpu_after = cpu_by_name(stack.pids)
         async with _watched(stack) as ingest:
             indexed_chunks = await _ingest(ground, stack)
         with ground.step("questions while memory is watched", len(asked)) as advance:
@@ -43,6 +45,7 @@ async def measure(ground: Ground) -> Figures:
         "chunks_ingested": indexed_chunks,
         "questions": len(asked),
         "questions_at_once": AT_ONCE,
+        "idle_cpu_share": {name: (cpu_after[name] - cpu_before[name]) / idle_s for name in cpu_after},
         "peak_mib": {phase: {name: _mib(most) for name, most in peaks.items()} for phase, peaks in phases.items()},
     }
 
@@ -95,7 +98,8 @@ def tables(figures: Figures) -> list[Table]:
     peaks = figures["peak_mib"]
     table = Table(
         title=f"Most MiB held by each process, with {figures['chunks_in_index']:,} chunks in the index",
-        caption="PSS (RSS): PSS divides what processes share among them, so that a sum counts it once",
+        caption="PSS (RSS): PSS divides what processes share among them, so that a sum counts it once. "
+        "CPU idle: share of one core",
     )
     table.add_column("process")
     for phase in peaks:

@@ -1,6 +1,6 @@
 """PNG files in one hand: large type, units on the axes, a title that says what is good."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,14 @@ def figure(path: Path, *, title: str, x: str = "", y: str = "") -> Iterator[Any]
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     yield axes
-    if axes.get_legend_handles_labels()[0]:
+    if len(axes.get_legend_handles_labels()[0]) > 1:
         axes.legend(frameon=False)
     drawing.savefig(path)
+
+
+def short(value: float) -> str:
+    """Write a number with about three digits, without an exponent."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def bars(path: Path, series: Mapping[str, Mapping[str, float]], *, title: str, value: str, names: str = "") -> Path:
@@ -36,17 +41,21 @@ def bars(path: Path, series: Mapping[str, Mapping[str, float]], *, title: str, v
         for number, (label, values) in enumerate(series.items()):
             places = [place + (number - (len(series) - 1) / 2) * height for place in range(len(groups))]
             drawn = axes.barh(places, [values.get(name, 0.0) for name in groups], height=height, label=label)
-            axes.bar_label(drawn, fmt="{:,.3g}", padding=3, fontsize=8)
+            axes.bar_label(drawn, fmt=short, padding=3, fontsize=8)
         axes.set_yticks(range(len(groups)), groups)
         axes.invert_yaxis()
         axes.margins(x=0.1)
     return path
 
 
-def stacked(path: Path, series: Mapping[str, Mapping[str, float]], *, title: str, value: str, names: str = "") -> Path:
+def stacked(
+    path: Path, series: Mapping[str, Mapping[str, float]], *, title: str, value: str, colours: Sequence[str] = ()
+) -> Path:
     """Draw series -> name -> value as one horizontal bar a name, put together from the series."""
     groups = list(dict.fromkeys(name for values in series.values() for name in values))
-    with figure(path, title=title, x=value, y=names) as axes:
+    with figure(path, title=title, x=value) as axes:
+        if colours:
+            axes.set_prop_cycle(color=colours)
         ends = [0.0] * len(groups)
         for label, values in series.items():
             widths = [values.get(name, 0.0) for name in groups]
@@ -64,11 +73,22 @@ def lines(  # noqa: PLR0913 - what a plot says
     x: str,
     y: str,
     logarithmic: tuple[bool, bool] = (False, False),
+    dashed: Collection[str] = (),
+    ticks: Sequence[float] = (),
 ) -> Path:
-    """Draw each series of points as a line; `logarithmic`: the axes x and y."""
+    """Draw each series of points as a line.
+
+    logarithmic: the axes x and y; dashed: series that are drawn so, in the colour of the one before; ticks: on x.
+    """
     with figure(path, title=title, x=x, y=y) as axes:
+        colour = None
         for label, points in series.items():
-            axes.plot(*zip(*points, strict=True), marker="o", label=label)
+            style = {"linestyle": "--", "color": colour} if label in dashed else {}
+            (line,) = axes.plot(*zip(*points, strict=True), marker="o", label=label, **style)
+            colour = line.get_color()
         axes.set_xscale("log" if logarithmic[0] else "linear")
         axes.set_yscale("log" if logarithmic[1] else "linear")
+        if ticks:
+            axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+            axes.minorticks_off()
     return path

@@ -7,25 +7,38 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from freki.schemas.names import record
 
-def markdown(found: Mapping[str, Any], sections: Sequence[tuple[str, Sequence[Table], Sequence[Path]]]) -> str:
-    """Put all tables and drawings of a run under the machine that it was made on."""
-    about, run = found["machine"], found["run"]
+
+@record
+class Section:
+    """One measurement on the page."""
+
+    title: str
+    measured: Mapping[str, Any]
+    """When and how, as in figures.json."""
+    tables: Sequence[Table]
+    drawings: Sequence[Path]
+
+
+def markdown(about: Mapping[str, Any], sections: Sequence[Section]) -> str:
+    """Put all tables and drawings under the machine that they were measured on."""
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
-    dirty = ", with changes that are not committed" if about["dirty"] else ""
+    dirty = " with changes that are not committed" if about["dirty"] else ""
     lines = [
         "# Measured by `make bench`",
         "",
-        f"{found['began_at']}, commit {about['commit']}{dirty}.",
-        f"{about['processor']}, {about['cores']} cores, {about['memory_gib']} GiB; {about['system']}.",
-        f"{versions}.",
-        f"Documents: {run['data']}; seed {run['seed']}{'; a quick run' if run['quick'] else ''}.",
+        f"Commit {about['commit']}{dirty} on {about['processor']}, {about['cores']} cores, {about['memory_gib']} GiB.",
+        f"{about['system']}, {versions}.",
     ]
-    for title, tables, drawings in sections:
-        lines += ["", f"## {title}"]
-        for table in tables:
+    for section in sections:
+        measured, run = section.measured, section.measured["run"]
+        quick = "; a quick run, whose figures say little" if run["quick"] else ""
+        made = f"{measured['began_at']}, {measured['seconds']} s. Documents: {run['documents']}, seed {run['seed']}{quick}."
+        lines += ["", f"## {section.title}", "", made]
+        for table in section.tables:
             lines += ["", *_table(table)]
-        for drawing in drawings:
+        for drawing in section.drawings:
             lines += ["", f"![{drawing.stem}]({drawing.name})"]
     return "\n".join(lines) + "\n"
 

@@ -1,0 +1,227 @@
+"""How long a question takes as a whole and in each stage, with different numbers in flight and sizes of the index.
+
+The time of a question, from the call of the asker to the decoded answer, is divided into
+
+- model: the stages of `MODEL`, and store: the stages of `STORE`. A stage is timed around its call: the client library,
+  and making our records of rows, are in it. Dense and lexical search run at once: the longer one counts;
+- steps: our own stages, such as `analyse`, `fuse`, `diversify`, `assemble`;
+- transport: what no stage times: Avro, both topics, waiting for a batch and for the batch before it, telemetry.
+
+Our own share is steps and transport.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+
+from rich.table import Table
+
+from freki.schemas import NoticeKind, RerankerChoice, StageTime
+from tests.bench.ground import Asked, Figures, Ground, ask, indexed, open_filled, percentiles, questions
+from tests.bench.plots import lines, short, stacked
+
+TITLE = "Queries: how long an answer takes, and where the time goes"
+AT_ONCE = (1, 4, 16)
+QUESTIONS, QUICK_QUESTIONS = 300, 32
+WARM_UP = 16
+SHARES = ("p50", "p95", "p99")
+COLOURS = ("#08519c", "#6baed6", "#006d2c", "#74c476", "#a63603", "#fd8d3c")
+"""Of parts: two hues each of model, store and own."""
+CUT = {NoticeKind.DEGRADED, NoticeKind.SKIPPED}
+RERANKING = {"on": RerankerChoice.AUTO, "off": RerankerChoice.NONE}
+MODEL = ("embed", "rerank")
+SEARCHES = ("search.dense", "search.lexical")
+STORE = (*SEARCHES, "manifest", "load", "locate", "freshness", "augment")
+
+
+async def measure(ground: Ground) -> Figures:
+    """Fill and measure at each size, ascending."""
+    asked = await questions(ground, QUICK_QUESTIONS if ground.quick else QUESTIONS)
+    return {"questions": len(asked), "sizes": [await _at_size(ground, size, asked) for size in ground.sizes]}
+
+
+async def _at_size(ground: Ground, size: int, asked: Sequence[str]) -> Figures:
+    async with open_filled(ground, size) as stack:
+        held = await indexed(stack.settings)
+        await ask(stack.settings, asked[:WARM_UP], at_once=1)
+        what = f"questions of {sum(held.values()):,} chunks"
+        with ground.step(what, len(asked) * len(AT_ONCE) * len(RERANKING)) as advance:
+            runs = []
+            for at_once in AT_ONCE:
+                for reranking, choice in RERANKING.items():
+                    answers = await ask(stack.settings, asked, at_once=at_once, advance=advance, reranker=choice)
+                    runs.append({"at_once": at_once, "reranking": reranking, **_run(answers)})
+    return {"documents": len(held), "chunks": sum(held.values()), "runs": runs}
+
+
+def _run(answers: Sequence[Asked]) -> Figures:
+    seconds = max(answer.ended_s for answer in answers) - min(answer.started_s for answer in answers)
+    shares: defaultdict[str, list[float]] = defaultdict(list)
+    stages: defaultdict[str, list[float]] = defaultdict(list)
+    for answer in answers:
+        times = stage_times(answer.result.stages)
+        for stage, milliseconds in times.items():
+            stages[stage].append(milliseconds)
+        for share, milliseconds in shared(times, answer.milliseconds).items():
+            shares[share].append(milliseconds)
+    return {
+        "questions_per_s": len(answers) / seconds,
+        "whole_ms": _spread(answer.milliseconds for answer in answers),
+        "stages_ms": {stage: _spread(values) for stage, values in stages.items()},
+        "shares_ms": {share: _spread(values) for share, values in shares.items()},
+        "cut_short": fmean(any(notice.kind in CUT for notice in answer.result.notices) for answer in answers),
+        "statuses": dict(Counter(answer.result.status for answer in answers)),
+        "rerankers": dict(Counter(answer.result.reranker for answer in answers)),
+    }
+
+
+def stage_times(stages: Iterable[StageTime]) -> dict[str, float]:
+    """Milliseconds of each stage; of one that ran again after a document was replaced, all of them."""
+    times: defaultdict[str, float] = defaultdict(float)
+    for stage in stages:
+        times[stage.stage] += stage.milliseconds
+    return dict(times)
+
+
+def shared(times: Mapping[str, float], whole_ms: float) -> dict[str, float]:
+    """Divide the time of a question into model, store, steps and transport, which add up to the whole; own is both."""
+    # Both searches run at once.
+    shorter = min(times.get(stage, 0.0) for stage in SEARCHES)
+    sums = {"model": 0.0, "store": -shorter, "steps": 0.0}
+    for stage, milliseconds in times.items():
+        sums[kind_of(stage)] += milliseconds
+    own = whole_ms - sums["model"] - sums["store"]
+    return {**sums, "transport": own - sums["steps"], "own": own}
+
+
+def _spread(values: Iterable[float]) -> dict[str, float]:
+    values = list(values)
+    return {"mean": fmean(values), **percentiles(values)}
+
+
+def tables(figures: Figures) -> list[Table]:
+    """Of each size: the whole, whose time it is, the stages."""
+    return [table for size in figures["sizes"] for table in (_whole(figures, size), _shares(size), *_stages(size))]
+
+
+def _whole(figures: Figures, size: Figures) -> Table:
+    table = Table(
+        title=f"From question to answer, ms, with {size['chunks']:,} chunks in the index",
+        caption=f"{figures['questions']} questions a row; "
+        "cut short: a step was left out or shortened to keep the deadline",
+    )
+    for column in ("in flight", "reranking", "p50", "p95", "p99", "questions/s", "cut short"):
+        table.add_column(column, justify="right")
+    for run in size["runs"]:
+        table.add_row(
+            str(run["at_once"]),
+            run["reranking"],
+            *(short(run["whole_ms"][share]) for share in SHARES),
+            f"{run['questions_per_s']:.1f}",
+            f"{100 * run['cut_short']:.0f} %",
+        )
+    return table
+
+
+def _shares(size: Figures) -> Table:
+    table = Table(
+        title=f"Whose time it is, p50 ms, with {size['chunks']:,} chunks in the index",
+        caption="own: steps (analyse, fuse, diversify, assemble) and "
+        "transport (Avro, topics, waiting for those before)",
+    )
+    columns = ("model", "store", "steps", "transport", "own")
+    for column in ("in flight", "reranking", *columns):
+        table.add_column(column, justify="right")
+    for run in size["runs"]:
+        times = (short(run["shares_ms"][column]["p50"]) for column in columns)
+        table.add_row(str(run["at_once"]), run["reranking"], *times)
+    return table
+
+
+def _stages(size: Figures) -> list[Table]:
+    return [_stage_table(size, reranking) for reranking in RERANKING]
+
+
+def _stage_table(size: Figures, reranking: str) -> Table:
+    runs = [run for run in size["runs"] if run["reranking"] == reranking]
+    table = Table(
+        title=f"Stages, p50 / p95 / p99 ms, {size['chunks']:,} chunks, reranking {reranking}",
+        caption="of the batch that a question was answered in",
+    )
+    table.add_column("stage")
+    table.add_column("whose")
+    for run in runs:
+        table.add_column(f"{run['at_once']} in flight", justify="right")
+    for stage in runs[0]["stages_ms"]:
+        spreads = (run["stages_ms"].get(stage) for run in runs)
+        table.add_row(stage, kind_of(stage), *("–" if each is None else _three(each) for each in spreads))
+    table.add_row("whole", "", *(_three(run["whole_ms"]) for run in runs), style="bold")
+    return table
+
+
+def kind_of(stage: str) -> str:
+    """Say whose time a stage is."""
+    return "model" if stage in MODEL else "store" if stage in STORE else "steps"
+
+
+def _three(spread: Mapping[str, float]) -> str:
+    return " / ".join(short(spread[share]) for share in SHARES)
+
+
+def draw(figures: Figures, folder: Path) -> list[Path]:
+    """The whole by number in flight, and the stages of a lone question."""
+    return [_draw_whole(figures, folder / "query-latency.png"), _draw_stages(figures, folder / "query-stages.png")]
+
+
+def _draw_whole(figures: Figures, path: Path) -> Path:
+    series = {
+        f"{size['chunks']:,} chunks, reranking {reranking}, {share}": [
+            (run["at_once"], run["whole_ms"][share]) for run in size["runs"] if run["reranking"] == reranking
+        ]
+        for size in figures["sizes"]
+        for reranking in RERANKING
+        for share in ("p50", "p95")
+    }
+    return lines(
+        path,
+        series,
+        title="Time from question to answer (lower is better)",
+        x="questions in flight",
+        y="milliseconds from question to answer",
+        logarithmic=(True, True),
+        dashed=[label for label in series if label.endswith("p95")],
+        ticks=AT_ONCE,
+    )
+
+
+def _draw_stages(figures: Figures, path: Path) -> Path:
+    series: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    for size in figures["sizes"]:
+        for run in size["runs"]:
+            if run["at_once"] == 1:
+                name = f"{size['chunks']:,} chunks,\nreranking {run['reranking']}"
+                for part, milliseconds in _parts(run).items():
+                    series[part][name] = milliseconds
+    return stacked(
+        path,
+        series,
+        title="Where the time of a lone question goes (shorter is better)",
+        value="mean milliseconds from question to answer",
+        colours=COLOURS,
+    )
+
+
+def _parts(run: Figures) -> dict[str, float]:
+    """Divide the mean time of a question so that the parts add up to it."""
+    stages = {stage: spread["mean"] for stage, spread in run["stages_ms"].items()}
+    shares = {share: spread["mean"] for share, spread in run["shares_ms"].items()}
+    others = sum(mean for stage, mean in stages.items() if stage in STORE and stage not in SEARCHES)
+    return {
+        "embed (model)": stages["embed"],
+        "rerank (model)": stages.get("rerank", 0.0),
+        "dense and lexical search (store)": shares["store"] - others,
+        "other reads (store)": others,
+        "analyse, fuse, diversify, assemble (own)": shares["steps"],
+        "topics, Avro, waiting (own)": shares["transport"],
+    }
