@@ -6,7 +6,8 @@ import os
 import platform
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -143,7 +144,10 @@ class LocalStack:
                 await self._prepare(settings_for(self._settings, state))
 
         environment = environment_for(self._settings, state)
-        workers = (replace(worker_spec(state, each, environment), restart=self._restart) for each in self._workers)
+        workers = (
+            replace(worker_spec(state, stages, environment, number=number), restart=self._restart)
+            for number, stages in _numbered(self._workers)
+        )
         return Supervisor(
             [broker_spec(state), store_spec(state), *workers],
             log_dir=self._directory / "logs",
@@ -225,9 +229,11 @@ def store_spec(state: StackState) -> ChildSpec:
     )
 
 
-def worker_spec(state: StackState, stages: Sequence[str], environment: Mapping[str, str]) -> ChildSpec:
-    """Describe a worker process for some stages."""
-    name = "-".join(stages)
+def worker_spec(
+    state: StackState, stages: Sequence[str], environment: Mapping[str, str], *, number: int = 1
+) -> ChildSpec:
+    """Describe a worker process for some stages; `number` tells it from others for the same ones."""
+    name = "-".join(stages) + ("" if number == 1 else f"-{number}")
     return ChildSpec(
         name=name,
         command=(sys.executable, "-m", "freki.streams", "worker", *stages),
@@ -237,6 +243,14 @@ def worker_spec(state: StackState, stages: Sequence[str], environment: Mapping[s
         ready_timeout_s=WORKER_READY_TIMEOUT_S,
         stop_timeout_s=WORKER_STOP_TIMEOUT_S,
     )
+
+
+def _numbered(workers: Sequence[Sequence[str]]) -> Iterator[tuple[int, Sequence[str]]]:
+    """Count the workers of the same stages from 1."""
+    seen: Counter[tuple[str, ...]] = Counter()
+    for stages in workers:
+        seen[tuple(stages)] += 1
+        yield seen[tuple(stages)], stages
 
 
 def _versions() -> dict[str, str]:
