@@ -36,11 +36,15 @@ class Corpus:
     def documents(self, tenant: TenantId = TENANT) -> Iterator[DocumentChange]:
         """Give changes with different document ids, always the same ones in the same order.
 
-        Of a stream's many versions of a document that is the first. Raises Rejected for a stream that cannot be read.
+        Of a stream's many versions of a document that is the first. Raises Rejected for a stream that cannot be read,
+        ValueError where there is no document.
         """
         for copy in count():
+            original = None
             for original in self._originals(tenant):
                 yield varied(original, copy=copy, seed=self.seed) if copy else original
+            if original is None:
+                raise ValueError(f"no document in {self.named}")
 
     def _originals(self, tenant: TenantId) -> Iterator[DocumentChange]:
         if not self.streams:

@@ -104,11 +104,13 @@ def tables(figures: Figures) -> list[Table]:
     table.add_column("process")
     for phase in peaks:
         table.add_column(phase, justify="right")
+    table.add_column("CPU idle", justify="right")
+    idle = figures["idle_cpu_share"]
     for name in peaks["idle"]:
-        table.add_row(name, *(f"{peak[name]['pss']:.0f} ({peak[name]['rss']:.0f})" for peak in peaks.values()))
-    table.add_row(
-        "all", *(f"{sum(each['pss'] for each in peak.values()):.0f}" for peak in peaks.values()), style="bold"
-    )
+        held = (f"{peak[name]['pss']:.0f} ({peak[name]['rss']:.0f})" for peak in peaks.values())
+        table.add_row(name, *held, f"{100 * idle[name]:.1f} %")
+    sums = (f"{sum(each['pss'] for each in peak.values()):.0f}" for peak in peaks.values())
+    table.add_row("all", *sums, f"{100 * sum(idle.values()):.1f} %", style="bold")
     return [table]
 
 

@@ -29,8 +29,9 @@ def figure(path: Path, *, title: str, x: str = "", y: str = "") -> Iterator[Any]
 
 
 def short(value: float) -> str:
-    """Write a number with about three digits, without an exponent."""
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    """Write a number with two or three digits at least, without an exponent."""
+    size = abs(value)
+    return f"{value:,.0f}" if size >= 10 else f"{value:.1f}" if size >= 1 else f"{value:.2f}"
 
 
 def bars(path: Path, series: Mapping[str, Mapping[str, float]], *, title: str, value: str, names: str = "") -> Path:

@@ -34,8 +34,8 @@ def markdown(about: Mapping[str, Any], sections: Sequence[Section]) -> str:
     for section in sections:
         measured, run = section.measured, section.measured["run"]
         quick = "; a quick run, whose figures say little" if run["quick"] else ""
-        made = f"{measured['began_at']}, {measured['seconds']} s. Documents: {run['documents']}, seed {run['seed']}{quick}."
-        lines += ["", f"## {section.title}", "", made]
+        source = f"Documents: {run['documents']}, seed {run['seed']}{quick}."
+        lines += ["", f"## {section.title}", "", f"{measured['began_at']}, {measured['seconds']} s. {source}"]
         for table in section.tables:
             lines += ["", *_table(table)]
         for drawing in section.drawings:
