@@ -268,9 +268,12 @@ def _bytes(figures: Figures) -> Table:
 
 
 def _edit_costs(edits: Figures) -> Table:
-    table = Table(title=f"Edits of a document of {edits['characters']:,} characters, {edits['chunks']:,} chunks")
-    table.add_column("event")
-    for column in ("chunks embedded", "share of all", "p50, ms", "p95, ms", "p50 / first"):
+    table = Table(
+        title=f"Edits of a document of {edits['characters']:,} characters, {edits['chunks']:,} chunks",
+        caption="from event to receipt; embedded: chunks that went through the model",
+    )
+    table.add_column("event", no_wrap=True)
+    for column in ("embedded", "share", "p50 ms", "p95 ms", "of first"):
         table.add_column(column, justify="right")
     first_ms = edits["first_ms"]
     table.add_row("first indexing", f"{edits['chunks']}", "100 %", f"{first_ms:,.0f}", "", "")

@@ -24,7 +24,7 @@ def figure(path: Path, *, title: str, x: str = "", y: str = "") -> Iterator[Any]
     axes.spines[["top", "right"]].set_visible(False)
     yield axes
     if len(axes.get_legend_handles_labels()[0]) > 1:
-        axes.legend(frameon=False)
+        drawing.legend(loc="outside lower center", ncols=2, frameon=False)
     drawing.savefig(path)
 
 
@@ -87,9 +87,21 @@ def lines(  # noqa: PLR0913 - what a plot says
             style = {"linestyle": "--", "color": colour} if label in dashed else {}
             (line,) = axes.plot(*zip(*points, strict=True), marker="o", label=label, **style)
             colour = line.get_color()
-        axes.set_xscale("log" if logarithmic[0] else "linear")
-        axes.set_yscale("log" if logarithmic[1] else "linear")
+        if logarithmic[0]:
+            axes.set_xscale("log")
+            _name_ticks(axes.xaxis)
+        if logarithmic[1]:
+            axes.set_yscale("log")
+            _name_ticks(axes.yaxis)
         if ticks:
             axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
-            axes.minorticks_off()
     return path
+
+
+def _name_ticks(axis: Any) -> None:
+    """Write 1, 2, 5, 10, 20, … instead of powers."""
+    from matplotlib.ticker import LogLocator, NullLocator  # with the extra `bench` only
+
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(lambda value, _: f"{value:,g}")
+    axis.set_minor_locator(NullLocator())
