@@ -42,8 +42,8 @@ from tests.bench.corpus import TENANT, Corpus, questions_of, some, text_of
 
 PATIENCE_S = 300.0
 """Longest wait for a receipt or an answer before a measurement gives up."""
-LEAST_CHARACTERS_OF_A_CHUNK = 400
-"""Chunks of running text have more: what is under way never makes more chunks than this says."""
+FEWEST_CHARACTERS = 250
+"""Of a chunk, on average: what is under way makes at most as many chunks as this says, so that few are too many."""
 UNDER_WAY = 256
 """Documents that are published and have no receipt yet, while an index is filled."""
 QUESTIONS_FROM = 300_000
@@ -204,8 +204,7 @@ def _go_on_from_a_smaller_one(keep: Path, name: str, chunks: int) -> None:
     sizes = [int(found.name.rpartition("-")[2]) for found in keep.glob(f"{name}-*")]
     best = max((size for size in sizes if size < chunks), default=None)
     if best is not None:
-        for part in ("store", "claims"):
-            shutil.copytree(keep / f"{name}-{best}" / part, keep / f"{name}-{chunks}" / part)
+        shutil.copytree(keep / f"{name}-{best}" / "store", keep / f"{name}-{chunks}" / "store")
 
 
 async def fill(ground: Ground, stack: Stack, chunks: int) -> Published:
@@ -226,7 +225,7 @@ async def fill(ground: Ground, stack: Stack, chunks: int) -> Published:
                 expected = held + sum(under_way.values())
                 if expected < chunks and len(under_way) < UNDER_WAY:
                     change = next(missing)
-                    under_way[change.document_id] = -(-len(text_of(change)) // LEAST_CHARACTERS_OF_A_CHUNK)
+                    under_way[change.document_id] = -(-len(text_of(change)) // FEWEST_CHARACTERS)
                     receipts.expect(change)
                     await publisher.publish(change)
                     continue
