@@ -2,7 +2,7 @@
 
 import typer
 
-from freki.streams.commands import ask, evaluate, operate, publish, verify
+from freki.streams.commands import ask, evaluate, operate, publish, tune, verify
 
 app = typer.Typer(
     name="freki",
@@ -17,6 +17,7 @@ app.command("watch")(publish.watch_folder)
 app.command("ask")(ask.ask)
 app.command("verify")(verify.verify)
 app.command("eval")(evaluate.evaluate)
+app.command("tune")(tune.tune)
 app.command("status")(operate.status)
 app.add_typer(operate.topics_app, name="topics")
 app.add_typer(operate.models_app, name="models")

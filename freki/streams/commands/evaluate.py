@@ -65,8 +65,7 @@ async def evaluate(  # noqa: PLR0913 - options of a command
     out: Annotated[Path, typer.Option(help="Folder for the report and its JSON")] = Path("evaluation-results"),
 ) -> None:
     """Measure retrieval through the whole pipeline, and compare two configurations of its queries."""
-    if find_spec("ir_measures") is None or find_spec("scipy") is None:
-        fail("`freki eval` needs more than Freki itself: pip install 'freki[eval]'")
+    require_extra("eval")
     if against is not None and a:
         fail("--against stands for --a: give the knobs of the new run with --b", code=2)
     if running and fresh:
@@ -74,12 +73,12 @@ async def evaluate(  # noqa: PLR0913 - options of a command
     settings = load_settings()
     configurations = _configurations([b or ""] if against else [a] if b is None else [a, b])
     earlier = None if against is None else _read(against)
-    examined = _read_sets(sets)
+    examined = read_sets(sets)
     made_at, started = datetime.now(UTC), time.monotonic()
     results: list[SetResult] = []
     for one in examined:
         async with open_place(settings, one.corpus, running=running, fresh=fresh) as place:
-            asked = _sample(one.questions, queries, seed)
+            asked = sample(one.questions, queries, seed)
             runs, titles = await _ask(place, asked, configurations, threshold)
         result = _result(one, place, runs, titles)
         results.append(result if earlier is None else _beside(earlier, result))
@@ -88,7 +87,7 @@ async def evaluate(  # noqa: PLR0913 - options of a command
         format="freki evaluation 1",
         made_at=made_at.isoformat(timespec="seconds"),
         took_s=round(time.monotonic() - started, 1),
-        made_with={**provenance(), **_made_with(settings, threshold)},
+        made_with={**provenance(), **made_with(settings), "threshold": f"{threshold:g}"},
         sets=tuple(results),
     )
     name = f"{'+'.join(result.name for result in results)[:_NAME_CHARACTERS]}-{made_at:%Y%m%d-%H%M%S}"
@@ -105,7 +104,14 @@ def _configurations(texts: Sequence[str]) -> dict[str, Configuration]:
     return found
 
 
-def _read_sets(paths: Sequence[Path]) -> list[EvaluationSet]:
+def require_extra(name: str) -> None:
+    """End a command whose packages are not installed."""
+    if find_spec("ir_measures") is None or find_spec("scipy") is None:
+        fail(f"`freki {name}` needs more than Freki itself: pip install 'freki[eval]'")
+
+
+def read_sets(paths: Sequence[Path]) -> list[EvaluationSet]:
+    """Read sets, each of a name of its own."""
     found: dict[str, EvaluationSet] = {}
     for path in paths:
         one = read_set(path)
@@ -115,7 +121,7 @@ def _read_sets(paths: Sequence[Path]) -> list[EvaluationSet]:
     return list(found.values())
 
 
-def _sample(questions: Sequence[Question], most: int | None, seed: int) -> Sequence[Question]:
+def sample(questions: Sequence[Question], most: int | None, seed: int) -> Sequence[Question]:
     """Choose some questions, in their order: a larger sample of the same seed holds the smaller one."""
     chosen = np.random.default_rng(seed).permutation(len(questions))[:most]
     return [questions[place] for place in sorted(chosen)]
@@ -179,7 +185,8 @@ def _beside(earlier: Evaluation, result: SetResult) -> SetResult:
         fail(str(error))
 
 
-def _made_with(settings: Settings, threshold: float) -> dict[str, str]:
+def made_with(settings: Settings) -> dict[str, str]:
+    """Name what answers questions."""
     fingerprint, _ = embedder_identity(settings.models)
     return {
         "embedder": fingerprint,
@@ -187,7 +194,6 @@ def _made_with(settings: Settings, threshold: float) -> dict[str, str]:
         "analyser": ANALYSER,
         "chunking": settings.chunking.model_dump_json(),
         "retrieval": settings.retrieval.model_dump_json(),
-        "threshold": f"{threshold:g}",
     }
 
 

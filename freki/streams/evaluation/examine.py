@@ -2,9 +2,9 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from freki.operators.evaluate import RankedDocument, false_positives, judge_rankings, rank_documents, share_found
 from freki.operators.evaluate.figures import EMPTY, FACTS, FALSE_POSITIVES, RECALL_100, SPANS
@@ -28,6 +28,8 @@ DEADLINE_MS = 60_000
 SLACK_S = 10.0
 CALIBRATED = frozenset({"remote", "local"})
 """Rerankers whose scores mean the same for every question."""
+T = TypeVar("T")
+
 _TOLD = frozenset({NoticeKind.DEGRADED, NoticeKind.SKIPPED, NoticeKind.FRESHNESS, NoticeKind.REJECTED})
 
 
@@ -53,11 +55,12 @@ class Reply:
 
 
 class Examiner:
-    """Asks each question twice: as a service would, and for as many hits as a query may ask for.
+    """Asks questions as a service would, and judges the answers.
 
-    The first answer gives context, scores and the first places; documents that only the second has follow, so that
-    Recall@100 can be told. The second alone would not do: diversification chooses among twice as many candidates as
-    hits, and on one collection its first 8 hits were others for a third of the questions.
+    A run asks each question twice: as it is, and for as many hits as a query may ask for. The first answer gives
+    context, scores and the first places; documents that only the second has follow, so that Recall@100 can be told.
+    The second alone would not do: diversification chooses among twice as many candidates as hits, and on one
+    collection its first 8 hits were others for a third of the questions.
     """
 
     def __init__(  # noqa: PLR0913 - each is one thing from outside
@@ -87,24 +90,64 @@ class Examiner:
         Raises TimeoutError, with the question, where an answer does not come.
         """
         replies: dict[str, Reply] = {}
-        waiting = iter(questions)
 
-        async def work() -> None:
-            for question in waiting:
-                replies[question.question_id] = await self._reply(question, configuration)
+        async def reply(question: Question) -> None:
+            replies[question.question_id] = await self._reply(question, configuration)
+
+        await self._some_at_once(questions, reply, advance)
+        return _run(questions, replies, title), _titles(replies.values())
+
+    async def served(
+        self, asks: Sequence[tuple[Question, Configuration]], *, advance: Callable[[], None]
+    ) -> list[dict[str, float]]:
+        """Ask each once, some at once; give the figures of the answers in the order of the asks.
+
+        A ranking ends where the hits of an answer do, and so do Recall and failed. Raises TimeoutError like `run`.
+        """
+        results: dict[int, ContextResult] = {}
+
+        async def reply(place: int) -> None:
+            results[place] = await self.answer(*asks[place])
+
+        await self._some_at_once(range(len(asks)), reply, advance)
+        rankings = {
+            str(place): [each.document_id for each in rank_documents(result.hits)] for place, result in results.items()
+        }
+        judgements = {
+            str(place): question.judgements
+            for place, (question, _) in enumerate(asks)
+            if question.judgements is not None
+        }
+        judged = judge_rankings(rankings, judgements)
+        return [
+            {**judged.get(str(place), {}), **self._other_figures(question, results[place])}
+            for place, (question, _) in enumerate(asks)
+        ]
+
+    async def answer(self, question: Question, configuration: Configuration) -> ContextResult:
+        """Ask once. Raises TimeoutError, with the question, where no answer comes."""
+        return await self._ask(question, configuration.applied)
+
+    async def _some_at_once(
+        self, items: Iterable[T], work: Callable[[T], Awaitable[None]], advance: Callable[[], None]
+    ) -> None:
+        waiting = iter(items)
+
+        async def take() -> None:
+            for item in waiting:
+                await work(item)
                 advance()
 
-        workers = [asyncio.create_task(work()) for _ in range(self._at_once)]
+        workers = [asyncio.create_task(take()) for _ in range(self._at_once)]
         try:
             await asyncio.gather(*workers)
         finally:
             for worker in workers:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
-        return _run(questions, replies, title), _titles(replies.values())
 
     async def _reply(self, question: Question, configuration: Configuration) -> Reply:
-        served = await self._ask(question, configuration.applied)
+        served = await self.answer(question, configuration)
         deep = await self._ask(question, lambda query: self._deepened(configuration.applied(query)))
         ranking = rank_documents([*served.hits, *deep.hits])
         read = served.analysis

@@ -1,0 +1,107 @@
+"""Answers of all configurations that were asked: nothing is asked twice."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from freki.operators.evaluate import Asked
+from freki.streams.evaluation.configuration import Configuration
+from freki.streams.evaluation.examine import Examiner
+from freki.streams.evaluation.pose import Posed
+from freki.streams.knobs import Knobs
+
+Plan = Mapping[str, Mapping[Asked, Configuration]]
+"""By value: which questions, each with all that it turns."""
+TIMED = 8
+"""Questions of each set that are timed."""
+TimesBy = dict[str, dict[Asked, float]]
+"""Milliseconds, by value and question."""
+
+_Key = tuple[Asked, frozenset[tuple[str, object]]]
+
+
+class Ledger:
+    """Visits one set after another, since each may have a stack of its own, and asks there what is not known yet."""
+
+    def __init__(
+        self,
+        posed: Mapping[Asked, Posed],
+        *,
+        visit: Callable[[str], Awaitable[Examiner]],
+        defaults: Knobs,
+        clock_ns: Callable[[], int],
+        advance: Callable[[], None],
+    ) -> None:
+        self._posed = posed
+        self._visit = visit
+        self._defaults = defaults
+        self._clock_ns = clock_ns
+        self._advance = advance
+        self._figures: dict[_Key, Mapping[str, float]] = {}
+        self._last = ""
+
+    def asks(self, plans: Sequence[Plan]) -> int:
+        """Count what these plans would ask."""
+        return len(self._unknown(plans))
+
+    async def gather(self, plans: Sequence[Plan], *, timed: Sequence[Plan] = ()) -> list[TimesBy]:
+        """Ask what the plans lack, some at once; then ask the timed plans, one question after another.
+
+        Raises TimeoutError where an answer does not come.
+        """
+        unknown = self._unknown(plans)
+        times: list[TimesBy] = [{value: {} for value in plan} for plan in timed]
+        for name in self._route(
+            {asked.set_name for plan in (*plans, *timed) for each in plan.values() for asked in each}
+        ):
+            here = {key: configuration for key, configuration in unknown.items() if key[0].set_name == name}
+            if not here and not timed:
+                continue
+            examiner = await self._visit(name)
+            asks = [(self._posed[asked].question, configuration) for (asked, _), configuration in here.items()]
+            figures = await examiner.served(asks, advance=self._advance)
+            self._figures.update(zip(here, figures, strict=True))
+            for plan, found in zip(timed, times, strict=True):
+                await self._time(examiner, plan, name, found)
+        return times
+
+    def figures(self, plan: Plan) -> dict[str, dict[Asked, Mapping[str, float]]]:
+        """Give what is known of each value and question; all that was gathered is."""
+        return {
+            value: {asked: self._figures[self._key(asked, configuration)] for asked, configuration in each.items()}
+            for value, each in plan.items()
+        }
+
+    async def _time(self, examiner: Examiner, plan: Plan, name: str, found: TimesBy) -> None:
+        """Ask each question with all values in turn, and begin with another one each time; the first round warms up."""
+        values = list(plan)
+        questions = sorted(asked for asked in plan[values[0]] if asked.set_name == name)
+        for place, asked in enumerate([*questions[:1], *questions]):
+            first = place % len(values)
+            for value in (*values[first:], *values[:first]):
+                started = self._clock_ns()
+                await examiner.answer(self._posed[asked].question, plan[value][asked])
+                found[value][asked] = (self._clock_ns() - started) / 1e6
+                self._advance()
+
+    def _unknown(self, plans: Sequence[Plan]) -> dict[_Key, Configuration]:
+        wanted = {
+            self._key(asked, configuration): configuration
+            for plan in plans
+            for each in plan.values()
+            for asked, configuration in each.items()
+        }
+        return {key: configuration for key, configuration in wanted.items() if key not in self._figures}
+
+    def _key(self, asked: Asked, configuration: Configuration) -> _Key:
+        """Call a configuration by what differs from the defaults: spelling out a default asks the same."""
+        alpha = self._defaults.alpha_for(keyword=self._posed[asked].keyword)
+        same = {"alpha": alpha, "candidates": self._defaults.depth}
+        turned = configuration.turned.items()
+        return asked, frozenset(
+            (name, value) for name, value in turned if value != same.get(name, getattr(self._defaults, name, None))
+        )
+
+    def _route(self, names: set[str]) -> list[str]:
+        """Begin where the last visit ended: that stack still runs."""
+        route = sorted(names, key=lambda name: (name != self._last, name))
+        self._last = route[-1] if route else self._last
+        return route

@@ -1,0 +1,94 @@
+"""Knobs with the values that are tried: `alpha=0.3,0.4`."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from freki.operators.errors import InvalidQuery
+from freki.schemas.names import record
+from freki.streams.evaluation.configuration import Configuration, parse_configuration
+from freki.streams.knobs import Knobs
+
+ALPHA = "alpha"
+"""Of questions; short queries of keywords have their own."""
+KEYWORD_ALPHA = "keyword_alpha"
+
+_GRID = {
+    ALPHA: ("alpha=0.3", "alpha=0.4", "alpha=0.5", "alpha=0.6", "alpha=0.7", "alpha=0.8"),
+    KEYWORD_ALPHA: ("alpha=0.2", "alpha=0.3", "alpha=0.4", "alpha=0.5", "alpha=0.6", "alpha=0.7"),
+    "fusion": ("fusion=weighted", "fusion=rrf,rrf_k=10", "fusion=rrf,rrf_k=30", "fusion=rrf,rrf_k=60"),
+    "candidates": ("candidates=50", "candidates=100", "candidates=200", "candidates=400"),
+    "rerank_candidates": tuple(f"rerank_candidates={count}" for count in (0, 8, 16, 24, 32, 48)),
+    "mmr_lambda": ("mmr_lambda=0.5", "mmr_lambda=0.6", "mmr_lambda=0.7", "mmr_lambda=0.8", "mmr_lambda=1"),
+}
+"""In the order in which a query meets them."""
+
+
+@record
+class Turn:
+    """A knob with its values, the present one among them."""
+
+    name: str
+    values: tuple[Configuration, ...]
+    present: Configuration
+
+    def concerns(self, *, keyword: bool) -> bool:
+        """Say whether such a query is answered by this knob."""
+        return {ALPHA: not keyword, KEYWORD_ALPHA: keyword}.get(self.name, True)
+
+
+def grid(defaults: Knobs) -> list[Turn]:
+    """Give the knobs that are worth turning."""
+    return [_turn(name, values, defaults) for name, values in _GRID.items()]
+
+
+def parse_turn(text: str, defaults: Knobs) -> Turn:
+    """Read `name=value,value`, names as in a configuration, and `keyword_alpha`; the present value need not be given.
+
+    Raises InvalidQuery, with what is allowed.
+    """
+    name, sign, values = (part.strip() for part in text.partition("="))
+    if not sign or not values:
+        raise InvalidQuery(f"{text!r}: write name=value,value")
+    field = ALPHA if name == KEYWORD_ALPHA else name
+    return _turn(name, [f"{field}={value}" for value in values.split(",")], defaults)
+
+
+def _turn(name: str, texts: Sequence[str], defaults: Knobs) -> Turn:
+    values = {value.text: value for value in (_named(name, parse_configuration(text)) for text in texts)}
+    present = next((value for value in values.values() if _is_set(name, value, defaults)), None)
+    if present is None:
+        present = _as_set(name, values[next(iter(values))], defaults)
+        values = {present.text: present, **values}
+    ordered = sorted(values.values(), key=lambda value: _amount(name, value))
+    if len(ordered) == 1:
+        raise InvalidQuery(f"{present.text} is what is set: give another value to compare it with")
+    return Turn(name=name, values=tuple(ordered), present=present)
+
+
+def _named(name: str, value: Configuration) -> Configuration:
+    return replace(value, text=f"keyword_{value.text}") if name == KEYWORD_ALPHA else value
+
+
+def _default(name: str, field: str, defaults: Knobs) -> object:
+    """Give what holds for a field where no query turns it; null where each query decides."""
+    if field == ALPHA:
+        return defaults.alpha_for(keyword=name == KEYWORD_ALPHA)
+    return defaults.depth if field == "candidates" else getattr(defaults, field, None)
+
+
+def _is_set(name: str, value: Configuration, defaults: Knobs) -> bool:
+    return all(_default(name, field, defaults) == given for field, given in value.turned.items())
+
+
+def _as_set(name: str, like: Configuration, defaults: Knobs) -> Configuration:
+    """Spell out what is set, in the fields that another value turns."""
+    found = {field: _default(name, field, defaults) for field in like.turned}
+    if None in found.values():
+        return Configuration(text=f"{name} as set", turned={})
+    return _named(name, parse_configuration(",".join(f"{field}={given}" for field, given in found.items())))
+
+
+def _amount(name: str, value: Configuration) -> float:
+    """Order numbers by size; leave all else as it was given."""
+    given = value.turned.get(ALPHA if name == KEYWORD_ALPHA else name, 0)
+    return float(given) if isinstance(given, (int, float)) else 0.0

@@ -1,0 +1,315 @@
+"""Knobs are turned one after the other; what is asked, kept, and said of it."""
+
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from io import StringIO
+from itertools import count
+
+import pytest
+from pydantic import TypeAdapter
+from rich.console import Console
+
+from freki.operators.errors import InvalidQuery
+from freki.operators.evaluate import FIGURES, Asked, Verdict
+from freki.schemas import ContextQuery, ContextResult, DocumentId, Fusion, QueryId, RerankerChoice, TenantId, Timestamp
+from freki.schemas.evaluation import CorpusDocument, Question
+from freki.streams.commands.show_tuning import lines, show_tuning
+from freki.streams.commands.tuning_report import draw, write_report
+from freki.streams.evaluation.examine import Examiner
+from freki.streams.evaluation.ledger import Ledger
+from freki.streams.evaluation.pose import Posed, keywords, pose
+from freki.streams.evaluation.tuner import Tuner
+from freki.streams.evaluation.tuning import Step, TunedSet, Tuning
+from freki.streams.evaluation.turns import grid, parse_turn
+from tests.unit.evaluations import hit, result
+from tests.unit.test_retriever import KNOBS
+
+NDCG = FIGURES[0]
+SLOW_MS, FAST_MS = 50, 10
+
+
+class Machine:
+    """A Freki whose answers are the better the nearer alpha is to what is best, and whose reranker takes time."""
+
+    def __init__(self, *, best_alpha: float = 0.4, needs_reranker: bool = False) -> None:
+        self.asked: list[ContextQuery] = []
+        self.now_ns = 0
+        self._best_alpha = best_alpha
+        self._needs_reranker = needs_reranker
+
+    async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:
+        assert patience_s > 0
+        self.asked.append(query)
+        reranked = KNOBS.turned(query).rerank_candidates > 0
+        self.now_ns += (SLOW_MS if reranked else FAST_MS) * 1_000_000
+        alpha = KNOBS.turned(query).alpha_for(keyword=False)
+        worse = round(10 * abs(alpha - self._best_alpha)) + (self._needs_reranker and not reranked)
+        # Every third question is easy, whatever is set.
+        before = 0 if int(query.text.split()[-1]) % 3 == 0 else min(worse, 7)
+        others = [hit(rank, f"x{rank}", 0.5) for rank in range(1, before + 1)]
+        return result(query, [*others, hit(before + 1, "a", 0.5)])
+
+
+def sets(**counts: int) -> dict[Asked, Posed]:
+    return {
+        Asked(name, str(number)): Posed(
+            question=Question(
+                question_id=str(number), text=f"Wie lautet Antwort {number}", judgements={DocumentId("a"): 1}
+            ),
+            keyword=False,
+            shortened=False,
+        )
+        for name, each in counts.items()
+        for number in range(each)
+    }
+
+
+class Tuned:
+    """A tuner with all that it needs."""
+
+    def __init__(
+        self, machine: Machine, *turns: str, posed: Mapping[Asked, Posed], fresh: Mapping[Asked, Posed]
+    ) -> None:
+        self.visits: list[str] = []
+        self.expected: list[int] = []
+        self.advanced = 0
+        numbers = count()
+        self._examiner = Examiner(
+            machine,
+            tenant=TenantId("t"),
+            defaults=KNOBS,
+            threshold=0.0,
+            at_once=2,
+            now=lambda: Timestamp(0),
+            new_id=lambda: QueryId(str(next(numbers))),
+        )
+        self.ledger = Ledger(
+            {**posed, **fresh},
+            visit=self._visit,
+            defaults=KNOBS,
+            clock_ns=lambda: machine.now_ns,
+            advance=self._advance,
+        )
+        self.tuner = Tuner(
+            posed,
+            [parse_turn(turn, KNOBS) for turn in turns],
+            ledger=self.ledger,
+            figure=NDCG,
+            folds=5,
+            seed=0,
+            expect=lambda coming: self.expected.append(self.advanced + coming),
+        )
+
+    async def _visit(self, name: str) -> Examiner:
+        self.visits.append(name)
+        return self._examiner
+
+    def _advance(self) -> None:
+        self.advanced += 1
+
+
+def tuned(machine: Machine, *turns: str, fresh: Mapping[Asked, Posed] | None = None, **counts: int) -> Tuned:
+    return Tuned(machine, *turns, posed=sets(**counts), fresh=fresh or {})
+
+
+def kept(steps: Sequence[Step], settings: Mapping[str, str] | None = None) -> Tuning:
+    return Tuning(
+        format="freki tuning 1",
+        made_at="2026-11-22T03:15:56+00:00",
+        took_s=90.0,
+        made_with={"machine": "<one> | two"},
+        figure=NDCG.name,
+        folds=5,
+        hits=8,
+        sets=(TunedSet(name="one-set", questions=40, fresh=0, documents=4, notes=("a note",)),),
+        steps=tuple(steps),
+        left_out=("keyword_alpha: 3 questions",),
+        checks=(),
+        settings=settings or {},
+    )
+
+
+def test_the_present_value_is_among_the_values_and_known() -> None:
+    numbers, names = parse_turn("alpha=0.8, 0.3", KNOBS), parse_turn("fusion=rrf,weighted", KNOBS)
+
+    assert [value.text for value in numbers.values] == ["alpha=0.3", "alpha=0.6", "alpha=0.8"]
+    assert numbers.present.text == "alpha=0.6"
+    assert [value.text for value in names.values] == ["fusion=rrf", "fusion=weighted"]
+    assert names.present.text == "fusion=weighted"
+    assert parse_turn("keyword_alpha=0.5", KNOBS).present.turned == {"alpha": 0.4}
+    assert parse_turn("candidates=50", KNOBS).present.text == "candidates=200"
+    assert parse_turn("reranker=cosine", KNOBS).present.turned == {"reranker": RerankerChoice.AUTO}
+    assert parse_turn("levels=1,1+2", KNOBS).present.turned == {}
+
+
+def test_every_knob_of_the_grid_has_one_present_value_whatever_is_set() -> None:
+    for knobs in (KNOBS, replace(KNOBS, fusion=Fusion.RRF, rrf_k=45, hybrid_alpha=0.65, rerank_candidates=500)):
+        for turn in grid(knobs):
+            assert turn.values.count(turn.present) == 1
+            assert len({value.text for value in turn.values}) == len(turn.values) > 2
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("alpha", "write name=value,value"),
+        ("alpha=", "write name=value,value"),
+        ("alfa=1", "with a name of"),
+        ("alpha=2", "outside 0.0..1.0"),
+        ("alpha=0.6", "is what is set"),
+    ],
+)
+def test_values_that_cannot_be_tried_are_refused(text: str, expected: str) -> None:
+    with pytest.raises(InvalidQuery, match=expected):
+        parse_turn(text, KNOBS)
+
+
+def test_alpha_is_turned_for_questions_and_keyword_alpha_for_keywords() -> None:
+    alpha, keyword_alpha = (parse_turn(f"{name}=0.1", KNOBS) for name in ("alpha", "keyword_alpha"))
+
+    assert [turn.concerns(keyword=False) for turn in (alpha, keyword_alpha)] == [True, False]
+    assert [turn.concerns(keyword=True) for turn in (alpha, keyword_alpha)] == [False, True]
+
+
+def test_questions_are_shortened_to_what_a_search_field_gets() -> None:
+    asked = [Question(question_id="1", text="Wer entscheidet über den Urlaub?", judgements={DocumentId("a"): 1})]
+    corpus = [
+        CorpusDocument(document_id=DocumentId(name), name=None, media_type=None, content=content)
+        for name, content in (("a", "Über den Urlaub entscheidet die Leitung."), ("b", b"\xc3\x9cber den Tag"))
+    ]
+
+    (short,) = keywords(asked, corpus)
+
+    assert short.question.text == "entscheidet über Urlaub"
+    assert (short.keyword, short.shortened, short.question.judgements) == (True, True, {"a": 1})
+    assert [each.keyword for each in pose([*asked, short.question])] == [False, True]
+
+
+async def test_a_better_value_moves_and_all_together_is_checked_on_questions_that_chose_nothing() -> None:
+    fresh = {Asked("one", f"new {place}"): each for place, each in enumerate(sets(one=20).values())}
+    run = tuned(Machine(), "alpha=0.2,0.4", one=30, two=20, fresh=fresh)
+
+    (step,) = await run.tuner.tune()
+    (check,) = await run.tuner.check(fresh, fresh=True)
+
+    assert (step.choice.value, step.choice.verdict) == ("alpha=0.4", Verdict.BETTER)
+    assert {name: value.turned for name, value in run.tuner.moved.items()} == {"alpha": {"alpha": 0.4}}
+    assert [tried.title for tried in step.values] == ["alpha=0.2", "alpha=0.4", "alpha=0.6"]
+    best = step.values[1]
+    assert set(best.by_set) == {"one", "two"}
+    assert best.gain.value == pytest.approx((best.by_set["one"].value + best.by_set["two"].value) / 2)
+    assert check.gain.questions == 20
+    assert check.gain.value > 0.1
+
+
+async def test_what_costs_time_and_gains_nothing_is_turned_down() -> None:
+    run = tuned(Machine(best_alpha=0.6), "rerank_candidates=0", one=30)
+
+    (step,) = await run.tuner.tune()
+
+    assert (step.choice.value, step.choice.verdict) == ("rerank_candidates=0", Verdict.CHEAPER)
+    assert step.values[0].cost.difference_ms == FAST_MS - SLOW_MS
+
+
+async def test_what_gains_is_kept_whatever_it_costs() -> None:
+    run = tuned(Machine(best_alpha=0.6, needs_reranker=True), "rerank_candidates=0", one=30)
+
+    (step,) = await run.tuner.tune()
+
+    assert (step.choice.verdict, run.tuner.moved) == (Verdict.AS_GOOD, {})
+    assert await run.tuner.check(sets(one=5), fresh=False) == []
+
+
+async def test_the_next_knob_is_tried_with_what_moved_and_the_one_before_it_once_more() -> None:
+    machine = Machine(best_alpha=0.4)
+    run = tuned(machine, "rerank_candidates=0", "alpha=0.2,0.4", one=30)
+
+    steps = await run.tuner.tune()
+
+    assert [(step.knob, step.others, step.again) for step in steps] == [
+        ("rerank_candidates", "", False),
+        ("alpha", "rerank_candidates=0", False),
+        ("rerank_candidates", "alpha=0.4", True),
+    ]
+    assert set(run.tuner.moved) == {"rerank_candidates", "alpha"}
+
+
+async def test_nothing_is_asked_twice_but_to_take_its_time() -> None:
+    machine = Machine(best_alpha=0.6)
+    run = tuned(machine, "alpha=0.5", "mmr_lambda=0.5,0.9", one=10)
+
+    await run.tuner.tune()
+
+    # As set, one other alpha, two other lambdas; and 2 + 3 values timed on 8 questions after one to warm up.
+    assert len(machine.asked) == 4 * 10 + (2 + 3) * (8 + 1)
+    assert run.advanced == len(machine.asked)
+    assert run.expected[0] == len(machine.asked)
+
+
+async def test_clearly_worse_values_are_asked_only_a_part_of_the_questions() -> None:
+    machine = Machine(best_alpha=0.6)
+    run = tuned(machine, "alpha=0,0.58", one=90)
+
+    (step,) = await run.tuner.tune()
+
+    worst = step.values[0]
+    assert (worst.title, worst.dropped, worst.gain.questions) == ("alpha=0.0", True, 30)
+    assert [tried.dropped for tried in step.values[1:]] == [False, False]
+
+
+async def test_sets_are_visited_in_turn_beginning_with_the_open_one() -> None:
+    run = tuned(Machine(best_alpha=0.6), "alpha=0.5", one=60, two=60)
+
+    await run.tuner.tune()
+
+    assert run.visits == ["one", "two", "two", "one"]
+
+
+async def test_a_knob_without_enough_questions_is_left_out_with_the_reason() -> None:
+    run = tuned(Machine(), "keyword_alpha=0.5", one=30)
+
+    assert await run.tuner.tune() == []
+    assert run.tuner.left_out == ["keyword_alpha: 0 questions, 5 folds need as many at least"]
+
+
+async def steps_of(*turns: str) -> list[Step]:
+    return await Tuned(Machine(), *turns, posed=sets(**{"one-set": 40}), fresh={}).tuner.tune()
+
+
+async def test_the_terminal_shows_what_stands_what_moves_and_what_to_set() -> None:
+    found = kept(await steps_of("alpha=0,0.4", "mmr_lambda=0.5"), {"FREKI_RETRIEVAL__HYBRID_ALPHA": "0.4"})
+    console = Console(file=StringIO(), width=80)
+
+    show_tuning(console, found)
+
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "alpha=0.4 is better than alpha=0.6" in " ".join(printed.split())
+    assert "mmr_lambda=1.0 stays" in " ".join(printed.split())
+    assert printed.rstrip().endswith("FREKI_RETRIEVAL__HYBRID_ALPHA=0.4")
+    assert "…" not in printed
+    assert lines(kept([])) == ["keep what is set"]
+
+
+async def test_the_report_is_markdown_with_whole_tables_and_a_picture_of_every_value() -> None:
+    found = kept(await steps_of("alpha=0,0.4", "mmr_lambda=0.5"))
+
+    page, plot = write_report(found, plot="tuning.svg"), draw(found)
+
+    tables = [block.splitlines() for block in page.split("\n\n") if block.startswith("|")]
+    assert all(len({row.count("|") for row in rows}) == 1 for rows in tables)
+    assert "![Gain against cost of every value](tuning.svg)" in page
+    drawn = ET.fromstring(plot)  # noqa: S314 - our own
+    assert len(drawn.findall(".//{*}circle")) == 5
+
+
+def test_a_report_without_a_step_says_why() -> None:
+    assert "Not tuned: keyword_alpha: 3 questions." in write_report(kept([]), plot="x.svg")
+    assert ET.fromstring(draw(kept([]))) is not None  # noqa: S314 - our own
+
+
+async def test_a_tuning_survives_its_file() -> None:
+    files = TypeAdapter(Tuning)
+    found = kept(await steps_of("alpha=0.4"))
+
+    assert files.validate_json(files.dump_json(found)) == found
