@@ -14,6 +14,7 @@ from itertools import count, cycle, islice
 from pathlib import Path
 from random import Random
 from statistics import fmean
+from typing import Any
 
 from rich.table import Table
 
@@ -34,6 +35,7 @@ from freki.streams.connect import open_asker, open_publisher, open_receipts, wal
 from tests.bench.corpus import TENANT, WORDS, Corpus, document, seeded, text_of
 from tests.bench.edits import edits, histories
 from tests.bench.ground import PATIENCE_S, Figures, Ground, open_filled, percentiles, publish, questions
+from tests.bench.plots import figure
 
 TITLE = "Freshness: from a change to the answer that shows it"
 
@@ -463,7 +465,7 @@ def _meanwhile(figures: Figures) -> Table:
     table = _table(
         "What went on meanwhile",
         ("while", "edits/s offered", "edits/s done", "waiting at the end", "embedded/edit", "questions/s", "their p50"),
-        f"When many were published at once the stack took {figures['edits_per_s']:.1f} edits/s, with a probe in flight.",
+        f"When many were published at once the stack took {figures['edits_per_s']:.1f} edits/s, with one probe.",
     )
     for scenario in figures["scenarios"]:
         background = scenario["background"]
@@ -493,23 +495,30 @@ def _table(title: str, columns: Sequence[str], caption: str) -> Table:
 
 
 def draw(figures: Figures, folder: Path) -> list[Path]:
-    """Draw which share of the changes was seen after how long, and how that lies beside the claims."""
-    from matplotlib.figure import Figure
+    """Draw which share of the edits was seen after how long, and how that lies beside the claims."""
+    pairs = {each["name"]: each["edits"]["each_seen_and_claimed_ms"] for each in figures["scenarios"]}
+    seen, claimed = folder / "freshness.png", folder / "freshness-claims.png"
+    title = "Edits that an answer shows: further left is fresher"
+    with figure(seen, title=title, x="ms from the event to the answer", y="share of the edits") as axes:
+        for name, times in pairs.items():
+            ordered = sorted(seen_ms for seen_ms, _ in times)
+            axes.step(ordered, [(place + 1) / len(ordered) for place in range(len(ordered))], where="post", label=name)
+        axes.set(xscale="log", ylim=(0, 1.02))
+        _plain_ticks(axes.xaxis)
+    title = "Below the line, an edit would have been seen before it was claimed"
+    with figure(claimed, title=title, x="ms that the receipt claims", y="ms until an answer shows it") as axes:
+        for name, times in pairs.items():
+            axes.plot([claim for _, claim in times], [seen_ms for seen_ms, _ in times], ".", label=name)
+        axes.axline((100, 100), (1000, 1000), color="grey", linewidth=0.8)
+        axes.set(xscale="log", yscale="log")
+        _plain_ticks(axes.xaxis)
+        _plain_ticks(axes.yaxis)
+    return [seen, claimed]
 
-    figure = Figure(figsize=(11, 4.2), layout="constrained")
-    shares, claims = figure.subplots(1, 2)
-    for scenario in figures["scenarios"]:
-        pairs = scenario["edits"]["each_seen_and_claimed_ms"]
-        seen = sorted(pair[0] for pair in pairs)
-        shares.step(seen, [(place + 1) / len(seen) for place in range(len(seen))], where="post", label=scenario["name"])
-        claims.plot([pair[1] for pair in pairs], [pair[0] for pair in pairs], ".", markersize=4)
-    shares.set(xscale="log", xlabel="ms from the event to the answer", ylabel="share of the edits", ylim=(0, 1.02))
-    shares.legend(fontsize="small", loc="lower right")
-    ends = [*claims.get_xlim(), *claims.get_ylim()]
-    span = [max(1.0, min(ends)), max(ends)]
-    claims.plot(span, span, color="grey", linewidth=0.8)
-    claims.set(xscale="log", yscale="log", xlabel="ms that the receipt claims", ylabel="ms until an answer shows it")
-    claims.set_title("on the line: seen at the time that was claimed", fontsize="small")
-    path = folder / "freshness.png"
-    figure.savefig(path, dpi=120)
-    return [path]
+
+def _plain_ticks(axis: Any) -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter  # with the extra `bench` only
+
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter("{x:,.0f}")
+    axis.set_minor_formatter(NullFormatter())

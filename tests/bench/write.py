@@ -37,13 +37,13 @@ def markdown(about: Mapping[str, Any], sections: Sequence[Section]) -> str:
         source = f"Documents: {run['documents']}, seed {run['seed']}{quick}."
         lines += ["", f"## {section.title}", "", f"{measured['began_at']}, {measured['seconds']} s. {source}"]
         for table in section.tables:
-            lines += ["", *_table(table)]
+            lines += ["", *table_lines(table)]
         for drawing in section.drawings:
             lines += ["", f"![{drawing.stem}]({drawing.name})"]
     return "\n".join(lines) + "\n"
 
 
-def _table(table: Table) -> Iterator[str]:
+def table_lines(table: Table) -> Iterator[str]:
     if table.title:
         yield f"**{_plain(table.title)}**"
         yield ""
