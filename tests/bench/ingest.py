@@ -245,7 +245,10 @@ def _speed(figures: Figures) -> Table:
 
 
 def _cpu(figures: Figures) -> Table:
-    table = Table(title="CPU time of one chunk, by process, while the pipeline indexes")
+    table = Table(
+        title="CPU time of one chunk, by process, while the pipeline indexes",
+        caption="with what a process uses anyway, which is all that `retrieve` does here",
+    )
     table.add_column("process")
     table.add_column("CPU ms per chunk", justify="right")
     spent = figures["cpu_ms_per_chunk"]
