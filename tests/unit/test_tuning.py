@@ -126,6 +126,7 @@ def kept(steps: Sequence[Step], settings: Mapping[str, str] | None = None) -> Tu
         steps=tuple(steps),
         left_out=("keyword_alpha: 3 questions",),
         checks=(),
+        remarks=("skipped in 2 of 9 answers",),
         settings=settings or {},
     )
 

@@ -29,6 +29,8 @@ def show_tuning(console: Console, tuning: Tuning) -> None:
         _show_step(console, tuning, step)
     for reason in tuning.left_out:
         console.print(Text(f"not tuned, {reason}", style="yellow"))
+    for remark in tuning.remarks:
+        console.print(Text(remark, style="yellow"))
     for check in tuning.checks:
         console.print(Text(checked(check, tuning.figure), style="bold"))
         for harm in harms(check.by_set):
@@ -77,7 +79,8 @@ def costs(cost: Cost) -> str:
 
 def checked(check: Check, figure: str) -> str:
     """Say what all that moves is worth together."""
-    asked = f"{check.gain.questions} {check.asked}{', shortened to keywords' if check.shortened else ''}"
+    told = "questions that nothing was chosen by" if check.fresh else "questions that it was chosen by (which flatters)"
+    asked = f"{check.gain.questions} {told}{', shortened to keywords' if check.shortened else ''}"
     return (
         f"All together, on {asked}: {figure} {gained(check.gain)}, p = {p_value(check.gain.p)}; "
         f"{costs(check.cost)} ms at the median, p95 {check.cost.p95_ms:.0f} ms"

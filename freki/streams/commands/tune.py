@@ -1,14 +1,11 @@
 """`freki tune`: what should the knobs of retrieval be set to, and what does each value gain and cost?"""
 
 import time
-import uuid
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Annotated, Self
+from typing import Annotated
 
 import typer
 from pydantic import TypeAdapter
@@ -16,23 +13,18 @@ from rich.progress import Progress, TaskID
 
 from freki.infra.errors import Rejected
 from freki.infra.provenance import provenance
-from freki.infra.settings import RetrievalSettings, Settings
-from freki.operators.evaluate import FIGURES, Asked, Figure
-from freki.operators.evaluate.figures import EMPTY, FACTS, FALSE_POSITIVES, NDCG, RECALL_100, SPANS
-from freki.schemas import QueryId
-from freki.schemas.evaluation import EvaluationSet, Question
-from freki.schemas.names import record
+from freki.infra.settings import RetrievalSettings
+from freki.operators.evaluate import FIGURES, Figure
+from freki.operators.evaluate.figures import FALSE_POSITIVES, NDCG, RECALL_100
 from freki.streams.commands.context import command, console, fail, load_settings
-from freki.streams.commands.evaluate import AT_ONCE, made_with, read_sets, require_extra, sample
-from freki.streams.commands.evaluation_place import open_place
+from freki.streams.commands.evaluate import made_with, read_sets, require_extra
 from freki.streams.commands.publish import bars
 from freki.streams.commands.show_tuning import show_tuning
+from freki.streams.commands.tuning_material import Material, Places, material_of
 from freki.streams.commands.tuning_report import draw, write_report
-from freki.streams.connect import knobs_of, open_asker, wall_clock
+from freki.streams.connect import knobs_of
 from freki.streams.evaluation.configuration import Configuration
-from freki.streams.evaluation.examine import Examiner
 from freki.streams.evaluation.ledger import Ledger
-from freki.streams.evaluation.pose import Posed, keywords, pose
 from freki.streams.evaluation.tuner import Tuner
 from freki.streams.evaluation.tuning import TunedSet, Tuning
 from freki.streams.evaluation.turns import ALPHA, KEYWORD_ALPHA, grid, parse_turn
@@ -76,7 +68,7 @@ async def tune(  # noqa: PLR0913 - options of a command
     if len({each.name for each in turns}) < len(turns):
         fail("--turn: a knob is given twice; give all its values at once", code=2)
     shorten = any(each.name == KEYWORD_ALPHA for each in turns)
-    material = [_material(one, tuned, queries, seed, shorten=shorten) for one in read_sets(sets)]
+    material = [material_of(one, tuned, queries, seed, shorten=shorten) for one in read_sets(sets)]
     posed = {asked: each for one in material for asked, each in one.posed.items()}
     fresh = {asked: each for one in material for asked, each in one.fresh.items()}
     made_at, started = datetime.now(UTC), time.monotonic()
@@ -116,6 +108,7 @@ async def tune(  # noqa: PLR0913 - options of a command
         steps=tuple(steps),
         left_out=tuple(tuner.left_out),
         checks=tuple(checks),
+        remarks=tuple(ledger.remarks()),
         settings=_lines(tuner.moved),
     )
     show_tuning(console, tuning)
@@ -124,95 +117,11 @@ async def tune(  # noqa: PLR0913 - options of a command
         console.print(str(path), soft_wrap=True, highlight=False)
 
 
-@record
-class Material:
-    """A set with the questions to choose by, and those to check the choice on."""
-
-    examined: EvaluationSet
-    posed: Mapping[Asked, Posed]
-    fresh: Mapping[Asked, Posed]
-
-
-class Places:
-    """Opens the place of one set at a time: several stacks at once would take several times the memory."""
-
-    def __init__(self, settings: Settings, sets: Sequence[EvaluationSet], progress: Progress, *, running: bool) -> None:
-        self._settings = settings
-        self._sets = {one.name: one for one in sets}
-        self._progress = progress
-        self._running = running
-        self._exit = AsyncExitStack()
-        self._at: tuple[str, Examiner] | None = None
-        self.notes: dict[str, tuple[str, ...]] = {}
-        """What became of the documents of each set."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._exit.aclose()
-
-    async def visit(self, name: str) -> Examiner:
-        """Give who asks the questions of a set, where its documents are."""
-        if self._at is None or self._at[0] != name:
-            # Opening shows bars of its own.
-            self._progress.stop()
-            await self._exit.aclose()
-            self._at = (name, await self._open(self._sets[name]))
-            self._progress.start()
-        return self._at[1]
-
-    async def _open(self, one: EvaluationSet) -> Examiner:
-        place = await self._exit.enter_async_context(
-            open_place(self._settings, one.corpus, running=self._running, fresh=False)
-        )
-        self.notes.setdefault(one.name, place.notes)
-        asker = await self._exit.enter_async_context(open_asker(place.settings))
-        return Examiner(
-            asker,
-            tenant=place.tenant,
-            defaults=knobs_of(place.settings.retrieval),
-            threshold=0.0,
-            at_once=AT_ONCE,
-            now=wall_clock,
-            new_id=lambda: QueryId(str(uuid.uuid4())),
-        )
-
-
 def _figure(name: str) -> Figure:
     found = {figure.name: figure for figure in FIGURES if figure.name not in _NEEDS_MORE}
     if name not in found:
         fail(f"--figure {name}: choose one of {', '.join(found)}", code=2)
     return found[name]
-
-
-def _material(one: EvaluationSet, figure: Figure, queries: int | None, seed: int, *, shorten: bool) -> Material:
-    questions = [question for question in one.questions if _shows(question, figure)]
-    if not questions:
-        fail(f"{one.name}: no question of it has {figure.name}", code=2)
-    chosen = sample(questions, queries, seed)
-    names = {each.question_id for each in chosen}
-    fresh = [each for each in sample(questions, 2 * len(chosen), seed) if each.question_id not in names]
-    return Material(
-        examined=one,
-        posed=_posed(one, chosen, shorten=shorten),
-        fresh=_posed(one, fresh, shorten=shorten),
-    )
-
-
-def _shows(question: Question, figure: Figure) -> bool:
-    """Say whether an answer to this question has the figure."""
-    told = {EMPTY: question.is_answerable, SPANS: bool(question.spans), FACTS: bool(question.facts)}
-    return told.get(figure.name, any(grade > 0 for grade in (question.judgements or {}).values()))
-
-
-def _posed(one: EvaluationSet, questions: Sequence[Question], *, shorten: bool) -> dict[Asked, Posed]:
-    found = pose(questions)
-    if shorten and not any(each.keyword for each in found):
-        found += keywords(questions, one.corpus or ())
-    return {Asked(one.name, each.question.question_id): each for each in found}
 
 
 def _described(one: Material, notes: Sequence[str]) -> TunedSet:

@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from freki.operators.evaluate import RankedDocument, false_positives, judge_rankings, rank_documents, share_found
 from freki.operators.evaluate.figures import EMPTY, FACTS, FALSE_POSITIVES, RECALL_100, SPANS
@@ -22,7 +22,7 @@ CUTOFF = 100
 KEPT = 10
 """Documents of a ranking that reports show."""
 EXCERPT_CHARS = 90
-DEADLINE_MS = 60_000
+DEADLINE_MS = 180_000
 """Quality is measured, not this machine's load; a configuration may say otherwise."""
 # An answer that is due may still be on its way.
 SLACK_S = 10.0
@@ -52,6 +52,14 @@ class Reply:
     figures: Mapping[str, float]
     """Those that judge no ranking."""
     notices: tuple[Notice, ...]
+
+
+class Served(NamedTuple):
+    """An answer as a service gets it."""
+
+    figures: Mapping[str, float]
+    notices: tuple[Notice, ...]
+    """Those that readers of figures should know."""
 
 
 class Examiner:
@@ -99,8 +107,8 @@ class Examiner:
 
     async def served(
         self, asks: Sequence[tuple[Question, Configuration]], *, advance: Callable[[], None]
-    ) -> list[dict[str, float]]:
-        """Ask each once, some at once; give the figures of the answers in the order of the asks.
+    ) -> list[Served]:
+        """Ask each once, some at once; give the answers in the order of the asks.
 
         A ranking ends where the hits of an answer do, and so do Recall and failed. Raises TimeoutError like `run`.
         """
@@ -120,7 +128,10 @@ class Examiner:
         }
         judged = judge_rankings(rankings, judgements)
         return [
-            {**judged.get(str(place), {}), **self._other_figures(question, results[place])}
+            Served(
+                {**judged.get(str(place), {}), **self._other_figures(question, results[place])},
+                _of_note(results[place]),
+            )
             for place, (question, _) in enumerate(asks)
         ]
 
@@ -157,7 +168,7 @@ class Examiner:
             ranking=tuple(ranking),
             is_cut=len(deep.hits) == DEPTH and len(ranking) < CUTOFF,
             figures=self._other_figures(question, served),
-            notices=tuple(notice for notice in (*served.notices, *deep.notices) if notice.kind in _TOLD),
+            notices=(*_of_note(served), *_of_note(deep)),
         )
 
     async def _ask(self, question: Question, turn: Callable[[ContextQuery], ContextQuery]) -> ContextResult:
@@ -206,7 +217,7 @@ def _run(questions: Sequence[Question], replies: Mapping[str, Reply], title: str
         title=title,
         answers=answers,
         lower_bounds=(RECALL_100,) if cut else (),
-        remarks=(*_bound(cut, len(answers)), *_told(list(replies.values()))),
+        remarks=(*_bound(cut, len(answers)), *told([reply.notices for reply in replies.values()])),
     )
 
 
@@ -242,11 +253,15 @@ def _bound(cut: int, asked: int) -> list[str]:
     return [f"{RECALL_100} is a lower bound: for {cut} of {asked} questions {reason}"]
 
 
-def _told(replies: Sequence[Reply]) -> list[str]:
-    """Say which notices the answers had: each kind once, with how often and an example."""
-    counts = Counter(key for reply in replies for key in {(notice.stage, notice.kind) for notice in reply.notices})
-    examples = {(notice.stage, notice.kind): notice.message for reply in replies for notice in reply.notices}
+def _of_note(result: ContextResult) -> tuple[Notice, ...]:
+    return tuple(notice for notice in result.notices if notice.kind in _TOLD)
+
+
+def told(answers: Sequence[Sequence[Notice]]) -> list[str]:
+    """Say which notices answers had: each kind once, with how often and an example."""
+    counts = Counter(key for notices in answers for key in {(notice.stage, notice.kind) for notice in notices})
+    examples = {(notice.stage, notice.kind): notice.message for notices in answers for notice in notices}
     return [
-        f"{kind.lower()} in {count} of {len(replies)} answers, {stage}: {examples[stage, kind]}"
+        f"{kind.lower()} in {count} of {len(answers)} answers, {stage}: {examples[stage, kind]}"
         for (stage, kind), count in sorted(counts.items())
     ]

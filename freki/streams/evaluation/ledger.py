@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from freki.operators.evaluate import Asked
 from freki.streams.evaluation.configuration import Configuration
-from freki.streams.evaluation.examine import Examiner
+from freki.streams.evaluation.examine import Examiner, Served, told
 from freki.streams.evaluation.pose import Posed
 from freki.streams.knobs import Knobs
 
@@ -35,7 +35,7 @@ class Ledger:
         self._defaults = defaults
         self._clock_ns = clock_ns
         self._advance = advance
-        self._figures: dict[_Key, Mapping[str, float]] = {}
+        self._answers: dict[_Key, Served] = {}
         self._last = ""
 
     def asks(self, plans: Sequence[Plan]) -> int:
@@ -57,8 +57,7 @@ class Ledger:
                 continue
             examiner = await self._visit(name)
             asks = [(self._posed[asked].question, configuration) for (asked, _), configuration in here.items()]
-            figures = await examiner.served(asks, advance=self._advance)
-            self._figures.update(zip(here, figures, strict=True))
+            self._answers.update(zip(here, await examiner.served(asks, advance=self._advance), strict=True))
             for plan, found in zip(timed, times, strict=True):
                 await self._time(examiner, plan, name, found)
         return times
@@ -66,9 +65,15 @@ class Ledger:
     def figures(self, plan: Plan) -> dict[str, dict[Asked, Mapping[str, float]]]:
         """Give what is known of each value and question; all that was gathered is."""
         return {
-            value: {asked: self._figures[self._key(asked, configuration)] for asked, configuration in each.items()}
+            value: {
+                asked: self._answers[self._key(asked, configuration)].figures for asked, configuration in each.items()
+            }
             for value, each in plan.items()
         }
+
+    def remarks(self) -> list[str]:
+        """Say what should be known of the answers."""
+        return told([answer.notices for answer in self._answers.values()])
 
     async def _time(self, examiner: Examiner, plan: Plan, name: str, found: TimesBy) -> None:
         """Ask each question with all values in turn, and begin with another one each time; the first round warms up."""
@@ -89,7 +94,7 @@ class Ledger:
             for each in plan.values()
             for asked, configuration in each.items()
         }
-        return {key: configuration for key, configuration in wanted.items() if key not in self._figures}
+        return {key: configuration for key, configuration in wanted.items() if key not in self._answers}
 
     def _key(self, asked: Asked, configuration: Configuration) -> _Key:
         """Call a configuration by what differs from the defaults: spelling out a default asks the same."""

@@ -5,36 +5,24 @@ that the survey left in the race, on all questions, the other knobs as the steps
 once more, around where it stands, if another one moved after it. In the end all that moved is asked together.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
-from freki.operators.evaluate import (
-    FIGURES,
-    Asked,
-    Figure,
-    Gain,
-    cost_of,
-    cross_validate,
-    first_part,
-    folds_of,
-    gain_of,
-    less,
-    mean_over_sets,
-    survivors,
-)
+from freki.operators.evaluate import Asked, Figure, cross_validate, first_part, folds_of, survivors
 from freki.schemas.names import record
 from freki.streams.evaluation.configuration import Configuration
 from freki.streams.evaluation.ledger import TIMED, Ledger, Plan, TimesBy
 from freki.streams.evaluation.pose import Posed
 from freki.streams.evaluation.tuning import Check, Step, Tried
 from freki.streams.evaluation.turns import KEYWORD_ALPHA, Turn
+from freki.streams.evaluation.worth import Answers, Worth
 
 SCREENED_SHARE = 1 / 3
 LEAST_SCREENED = 25
 """Questions of each set that every value is asked."""
 
-Found = Mapping[str, Mapping[Asked, Mapping[str, float]]]
-"""Figures by value and question."""
+Found = Mapping[str, Answers]
+"""By value."""
 
 
 @record
@@ -65,7 +53,7 @@ class Tuner:
         """Take the questions to choose by; `expect` is told how many asks are still to come."""
         self._posed = posed
         self._ledger = ledger
-        self._figure = figure
+        self._worth = Worth(figure, seed=seed)
         self._folds = folds
         self._seed = seed
         self._expect = expect
@@ -134,7 +122,7 @@ class Tuner:
 
     def _surveyed(self, turn: Turn, plan: Plan, times: TimesBy) -> Survey:
         found = self._ledger.figures(plan)
-        left = survivors(self._scores(found), present=turn.present.text, fold_of=self._fold_of, folds=self._folds)
+        left = survivors(self._worth.scores(found), present=turn.present.text, fold_of=self._fold_of, folds=self._folds)
         return Survey(found=found, times=_in_order(times), left=tuple(left))
 
     async def _step(self, turn: Turn, survey: Survey, values: Sequence[Configuration], *, again: bool) -> Step:
@@ -144,10 +132,10 @@ class Tuner:
         plan = self._plan(turn, asked, questions)
         await self._ledger.gather([plan])
         found = self._ledger.figures(plan)
-        scores = self._scores(found)
+        scores = self._worth.scores(found)
         choice = cross_validate(
             scores,
-            screened=self._scores({value: survey.found[value] for value in scores}),
+            screened=self._worth.scores({value: survey.found[value] for value in scores}),
             present=present,
             times=survey.times,
             fold_of=self._fold_of,
@@ -157,8 +145,6 @@ class Tuner:
         others = ", ".join(value.text for value in self._others(turn).values())
         if choice.moves:
             self._move(turn, choice.value)
-        dropped = [] if again else [value.text for value in turn.values if value.text not in found]
-        known = {**found, **{value: survey.found[value] for value in dropped}}
         return Step(
             knob=turn.name,
             again=again,
@@ -166,11 +152,7 @@ class Tuner:
             shortened=any(self._posed[each].shortened for each in questions),
             others=others,
             present=present,
-            values=tuple(
-                self._tried(value.text, present, known, survey, dropped=value.text in dropped)
-                for value in turn.values
-                if value.text in known
-            ),
+            values=tuple(self._tried(turn, found, survey, present=present, again=again)),
             choice=choice,
         )
 
@@ -179,33 +161,30 @@ class Tuner:
         if chosen != turn.present.text:
             self.moved[turn.name] = next(value for value in turn.values if value.text == chosen)
 
-    def _tried(self, value: str, present: str, found: Found, survey: Survey, *, dropped: bool) -> Tried:
-        # A dropped value was asked while no knob had moved: its gain is over what was present then.
-        beside = survey.found[present] if dropped else found[present]
-        differences = less(self._values(found[value]), self._values(beside))
-        return Tried(
-            title=value,
-            figures=_means(found[value]),
-            gain=gain_of(differences, seed=self._seed),
-            by_set=self._by_set(differences),
-            cost=cost_of(survey.times[value], survey.times[present]),
-            dropped=dropped,
-        )
+    def _tried(self, turn: Turn, found: Found, survey: Survey, *, present: str, again: bool) -> Iterator[Tried]:
+        """Describe each value that was asked, and at first those too that the survey dropped."""
+        for value in (each.text for each in turn.values):
+            dropped = value not in found
+            if dropped and again:
+                continue
+            # A dropped value was asked while no knob had moved: its gain is over what was present then.
+            source = survey.found if dropped else found
+            yield self._worth.tried(
+                value, source[value], present=present, beside=source[present], times=survey.times, dropped=dropped
+            )
 
     async def _checked(self, plan: Plan, *, fresh: bool, shortened: bool) -> Check:
         few = first_part(plan["set"], share=0, least=TIMED, seed=self._seed)
         timed = {value: {asked: each[asked] for asked in few} for value, each in plan.items()}
         self._expect(self._ledger.asks([plan]) + _size(timed))
         (found_times,) = await self._ledger.gather([plan], timed=[timed])
-        times = _in_order(found_times)
-        found = self._ledger.figures(plan)
-        differences = less(self._values(found["moved"]), self._values(found["set"]))
-        return Check(
-            asked="questions that nothing was chosen by" if fresh else "questions that the values were chosen by",
+        return self._worth.checked(
+            self._ledger.figures(plan),
+            _in_order(found_times),
+            moved="moved",
+            present="set",
+            fresh=fresh,
             shortened=shortened,
-            gain=gain_of(differences, seed=self._seed),
-            by_set=self._by_set(differences),
-            cost=cost_of(times["moved"], times["set"]),
         )
 
     def _plan(self, turn: Turn, values: Iterable[Configuration], questions: Iterable[Asked]) -> Plan:
@@ -252,33 +231,6 @@ class Tuner:
             for turn in turns
         ]
         self._expect(self._ledger.asks([*plans, *coming]) + sum(map(_size, timed)))
-
-    def _scores(self, found: Found) -> dict[str, dict[Asked, float]]:
-        return {value: self._values(each) for value, each in found.items()}
-
-    def _values(self, found: Mapping[Asked, Mapping[str, float]]) -> dict[Asked, float]:
-        sign = 1 if self._figure.higher_is_better else -1
-        return {
-            asked: sign * figures[self._figure.name] for asked, figures in found.items() if self._figure.name in figures
-        }
-
-    def _by_set(self, differences: Mapping[Asked, float]) -> dict[str, Gain]:
-        names = sorted({asked.set_name for asked in differences})
-        return {
-            name: gain_of(
-                {asked: each for asked, each in differences.items() if asked.set_name == name}, seed=self._seed
-            )
-            for name in names
-        }
-
-
-def _means(found: Mapping[Asked, Mapping[str, float]]) -> dict[str, float]:
-    """Give the mean over sets of each figure that any question has."""
-    columns = {
-        figure.name: {asked: figures[figure.name] for asked, figures in found.items() if figure.name in figures}
-        for figure in FIGURES
-    }
-    return {name: mean_over_sets(values) for name, values in columns.items() if values}
 
 
 def _in_order(times: TimesBy) -> dict[str, list[float]]:

@@ -43,7 +43,8 @@ class Step:
 class Check:
     """All moved knobs together, beside the settings."""
 
-    asked: Literal["questions that nothing was chosen by", "questions that the values were chosen by"]
+    fresh: bool
+    """Asked of questions that nothing was chosen by? Else of those that it was chosen by, which flatters it."""
     shortened: bool
     gain: Gain
     by_set: Mapping[str, Gain]
@@ -81,5 +82,7 @@ class Tuning:
     left_out: tuple[str, ...]
     """Knobs that could not be tuned, and why."""
     checks: tuple[Check, ...]
+    remarks: tuple[str, ...]
+    """What readers should know of the answers."""
     settings: Mapping[str, str]
     """What to set, by setting, or by knob where no setting sets it; empty: keep what is set."""

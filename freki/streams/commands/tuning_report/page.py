@@ -64,6 +64,7 @@ def write_report(tuning: Tuning, *, plot: str) -> str:
         _table(["set", "documents", "questions", "left for the check"], _sets(tuning)),
         *(_step(tuning, step) for step in tuning.steps),
         *(f"Not tuned: {reason}.\n" for reason in tuning.left_out),
+        *(f"Note: {remark}.\n" for remark in tuning.remarks),
         "## Made with\n",
         _table(["", ""], ([name, f"`{value}`"] for name, value in tuning.made_with.items())),
     ]
