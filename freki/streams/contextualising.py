@@ -18,7 +18,7 @@ def contextualising(
         await outbox.send(
             *(
                 Outgoing(
-                    topic=sink, key=received.key, value=encode(_contextualised(received.value)), trace=received.trace
+                    topic=sink, key=received.key, value=encode(contextualised(received.value)), trace=received.trace
                 )
                 for received in batch
             )
@@ -27,7 +27,8 @@ def contextualising(
     return handle
 
 
-def _contextualised(batch: ChunkBatch) -> ContextualChunkBatch:
+def contextualised(batch: ChunkBatch) -> ContextualChunkBatch:
+    """Situate the chunks of a batch."""
     return ContextualChunkBatch(
         revision=batch.revision,
         part=batch.part,

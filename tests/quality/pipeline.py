@@ -1,0 +1,195 @@
+"""The pipeline in one process: real models, chunker, analyser and rules; an index in memory, and no topics."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+from opentelemetry.context import Context
+
+from freki.infra.claims import ClaimStore
+from freki.infra.errors import InfraError
+from freki.infra.evaluation_sets import read_set
+from freki.infra.memory_index import MemoryIndex
+from freki.infra.models import OnnxEmbedder, OnnxReranker
+from freki.infra.settings import ChunkingSettings, ClaimSettings, IngestSettings, ModelSettings, RetrievalSettings
+from freki.operators.analyse_text import ANALYSER, analyse_text
+from freki.schemas import ContextQuery, ContextResult, DocumentChange, QueryId, TenantId, Timestamp
+from freki.schemas.evaluation import CorpusDocument, EvaluationSet
+from freki.schemas.index import Generation, RerankPair
+from freki.schemas.names import record
+from freki.streams.chunking import Chunking
+from freki.streams.connect import knobs_of, limits_of, wall_clock
+from freki.streams.contextualising import contextualised
+from freki.streams.embedding import record_key
+from freki.streams.evaluation.configuration import parse_configuration
+from freki.streams.evaluation.corpus import missing, roots_of
+from freki.streams.evaluation.examine import Examiner
+from freki.streams.evaluation.result import Run
+from freki.streams.indexing import Indexer, Part
+from freki.streams.messages import Received
+from freki.streams.outline import Outliner
+from freki.streams.ports import Reranker
+from freki.streams.retriever import Retriever
+
+TENANT = TenantId("quality")
+GENERATION = "g1"
+SERVED = "as served"
+CONFIGURATIONS = {
+    SERVED: "",
+    "dense alone": "reranker=none,alpha=1,mmr_lambda=1",
+    "BM25 alone": "reranker=none,alpha=0,mmr_lambda=1",
+}
+"""Of the queries. One retriever makes good for most of what another loses, so each is measured by itself too."""
+SURE = 0.5
+"""Score from which on a hit that is wrong is a false positive, as `freki eval` has it."""
+# Not the environment's: what is recorded is how Freki comes.
+MODELS, CHUNKING, RETRIEVAL = ModelSettings(), ChunkingSettings(), RetrievalSettings()
+
+
+class Remembering:
+    """A reranker that scores the same pairs once: each question is asked twice, and has the same candidates."""
+
+    def __init__(self, reranker: Reranker) -> None:
+        self.name = reranker.name
+        self._reranker = reranker
+        self._scores: dict[tuple[RerankPair, ...], list[float | None]] = {}
+
+    async def score(self, pairs: Sequence[RerankPair], *, budget_s: float | None) -> list[float | None]:
+        key = tuple(pairs)
+        if key not in self._scores:
+            self._scores[key] = await self._reranker.score(pairs, budget_s=budget_s)
+        return self._scores[key]
+
+
+class Freki:
+    """Indexes sets of documents, each for itself, and asks their questions."""
+
+    def __init__(self, embedder: OnnxEmbedder, reranker: OnnxReranker) -> None:
+        self._embedder = embedder
+        self._reranker = reranker
+
+    @property
+    def made_with(self) -> Mapping[str, str]:
+        """What figures depend on, beside the code."""
+        return {
+            "embedder": self._embedder.fingerprint,
+            "reranker": self._reranker.model.fingerprint,
+            "analyser": ANALYSER,
+            "chunking": CHUNKING.model_dump_json(),
+            "retrieval": RETRIEVAL.model_dump_json(),
+        }
+
+    async def examine(self, examined: EvaluationSet) -> dict[str, Run]:
+        """Index a set and ask its questions in each configuration."""
+        index = await self._indexed(examined.corpus or ())
+        numbers = count()
+        examiner = Examiner(
+            Asker(self._retriever(index)),
+            tenant=TENANT,
+            defaults=knobs_of(RETRIEVAL),
+            threshold=SURE,
+            at_once=1,
+            now=wall_clock,
+            new_id=lambda: QueryId(str(next(numbers))),
+        )
+        runs = {}
+        for title, knobs in CONFIGURATIONS.items():
+            run, _ = await examiner.run(
+                examined.questions, parse_configuration(knobs), title=title, advance=lambda: None
+            )
+            runs[title] = run
+        return runs
+
+    async def _indexed(self, corpus: Iterable[CorpusDocument]) -> MemoryIndex:
+        index = MemoryIndex(
+            Generation(name=GENERATION, embedder=self._embedder.fingerprint, dim=self._embedder.dim, analyser=ANALYSER)
+        )
+        chunking = Chunking(
+            claims=ClaimStore(ClaimSettings()),
+            outliner=Outliner(
+                limits_of(CHUNKING),
+                max_characters=CHUNKING.max_characters,
+                count_tokens=self._embedder.count_tokens,
+            ),
+            part_chunks=CHUNKING.part_chunks,
+            now=wall_clock,
+        )
+        indexer = Indexer(
+            rows=index,
+            roots=index,
+            embedder=self._embedder,
+            analyse_text=analyse_text,
+            analyser=ANALYSER,
+            generation=GENERATION,
+            slice_tokens=IngestSettings().slice_tokens,
+            now=wall_clock,
+        )
+        changes = missing(roots_of(corpus, TENANT), {}, tenant=TENANT, now=wall_clock())
+        batches = [batch for change in changes for batch in await chunking.revise(_received(change))]
+        async for _ in indexer.index([Part(contextualised(batch), 0) for batch in batches]):
+            pass
+        return index
+
+    def _retriever(self, index: MemoryIndex) -> Retriever:
+        return Retriever(
+            embedder=self._embedder,
+            search=index,
+            rows=index,
+            roots=index,
+            rerankers=[Remembering(self._reranker)],
+            defaults=knobs_of(RETRIEVAL),
+            generation=GENERATION,
+            strong=RETRIEVAL.strong,
+            failures=(InfraError,),
+            now=wall_clock,
+            clock_ns=time.time_ns,
+        )
+
+
+class Asker:
+    """Asks a retriever without a topic between."""
+
+    def __init__(self, retriever: Retriever) -> None:
+        self._retriever = retriever
+
+    async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:  # noqa: ARG002 - it is in the query
+        ((result, _),) = await self._retriever.answer([(query, "")])
+        return result
+
+
+@record
+class Measured:
+    """What came out."""
+
+    made_with: Mapping[str, str]
+    runs: Mapping[str, Mapping[str, Run]]
+    """By the names of the set and of the configuration."""
+
+
+async def measure(directories: Iterable[Path]) -> Measured:
+    """Examine sets, each with an index of its own."""
+    async with OnnxEmbedder(MODELS) as embedder, OnnxReranker(MODELS) as reranker:
+        freki = Freki(embedder, reranker)
+        runs = {directory.name: await freki.examine(_read(directory)) for directory in directories}
+        return Measured(made_with=freki.made_with, runs=runs)
+
+
+def _read(directory: Path) -> EvaluationSet:
+    """Read a set with its questions that nothing answers, which its own form has no place for."""
+    answerable, hopeless = read_set(directory), read_set(directory / "unanswerable.yaml")
+    return replace(answerable, questions=(*answerable.questions, *hopeless.questions))
+
+
+def _received(change: DocumentChange) -> Received[DocumentChange | None]:
+    return Received(
+        value=change,
+        key=record_key(change.tenant, change.document_id),
+        headers=(),
+        topic="",
+        partition=0,
+        offset=0,
+        timestamp=Timestamp(change.version),
+        trace=Context(),
+    )
