@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import cycle, islice
 from pathlib import Path
 from statistics import fmean, median
 
@@ -42,6 +43,8 @@ QUESTIONS, QUICK_QUESTIONS = 60, 8
 WARM_UP_QUESTIONS = 4
 REPEATED, QUICK_REPEATED = 30, 5
 """How often each call to the store is timed."""
+SEARCHED, QUICK_SEARCHED = 500, 100
+"""How often BM25 is asked while the store's CPU is counted, which Linux does in steps of 10 ms."""
 DEPTH = 200
 """How deep each retriever looks by default."""
 ROWS = 64
@@ -55,7 +58,12 @@ TIMED = {
     "root_ms": "commit of a root",
     "left_ms": "look-up before sweeping",
 }
-GROWING = {**TIMED, "disk_bytes": "bytes on disk", "memory_bytes": "bytes in memory"}
+GROWING = {
+    **TIMED,
+    "lexical_cpu_ms": "BM25 search, CPU of the store",
+    "disk_bytes": "bytes on disk",
+    "memory_bytes": "bytes in memory",
+}
 EVERYTHING = Scope(
     tenant=TENANT, principals=(), levels=(ChunkLevel.DOCUMENT, ChunkLevel.SECTION, ChunkLevel.PARAGRAPH), filters=()
 )
@@ -152,6 +160,7 @@ async def _point(ground: Ground, stack: Stack, filler: Filler, size: int, asked:
         "disk_bytes": _size(stack.state.directory / "store"),
         "memory_bytes": memory(stack.pids["store"]).rss,
         **await _timed(filler, asked, QUICK_REPEATED if ground.quick else REPEATED),
+        "lexical_cpu_ms": await _lexical_cpu_ms(stack, filler, asked, QUICK_SEARCHED if ground.quick else SEARCHED),
     }
 
 
@@ -170,6 +179,15 @@ async def _timed(filler: Filler, asked: Sequence[str], number: int) -> Figures:
         "left_ms": lambda turn: index.ids_of({filler.root_ids[turn]: wall_clock()}),
     }
     return {name: await _median_ms(call, min(number, len(asked), len(roots))) for name, call in calls.items()}
+
+
+async def _lexical_cpu_ms(stack: Stack, filler: Filler, asked: Sequence[str], number: int) -> float:
+    """CPU of the store for one BM25 search, which does not depend on what else the machine does."""
+    terms = [analyse_text(text, language="de") for text in asked]
+    before = cpu_by_name(stack.pids)["store"]
+    for text in islice(cycle(terms), number):
+        await filler.index.lexical([text], [EVERYTHING], limit=DEPTH, strong=True)
+    return 1000 * (cpu_by_name(stack.pids)["store"] - before) / number
 
 
 async def _median_ms(call: Callable[[int], Awaitable[object]], number: int) -> float:
@@ -231,7 +249,7 @@ def _store_table(store: Figures) -> Table:
         f"one call at a time: searches {DEPTH} deep; {ROWS} chunk rows; one root; rows of one document.",
     )
     columns = ("chunks", "written/s", "store CPU ms/chunk", "disk B/chunk", "memory B/chunk", "memory MiB")
-    for column in (*columns, *(name.removesuffix("_ms") for name in TIMED)):
+    for column in (*columns, *TIMED.values(), "CPU of BM25"):
         table.add_column(column, justify="right")
     for point in store["points"]:
         chunks = point["chunks"]
@@ -239,7 +257,7 @@ def _store_table(store: Figures) -> Table:
             *(f"{chunks:,}", f"{point['written_per_s']:.0f}", f"{point['store_cpu_ms_per_chunk']:.2f}"),
             *(f"{point['disk_bytes'] / chunks:,.0f}", f"{point['memory_bytes'] / chunks:,.0f}"),
             f"{point['memory_bytes'] / MIB:,.0f}",
-            *(f"{point[name]:.1f}" for name in TIMED),
+            *(f"{point[name]:.1f}" for name in (*TIMED, "lexical_cpu_ms")),
         )
     return table
 

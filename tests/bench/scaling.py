@@ -5,11 +5,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from string import Template
+from textwrap import fill
 
 from rich.table import Table
 
 from tests.bench import growth
 from tests.bench.basis import Basis, Origin, basis_of
+from tests.bench.fit import Fit
 from tests.bench.ground import Figures
 from tests.bench.plots import lines
 from tests.bench.sizing import Index, Load, Plan, Prices, plan, sensitivity
@@ -105,7 +107,7 @@ def text_of(found: Figures, basis: Basis, prices: Prices, drawn: Sequence[Path])
     plans = [plan_table(_cheapest(load, basis, prices), prices) for load in LOADS]
     return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
         machine=_machine(found["machine"], found["measurements"]["growth"]),
-        grows="\n".join(_what_grows(figures)),
+        grows="\n".join(fill(f"- {each}", 120, subsequent_indent="  ") for each in _what_grows(figures)),
         measured=_lines(*growth.tables(figures)),
         times=times,
         bytes=bytes_,
@@ -137,20 +139,25 @@ def _what_grows(figures: Figures) -> Iterator[str]:
     small, large, shared = min(runs), max(key for key in runs if key[0] == 1), max(runs)
     before, after = (runs[key]["embed_cpu_us_per_token"] for key in (small, large))
     yield (
-        f"- The embed worker's CPU per token, nearly all of it the model's: {before:.0f} µs up to {small[1]:,} chunks, "
+        f"The embed worker's CPU per token, nearly all of it the model's: {before:.0f} µs up to {small[1]:,} chunks, "
         f"{after:.0f} µs to {large[1]:,}: {after / before:.2f} times."
     )
     one, more = (runs[key]["chunks_per_s"] for key in (large, shared))
     yield (
-        f"- One embed worker took {one:.0f} chunks/s, {shared[0]} that shared the cores {more:.0f}. On machines of "
+        f"One embed worker took {one:.0f} chunks/s, {shared[0]} that shared the cores {more:.0f}. On machines of "
         "their own workers add up, as partitions are shared out among them; that was not measured here."
     )
     points, found = figures["store"]["points"], growth.fits(figures)
     for name in growth.TIMED:
         yield (
-            f"- {growth.GROWING[name]}: {points[0][name]:.1f} ms at {points[0]['chunks']:,} chunks, "
-            f"{points[-1][name]:.1f} ms at {points[-1]['chunks']:,}; {found[name].law} fits best."
+            f"{growth.GROWING[name]}: {points[0][name]:.1f} ms at {points[0]['chunks']:,} chunks, "
+            f"{points[-1][name]:.1f} ms at {points[-1]['chunks']:,}; {_law(found[name])}."
         )
+
+
+def _law(found: Fit) -> str:
+    low, high = found.b_within
+    return "no growth that could be told from noise" if low <= 0 <= high else f"{found.law} fits best"
 
 
 def _cheapest(load: Load, basis: Basis, prices: Prices) -> Plan:

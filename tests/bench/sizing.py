@@ -232,9 +232,9 @@ def query_core_s(load: Load, index: Index, basis: Basis) -> float:
     number, so in proportion to the chunks searched, even where one segment's index is logarithmic.
     """
     factor = {Index.HNSW: 1.0, Index.IVF_SQ8: basis.sq8_cpu_factor.value, Index.DISKANN: basis.diskann_cpu_factor.value}
-    dense = basis.dense_ms_per_million.value * basis.dense_depth_factor.value * basis.dense_dim_factor.value
+    dense = basis.dense_cpu_ms_per_million.value * basis.dense_depth_factor.value * basis.dense_dim_factor.value
     millions = load.chunks * load.searched_share / MILLION
-    return millions * (dense * factor[index] + basis.lexical_ms_per_million.value) / 1000
+    return millions * (dense * factor[index] + basis.lexical_cpu_ms_per_million.value) / 1000
 
 
 def _query_nodes(load: Load, index: Index, basis: Basis) -> Item:
@@ -272,7 +272,7 @@ def _data_nodes(load: Load, basis: Basis, shards: int) -> Item:
         name="Milvus data and streaming nodes",
         count=max(LEAST_WORKERS, math.ceil(cores / DATA_NODE.vcpu) + math.ceil(shards / DATA_NODE.vcpu)),
         shape=DATA_NODE,
-        because=f"{cores:,.1f} cores for indexes, {shards} shards, {_written_mb_per_s(load, basis):,.1f} MB/s of rows",
+        because=f"{cores:,.1f} cores for indexes, {shards} shard(s), {_written_mb_per_s(load, basis):,.1f} MB/s",
     )
 
 

@@ -19,7 +19,7 @@ BASIS = Basis(
     chunk_cpu_ms=known(1),
     embed_cpu_ms=known(15),
     retrieve_cpu_ms=known(300),
-    lexical_ms_per_million=known(10),
+    lexical_cpu_ms_per_million=known(10),
     embedded_per_change=known(3),
     chunks_per_document=known(60),
     dimensions=known(384),
@@ -154,7 +154,7 @@ def figures() -> dict[str, Any]:
         ],
         "store": {
             "dim": 384,
-            "points": [{"chunks": size, "lexical_ms": 1 + size / 100_000} for size in (1_000, 10_000, 100_000)],
+            "points": [{"chunks": size, "lexical_cpu_ms": 1 + size / 100_000} for size in (1_000, 10_000, 100_000)],
             "row_bytes": 3_000.0,
             "distinct_terms_per_chunk": 50.0,
             "chunks_per_document": 60.0,
@@ -169,7 +169,7 @@ def test_the_basis_takes_the_largest_run_with_one_worker() -> None:
 
     assert basis.answer_bytes.value == 9_000
     assert basis.work_bytes.value == 2_000
-    assert basis.lexical_ms_per_million.value == pytest.approx(10)
+    assert basis.lexical_cpu_ms_per_million.value == pytest.approx(10)
 
 
 def test_without_storms_the_chunks_of_a_change_are_an_assumption() -> None:
