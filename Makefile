@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 OUT ?= training-results
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit check bench docs schemas train clean
+.PHONY: help demo test unit check bench peers docs schemas train clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -28,8 +28,8 @@ unit: $(READY) ## Run the tests that need neither models nor servers: seconds
 	@$(BIN)/pytest tests/unit $(ARGS)
 
 check: $(READY) ## Lint, types, layers
-	@$(BIN)/ruff check freki tests
-	@$(BIN)/ruff format --check freki tests
+	@$(BIN)/ruff check freki tests bench
+	@$(BIN)/ruff format --check freki tests bench
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
@@ -37,6 +37,11 @@ bench: $(READY) ## Measure ingest, queries, freshness, memory and growth on this
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	@$(BIN)/freki models build
 	@$(BIN)/python -m tests.bench $(ARGS)
+
+peers: $(READY) ## Measure Freki beside other frameworks, each in an environment of its own; ARGS="--help" lists the options
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	@$(BIN)/freki models build
+	@$(BIN)/python -m bench.peers $(ARGS)
 
 docs: $(READY) ## Write docs/settings.md anew from the settings
 	@$(BIN)/python -m freki.infra.settings_table
@@ -53,5 +58,5 @@ ifneq ($(SETS),)
 	@$(BIN)/python -m freki.training card $(OUT)/run.json $(OUT)/figures.json $(OUT)/card.md
 endif
 
-clean: ## Remove the environment and the local stack's state
-	rm -rf $(VENV) .freki
+clean: ## Remove the environments and the local stack's state
+	rm -rf $(VENV) .freki .peers

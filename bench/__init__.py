@@ -1,0 +1,1 @@
+"""Measurements that need more than Freki's own environment."""

@@ -1,0 +1,197 @@
+"""Measures Freki beside its peers, one process a measurement, one after the other: `make peers`."""
+
+import asyncio
+import json
+import logging
+import subprocess
+import sys
+import tempfile
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from dataclasses import asdict, fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from bench.peers.data import Changes, SearchSet, mean_chunk_tokens, read_changes, read_search_set
+from bench.peers.environments import (
+    PEERS,
+    ROOT,
+    NotInstallable,
+    Peer,
+    interpreter_of,
+    variables,
+    version_of,
+)
+from bench.peers.figures import FREKI, UPDATES, Result, lean, search_lines, update_lines
+from bench.peers.job import Figures, Job, write_job
+from bench.peers.show import EXPLAINED, draw, in_markdown, in_terminal, search_table, update_table
+from freki.infra.errors import Rejected
+from freki.infra.models import open_token_counter
+from freki.infra.provenance import provenance
+from freki.infra.settings import Settings
+
+LIMIT_S = 3600.0
+"""Of one process."""
+console = Console()
+
+
+def main() -> None:
+    """Measure what the command line says; write figures, tables and plots."""
+    arguments = _arguments()
+    try:
+        changes = _changes(arguments) if arguments.changes else None
+        sets = [read_search_set(path, most=arguments.queries, seed=arguments.seed) for path in arguments.sets]
+    except Rejected as error:
+        sys.exit(str(error))
+    peers = [PEERS[name] for name in PEERS if name in (arguments.only or PEERS)]
+    with _bars() as progress:
+        interpreters = _prepare(peers, progress)
+        results = _measure(peers, interpreters, _jobs(changes, sets), arguments.rounds, progress)
+    _tell(results, sets, arguments)
+
+
+def _changes(arguments: Namespace) -> Changes:
+    return read_changes(arguments.changes, documents=arguments.documents, seed=arguments.seed)
+
+
+def _arguments() -> Namespace:
+    parser = ArgumentParser(prog="make peers ARGS=…", description="Measure Freki beside its peers.")
+    parser.add_argument("--changes", type=Path, help="recorded stream of changes, .jsonl or .jsonl.zst")
+    parser.add_argument("--sets", type=Path, nargs="*", default=[], help="folders with BEIR-like sets")
+    parser.add_argument("--only", nargs="+", choices=list(PEERS), help="measure these alone")
+    parser.add_argument("--documents", type=int, default=200, help="of the stream (default: %(default)s)")
+    parser.add_argument("--queries", type=int, default=100, help="most of each set (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="the order rotates (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="which documents and queries (default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=Path("bench-results/peers"), help="default: %(default)s")
+    arguments = parser.parse_args()
+    if not arguments.changes and not arguments.sets:
+        parser.error("give --changes, --sets, or both")
+    return arguments
+
+
+def _bars() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )
+
+
+def _prepare(peers: Sequence[Peer], progress: Progress) -> dict[str, Path | NotInstallable]:
+    """Make environments; one that cannot be made is a result."""
+    found: dict[str, Path | NotInstallable] = {}
+    bar = progress.add_task("environments", total=len(peers))
+    for peer in peers:
+        progress.update(bar, description=f"environment of {peer.title}")
+        try:
+            found[peer.name] = interpreter_of(peer)
+        except NotInstallable as error:
+            found[peer.name] = error
+        progress.advance(bar)
+    progress.remove_task(bar)
+    return found
+
+
+def _jobs(changes: Changes | None, sets: Sequence[SearchSet]) -> list[Job]:
+    """Make the jobs, of no system yet."""
+    job = Job(system="", name=UPDATES, documents=(), chunk_tokens=0, store_python=sys.executable, directory="")
+    told = {each.name: getattr(changes, each.name) for each in fields(Changes)} if changes else {}
+    updates = [replace(job, **told)] if told else []
+    searches = (replace(job, name=each.name, documents=each.documents, questions=each.questions) for each in sets)
+    count_tokens = asyncio.run(open_token_counter(Settings().models))
+    return [
+        replace(each, chunk_tokens=mean_chunk_tokens(each.documents, count_tokens)) for each in (*updates, *searches)
+    ]
+
+
+def _measure(
+    peers: Sequence[Peer],
+    interpreters: dict[str, Path | NotInstallable],
+    jobs: Sequence[Job],
+    rounds: int,
+    progress: Progress,
+) -> list[Result]:
+    """Run every job on every system in every round, in an order that rotates."""
+    results = []
+    total = rounds * sum(peer.searches or job.name == UPDATES for peer in peers for job in jobs)
+    bar = progress.add_task("measured", total=total)
+    for number in range(rounds):
+        turned = [*peers[number % len(peers) :], *peers[: number % len(peers)]]
+        for job in jobs:
+            for peer in turned:
+                if not peer.searches and job.name != UPDATES:
+                    continue
+                progress.update(bar, description=f"round {number + 1}, {job.name}, {peer.title}")
+                python = interpreters[peer.name]
+                figures = {"error": str(python)} if isinstance(python, NotInstallable) else _run(python, job, peer)
+                if "error" in figures:
+                    progress.console.print(f"{peer.title}, {job.name}: {figures['error']}", markup=False)
+                results.append(Result(round=number, system=peer.name, task=job.name, figures=figures))
+                progress.advance(bar)
+    return results
+
+
+def _run(python: Path, job: Job, peer: Peer) -> Figures:
+    """Measure in a process of its own, in an empty directory."""
+    with tempfile.TemporaryDirectory(prefix="freki-peers-") as home:
+        place = Path(home)
+        (place / "state").mkdir()
+        write_job(replace(job, system=peer.name, directory=str(place / "state")), place / "job.json")
+        command = [str(python), "-m", "bench.peers.measure", str(place / "job.json"), str(place / "result.json")]
+        log = place / "log"
+        try:
+            with log.open("w") as output:
+                subprocess.run(  # noqa: S603 - our own module
+                    command, cwd=ROOT, env=variables(), stdout=output, stderr=output, timeout=LIMIT_S, check=True
+                )
+            figures: Figures = json.loads((place / "result.json").read_text())
+        except subprocess.TimeoutExpired:
+            return {"error": f"not done after {LIMIT_S:.0f} s"}
+        except subprocess.CalledProcessError as error:
+            return {"error": f"exit {error.returncode}: {_last_line(log)}"}
+        return figures
+
+
+def _last_line(log: Path) -> str:
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return lines[-1][:300] if lines else "it said nothing"
+
+
+def _tell(results: Sequence[Result], sets: Sequence[SearchSet], arguments: Namespace) -> None:
+    updates = update_lines(results)
+    searches = {each.name: search_lines(results, each) for each in sets}
+    tables = [*([update_table(updates)] if updates else []), *(search_table(*pair) for pair in searches.items())]
+    for table in tables:
+        console.print(in_terminal(table))
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    made_with = {
+        **provenance(),
+        "peers": ", ".join(f"{peer.package} {version_of(peer)}" for peer in PEERS.values() if peer.name != FREKI),
+        "arguments": " ".join(sys.argv[1:]),
+    }
+    kept = {
+        "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "made_with": made_with,
+        "updates": [asdict(line) for line in updates],
+        "sets": {name: [asdict(line) for line in lines] for name, lines in searches.items()},
+        "rounds": [{**asdict(result), "figures": lean(result.figures)} for result in results],
+    }
+    (arguments.out / "figures.json").write_text(json.dumps(kept, indent=1))
+    told = "\n".join(f"- {name}: {value}" for name, value in made_with.items())
+    written = "\n\n".join([told, *map(in_markdown, tables), EXPLAINED])
+    (arguments.out / "table.md").write_text(written + "\n")
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    for path in [arguments.out / "figures.json", arguments.out / "table.md", *draw(updates, searches, arguments.out)]:
+        console.print(str(path), soft_wrap=True, highlight=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""Freki's own models for frameworks that call plain functions from any thread."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Sequence
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from freki.infra.models import OnnxEmbedder, OnnxReranker
+from freki.infra.settings import ModelSettings
+from freki.operators.detect_language import detect_language
+from freki.schemas.index import RerankPair
+from freki.schemas.names import record
+
+T = TypeVar("T")
+Vector = list[float]
+
+
+@record
+class Candidate:
+    """A hit that waits to be reranked, with all that the framework knows of it."""
+
+    text: str
+    title: str
+    language: str
+    score: float
+    """Of hybrid search, higher is better."""
+
+
+class Background:
+    """An event loop in a thread of its own."""
+
+    def __enter__(self) -> Self:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run it there and wait for it here."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+class Models:
+    """Embedder and reranker, opened when first used: what a run does not need costs it no memory."""
+
+    def __init__(self, background: Background) -> None:
+        self._background = background
+        self._opened = AsyncExitStack()
+        self._embedder: OnnxEmbedder | None = None
+        self._reranker: OnnxReranker | None = None
+        self._kept: dict[str, Vector] = {}
+        self.embedded = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._background.wait(self._opened.aclose())
+
+    @property
+    def embedder(self) -> OnnxEmbedder:
+        """The open embedder."""
+        if self._embedder is None:
+            entering = self._opened.enter_async_context(OnnxEmbedder(ModelSettings()))
+            self._embedder = self._background.wait(entering)
+        return self._embedder
+
+    @property
+    def reranker(self) -> OnnxReranker:
+        """The open reranker."""
+        if self._reranker is None:
+            entering = self._opened.enter_async_context(OnnxReranker(ModelSettings()))
+            self._reranker = self._background.wait(entering)
+        return self._reranker
+
+    @property
+    def dim(self) -> int:
+        """Length of a vector."""
+        return self.embedder.dim
+
+    def embed_passages(self, texts: Sequence[str]) -> list[Vector]:
+        """Embed what is searched, and count it."""
+        self.embedded += len(texts)
+        vectors: list[Vector] = self._background.wait(self.embedder.embed_passages(texts)).tolist()
+        return vectors
+
+    def embed_query(self, text: str) -> Vector:
+        """Embed what is asked."""
+        if text in self._kept:
+            return self._kept[text]
+        vectors: list[Vector] = self._background.wait(self.embedder.embed_queries([text])).tolist()
+        return vectors[0]
+
+    def keep(self, question: str) -> None:
+        """Remember the vector of a question, which then costs nothing: asking must not slow an update down."""
+        self._kept[question] = self.embed_query(question)
+
+    def count_tokens(self, text: str) -> int:
+        """Count tokens as the embedder sees them."""
+        return self.embedder.count_tokens([text])[0]
+
+    def tokens(self, text: str) -> list[str]:
+        """Cut a text into as many pieces as it has tokens, for splitters that only count them."""
+        return [""] * self.count_tokens(text)
+
+    def rerank(self, question: str, candidates: Sequence[Candidate]) -> list[float]:
+        """Score candidates, 0..1.
+
+        Of what Freki's reranker is given in Freki, cosine and BM25 share are missing: a fused hit does not have them.
+        """
+        best = max((each.score for each in candidates), default=0.0)
+        language = detect_language(question)
+        pairs = [
+            RerankPair(
+                query=question,
+                query_language=language,
+                heading=each.title,
+                text=each.text,
+                language=each.language,
+                # Reciprocal ranks, which all three frameworks fuse by, sum up to some hundredths.
+                fused=each.score / best if best > 0 else 0.0,
+                lexical=0.0,
+                cosine=0.0,
+            )
+            for each in candidates
+        ]
+        scores = self._background.wait(self.reranker.score(pairs, budget_s=None))
+        return [score or 0.0 for score in scores]

@@ -1,0 +1,1 @@
+"""One module a framework: its recommended way, behind the interface of `system.py`."""
