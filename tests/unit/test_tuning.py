@@ -290,6 +290,7 @@ async def test_the_terminal_shows_what_stands_what_moves_and_what_to_set() -> No
     assert printed.rstrip().endswith("FREKI_RETRIEVAL__HYBRID_ALPHA=0.4")
     assert "…" not in printed
     assert lines(kept([])) == ["keep what is set"]
+    assert lines(kept([], {"candidates": "50"})) == ["candidates=50  # in each query: no setting sets it"]
 
 
 async def test_the_report_is_markdown_with_whole_tables_and_a_picture_of_every_value() -> None:

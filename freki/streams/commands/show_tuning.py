@@ -12,9 +12,11 @@ from freki.operators.evaluate.figures import FAILED, MRR
 from freki.streams.commands.show_evaluation import LIKELY_CHANCE, p_value
 from freki.streams.evaluation.tuning import Check, Step, Tried, Tuning
 
+PREFIX = "FREKI_RETRIEVAL__"
 _LEGEND = (
-    "\ngain: over what is set, mean over sets; failed: nothing relevant among the {hits} hits of an answer; "
-    "milliseconds are of this machine, {machine}"
+    "\ngain: over what is set, mean over sets, coloured where p ≤ 0.05; failed: nothing relevant among the {hits} hits "
+    "of an answer; ± ms: median of what a question takes more, dim where it may be chance, below or above the time of "
+    "what is set, on this machine: {machine}"
 )
 
 
@@ -43,7 +45,10 @@ def show_tuning(console: Console, tuning: Tuning) -> None:
 
 def lines(tuning: Tuning) -> list[str]:
     """Say what to set."""
-    return [f"{name}={value}" for name, value in tuning.settings.items()] or ["keep what is set"]
+    return [
+        f"{name}={value}{'' if name.startswith(PREFIX) else '  # in each query: no setting sets it'}"
+        for name, value in tuning.settings.items()
+    ] or ["keep what is set"]
 
 
 def outcome(step: Step, figure: str) -> str:
@@ -135,15 +140,16 @@ def mark(tried: Tried, step: Step) -> str:
 def _show_step(console: Console, tuning: Tuning, step: Step) -> None:
     console.print()
     console.print(Text.assemble((step.knob, "bold cyan"), f"  {tried_with(step)}"))
-    console.print(_quality(tuning, step))
-    console.print(_sets_and_cost(tuning, step))
+    console.print(_worth(tuning, step))
+    if len(measured_sets(tuning, step)) > 1:
+        console.print(_by_set(tuning, step))
     console.print(Text(outcome(step, tuning.figure)))
     for harm in chosen_harms(step):
         console.print(Text(f"  {harm}", style="red"))
 
 
-def _quality(tuning: Tuning, step: Step) -> Table:
-    table = _table("value", "", tuning.figure, "gain, 95 %", "p", MRR, "failed ↓")
+def _worth(tuning: Tuning, step: Step) -> Table:
+    table = _table("value", "", tuning.figure, "gain, 95 %", MRR, "failed ↓", "± ms")
     for tried in step.values:
         found = mark(tried, step)
         is_present = tried.title == step.present
@@ -152,29 +158,29 @@ def _quality(tuning: Tuning, step: Step) -> Table:
             Text(found, style="bold green" if "→" in found else "cyan"),
             number(tried.figures.get(tuning.figure)),
             "" if is_present else Text(gained(tried.gain), style=_style(tried.gain)),
-            "" if is_present else p_value(tried.gain.p),
             number(tried.figures.get(MRR)),
             number(tried.figures.get(FAILED)),
+            f"{tried.cost.p50_ms:.0f}" if is_present else _difference(tried.cost),
             style="dim" if tried.dropped else "",
         )
     return table
 
 
-def _sets_and_cost(tuning: Tuning, step: Step) -> Table:
+def _by_set(tuning: Tuning, step: Step) -> Table:
     names = measured_sets(tuning, step)
     # Names break at their hyphens, numbers nowhere.
-    table = _table("value", "ms p50", "p95", "± ms, 95 %", *(name.replace("-", "-\n") for name in names))
+    table = _table("gain by set", *(name.replace("-", "-\n") for name in names))
     for tried in step.values:
-        is_present = tried.title == step.present
-        table.add_row(
-            short(tried.title, step),
-            f"{tried.cost.p50_ms:.0f}",
-            f"{tried.cost.p95_ms:.0f}",
-            "" if is_present else costs(tried.cost),
-            *("" if is_present or name not in tried.by_set else _of_set(tried.by_set[name]) for name in names),
-            style="dim" if tried.dropped else "",
-        )
+        if tried.title != step.present:
+            gains = [tried.by_set.get(name) for name in names]
+            cells = ["–" if gain is None else Text(f"{gain.value:+.3f}", style=_style(gain)) for gain in gains]
+            table.add_row(short(tried.title, step), *cells, style="dim" if tried.dropped else "")
     return table
+
+
+def _difference(cost: Cost) -> Text:
+    is_clear = cost.low_ms > 0 or cost.high_ms < 0
+    return Text(f"{cost.difference_ms:+.1f}", style="" if is_clear else "dim")
 
 
 def _table(*head: str) -> Table:
@@ -182,10 +188,6 @@ def _table(*head: str) -> Table:
     for name in head:
         table.add_column(name, no_wrap=True)
     return table
-
-
-def _of_set(gain: Gain) -> Text:
-    return Text(f"{gain.value:+.3f}", style=_style(gain))
 
 
 def _style(gain: Gain) -> str:

@@ -19,7 +19,7 @@ from freki.operators.evaluate.figures import FALSE_POSITIVES, NDCG, RECALL_100
 from freki.streams.commands.context import command, console, fail, load_settings
 from freki.streams.commands.evaluate import made_with, read_sets, require_extra
 from freki.streams.commands.publish import bars
-from freki.streams.commands.show_tuning import show_tuning
+from freki.streams.commands.show_tuning import PREFIX, show_tuning
 from freki.streams.commands.tuning_material import Material, Places, material_of
 from freki.streams.commands.tuning_report import draw, write_report
 from freki.streams.connect import knobs_of
@@ -31,7 +31,6 @@ from freki.streams.evaluation.turns import ALPHA, KEYWORD_ALPHA, grid, parse_tur
 
 # Tuned figures are of rankings and contexts as a service gets them.
 _NEEDS_MORE = (RECALL_100, FALSE_POSITIVES)
-_PREFIX = "FREKI_RETRIEVAL__"
 # File systems allow some 255 bytes.
 _NAME_CHARACTERS = 60
 
@@ -73,6 +72,8 @@ async def tune(  # noqa: PLR0913 - options of a command
     fresh = {asked: each for one in material for asked, each in one.fresh.items()}
     made_at, started = datetime.now(UTC), time.monotonic()
     with bars() as progress:
+        # Answers come in bursts, and stacks take their time to start.
+        progress.speed_estimate_period = 300.0
         bar = progress.add_task("asked", total=None)
         async with Places(settings, [one.examined for one in material], progress, running=running) as places:
             ledger = Ledger(
@@ -143,7 +144,7 @@ def _lines(moved: Mapping[str, Configuration]) -> dict[str, str]:
 
 def _setting(knob: str, field: str) -> str:
     name = {ALPHA: "hybrid_alpha", KEYWORD_ALPHA: "keyword_alpha"}.get(knob, field)
-    return f"{_PREFIX}{name.upper()}" if name in RetrievalSettings.model_fields else field
+    return f"{PREFIX}{name.upper()}" if name in RetrievalSettings.model_fields else field
 
 
 def _foresee(progress: Progress, bar: TaskID, coming: int) -> None:

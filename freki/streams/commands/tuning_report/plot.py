@@ -10,7 +10,7 @@ from freki.streams.evaluation.tuning import Step, Tried, Tuning
 
 _COLUMNS = 3
 _WIDE, _TALL = 320, 250
-_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 60, 30, 36
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 60, 40, 36
 _LINE = 11.0
 """Pixels between two labels."""
 # So that a panel of small differences shows them as small.
@@ -112,7 +112,7 @@ def _axes(scale: _Scale) -> list[str]:
 
 def _ticks(low: float, high: float) -> list[float]:
     """Give some round numbers between two, 0 among them."""
-    rough = (high - low) / 4
+    rough = (high - low) / 6
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough)
     return [step * count for count in range(math.ceil(low / step), math.floor(high / step) + 1)]
