@@ -158,11 +158,12 @@ def _per_million(points: list[Figures], name: str) -> float:
 
 
 def _embedded(freshness: Figures | None) -> Known:
-    """Take the chunks that an edit changes from the storm that ran longest, where there was one."""
+    """Take the mean over all edits of the storms, where there was one."""
     storms = [each for each in (freshness or {}).get("scenarios", ()) if "embedded_per_edit" in each["background"]]
-    if not storms:
+    if not freshness or not storms:
         return assumed(3, "chunks per change", "a changed sentence, its section and the summary above")
-    longest = max(storms, key=lambda each: each["seconds"])
-    edits = "recorded" if freshness and freshness["recorded"] else "made-up"
-    value = longest["background"]["embedded_per_edit"]
-    return Known(value, "chunks per change", Origin.MEASURED, f"freshness: {edits} edits in a storm")
+    edits = [each["seconds"] * each["background"]["done_per_s"] for each in storms]
+    embedded = [number * each["background"]["embedded_per_edit"] for number, each in zip(edits, storms, strict=True)]
+    kind = "recorded" if freshness["recorded"] else "made-up"
+    source = f"freshness: about {sum(edits):,.0f} {kind} edits in storms"
+    return Known(sum(embedded) / sum(edits), "chunks per change", Origin.MEASURED, source)

@@ -125,12 +125,14 @@ def _lines(*tables: Table) -> str:
 
 
 def _machine(about: Figures, measured: Figures) -> str:
+    """Say where the figures come from, and what whoever kept them has to say about them (`remark`)."""
     dirty = " with changes that are not committed" if about["dirty"] else ""
-    quick = "\n**A quick run: its figures show that everything works, no more.**" if measured["run"]["quick"] else ""
-    return (
-        f"{measured['began_at']}, commit {about['commit']}{dirty}, {about['processor']}, {about['cores']} cores,\n"
-        f"{about['memory_gib']} GiB; documents: {measured['run']['documents']}.{quick}"
+    quick = "**A quick run: its figures show that everything works, no more.**" if measured["run"]["quick"] else ""
+    where = (
+        f"{measured['began_at']}, commit {about['commit']}{dirty}, {about['processor']}, {about['cores']} cores, "
+        f"{about['memory_gib']} GiB; documents: {measured['run']['documents']}."
     )
+    return "\n\n".join(fill(each, 120) for each in (where, quick, measured.get("remark", "")) if each)
 
 
 def _what_grows(figures: Figures) -> Iterator[str]:

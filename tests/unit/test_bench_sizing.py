@@ -176,10 +176,10 @@ def test_without_storms_the_chunks_of_a_change_are_an_assumption() -> None:
     assert basis_of(figures()).embedded_per_change.origin is Origin.ASSUMED
 
 
-def test_the_longest_storm_tells_how_many_chunks_a_change_touches() -> None:
+def test_all_edits_of_storms_tell_how_many_chunks_a_change_touches() -> None:
     storms = [
-        {"seconds": seconds, "background": {"embedded_per_edit": embedded}}
-        for seconds, embedded in ((9, 5.0), (90, 7.0))
+        {"seconds": 10, "background": {"done_per_s": done, "embedded_per_edit": embedded}}
+        for done, embedded in ((1.0, 5.0), (3.0, 9.0))
     ]
     idle = {"seconds": 900, "background": {}}
     found = figures()
@@ -188,5 +188,5 @@ def test_the_longest_storm_tells_how_many_chunks_a_change_touches() -> None:
     basis = basis_of(found)
 
     assert basis.embedded_per_change == Known(
-        7.0, "chunks per change", Origin.MEASURED, "freshness: recorded edits in a storm"
+        8.0, "chunks per change", Origin.MEASURED, "freshness: about 40 recorded edits in storms"
     )
