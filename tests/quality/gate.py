@@ -16,7 +16,7 @@ MARGIN = 0.01
 """Of nDCG@10: two questions of a set that find their only document second instead of first.
 
 Processors differ by far less. Dense layers are products of integers, exact on all of them; only what lies between is
-computed in floats, whose last bits may move a value to the next of 255 steps.
+computed in floats. Vectors of 24 questions were equal to the bit with AVX-512 and on an emulated Haswell without it.
 """
 RECORD = "python -m tests.quality.record"
 _HERE = Path(__file__).parent
