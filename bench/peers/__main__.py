@@ -25,7 +25,7 @@ from bench.peers.environments import (
     variables,
     version_of,
 )
-from bench.peers.figures import FREKI, UPDATES, Result, lean, search_lines, update_lines
+from bench.peers.figures import UPDATES, Result, lean, search_lines, update_lines
 from bench.peers.job import Figures, Job, write_job
 from bench.peers.show import EXPLAINED, draw, in_markdown, in_terminal, search_table, update_table
 from freki.infra.errors import Rejected
@@ -35,7 +35,10 @@ from freki.infra.settings import Settings
 
 LIMIT_S = 3600.0
 """Of one process."""
+_LEAST_WIDTH = 150
 console = Console()
+if not console.is_terminal:
+    console.width = _LEAST_WIDTH
 
 
 def main() -> None:
@@ -174,7 +177,9 @@ def _tell(results: Sequence[Result], sets: Sequence[SearchSet], arguments: Names
     arguments.out.mkdir(parents=True, exist_ok=True)
     made_with = {
         **provenance(),
-        "peers": ", ".join(f"{peer.package} {version_of(peer)}" for peer in PEERS.values() if peer.name != FREKI),
+        "peers": ", ".join(
+            sorted({f"{peer.package} {version_of(peer)}" for peer in PEERS.values() if peer.environment})
+        ),
         "arguments": " ".join(sys.argv[1:]),
     }
     kept = {

@@ -47,6 +47,13 @@ PEERS = {
             package="llama-index-core",
         ),
         Peer(name="langchain", title="LangChain", searches=True, environment="langchain", package="langchain-core"),
+        Peer(
+            name="langchain_scoped",
+            title="LangChain, scoped_full",
+            searches=False,
+            environment="langchain",
+            package="langchain-core",
+        ),
         Peer(name="haystack", title="Haystack", searches=True, environment="haystack", package="haystack-ai"),
         Peer(
             name="haystack_writer",
@@ -100,7 +107,7 @@ def _run(*command: str) -> None:
     try:
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=_INSTALL_TIMEOUT_S)  # noqa: S603
     except subprocess.CalledProcessError as error:
-        told = [line for line in error.stderr.splitlines() if line.strip()]
+        told = [line for line in error.stderr.splitlines() if line.startswith("ERROR")]
         raise NotInstallable(told[-1] if told else f"{command[0]} failed") from error
     except subprocess.TimeoutExpired as error:
         raise NotInstallable(f"not done after {_INSTALL_TIMEOUT_S:.0f} s") from error

@@ -27,9 +27,10 @@ are of all processes of a system; the store counts as CPU, not as memory."""
 
 
 def update_table(lines: Sequence[Line]) -> list[list[str]]:
-    """Give the cells of the table of updates, its header first."""
+    """Give the cells of the table of updates, a column for each system, the header first."""
     header = ["updates", *_UPDATE_COLUMNS]
-    return [header, *(_row(_name(line), line, _UPDATE_COLUMNS) for line in lines)]
+    rows = [header, *(_row(_name(line), line, _UPDATE_COLUMNS) for line in lines)]
+    return [list(column) for column in zip(*rows, strict=True)]
 
 
 def search_table(name: str, lines: Sequence[Line]) -> list[list[str]]:

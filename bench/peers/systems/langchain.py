@@ -42,8 +42,8 @@ _FILLED = 0.77
 
 @contextmanager
 def open_system(place: Place) -> Iterator["LangChain"]:
-    """Open an empty index."""
-    yield LangChain(place)
+    """Open an empty index whose edits are cleaned up batch by batch."""
+    yield LangChain(place, cleanup="incremental")
 
 
 class E5Embeddings(Embeddings):
@@ -82,10 +82,11 @@ class FrekiRerank(BaseDocumentCompressor):
                 language=chunk.metadata["language"],
                 score=1 / (_RRF_K + rank),
             )
-            for rank, chunk in enumerate(documents, start=1)
+            # An ensemble gives all that either of its retrievers found.
+            for rank, chunk in enumerate(documents[:CANDIDATES], start=1)
         ]
         scores = self.models.rerank(query, candidates)
-        order = sorted(range(len(documents)), key=lambda place: -scores[place])
+        order = sorted(range(len(scores)), key=lambda place: -scores[place])
         return [documents[place] for place in order[: self.top_n]]
 
 
@@ -94,7 +95,8 @@ class LangChain:
 
     ways = (HYBRID, RERANKED, ENSEMBLE, ENSEMBLE_RERANKED)
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, *, cleanup: str) -> None:
+        self._cleanup = cleanup
         self._models = place.models
         self._connection = {"uri": place.store_uri}
         size, overlap = place.splitting(filled=_FILLED)
@@ -120,12 +122,12 @@ class LangChain:
 
     def ingest(self, documents: Sequence[Document]) -> None:
         """Index documents for the first time."""
-        self._index(documents, cleanup="incremental")
+        self._index(documents, cleanup=self._cleanup)
 
     def update(self, changed: Sequence[Document], gone: Sequence[str], current: Sequence[Document]) -> None:
         """Edits: the changed documents alone; deletes: all that is left, as only `full` removes what is not given."""
         if changed:
-            self._index(changed, cleanup="incremental")
+            self._index(changed, cleanup=self._cleanup)
         if gone:
             self._index(current, cleanup="full")
 
