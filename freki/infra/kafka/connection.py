@@ -29,7 +29,7 @@ class Profile:
 
 PROFILES: Mapping[str, Profile] = {
     # A member joins the local broker after half of its session timeout.
-    "local": Profile(session_timeout_s=2.0, heartbeat_s=0.5, fetch_wait_ms=50, idempotent=False),
+    "local": Profile(session_timeout_s=2.0, heartbeat_s=0.5, fetch_wait_ms=20, idempotent=False),
     # Kafka refuses session timeouts below 6 s unless its own settings are changed.
     "kafka": Profile(session_timeout_s=10.0, heartbeat_s=3.0, fetch_wait_ms=500, idempotent=True),
 }
