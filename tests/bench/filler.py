@@ -10,11 +10,11 @@ from freki.infra.milvus.index import MilvusIndex
 from freki.infra.models.fake import FakeEmbedder
 from freki.operators.analyse_text import ANALYSER, analyse_text
 from freki.operators.identify import root_id
-from freki.operators.situate import situate
-from freki.schemas import ChunkBatch, ChunkId, ContextualChunk, ContextualChunkBatch, DocumentChange, RootId
+from freki.schemas import ChunkBatch, ChunkId, ContextualChunkBatch, DocumentChange, RootId
 from freki.schemas.avro import Codec
 from freki.streams.chunking import Chunking
 from freki.streams.connect import wall_clock
+from freki.streams.contextualising import contextualised
 from freki.streams.embedding import record_key
 from freki.streams.indexing import Indexer, Part
 from freki.streams.messages import Received
@@ -76,7 +76,7 @@ class Filler:
 
     async def _parts(self, change: DocumentChange) -> list[Part]:
         batches = await self._ingest.revise(_received(change))
-        contextual = [_contextualised(batch) for batch in batches]
+        contextual = [contextualised(batch) for batch in batches]
         self.documents += 1
         self.root_ids.append(root_id(change.tenant, change.document_id))
         self.chunk_ids += [chunk.chunk_id for batch in batches for chunk in batch.chunks]
@@ -96,15 +96,4 @@ def _received(change: DocumentChange) -> Received[DocumentChange | None]:
         offset=0,
         timestamp=wall_clock(),
         trace=Context(),
-    )
-
-
-def _contextualised(batch: ChunkBatch) -> ContextualChunkBatch:
-    return ContextualChunkBatch(
-        revision=batch.revision,
-        part=batch.part,
-        parts=batch.parts,
-        chunks=tuple(
-            ContextualChunk(chunk=chunk, context=situate(batch.revision.name, chunk)) for chunk in batch.chunks
-        ),
     )
