@@ -8,7 +8,7 @@ import numpy as np
 
 from freki.infra.models.cache import obtain
 from freki.infra.models.e5s1 import Floats
-from freki.infra.models.interaction import Calibration, Matching, Route, SecondOpinion
+from freki.infra.models.interaction import Calibration, Matching, Remembered, Route, SecondOpinion
 from freki.infra.models.progress import unseen
 from freki.infra.models.registry import MODELS, ModelKind
 from freki.infra.models.session import Model, open_model
@@ -74,7 +74,7 @@ def second_opinion(model: Model) -> Sum:
         weights=(1.0, served.LEXICAL, served.OPINION),
         calibration=served.CALIBRATION,
         fingerprint=model.fingerprint,
-        route=lambda pairs: served(model, pairs, batch_tokens=BATCH_TOKENS),
+        route=lambda pairs: served(model, pairs, Remembered(0), batch_tokens=BATCH_TOKENS),
         known=lambda pair: pair.lexical,
     )
 
@@ -88,7 +88,7 @@ def matching(model: Model, piece_weights: Floats) -> Sum:
         weights=(1.0, served.COSINE, served.MATCH),
         calibration=served.CALIBRATION,
         fingerprint=f"{model.fingerprint}+{rarity}",
-        route=lambda pairs: served(model, piece_weights, pairs, batch_tokens=BATCH_TOKENS),
+        route=lambda pairs: served(model, piece_weights, pairs, Remembered(0), batch_tokens=BATCH_TOKENS),
         known=lambda pair: pair.cosine,
     )
 

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -99,7 +99,11 @@ class Ground:
 
     @asynccontextmanager
     async def open_stack(
-        self, name: str | None = None, *, workers: Sequence[Sequence[str]] = WORKERS
+        self,
+        name: str | None = None,
+        *,
+        workers: Sequence[Sequence[str]] = WORKERS,
+        environment: Mapping[str, str] | None = None,
     ) -> "AsyncIterator[Stack]":
         """Run a stack with a state directory of its own: an empty one, or with a name the one that was left under it.
 
@@ -112,7 +116,13 @@ class Ground:
                 directory = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="freki-bench-")))
             own = self.settings.model_copy(update={"local": LocalSettings(state_dir=directory)})
             pids: dict[str, int] = {}
-            running = LocalStack(own, report=lambda event: _note(event, pids), prepare=apply_topics, workers=workers)
+            running = LocalStack(
+                own,
+                report=lambda event: _note(event, pids),
+                prepare=apply_topics,
+                workers=workers,
+                environment=environment,
+            )
             with self.step("starting broker, store and workers", 1):
                 stack = await opened.enter_async_context(running)
             yield Stack(settings_for(own, stack.state), stack.state, pids)
@@ -180,7 +190,9 @@ async def indexed(settings: Settings, tenant: TenantId = TENANT) -> dict[str, in
 
 
 @asynccontextmanager
-async def open_filled(ground: Ground, chunks: int) -> "AsyncIterator[Stack]":
+async def open_filled(
+    ground: Ground, chunks: int, environment: Mapping[str, str] | None = None
+) -> "AsyncIterator[Stack]":
     """Run a stack whose index holds this many chunks of the corpus, or some more: found, or filled now.
 
     It goes on from the largest smaller one that is there. Whoever publishes to it must use another tenant than the
@@ -189,7 +201,7 @@ async def open_filled(ground: Ground, chunks: int) -> "AsyncIterator[Stack]":
     name = _name_of_filled(ground)
     if not (ground.keep / f"{name}-{chunks}").exists():
         _go_on_from_a_smaller_one(ground.keep, name, chunks)
-    async with ground.open_stack(f"{name}-{chunks}") as stack:
+    async with ground.open_stack(f"{name}-{chunks}", environment=environment) as stack:
         await fill(ground, stack, chunks)
         yield stack
 

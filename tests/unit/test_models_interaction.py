@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from freki.infra.models.bert import write_tokens
 from freki.infra.models.build import make
 from freki.infra.models.e5s1 import read_e5s1, unigram_tokenizer
-from freki.infra.models.interaction import Matching, SecondOpinion, is_english, read_piece_weights
+from freki.infra.models.interaction import Matching, Remembered, SecondOpinion, is_english, read_piece_weights
 from freki.infra.models.manifest import seal
 from freki.infra.models.progress import unseen
 from freki.infra.models.registry import Architecture, ModelDescription, ModelKind
@@ -72,7 +72,7 @@ def matched(model: Model, asked: RerankPair) -> float:
 
 
 def matching(model: Model, asked: list[RerankPair]) -> Floats:
-    route = Matching(model, PIECE_WEIGHTS, asked, batch_tokens=64)
+    route = Matching(model, PIECE_WEIGHTS, asked, Remembered(0), batch_tokens=64)
     return route.score(range(len(asked)))
 
 
@@ -80,7 +80,7 @@ def matching(model: Model, asked: list[RerankPair]) -> Floats:
 def test_rare_tokens_of_the_question_look_for_their_like_in_the_text(matcher: Model, asked: list[RerankPair]) -> None:
     sums = [each.fused + Matching.COSINE * each.cosine + Matching.MATCH * matched(matcher, each) for each in asked]
 
-    assert matching(matcher, asked) == pytest.approx(Matching.CALIBRATION(np.array(sums)), abs=1e-3)
+    assert matching(matcher, asked) == pytest.approx(Matching.CALIBRATION(np.array(sums)), abs=5e-3)
 
 
 @given(asked=pairs)
@@ -92,7 +92,7 @@ def test_a_pair_scores_the_same_alone_and_among_others(matcher: Model, asked: li
 
 @given(asked=pairs)
 def test_scoring_piece_by_piece_gives_the_same_scores(matcher: Model, asked: list[RerankPair]) -> None:
-    route = Matching(matcher, PIECE_WEIGHTS, asked, batch_tokens=64)
+    route = Matching(matcher, PIECE_WEIGHTS, asked, Remembered(0), batch_tokens=64)
 
     scores = [route.score(range(place, place + 1))[0] for place in range(len(asked))]
 
@@ -101,7 +101,7 @@ def test_scoring_piece_by_piece_gives_the_same_scores(matcher: Model, asked: lis
 
 @given(asked=pairs)
 def test_the_second_opinion_takes_the_better_of_text_and_heading(encoder: Model, asked: list[RerankPair]) -> None:
-    route = SecondOpinion(encoder, asked, batch_tokens=64)
+    route = SecondOpinion(encoder, asked, Remembered(0), batch_tokens=64)
 
     scores = route.score(range(len(asked)))
 
@@ -122,12 +122,53 @@ def test_the_second_opinion_takes_the_better_of_text_and_heading(encoder: Model,
 def test_what_pairs_share_costs_once(encoder: Model) -> None:
     one = pair("haus", "abc", heading="a b")
 
-    route = SecondOpinion(encoder, [one, one, pair("haus", "abc abc", heading="a b")], batch_tokens=64)
+    route = SecondOpinion(encoder, [one, one, pair("haus", "abc abc", heading="a b")], Remembered(0), batch_tokens=64)
 
     first, second, third = route.lengths
     assert first == sum(len(each) for each in encoder.encode(["haus", "abc", "a b"]))
     assert second == 0
     assert third == len(encoder.encode(["abc abc"])[0])
+
+
+@given(asked=st.lists(pairs, max_size=5), room=st.sampled_from([0, 1_000, 20_000, 1_000_000]))
+def test_scores_do_not_depend_on_what_is_remembered(
+    matcher: Model, encoder: Model, asked: list[list[RerankPair]], room: int
+) -> None:
+    tokens, vectors = Remembered(room), Remembered(room)
+
+    for each in asked:
+        places = range(len(each))
+        matches = Matching(matcher, PIECE_WEIGHTS, each, tokens, batch_tokens=64).score(places)
+        opinions = SecondOpinion(encoder, each, vectors, batch_tokens=64).score(places)
+
+        assert matches == pytest.approx(matching(matcher, each), abs=1e-4)
+        assert opinions == pytest.approx(
+            SecondOpinion(encoder, each, Remembered(0), batch_tokens=64).score(places), abs=1e-4
+        )
+
+
+@given(asked=pairs)
+def test_what_is_remembered_costs_nothing(encoder: Model, asked: list[RerankPair]) -> None:
+    remembered = Remembered(1_000_000)
+    SecondOpinion(encoder, asked, remembered, batch_tokens=64).score(range(len(asked)))
+
+    again = SecondOpinion(encoder, asked, remembered, batch_tokens=64)
+
+    assert again.lengths == [0] * len(asked)
+
+
+@given(texts=st.lists(st.tuples(st.integers(0, 9).map(str), st.integers(0, 40)), max_size=40))
+def test_no_more_is_remembered_than_there_is_room_and_the_latest_stays(texts: list[tuple[str, int]]) -> None:
+    remembered = Remembered(100)
+
+    for text, numbers in texts:
+        states = np.full(numbers, 7, np.float32)
+        remembered.keep(text, states)
+
+        if states.nbytes <= 100:
+            assert remembered.among([text])[text] is states
+        held = remembered.among({each for each, _ in texts})
+        assert sum(each.nbytes for each in held.values()) <= 100
 
 
 @pytest.mark.parametrize(("asked", "found"), [("en", ["en"] * 4), ("en", ["en", "en", "en", "de"])])

@@ -101,8 +101,8 @@ class Tuned:
             expect=lambda coming: self.expected.append(self.advanced + coming),
         )
 
-    async def _visit(self, name: str) -> Examiner:
-        self.visits.append(name)
+    async def _visit(self, name: str, *, cold: bool) -> Examiner:
+        self.visits.append(f"{name}, cold" if cold else name)
         return self._examiner
 
     def _advance(self) -> None:
@@ -264,7 +264,7 @@ async def test_sets_are_visited_in_turn_beginning_with_the_open_one() -> None:
 
     await run.tuner.tune()
 
-    assert run.visits == ["one", "two", "two", "one"]
+    assert run.visits == ["one", "one, cold", "two", "two, cold", "two", "one"]
 
 
 async def test_a_knob_without_enough_questions_is_left_out_with_the_reason() -> None:

@@ -64,18 +64,20 @@ class LocalStack:
 
     `prepare` runs each time the broker has come up, which is empty then, before any worker starts. `report` gets every
     event of the children. `workers` are the stages of each worker process; a worker creates the file named by
-    `FREKI_READY_FILE` when its partitions are assigned. `restart` says when a worker that died is started again.
+    `FREKI_READY_FILE` when its partitions are assigned. `environment` adds variables to theirs. `restart` says when a
+    worker that died is started again.
     Raises Misconfigured if the state directory or a port that was set cannot be used, Rejected if a stack runs there
     already or a child fails again and again.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but the first may be left out
         self,
         settings: Settings,
         *,
         report: Callable[[Event], None],
         prepare: Prepare = _leave_empty,
         workers: Sequence[Sequence[str]] = WORKERS,
+        environment: Mapping[str, str] | None = None,
         restart: RestartPolicy = RestartPolicy(),  # noqa: B008 - frozen
     ) -> None:
         self._settings = settings
@@ -83,6 +85,7 @@ class LocalStack:
         self._report = report
         self._prepare = prepare
         self._workers = workers
+        self._environment = environment or {}
         self._directory = settings.local.state_dir.expanduser().absolute()
         self._exit = AsyncExitStack()
 
@@ -143,7 +146,7 @@ class LocalStack:
             if name == BROKER:
                 await self._prepare(settings_for(self._settings, state))
 
-        environment = environment_for(self._settings, state)
+        environment = {**environment_for(self._settings, state), **self._environment}
         workers = (
             replace(worker_spec(state, stages, environment, number=number), restart=self._restart)
             for number, stages in _numbered(self._workers)

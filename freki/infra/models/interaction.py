@@ -10,10 +10,13 @@ tokens weigh more.
 """
 
 from collections.abc import Iterable, Sequence
+from hashlib import blake2b
 from importlib import resources
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from cachetools import LRUCache
+from numpy.typing import NDArray
 from tokenizers import Encoding
 
 from freki.infra.models.packing import pack
@@ -24,6 +27,32 @@ ENGLISH = "en"
 ENGLISH_SHARE = 0.75
 """The second opinion is asked where at least this share of the candidates can be read by it."""
 PIECE_WEIGHTS = "piece_weights.npy"
+
+
+States = NDArray[np.floating]
+"""What a model made of a text: a vector (dim,), or states of tokens (tokens, dim)."""
+
+
+class Remembered:
+    """What a model made of texts that were scored of late, within a number of bytes. For one thread."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._states: LRUCache[bytes, States] = LRUCache(most_bytes, getsizeof=lambda states: states.nbytes)
+
+    def among(self, texts: Iterable[str]) -> dict[str, States]:
+        """Give those of these texts that are remembered."""
+        found = {text: self._states.get(_key(text)) for text in texts}
+        return {text: states for text, states in found.items() if states is not None}
+
+    def keep(self, text: str, states: States) -> None:
+        """Remember a text, for others that were needed less recently."""
+        if states.nbytes <= self._states.maxsize:
+            self._states[_key(text)] = states
+
+
+def _key(text: str) -> bytes:
+    """Stand for a text in less room."""
+    return blake2b(text.encode(), digest_size=16).digest()
 
 
 class Calibration(NamedTuple):
@@ -63,31 +92,40 @@ def is_english(pairs: Sequence[RerankPair]) -> bool:
 
 
 class _Texts:
-    """Texts on their way through a model, each once."""
+    """Texts on their way through a model, each once, unless it is remembered."""
 
-    def __init__(self, model: Model, rows: Sequence[Sequence[str]], *, batch_tokens: int) -> None:
-        self._batch_tokens = batch_tokens
+    def __init__(
+        self, model: Model, rows: Sequence[Sequence[str]], remembered: Remembered, *, batch_tokens: int
+    ) -> None:
         self._rows = rows
-        texts = list(dict.fromkeys(text for row in rows for text in row))
-        self.encodings = dict(zip(texts, model.encode(texts), strict=True))
+        self._remembered = remembered
+        self._batch_tokens = batch_tokens
+        texts = dict.fromkeys(text for row in rows for text in row)
+        self.states = remembered.among(texts)
+        unknown = [text for text in texts if text not in self.states]
+        self._encodings = dict(zip(unknown, model.encode(unknown), strict=True))
         self.lengths = self._costs()
+
+    def missing(self, places: range) -> Iterable[tuple[list[str], list[Encoding]]]:
+        """Yield what must be encoded for some rows, in batches."""
+        texts = list(dict.fromkeys(text for place in places for text in self._rows[place] if text not in self.states))
+        encodings = [self._encodings[text] for text in texts]
+        for batch in pack([len(each) for each in encodings], budget=self._batch_tokens):
+            yield [texts[at] for at in batch], [encodings[at] for at in batch]
+
+    def keep(self, text: str, states: States) -> None:
+        """Take what the model made of a text."""
+        self.states[text] = states
+        self._remembered.keep(text, states)
 
     def _costs(self) -> list[int]:
         """Count the tokens that each row adds to those before it."""
-        counted: set[str] = set()
+        counted = set(self.states)
         costs = []
         for row in self._rows:
-            costs.append(sum(len(self.encodings[text]) for text in row if text not in counted))
+            costs.append(sum(len(self._encodings[text]) for text in row if text not in counted))
             counted.update(row)
         return costs
-
-    def batches(self, places: range, known: Iterable[str]) -> Iterable[tuple[list[str], list[Encoding]]]:
-        """Yield what must be encoded for some rows, in batches."""
-        done = set(known)
-        texts = list(dict.fromkeys(text for place in places for text in self._rows[place] if text not in done))
-        encodings = [self.encodings[text] for text in texts]
-        for batch in pack([len(each) for each in encodings], budget=self._batch_tokens):
-            yield [texts[at] for at in batch], [encodings[at] for at in batch]
 
 
 class SecondOpinion:
@@ -97,7 +135,7 @@ class SecondOpinion:
     LEXICAL = 0.4
     CALIBRATION = Calibration(2.281, -7.929)
 
-    def __init__(self, model: Model, pairs: Sequence[RerankPair], *, batch_tokens: int) -> None:
+    def __init__(self, model: Model, pairs: Sequence[RerankPair], remembered: Remembered, *, batch_tokens: int) -> None:
         self._model = model
         self._pairs = pairs
         passage, query = model.manifest.passage_prefix, model.manifest.query_prefix
@@ -105,8 +143,7 @@ class SecondOpinion:
             [query + pair.query, passage + pair.text, *([passage + pair.heading] if pair.heading else [])]
             for pair in pairs
         ]
-        self._texts = _Texts(model, self._rows, batch_tokens=batch_tokens)
-        self._vectors: dict[str, Floats] = {}
+        self._texts = _Texts(model, self._rows, remembered, batch_tokens=batch_tokens)
 
     @property
     def lengths(self) -> Sequence[int]:
@@ -115,13 +152,15 @@ class SecondOpinion:
 
     def score(self, places: range) -> Floats:
         """Score the pairs at some places; returns logits, (places,)."""
-        for texts, encodings in self._texts.batches(places, self._vectors):
-            self._vectors.update(zip(texts, self._model.vectors(encodings), strict=True))
+        for texts, encodings in self._texts.missing(places):
+            for text, vector in zip(texts, self._model.vectors(encodings), strict=True):
+                # A row of its own, or the whole batch stays as long as one of its rows.
+                self._texts.keep(text, vector.copy())
         return self.CALIBRATION(np.array([self._sum(place) for place in places], np.float32))
 
     def _sum(self, place: int) -> float:
         pair = self._pairs[place]
-        question, *texts = (self._vectors[text] for text in self._rows[place])
+        question, *texts = (self._texts.states[text] for text in self._rows[place])
         opinion = max(float(question @ text) for text in texts)
         return pair.fused + self.OPINION * opinion + self.LEXICAL * pair.lexical
 
@@ -133,7 +172,15 @@ class Matching:
     COSINE = 4.0
     CALIBRATION = Calibration(3.605, -25.882)
 
-    def __init__(self, model: Model, piece_weights: Floats, pairs: Sequence[RerankPair], *, batch_tokens: int) -> None:
+    def __init__(
+        self,
+        model: Model,
+        piece_weights: Floats,
+        pairs: Sequence[RerankPair],
+        remembered: Remembered,
+        *,
+        batch_tokens: int,
+    ) -> None:
         self._model = model
         self._piece_weights = piece_weights
         self._pairs = pairs
@@ -141,8 +188,9 @@ class Matching:
         # What stands before the words of a question: <s> and the prefix.
         self._lead = 1 + sum(model.count([query.strip()]))
         self._rows = [[query + pair.query, passage + pair.text] for pair in pairs]
-        self._texts = _Texts(model, self._rows, batch_tokens=batch_tokens)
-        self._tokens: dict[str, Floats] = {}
+        queries = list(dict.fromkeys(query for query, _ in self._rows))
+        self._ids = {query: np.array(each.ids) for query, each in zip(queries, model.encode(queries), strict=True)}
+        self._texts = _Texts(model, self._rows, remembered, batch_tokens=batch_tokens)
 
     @property
     def lengths(self) -> Sequence[int]:
@@ -151,9 +199,10 @@ class Matching:
 
     def score(self, places: range) -> Floats:
         """Score the pairs at some places; returns logits, (places,)."""
-        for texts, encodings in self._texts.batches(places, self._tokens):
+        for texts, encodings in self._texts.missing(places):
             for text, encoding, tokens in zip(texts, encodings, self._model.tokens(encodings), strict=True):
-                self._tokens[text] = tokens[: len(encoding)]
+                # 16 bits are exact enough, and twice as many texts find room.
+                self._texts.keep(text, tokens[: len(encoding)].astype(np.float16))
         return self.CALIBRATION(np.array([self._sum(place) for place in places], np.float32))
 
     def _sum(self, place: int) -> float:
@@ -161,8 +210,9 @@ class Matching:
         return pair.fused + self.COSINE * pair.cosine + self.MATCH * self._match(query, text)
 
     def _match(self, query: str, text: str) -> float:
-        ids = np.array(self._texts.encodings[query].ids)
+        ids = self._ids[query]
         # Without <s>, prefix and </s>, unless there is nothing else.
         words = slice(self._lead, -1) if len(ids) > self._lead + 1 else slice(None)
-        closest = (self._tokens[query][words] @ self._tokens[text].T).max(axis=1)
+        questions, answers = (self._texts.states[each].astype(np.float32) for each in (query, text))
+        closest = (questions[words] @ answers.T).max(axis=1)
         return float(np.average(closest, weights=self._piece_weights[ids[words]]))

@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 
 from freki.infra.errors import Misconfigured
-from freki.infra.models.interaction import Matching, Route, SecondOpinion, is_english, read_piece_weights
+from freki.infra.models.interaction import Matching, Remembered, Route, SecondOpinion, is_english, read_piece_weights
 from freki.infra.models.pace import Pace
 from freki.infra.models.packing import pack
 from freki.infra.models.progress import Progress, unseen
@@ -19,6 +19,7 @@ from freki.infra.models.session import Floats, Model, Runner
 from freki.infra.settings import ModelSettings
 from freki.schemas.index import RerankPair
 
+MIB = 1 << 20
 # Long enough to tell the pace of real batches, short enough not to be noticed when a worker starts.
 _WARM_UP = [
     RerankPair(
@@ -55,6 +56,9 @@ class OnnxReranker:
         self._runner = Runner(settings, settings.reranker, ModelKind.RERANKER, progress)
         companion = companion_of(settings.reranker)
         self._second = Runner(settings, companion, ModelKind.EMBEDDER, progress) if companion else None
+        # One each: a text is a hundred times larger to the first model, and would drive out those of the second.
+        most_bytes = settings.rerank_cache_mb * MIB
+        self._remembered = {kind: Remembered(most_bytes) for kind in ModelKind}
         self._piece_weights = read_piece_weights() if companion else np.empty(0, np.float32)
 
     async def __aenter__(self) -> Self:
@@ -107,10 +111,11 @@ class OnnxReranker:
         return sum(1 for _ in takewhile(lambda used: used <= tokens, accumulate(lengths)))
 
     def _route(self, model: Model, pairs: Sequence[RerankPair]) -> Route:
+        remembered = self._remembered[model.manifest.kind]
         if model.manifest.kind is ModelKind.EMBEDDER:
-            return SecondOpinion(model, pairs, batch_tokens=self._batch_tokens)
+            return SecondOpinion(model, pairs, remembered, batch_tokens=self._batch_tokens)
         if model.manifest.architecture is Architecture.MATCHING:
-            return Matching(model, self._piece_weights, pairs, batch_tokens=self._batch_tokens)
+            return Matching(model, self._piece_weights, pairs, remembered, batch_tokens=self._batch_tokens)
         return CrossEncoder(model, pairs, batch_tokens=self._batch_tokens)
 
 

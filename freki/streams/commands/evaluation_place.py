@@ -1,6 +1,6 @@
 """Where an evaluation asks: a corpus in an index of its own, filled through the real topics."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -44,20 +44,29 @@ class Place:
 
 @asynccontextmanager
 async def open_place(
-    settings: Settings, corpus: Sequence[CorpusDocument] | None, *, running: bool, fresh: bool
+    settings: Settings,
+    corpus: Sequence[CorpusDocument] | None,
+    *,
+    running: bool,
+    fresh: bool,
+    environment: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Place]:
     """Open a place that holds the corpus, and nothing else that its answers could come from.
 
     By default that is a local stack with a state directory of its own, which a later evaluation of the same documents
     finds filled. `running` takes what the settings name, where word statistics are those of all tenants. Without a
-    corpus it is the documents of the settings' tenant.
+    corpus it is the documents of the settings' tenant. `environment` adds variables to those of its own stack.
     """
     if corpus is None:
         yield Place(settings=settings, tenant=TenantId(settings.tenant), described="the running index", notes=())
         return
     tenant = tenant_of(fingerprint_of(corpus), pipeline_of(settings))
     async with AsyncExitStack() as opened:
-        here = settings if running else await opened.enter_async_context(_own_stack(settings, tenant, fresh=fresh))
+        here = (
+            settings
+            if running
+            else await opened.enter_async_context(_own_stack(settings, tenant, environment, fresh=fresh))
+        )
         yield Place(
             settings=here,
             tenant=tenant,
@@ -76,7 +85,9 @@ def pipeline_of(settings: Settings) -> list[str]:
 
 
 @asynccontextmanager
-async def _own_stack(settings: Settings, tenant: TenantId, *, fresh: bool) -> AsyncIterator[Settings]:
+async def _own_stack(
+    settings: Settings, tenant: TenantId, environment: Mapping[str, str] | None, *, fresh: bool
+) -> AsyncIterator[Settings]:
     with building() as progress:
         await ensure_built(settings.models, progress)
     directory = settings.local.state_dir.expanduser().absolute() / "evaluation" / tenant
@@ -84,7 +95,7 @@ async def _own_stack(settings: Settings, tenant: TenantId, *, fresh: bool) -> As
     own = Settings(local=LocalSettings(state_dir=directory))
     if fresh and read_stack(directory) is None:
         rmtree(directory, ignore_errors=True)
-    stack = LocalStack(own, report=_report_trouble, prepare=apply_topics)
+    stack = LocalStack(own, report=_report_trouble, prepare=apply_topics, environment=environment)
     async with AsyncExitStack() as opened:
         with errors.status("starting broker, store and workers"):
             await opened.enter_async_context(stack)

@@ -21,6 +21,9 @@ from freki.streams.connect import knobs_of, open_asker, wall_clock
 from freki.streams.evaluation.examine import Examiner
 from freki.streams.evaluation.pose import Posed, keywords, pose
 
+FORGETFUL = {"FREKI_MODELS__RERANK_CACHE_MB": "0"}
+"""What is timed several times must not become faster by it."""
+
 
 @record
 class Material:
@@ -40,7 +43,7 @@ class Places:
         self._progress = progress
         self._running = running
         self._exit = AsyncExitStack()
-        self._at: tuple[str, Examiner] | None = None
+        self._at: tuple[tuple[str, bool], Examiner] | None = None
         self.notes: dict[str, tuple[str, ...]] = {}
         """What became of the documents of each set."""
 
@@ -52,19 +55,19 @@ class Places:
     ) -> None:
         await self._exit.aclose()
 
-    async def visit(self, name: str) -> Examiner:
-        """Give who asks the questions of a set, where its documents are."""
-        if self._at is None or self._at[0] != name:
+    async def visit(self, name: str, *, cold: bool) -> Examiner:
+        """Give who asks the questions of a set, where its documents are; cold: its reranker remembers nothing."""
+        if self._at is None or self._at[0] != (name, cold):
             # Opening shows bars of its own.
             self._progress.stop()
             await self._exit.aclose()
-            self._at = (name, await self._open(self._sets[name]))
+            self._at = ((name, cold), await self._open(self._sets[name], FORGETFUL if cold else {}))
             self._progress.start()
         return self._at[1]
 
-    async def _open(self, one: EvaluationSet) -> Examiner:
+    async def _open(self, one: EvaluationSet, environment: Mapping[str, str]) -> Examiner:
         place = await self._exit.enter_async_context(
-            open_place(self._settings, one.corpus, running=self._running, fresh=False)
+            open_place(self._settings, one.corpus, running=self._running, fresh=False, environment=environment)
         )
         self.notes.setdefault(one.name, place.notes)
         asker = await self._exit.enter_async_context(open_asker(place.settings))

@@ -1,6 +1,7 @@
 """Answers of all configurations that were asked: nothing is asked twice."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from freki.operators.evaluate import Asked
 from freki.streams.evaluation.configuration import Configuration
@@ -15,6 +16,14 @@ TIMED = 8
 TimesBy = dict[str, dict[Asked, float]]
 """Milliseconds, by value and question."""
 
+
+class Visit(Protocol):
+    """Opens the place of a set."""
+
+    async def __call__(self, name: str, *, cold: bool) -> Examiner:
+        """Give who asks there. cold: where no answer is faster for what was asked before."""
+
+
 _Key = tuple[Asked, frozenset[tuple[str, object]]]
 
 
@@ -25,7 +34,7 @@ class Ledger:
         self,
         posed: Mapping[Asked, Posed],
         *,
-        visit: Callable[[str], Awaitable[Examiner]],
+        visit: Visit,
         defaults: Knobs,
         clock_ns: Callable[[], int],
         advance: Callable[[], None],
@@ -53,13 +62,10 @@ class Ledger:
             {asked.set_name for plan in (*plans, *timed) for each in plan.values() for asked in each}
         ):
             here = {key: configuration for key, configuration in unknown.items() if key[0].set_name == name}
-            if not here and not timed:
-                continue
-            examiner = await self._visit(name)
-            asks = [(self._posed[asked].question, configuration) for (asked, _), configuration in here.items()]
-            self._answers.update(zip(here, await examiner.served(asks, advance=self._advance), strict=True))
+            if here:
+                await self._ask(await self._visit(name, cold=False), here)
             for plan, found in zip(timed, times, strict=True):
-                await self._time(examiner, plan, name, found)
+                await self._time(await self._visit(name, cold=True), plan, name, found)
         return times
 
     def figures(self, plan: Plan) -> dict[str, dict[Asked, Mapping[str, float]]]:
@@ -74,6 +80,12 @@ class Ledger:
     def remarks(self) -> list[str]:
         """Say what should be known of the answers."""
         return told([answer.notices for answer in self._answers.values()])
+
+    async def _ask(self, examiner: Examiner, unknown: Mapping[_Key, Configuration]) -> None:
+        # All that is asked of one question at once: most of its candidates are the same, and remembered.
+        keys = sorted(unknown, key=lambda key: key[0])
+        asks = [(self._posed[key[0]].question, unknown[key]) for key in keys]
+        self._answers.update(zip(keys, await examiner.served(asks, advance=self._advance), strict=True))
 
     async def _time(self, examiner: Examiner, plan: Plan, name: str, found: TimesBy) -> None:
         """Ask each question with all values in turn, and begin with another one each time; the first round warms up."""
