@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
 from typing import ParamSpec, Self, TypeVar
 
@@ -200,9 +202,26 @@ def open_model(directory: Path, *, threads: int) -> Model:
 
 
 def open_tokenizer(path: Path) -> Tokenizer:
-    """Load a tokenizer that neither pads nor cuts. Raises Misconfigured where the file is none."""
+    """Load a tokenizer that neither pads nor cuts, the same one for equal files.
+
+    Raises Misconfigured where the file is none.
+    """
+    content = path.read_bytes()
+    digest = sha256(content).digest()
+    with _opening:
+        if digest not in _tokenizers:
+            _tokenizers[digest] = _parsed(content, path)
+        return _tokenizers[digest]
+
+
+# The vocabulary of the default models takes 300 MB, and both have the same.
+_tokenizers: dict[bytes, Tokenizer] = {}
+_opening = Lock()
+
+
+def _parsed(content: bytes, path: Path) -> Tokenizer:
     try:
-        tokenizer = Tokenizer.from_file(str(path))
+        tokenizer = Tokenizer.from_buffer(content)
     except Exception as error:  # the library raises nothing more precise
         raise Misconfigured(f"{path} is not a tokenizer: {error}") from error
     # Files from the hub may carry either; both are ours to decide.
