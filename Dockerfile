@@ -1,0 +1,40 @@
+# Freki and its models in one image: workers and command line.
+#   docker build --tag freki .
+#   docker run --rm freki --help
+ARG PYTHON=python:3.11.14-slim-bookworm
+
+# What Freki needs. This layer stays as long as deploy/requirements.txt does.
+FROM ${PYTHON} AS requirements
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+WORKDIR /build
+RUN python -m venv /opt/freki
+COPY deploy/requirements.txt ./
+RUN /opt/freki/bin/pip install --require-hashes --requirement requirements.txt
+
+# Freki itself, and the models that it makes from what is installed: no download.
+FROM requirements AS freki
+COPY pyproject.toml README.md ./
+COPY freki freki
+RUN /opt/freki/bin/pip install --no-deps --no-build-isolation . \
+ && FREKI_MODELS__CACHE_DIR=/opt/models /opt/freki/bin/freki models build
+
+FROM ${PYTHON}
+RUN useradd --uid 10001 --user-group --create-home --home-dir /var/lib/freki --shell /usr/sbin/nologin freki \
+ && install --directory --owner freki --group freki /var/lib/freki/claims
+COPY --from=requirements /opt/freki /opt/freki
+COPY --from=freki /opt/models /opt/models
+COPY --from=freki /opt/freki /opt/freki
+ENV PATH=/opt/freki/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    FREKI_MODELS__CACHE_DIR=/opt/models \
+    FREKI_CLAIMS__DIRECTORY=/var/lib/freki/claims \
+    FREKI_TELEMETRY__LOG_FORMAT=json \
+    FREKI_TELEMETRY__HTTP_HOST=0.0.0.0 \
+    FREKI_TELEMETRY__HTTP_PORT=9464
+USER 10001:10001
+WORKDIR /var/lib/freki
+EXPOSE 9464
+# A worker opens its models before it is ready; the first answers of a fresh machine take longest.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=120s --retries=3 \
+    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:9464/health/ready', timeout=4)"]
+ENTRYPOINT ["freki"]

@@ -1,0 +1,148 @@
+"""Asks a running Prometheus everything that dashboards and alerts ask: `python -m deploy.check http://127.0.0.1:9090`.
+
+Prints Markdown: what each panel shows, and whether each alert would fire. Fails where a query has no data although its
+panel says nothing about what that means, and where an alert watches a series that is not there.
+"""
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+
+from deploy.metrics import APPEAR_WITH_TROUBLE, OF_PROMETHEUS
+from deploy.promql import series
+
+HERE = Path(__file__).parent
+RULES = HERE / "prometheus" / "rules.yml"
+DASHBOARDS = HERE / "grafana" / "dashboards"
+
+_TIMEOUT_S = 30.0
+_SHOWN = 6
+"""Series of one query that are printed; the rest is counted."""
+_LARGE = 1000
+"""From here on without decimals."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One series of an answer."""
+
+    labels: Mapping[str, str]
+    value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One line of the report."""
+
+    cells: tuple[str, ...]
+    failed: bool
+
+
+class Prometheus:
+    """Answers instant queries. Raises httpx.HTTPError where it does not answer, ValueError where it refuses."""
+
+    def __init__(self, client: httpx.Client) -> None:
+        self._client = client
+
+    def ask(self, expression: str) -> list[Sample]:
+        """Evaluate an expression now; series whose value is no number are left out."""
+        answer = self._client.post("/api/v1/query", data={"query": expression})
+        if answer.status_code == httpx.codes.BAD_REQUEST:
+            raise ValueError(f"{answer.json()['error']}: {expression}")
+        result = answer.raise_for_status().json()["data"]["result"]
+        samples = [Sample(labels=each["metric"], value=float(each["value"][1])) for each in result]
+        return [sample for sample in samples if not math.isnan(sample.value)]
+
+
+def panels(prometheus: Prometheus, dashboards: Sequence[Mapping[str, Any]], window: str) -> Iterator[Row]:
+    """Tell what each query of each panel answers. `window` stands in for Grafana's `$__rate_interval`."""
+    for dashboard in dashboards:
+        for panel in dashboard["panels"]:
+            defaults = panel["fieldConfig"]["defaults"]
+            for target in panel["targets"]:
+                samples = prometheus.ask(target["expr"].replace("$__rate_interval", window))
+                shown = _shown(samples, defaults["unit"]) if samples else defaults.get("noValue", "**no data**")
+                where = panel["title"] if len(panel["targets"]) == 1 else f"{panel['title']}, {target['legendFormat']}"
+                yield Row(cells=(dashboard["title"], where, shown), failed=not samples and "noValue" not in defaults)
+
+
+def alerts(prometheus: Prometheus, rules: Mapping[str, Any]) -> Iterator[Row]:
+    """Tell of each alert whether its expression is true now, and whether what it watches is there."""
+    for group in rules["groups"]:
+        for rule in group["rules"]:
+            if "alert" in rule:
+                watched = series(rule["expr"]) - APPEAR_WITH_TROUBLE - OF_PROMETHEUS
+                missing = sorted(name for name in watched if not prometheus.ask(f"count({name})"))
+                state = _shown(prometheus.ask(rule["expr"]), "short") or "quiet"
+                shown = f"**no data**: {', '.join(missing)}" if missing else state
+                yield Row(cells=(rule["alert"], rule["labels"]["severity"], shown), failed=bool(missing))
+
+
+def table(head: Sequence[str], rows: Sequence[Row]) -> str:
+    """Lay rows out as a Markdown table."""
+    lines = [tuple(head), ("---",) * len(head), *(row.cells for row in rows)]
+    return "\n".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |" for line in lines)
+
+
+def _shown(samples: Sequence[Sample], unit: str) -> str:
+    ordered = sorted(samples, key=lambda sample: (-sample.value, sorted(sample.labels.items())))
+    parts = [f"{_name(sample.labels)}{_value(sample.value, unit)}" for sample in ordered[:_SHOWN]]
+    more = [f"and {len(ordered) - _SHOWN} more"] if len(ordered) > _SHOWN else []
+    return "; ".join(parts + more)
+
+
+def _name(labels: Mapping[str, str]) -> str:
+    named = " ".join(value for label, value in sorted(labels.items()) if label not in {"__name__", "alertstate"})
+    return f"{named}: " if named else ""
+
+
+def _value(value: float, unit: str) -> str:
+    match unit:
+        case "percentunit":
+            return f"{_number(100 * value)} %"
+        case "bytes":
+            return f"{_number(value / 2**20)} MiB"
+        case "ops":
+            return f"{_number(value)}/s"
+        case "s":
+            return f"{_number(value)} s"
+        case _:
+            return _number(value)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= _LARGE else f"{value:.3g}"
+
+
+def main() -> int:
+    """Print the report; return 1 where data is missing."""
+    parser = argparse.ArgumentParser(prog="python -m deploy.check", description=__doc__)
+    parser.add_argument("url", help="base URL of Prometheus")
+    parser.add_argument("--window", default="5m", help="for rates; Grafana takes four scrapes or more (default: 5m)")
+    arguments = parser.parse_args()
+    dashboards = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(DASHBOARDS.glob("*.json"))]
+    rules = yaml.safe_load(RULES.read_text(encoding="utf-8"))
+    with httpx.Client(base_url=arguments.url, timeout=_TIMEOUT_S) as client:
+        prometheus = Prometheus(client)
+        shown = list(panels(prometheus, dashboards, arguments.window))
+        watched = list(alerts(prometheus, rules))
+    failed = sum(row.failed for row in (*shown, *watched))
+    report = (
+        table(("dashboard", "panel", "shows"), shown),
+        table(("alert", "severity", "now"), watched),
+        f"{len(shown)} queries, {len(watched)} alerts, {failed} without data",
+    )
+    sys.stdout.write("\n\n".join(report) + "\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

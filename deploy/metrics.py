@@ -1,0 +1,53 @@
+"""What dashboards and rules may ask for: the series that Freki's workers serve at `/metrics`, and their labels."""
+
+from collections.abc import Iterator, Mapping
+
+APPEAR_WITH_TROUBLE = frozenset(
+    {"freki_dead_letters_total", "freki_retries_total", "freki_notices_total", "freki_candidates_skipped_total"}
+)
+"""A counter is there from its first event on; these have none while all is well."""
+
+OF_PROMETHEUS = frozenset({"up", "ALERTS"})
+"""Series that Prometheus itself adds."""
+
+SCRAPED = frozenset({"job", "instance", "worker"})
+"""Labels that scraping adds to each series."""
+
+
+def _histogram(name: str, *labels: str) -> Iterator[tuple[str, frozenset[str]]]:
+    yield f"{name}_bucket", frozenset({*labels, "le"})
+    yield f"{name}_sum", frozenset(labels)
+    yield f"{name}_count", frozenset(labels)
+
+
+SERIES: Mapping[str, frozenset[str]] = {
+    **dict(_histogram("freki_freshness_seconds", "section", "status")),
+    "freki_outcomes_total": frozenset({"status"}),
+    "freki_chunks_embedded_total": frozenset(),
+    "freki_chunks_indexed_total": frozenset(),
+    "freki_dead_letters_total": frozenset({"stage", "error_type"}),
+    "freki_retries_total": frozenset({"stage", "error_type"}),
+    **dict(_histogram("freki_batch_duration_seconds", "stage", "outcome")),
+    **dict(_histogram("freki_batch_fill_ratio", "stage")),
+    "freki_records_total": frozenset({"stage"}),
+    "freki_lag_records": frozenset({"stage", "topic", "partition"}),
+    "freki_lag_age_seconds": frozenset({"stage", "topic", "partition"}),
+    "freki_progress_age_seconds": frozenset({"stage"}),
+    **dict(_histogram("freki_step_duration_seconds", "stage", "step")),
+    **dict(_histogram("freki_query_duration_seconds", "status")),
+    "freki_notices_total": frozenset({"step", "kind"}),
+    "freki_candidates_skipped_total": frozenset(),
+    **dict(_histogram("freki_hits")),
+    "freki_cache_lookups_total": frozenset({"cache", "outcome"}),
+    **dict(
+        _histogram("gen_ai_client_operation_duration_seconds", "gen_ai_operation_name", "gen_ai_request_model"),
+    ),
+    "freki_model_tokens_total": frozenset({"gen_ai_operation_name", "gen_ai_request_model"}),
+    **dict(
+        _histogram("db_client_operation_duration_seconds", "db_operation_name", "db_collection_name", "error_type"),
+    ),
+    "freki_build_info": frozenset({"version", "generation", "embedder", "reranker"}),
+    "process_cpu_seconds_total": frozenset(),
+    "process_resident_memory_bytes": frozenset(),
+    "process_start_time_seconds": frozenset(),
+}
