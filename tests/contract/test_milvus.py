@@ -20,8 +20,8 @@ from freki.infra.milvus.rows import root_row
 from freki.infra.settings import MilvusSettings
 from freki.schemas import ChunkId, RootId, TenantId, Timestamp
 from freki.schemas.index import Candidate, IndexedChunk, Scope
-from tests.contract.conftest import free_port, serving
 from tests.contract.index_records import GENERATION, any_vectors, chunk, page, root, scope, vectors, watermark
+from tests.stack import free_port, serving
 from tests.unit.test_milvus_filters import rows, scopes
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.conftest import PATIENCE_S, free_port, serving
+from tests.stack import PATIENCE_S, free_port, serving
 
 
 def run(*arguments: str) -> "subprocess.CompletedProcess[str]":

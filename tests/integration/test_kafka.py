@@ -8,7 +8,7 @@ from freki.infra.errors import Misconfigured, Rejected, Unavailable
 from freki.infra.kafka import Admin, Producer, Reader
 from freki.infra.settings import KafkaSettings
 from freki.streams.topics import Topics
-from tests.integration.conftest import free_port
+from tests.stack import free_port
 
 
 @pytest.fixture

