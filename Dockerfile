@@ -15,15 +15,18 @@ RUN /opt/freki/bin/pip install --require-hashes --requirement requirements.txt
 FROM requirements AS freki
 COPY pyproject.toml README.md ./
 COPY freki freki
-RUN /opt/freki/bin/pip install --no-deps --no-build-isolation . \
+RUN /opt/freki/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
+ && /opt/freki/bin/pip install --no-deps --no-index /wheels/*.whl \
  && FREKI_MODELS__CACHE_DIR=/opt/models /opt/freki/bin/freki models build
 
+# Requirements and models are layers of their own here too: a change of the source adds the last one, of a few megabytes.
 FROM ${PYTHON}
 RUN useradd --uid 10001 --user-group --create-home --home-dir /var/lib/freki --shell /usr/sbin/nologin freki \
  && install --directory --owner freki --group freki /var/lib/freki/claims
 COPY --from=requirements /opt/freki /opt/freki
 COPY --from=freki /opt/models /opt/models
-COPY --from=freki /opt/freki /opt/freki
+COPY --from=freki /wheels /wheels
+RUN /opt/freki/bin/pip install --no-cache-dir --no-deps --no-index /wheels/*.whl
 ENV PATH=/opt/freki/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     FREKI_MODELS__CACHE_DIR=/opt/models \
