@@ -165,6 +165,8 @@ class TelemetrySettings(Section):
 
     otlp_endpoint: str | None = Field(default=None, description="OTLP/HTTP base URL, such as http://localhost:4318")
     trace_dir: Path | None = Field(default=None, description="Directory for traces as JSON lines")
+    trace_share: float = Field(default=1.0, ge=0, le=1, description="Share of traces that are kept, 0..1")
+    content: bool = Field(default=False, description="May traces hold text of questions and documents?")
     service_name: str = Field(default="freki", description="First part of the service name in traces")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(default="INFO", description="Least level logged")
     log_format: Literal["console", "json"] = Field(default="console", description="For people, or for machines")

@@ -12,18 +12,24 @@ from pathlib import Path
 from typing import Any
 
 import structlog
+from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.sampling import Decision, ParentBased, SamplingResult, TraceIdRatioBased
 from opentelemetry.trace import (
     INVALID_SPAN_CONTEXT,
+    Link,
+    SpanKind,
     StatusCode,
     Tracer,
+    TraceState,
     format_span_id,
     format_trace_id,
     get_current_span,
 )
+from opentelemetry.util.types import Attributes
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from freki.infra.errors import Misconfigured
@@ -37,8 +43,10 @@ _FILES = 40
 """Files of earlier processes are kept up to this number in all."""
 _FILE_DELAY_MS = 200
 """So that `freki ask --trace` need not wait for the trace of its answer."""
-_QUEUE = 16_384
-"""Spans that wait to be exported; more are dropped."""
+_QUEUE = 8_192
+"""Spans that wait to be exported; more are dropped. Those of a query hold some 40 kB, 150 kB with content."""
+_ATTRIBUTES = 256
+"""Of a span: twice 20 documents with 4 fields each, and the rest. Of more, the first ones would be lost."""
 _OTLP_TIMEOUT_S = 3.0
 _CLOSE_S = 3.0
 _CHATTY = (
@@ -46,9 +54,11 @@ _CHATTY = (
     "freki.infra.kafka.app",
     "asyncio",
     "faust",
+    "grpc",
     "httpcore",
     "httpx",
     "kafka",
+    "markdown_it",
     "mode",
     "pymilvus",
     "urllib3",
@@ -85,7 +95,10 @@ def tracing(settings: TelemetrySettings, component: str) -> Iterator[Tracer]:
     never time: they wait in a queue of limited length, and a thread of its own sends them.
     """
     provider = TracerProvider(
-        resource=Resource.create({SERVICE_NAME: f"{settings.service_name}-{component}"}), shutdown_on_exit=False
+        sampler=ParentBased(root=_Share(settings.trace_share)),
+        resource=Resource.create({SERVICE_NAME: f"{settings.service_name}-{component}"}),
+        span_limits=SpanLimits(max_span_attributes=_ATTRIBUTES),
+        shutdown_on_exit=False,
     )
     # The file first: what it holds is flushed even where the endpoint takes all the time there is.
     if settings.trace_dir is not None:
@@ -107,6 +120,29 @@ def tracing(settings: TelemetrySettings, component: str) -> Iterator[Tracer]:
         closing.join(_CLOSE_S)
 
 
+class _Share(TraceIdRatioBased):
+    """Keeps a share of the traces that begin here; a batch is kept where the trace of one of its records is.
+
+    By the trace's id, so that all who see a trace without a word from its beginning decide alike.
+    """
+
+    def should_sample(  # noqa: PLR0913, PLR0917 - OpenTelemetry says so
+        self,
+        parent_context: Context | None,
+        trace_id: int,
+        name: str,
+        kind: SpanKind | None = None,
+        attributes: Attributes = None,
+        links: Sequence[Link] | None = None,
+        trace_state: TraceState | None = None,
+    ) -> SamplingResult:
+        """Decide about a span without parent."""
+        if links:
+            kept = any(link.context.trace_flags.sampled for link in links)
+            return SamplingResult(Decision.RECORD_AND_SAMPLE if kept else Decision.DROP)
+        return super().should_sample(parent_context, trace_id, name, kind, attributes, links, trace_state)
+
+
 class JsonLinesExporter(SpanExporter):
     """Appends each span as a line of JSON to a file of its process."""
 
@@ -117,6 +153,7 @@ class JsonLinesExporter(SpanExporter):
         try:
             directory.mkdir(parents=True, exist_ok=True)
             _remove_oldest(directory)
+            _end_line(self._path)
         except OSError as error:
             raise Misconfigured(f"FREKI_TELEMETRY__TRACE_DIR={directory} cannot be written: {error}") from error
 
@@ -167,7 +204,8 @@ def _spans(directory: Path, trace_ids: Collection[str]) -> Iterator[SpanRecord]:
             for line in file:
                 # The line that is being written may lack its end.
                 if line.endswith("\n") and any(trace_id in line for trace_id in trace_ids):
-                    yield _from_json(json.loads(line))
+                    with suppress(json.JSONDecodeError):  # its process was killed
+                        yield _from_json(json.loads(line))
 
 
 def _as_json(span: ReadableSpan) -> dict[str, Any]:
@@ -203,6 +241,15 @@ def _from_json(line: Mapping[str, Any]) -> SpanRecord:
         links=tuple((trace, span) for trace, span in line["links"]),
         failed=line["failed"],
     )
+
+
+def _end_line(path: Path) -> None:
+    """End what a process of the same number was writing when it was killed; in containers all have the same."""
+    with suppress(FileNotFoundError), path.open("rb+") as file:
+        if file.seek(0, os.SEEK_END) > 0:
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                file.write(b"\n")
 
 
 def _remove_oldest(directory: Path) -> None:

@@ -39,6 +39,7 @@ from freki.streams.indexing import Indexer
 from freki.streams.outbox import Outbox
 from freki.streams.outline import Outliner
 from freki.streams.ports import Reranker
+from freki.streams.query_trace import Models, QueryTrace
 from freki.streams.rejecting import rejecting
 from freki.streams.retriever import Retriever
 from freki.streams.retrieving import Retrieving
@@ -103,6 +104,7 @@ class Pipeline:
             outliner=outliner,
             part_chunks=settings.part_chunks,
             now=wall_clock,
+            tracer=self._tracer,
         )
         handle = chunking(stage, encode=self._codec(ChunkBatch).encode, outbox=self._outbox, sink=sink.name)
         decode = or_tombstone(self._codec(DocumentChange).decode)
@@ -125,6 +127,7 @@ class Pipeline:
             generation=self._settings.milvus.generation,
             slice_tokens=self._settings.ingest.slice_tokens,
             now=wall_clock,
+            tracer=self._tracer,
         )
         self._tend(_forgetting(index, self._settings.ingest.deleted_retention_days))
         handle = embedding(indexer, encode=self._codec(IndexOutcome).encode, outbox=self._outbox, sink=sink.name)
@@ -155,7 +158,7 @@ class Pipeline:
             sink=sink.name,
             reply_topics=settings.reply_topics,
             max_query_chars=settings.max_query_chars,
-            tracer=self._tracer,
+            traces=await self._query_trace(),
         )
         decode = required(self._codec(ContextQuery).decode)
         return self._stage(
@@ -215,6 +218,11 @@ class Pipeline:
         if self._embedder is None:
             self._embedder = await self._opened.enter_async_context(OnnxEmbedder(self._settings.models))
         return self._embedder
+
+    async def _query_trace(self) -> QueryTrace:
+        embedder = await self._opened_embedder()
+        models = Models(embedder=embedder.fingerprint, reranker=self._settings.models.reranker)
+        return QueryTrace(self._tracer, models=models, content=self._settings.telemetry.content)
 
     async def _opened_index(self) -> MilvusIndex:
         if self._index is None:

@@ -3,7 +3,10 @@
 import asyncio
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Protocol
+
+from opentelemetry.trace import Tracer, get_current_span
 
 from freki.operators.errors import InvalidChange
 from freki.operators.validate_change import validate_change
@@ -19,10 +22,12 @@ from freki.schemas import (
     TenantId,
     Timestamp,
 )
+from freki.streams import attributes
 from freki.streams.deliver import Handle
 from freki.streams.messages import Outgoing, Received
 from freki.streams.outbox import Outbox
 from freki.streams.outline import Outliner
+from freki.streams.tracing import UNTRACED, Attributes, describe, of_document, step
 
 # Four bytes a character at worst, and overlaps: a part stays below the smallest record limit in use, 1 MB.
 PART_CHARACTERS = 100_000
@@ -38,7 +43,16 @@ class Claims(Protocol):
 class Chunking:
     """Turns changes into batches of chunks."""
 
-    def __init__(self, *, claims: Claims, outliner: Outliner, part_chunks: int, now: Callable[[], Timestamp]) -> None:
+    def __init__(
+        self,
+        *,
+        claims: Claims,
+        outliner: Outliner,
+        part_chunks: int,
+        now: Callable[[], Timestamp],
+        tracer: Tracer = UNTRACED,
+    ) -> None:
+        self._tracer = tracer
         self._claims = claims
         self._outliner = outliner
         self._part_chunks = part_chunks
@@ -57,8 +71,10 @@ class Chunking:
         content = change.content if change.claim is None else await self._claims.get(change.claim)
         if content is None:
             raise InvalidChange("content: an UPSERT needs either content or claim; neither given")
-        # In a thread, so that heartbeats and the other stages of this process go on.
-        outline = await asyncio.to_thread(self._outliner, change, content)
+        with step(self._tracer, "outline", trace=received.trace) as span:
+            # In a thread, so that heartbeats and the other stages of this process go on.
+            outline = await asyncio.to_thread(self._outliner, change, content)
+            describe(span, lambda: {attributes.FREKI_ITEMS: len(outline.chunks)})
         revision = Revision(
             tenant=change.tenant,
             document_id=change.document_id,
@@ -141,6 +157,7 @@ def chunking(
     async def handle(batch: Sequence[Received[DocumentChange | None]]) -> None:
         for received in _important_first(batch):
             parts = await stage.revise(received)
+            describe(get_current_span(received.trace), partial(_described, parts))
             await outbox.send(
                 *(Outgoing(topic=sink, key=received.key, value=encode(part), trace=received.trace) for part in parts)
             )
@@ -160,6 +177,14 @@ def _important_first(batch: Sequence[Received[DocumentChange | None]]) -> list[R
         priority = 0 if received.value is None else received.value.priority
         highest[received.key] = max(highest.get(received.key, priority), priority)
     return sorted(batch, key=lambda received: -highest[received.key])
+
+
+def _described(parts: Sequence[ChunkBatch]) -> Attributes:
+    return {
+        **of_document(parts[0].revision),
+        attributes.FREKI_PARTS: len(parts),
+        attributes.FREKI_CHUNKS: sum(len(part.chunks) for part in parts),
+    }
 
 
 def _one_part(revision: Revision) -> ChunkBatch:

@@ -22,6 +22,8 @@ from freki.schemas import (
 from freki.streams.embedding import record_key
 from freki.streams.messages import Outgoing, Stored
 from freki.streams.outbox import Outbox
+from freki.streams.query_trace import answered, asked
+from freki.streams.tracing import describe
 
 T = TypeVar("T")
 
@@ -156,7 +158,9 @@ class Asker(_Follower):
         decode: Callable[[bytes], ContextResult],
         topic: str,
         tracer: Tracer,
+        content: bool = False,
     ) -> None:
+        self._content = content
         self._outbox = outbox
         self._answers = answers
         self._encode = encode
@@ -171,9 +175,12 @@ class Asker(_Follower):
         answer: asyncio.Future[ContextResult] = asyncio.get_running_loop().create_future()
         self._waiting[key] = answer
         try:
-            with self._tracer.start_as_current_span("ask", kind=SpanKind.CLIENT):
+            with self._tracer.start_as_current_span("ask", kind=SpanKind.CLIENT, record_exception=False) as span:
+                describe(span, lambda: asked(query, content=self._content))
                 await self._outbox.send(Outgoing(topic=self._topic, key=key, value=self._encode(query)))
-                return await self._first(answer, patience_s=patience_s)
+                result = await self._first(answer, patience_s=patience_s)
+                describe(span, lambda: answered(result, content=self._content))
+                return result
         finally:
             del self._waiting[key]
 

@@ -67,6 +67,8 @@ class Composer:
             if omission.what is not Omitted.SURROUNDINGS:
                 message = f"hit {omission.rank} is {_OMITTED[omission.what]} the context text: {omission.reason}"
                 trail.notice("assemble", NoticeKind.DROPPED, message)
+            if omission.what is Omitted.HIT:
+                trail.drop("assemble", "the context text has no room for it", [omission.chunk_id])
         advice = advise(trail.query, trail.analysis, found=len(hits), wanted=trail.knobs.top_k)
         return ContextResult(
             query_id=trail.query.query_id,

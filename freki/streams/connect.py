@@ -174,6 +174,7 @@ async def open_asker(settings: Settings, *, answers_on: str | None = None) -> As
             decode=Codec(ContextResult, registry=registry).decode,
             topic=topics.queries.name,
             tracer=tracer,
+            content=settings.telemetry.content,
         ) as asker,
     ):
         yield asker

@@ -1,12 +1,17 @@
 """Third stage: chunks get their vectors and become searchable, and the producer gets a receipt."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
+
+from opentelemetry.trace import get_current_span
 
 from freki.schemas import ContextualChunkBatch, DocumentId, IndexOutcome, TenantId
+from freki.streams import attributes
 from freki.streams.deliver import Handle
 from freki.streams.indexing import Indexer, Part
 from freki.streams.messages import Outgoing, Received
 from freki.streams.outbox import Outbox
+from freki.streams.tracing import Attributes, describe, of_document
 
 
 def embedding(
@@ -17,19 +22,24 @@ def embedding(
     async def handle(batch: Sequence[Received[ContextualChunkBatch]]) -> None:
         traces = {(received.key, received.value.revision.version): received.trace for received in batch}
         async for outcomes in indexer.index([Part(received.value, received.partition) for received in batch]):
-            await outbox.send(
-                *(
-                    Outgoing(
-                        topic=sink,
-                        key=(key := record_key(outcome.tenant, outcome.document_id)),
-                        value=encode(outcome),
-                        trace=traces.get((key, outcome.version)),
-                    )
-                    for outcome in outcomes
-                )
-            )
+            receipts = []
+            for outcome in outcomes:
+                key = record_key(outcome.tenant, outcome.document_id)
+                trace = traces[key, outcome.version]
+                describe(get_current_span(trace), partial(_described, outcome))
+                receipts.append(Outgoing(topic=sink, key=key, value=encode(outcome), trace=trace))
+            await outbox.send(*receipts)
 
     return handle
+
+
+def _described(outcome: IndexOutcome) -> Attributes:
+    return {
+        **of_document(outcome),
+        attributes.FREKI_STATUS: outcome.status,
+        attributes.FREKI_CHUNKS: outcome.chunks,
+        attributes.FREKI_CHUNKS_EMBEDDED: outcome.embedded,
+    }
 
 
 def record_key(tenant: TenantId, document_id: DocumentId) -> bytes:

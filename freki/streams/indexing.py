@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
+from opentelemetry.trace import Tracer
 
 from freki.operators.facets import facets
 from freki.operators.fence import Action, Decision, decide
@@ -27,7 +28,9 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.index import IndexedChunk, ManifestEntry, ManifestPage, Root, Watermark
+from freki.streams import attributes
 from freki.streams.ports import ChunkRows, Embedder, Floats, Roots
+from freki.streams.tracing import UNTRACED, Attributes, describe, step
 
 AnalyseText = Callable[..., str]
 
@@ -100,6 +103,7 @@ class Indexer:
         generation: str,
         slice_tokens: int,
         now: Callable[[], Timestamp],
+        tracer: Tracer = UNTRACED,
     ) -> None:
         self._rows = rows
         self._roots = roots
@@ -109,6 +113,7 @@ class Indexer:
         self._generation = generation
         self._slice_tokens = slice_tokens
         self._now = now
+        self._tracer = tracer
         self._tallies: dict[tuple[RootId, int], Tally] = {}
         self._seen: dict[int, Timestamp] = {}
 
@@ -135,7 +140,8 @@ class Indexer:
 
     async def _index_wave(self, wave: Sequence[Piece]) -> AsyncIterator[list[IndexOutcome]]:
         """Index pieces of different documents."""
-        roots = await self._roots.roots([piece.root_id for piece in wave])
+        with step(self._tracer, "look up", lambda: {attributes.FREKI_ITEMS: len(wave)}):
+            roots = await self._roots.roots([piece.root_id for piece in wave])
         decisions = {
             piece.root_id: decide(roots.get(piece.root_id), piece.revision, facets=piece.facets) for piece in wave
         }
@@ -159,7 +165,8 @@ class Indexer:
     async def _sliced(self, pieces: Sequence[Piece]) -> list[Slice]:
         """Share pieces out over slices: important ones first, then small ones, so that none waits for a large one."""
         chunk_ids = [chunk.chunk.chunk_id for piece in pieces for chunk in piece.chunks]
-        known = await self._rows.known(chunk_ids)
+        with step(self._tracer, "compare", lambda: {attributes.FREKI_ITEMS: len(chunk_ids)}):
+            known = await self._rows.known(chunk_ids)
         singles = []
         for piece in pieces:
             single = Slice([piece])
@@ -183,12 +190,7 @@ class Indexer:
 
     async def _embedded(self, slices: Iterable[Slice]) -> AsyncIterator[tuple[Slice, Floats]]:
         for piece_slice in slices:
-            texts = [_embeddable(chunk) for _, chunk in piece_slice.fresh.values()]
-            vectors = (
-                await self._embedder.embed_passages(texts)
-                if texts
-                else np.empty((0, self._embedder.dim), dtype=np.float32)
-            )
+            vectors = await self._vectors(piece_slice)
             embedded_at = self._now()
             for piece, chunk in piece_slice.fresh.values():
                 tally = self._tally(piece)
@@ -196,6 +198,25 @@ class Indexer:
                 tally.tokens += chunk.chunk.tokens
                 tally.embedded_at = embedded_at
             yield piece_slice, vectors
+
+    async def _vectors(self, piece_slice: Slice) -> Floats:
+        texts = [_embeddable(chunk) for _, chunk in piece_slice.fresh.values()]
+        if not texts:
+            return np.empty((0, self._embedder.dim), dtype=np.float32)
+
+        def described() -> Attributes:
+            return {
+                attributes.FREKI_ITEMS: len(texts),
+                attributes.EMBEDDING_MODEL_NAME: self._embedder.fingerprint,
+                attributes.LLM_TOKEN_COUNT_PROMPT: piece_slice.tokens,
+                attributes.GEN_AI_OPERATION_NAME: "embeddings",
+                attributes.GEN_AI_REQUEST_MODEL: self._embedder.fingerprint,
+                attributes.GEN_AI_USAGE_INPUT_TOKENS: piece_slice.tokens,
+                attributes.GEN_AI_EMBEDDINGS_DIMENSION_COUNT: self._embedder.dim,
+            }
+
+        with step(self._tracer, "embed", described, kind=attributes.EMBEDDING):
+            return await self._embedder.embed_passages(texts)
 
     async def _write(self, piece_slice: Slice, vectors: Floats, roots: Mapping[RootId, Root]) -> list[IndexOutcome]:
         rows = [self._row(piece, chunk) for piece, chunk in piece_slice.fresh.values()]
@@ -207,8 +228,9 @@ class Indexer:
                 raise RuntimeError(f"{len(gone)} chunk rows vanished while their document was written")
             rows += [self._row(piece, chunk) for piece, chunk in piece_slice.moved.values()]
             vectors = np.vstack([vectors, *(kept[chunk_id][1][None] for chunk_id in piece_slice.moved)])
-        await self._rows.upsert(rows, vectors)
-        await self._roots.write_pages([page for piece in piece_slice.pieces for page in _pages(piece)])
+        with step(self._tracer, "write", lambda: {attributes.FREKI_ITEMS: len(rows)}):
+            await self._rows.upsert(rows, vectors)
+            await self._roots.write_pages([page for piece in piece_slice.pieces for page in _pages(piece)])
         complete = [piece for piece in piece_slice.pieces if piece.complete]
         if not complete:
             return []
@@ -216,7 +238,7 @@ class Indexer:
         committed = self._now()
         fingerprint = self._embedder.fingerprint
         new_roots = [_live_root(piece, fingerprint, len(manifests[piece.root_id]), committed) for piece in complete]
-        await self._roots.commit(new_roots, self._watermarks(complete, committed))
+        await self._commit(new_roots, self._watermarks(complete, committed))
         searchable_at = self._now()
         removed = await self._sweep(
             manifests, live={piece.root_id: piece.revision.version for piece in complete}, dead={}
@@ -232,6 +254,10 @@ class Indexer:
             )
             for piece in complete
         ]
+
+    async def _commit(self, roots: Sequence[Root], watermarks: Sequence[Watermark]) -> None:
+        with step(self._tracer, "commit", lambda: {attributes.FREKI_ITEMS: len(roots)}):
+            await self._roots.commit(roots, watermarks)
 
     async def _manifests(self, complete: Sequence[Piece]) -> dict[RootId, set[ChunkId]]:
         """Collect the chunk ids of whole revisions, also of parts that arrived earlier."""
@@ -260,7 +286,7 @@ class Indexer:
         committed = self._now()
         if deletions:
             dead_roots = [_dead_root(piece, roots.get(piece.root_id), committed) for piece in deletions]
-            await self._roots.commit(dead_roots, self._watermarks(deletions, committed))
+            await self._commit(dead_roots, self._watermarks(deletions, committed))
         searchable_at = self._now()
         # A crash between commit and sweep leaves rows behind; the repeated event sweeps them.
         repeats = {
@@ -303,10 +329,12 @@ class Indexer:
         versions = {**live, **dead}
         if not versions:
             return {}
-        stored = await self._rows.ids_of({key: version + 1 for key, version in versions.items()})
-        left = {key: stored.get(key, set()) - manifests.get(key, set()) for key in versions}
-        await self._rows.delete(sorted(chunk_id for chunk_ids in left.values() for chunk_id in chunk_ids))
-        await self._roots.sweep_pages({**live, **{key: version + 1 for key, version in dead.items()}})
+        with step(self._tracer, "sweep") as span:
+            stored = await self._rows.ids_of({key: version + 1 for key, version in versions.items()})
+            left = {key: stored.get(key, set()) - manifests.get(key, set()) for key in versions}
+            await self._rows.delete(sorted(chunk_id for chunk_ids in left.values() for chunk_id in chunk_ids))
+            await self._roots.sweep_pages({**live, **{key: version + 1 for key, version in dead.items()}})
+            describe(span, lambda: {attributes.FREKI_ITEMS: sum(map(len, left.values()))})
         return {key: len(chunk_ids) for key, chunk_ids in left.items()}
 
     def _watermarks(self, pieces: Sequence[Piece], committed_at: Timestamp) -> list[Watermark]:

@@ -227,6 +227,7 @@ class Retriever:
         with timed(trails, "fuse", lambda trail: len(trail.ranked)):
             for trail in trails:
                 trail.ranked, trail.found = _fused(trail), []
+                trail.dropped.clear()
         dropped = dict.fromkeys(map(id, trails), 0)
         with timed(trails, "manifest", lambda trail: len(trail.found)):
             short, at = trails, 0
@@ -254,6 +255,7 @@ class Retriever:
             for found in trail.found:
                 found.near = around.get(found.root.root_id, ())
             there = [found for found in trail.found if any(entry.chunk_id == found.chunk_id for entry in found.near)]
+            _drop(trail, "locate", "its place in the document was not read", there)
             if trail.replaced or len(there) < len(trail.found):
                 lost.append(trail)
             trail.found = there
@@ -270,11 +272,13 @@ class Retriever:
         for trail in trails:
             there = [found for found in trail.found if found.chunk_id in rows]
             trail.replaced = fetched is not None and len(there) < len(trail.found)
-            trail.found = there
+            _drop(trail, "load", "its row was not read", there)
+            trail.found, trail.loaded = there, rows
             for found in trail.found:
                 found.row, found.vector = rows[found.chunk_id]
-            kept = deduplicate([found.content.text for found in trail.found])
-            trail.found = [trail.found[place] for place in kept]
+            kept = [trail.found[place] for place in deduplicate([found.content.text for found in trail.found])]
+            _drop(trail, "load", "a better candidate has the same text", kept)
+            trail.found = kept
 
     async def _rerank(self, trails: list[Trail]) -> None:
         await asyncio.gather(*(self._rerank_one(trail) for trail in trails))
@@ -282,6 +286,7 @@ class Retriever:
     async def _rerank_one(self, trail: Trail) -> None:
         """Rescore the best candidates; each reranker of the chain steps in for the one before it."""
         head = trail.found[: trail.knobs.rerank_candidates]
+        trail.head = head
         if not head or trail.knobs.reranker is RerankerChoice.NONE:
             return
         started = self._clock_ns()
@@ -331,6 +336,7 @@ class Retriever:
                         NoticeKind.DROPPED,
                         f"{len(trail.found) - len(passed)} candidates are below min_score {trail.knobs.min_score}",
                     )
+                    _drop(trail, "threshold", "its score is below min_score", passed)
                 trail.found = _diversified(trail, passed)
 
     async def _augment(self, trails: list[Trail]) -> None:
@@ -386,16 +392,28 @@ def _take_live(trail: Trail, ranked: Sequence[Ranked], live: Mapping[RootId, Liv
     """Add to the found what is live and what the asker may read; count what is not live."""
     # Rows are rewritten before the root when access changes: the root is what decides.
     allowed = {*trail.query.principals, EVERYONE}
-    dead = 0
+    trail.roots.update((key, document.root) for key, document in live.items())
+    dead, hidden = [], []
     for each in ranked:
         document = live.get(each.root_id)
         if document is None or each.chunk_id not in document.parts:
-            dead += 1
-        elif len(trail.found) < trail.wanted and allowed.intersection(document.root.principals):
+            dead.append(each.chunk_id)
+        elif not allowed.intersection(document.root.principals):
+            hidden.append(each.chunk_id)
+        elif len(trail.found) < trail.wanted:
             trail.found.append(Found(each.chunk_id, document, fused=each.fused, dense=each.dense, lexical=each.lexical))
     if dead:
-        trail.notice("manifest", NoticeKind.DROPPED, f"{dead} candidates are not of a live revision")
-    return dead
+        trail.notice("manifest", NoticeKind.DROPPED, f"{len(dead)} candidates are not of a live revision")
+    trail.drop("manifest", "it is not of a live revision", dead)
+    trail.drop("manifest", "the asker may not read it any more", hidden)
+    return len(dead)
+
+
+def _drop(trail: Trail, stage: str, reason: str, kept: Sequence[Found]) -> None:
+    """Remember which of the found are not among those that are kept."""
+    if len(kept) < len(trail.found):
+        stay = {found.chunk_id for found in kept}
+        trail.drop(stage, reason, (found.chunk_id for found in trail.found if found.chunk_id not in stay))
 
 
 def _scope(trail: Trail) -> Scope:

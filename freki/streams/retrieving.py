@@ -3,20 +3,24 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
+import structlog
 from opentelemetry.context import Context
-from opentelemetry.trace import Tracer, get_current_span
+from opentelemetry.trace import get_current_span
 
 from freki.operators.errors import InvalidQuery
 from freki.operators.validate_query import validate_query
 from freki.schemas import ContextQuery, ContextResult
 from freki.streams.messages import Outgoing, Received
 from freki.streams.outbox import Outbox
+from freki.streams.query_trace import QueryTrace
 from freki.streams.retriever import Retriever
-from freki.streams.tracing import stage_span
+from freki.streams.tracing import attached
 from freki.streams.trail import Trail
 
 # Questions that wait for a document to become fresher do so beside the others, up to this many at once.
 MOST_PATIENT = 64
+
+_log = structlog.get_logger(__name__)
 
 
 class Retrieving:
@@ -31,7 +35,7 @@ class Retrieving:
         sink: str,
         reply_topics: Sequence[str],
         max_query_chars: int,
-        tracer: Tracer,
+        traces: QueryTrace,
     ) -> None:
         self._retriever = retriever
         self._encode = encode
@@ -39,7 +43,7 @@ class Retrieving:
         self._sink = sink
         self._reply_topics = frozenset(reply_topics)
         self._max_query_chars = max_query_chars
-        self._tracer = tracer
+        self._traces = traces
         self._patient: set[asyncio.Task[None]] = set()
 
     async def handle(self, batch: Sequence[Received[ContextQuery]]) -> None:
@@ -54,6 +58,7 @@ class Retrieving:
                 validate_query(received.value, max_characters=self._max_query_chars, reply_topics=self._reply_topics)
             except InvalidQuery as error:
                 refusal = self._retriever.refusal(received.value, str(error), trace_id=_trace_id(received.trace))
+                self._traces.refuse(received.trace, refusal)
                 await self._outbox.send(self._outgoing(received, refusal, self._sink))
                 continue
             if received.value.at_least and len(self._patient) < MOST_PATIENT:
@@ -67,8 +72,8 @@ class Retrieving:
 
     async def _answer(self, batch: Sequence[Received[ContextQuery]]) -> None:
         answers = await self._retriever.answer([(received.value, _trace_id(received.trace)) for received in batch])
-        for received, (_, trail) in zip(batch, answers, strict=True):
-            self._report(received.trace, trail)
+        for received, (result, trail) in zip(batch, answers, strict=True):
+            self._report(received.trace, trail, result)
         await self._outbox.send(
             *(
                 self._outgoing(received, result, received.value.reply_to or self._sink)
@@ -81,16 +86,11 @@ class Retrieving:
         if not task.cancelled() and (error := task.exception()) is not None:
             task.get_loop().call_exception_handler({"message": "a waiting query failed", "exception": error})
 
-    def _report(self, trace: Context, trail: Trail) -> None:
-        for run in trail.stages:
-            stage_span(
-                self._tracer,
-                run.stage,
-                trace=trace,
-                start_ns=run.started_ns,
-                end_ns=run.ended_ns,
-                described={"freki.items": run.items},
-            )
+    def _report(self, trace: Context, trail: Trail, result: ContextResult) -> None:
+        self._traces.report(trace, trail, result)
+        with attached(trace):
+            for (step, reason), chunk_ids in trail.dropped.items():
+                _log.info("chunks dropped", query_id=result.query_id, step=step, reason=reason, chunks=list(chunk_ids))
 
     def _outgoing(self, received: Received[ContextQuery], result: ContextResult, topic: str) -> Outgoing:
         return Outgoing(topic=topic, key=received.key, value=self._encode(result), trace=received.trace)

@@ -3,13 +3,14 @@
 The only place that reads `traceparent` from headers and writes it there.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from opentelemetry.context import Context
+from opentelemetry.context import Context, attach, detach
 from opentelemetry.propagators.textmap import Getter, Setter
 from opentelemetry.trace import (
     Link,
+    NoOpTracer,
     Span,
     SpanKind,
     Status,
@@ -22,8 +23,13 @@ from opentelemetry.trace import (
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import AttributeValue
 
+from freki.schemas import IndexOutcome, Revision
 from freki.streams import attributes
 from freki.streams.messages import Headers, Outgoing, Stored
+
+Attributes = Mapping[str, AttributeValue]
+
+UNTRACED = NoOpTracer()
 
 _W3C = TraceContextTextMapPropagator()
 _FIELDS = frozenset(_W3C.fields)
@@ -65,37 +71,46 @@ def injected(headers: Headers, context: Context) -> Headers:
 def processing(tracer: Tracer, stage: str, group: str, events: Sequence[Stored]) -> Iterator[list[Context]]:
     """Open one span an event, each in its sender's trace, and one for the batch, which is current inside.
 
-    Yields a context an event. A batch of one stands in its event's trace; a larger one is a trace of its own that
-    links to all of its events.
+    Yields a context an event. A batch of one needs no span beside its event's, which is current then; a larger one is
+    a trace of its own that links to all of its events.
     """
     contexts = [_event_context(tracer, stage, group, event) for event in events]
-    alone = contexts[0] if len(contexts) == 1 else Context()
-    batch = tracer.start_span(
-        f"{stage} batch",
-        context=alone,
-        links=[Link(get_current_span(context).get_span_context()) for context in contexts],
-        attributes={attributes.FREKI_STAGE: stage, attributes.MESSAGING_BATCH_MESSAGE_COUNT: len(events)},
-    )
+    events_spans = [get_current_span(context) for context in contexts]
+    batch = events_spans[0] if len(events) == 1 else _batch_span(tracer, stage, events_spans)
     try:
         with use_span(batch, record_exception=False, set_status_on_exception=False):
             yield contexts
     except BaseException as error:
-        for span in (batch, *map(get_current_span, contexts)):
+        for span in (batch, *events_spans):
             failed(span, error)
         raise
     finally:
-        batch.end()
-        for context in contexts:
-            get_current_span(context).end()
+        for span in {id(span): span for span in (batch, *events_spans)}.values():
+            span.end()
+
+
+def _batch_span(tracer: Tracer, stage: str, events: Sequence[Span]) -> Span:
+    span = tracer.start_span(
+        f"{stage} batch", context=Context(), links=[Link(event.get_span_context()) for event in events]
+    )
+    describe(
+        span,
+        lambda: {
+            attributes.OPENINFERENCE_SPAN_KIND: attributes.CHAIN,
+            attributes.FREKI_STAGE: stage,
+            attributes.MESSAGING_BATCH_MESSAGE_COUNT: len(events),
+        },
+    )
+    return span
 
 
 def _event_context(tracer: Tracer, stage: str, group: str, event: Stored) -> Context:
     parent = extracted(event.headers)
-    span = tracer.start_span(
-        f"process {event.topic}",
-        context=parent,
-        kind=SpanKind.CONSUMER,
-        attributes={
+    span = tracer.start_span(f"process {event.topic}", context=parent, kind=SpanKind.CONSUMER)
+    describe(
+        span,
+        lambda: {
+            attributes.OPENINFERENCE_SPAN_KIND: attributes.CHAIN,
             attributes.FREKI_STAGE: stage,
             attributes.MESSAGING_SYSTEM: "kafka",
             attributes.MESSAGING_OPERATION_NAME: "process",
@@ -113,11 +128,11 @@ def _event_context(tracer: Tracer, stage: str, group: str, event: Stored) -> Con
 
 def sending(tracer: Tracer, record: Outgoing) -> tuple[Span, Headers]:
     """Open the span of a record that leaves, and give the headers that carry it. The caller ends the span."""
-    span = tracer.start_span(
-        f"send {record.topic}",
-        context=record.trace,
-        kind=SpanKind.PRODUCER,
-        attributes={
+    span = tracer.start_span(f"send {record.topic}", context=record.trace, kind=SpanKind.PRODUCER)
+    describe(
+        span,
+        lambda: {
+            attributes.OPENINFERENCE_SPAN_KIND: attributes.CHAIN,
             attributes.MESSAGING_SYSTEM: "kafka",
             attributes.MESSAGING_OPERATION_NAME: "send",
             attributes.MESSAGING_OPERATION_TYPE: "send",
@@ -128,17 +143,50 @@ def sending(tracer: Tracer, record: Outgoing) -> tuple[Span, Headers]:
     return span, injected(record.headers, set_span_in_context(span, Context()))
 
 
-def stage_span(  # noqa: PLR0913 - a span has that many parts
+@contextmanager
+def step(
     tracer: Tracer,
     name: str,
+    described: Callable[[], Attributes] = dict,
     *,
-    trace: Context | None,
-    start_ns: int,
-    end_ns: int,
-    described: Mapping[str, AttributeValue],
-) -> None:
-    """Report a step that is over, below the span in `trace`; None: below the current one."""
-    tracer.start_span(name, context=trace, start_time=start_ns, attributes=described).end(end_time=end_ns)
+    kind: str = attributes.CHAIN,
+    trace: Context | None = None,
+) -> Iterator[Span]:
+    """Open the span of a part of the work, below the span in `trace`, else below the current one."""
+    span = tracer.start_span(name, context=trace)
+    describe(span, lambda: {attributes.OPENINFERENCE_SPAN_KIND: kind, **described()})
+    try:
+        yield span
+    except BaseException as error:
+        failed(span, error)
+        raise
+    finally:
+        span.end()
+
+
+def of_document(what: Revision | IndexOutcome) -> Attributes:
+    """Name the document."""
+    return {
+        attributes.FREKI_TENANT: what.tenant,
+        attributes.FREKI_DOCUMENT_ID: what.document_id,
+        attributes.FREKI_DOCUMENT_VERSION: what.version,
+    }
+
+
+@contextmanager
+def attached(trace: Context) -> Iterator[None]:
+    """Make the span in `trace` the current one, so that what is logged names it."""
+    token = attach(trace)
+    try:
+        yield
+    finally:
+        detach(token)
+
+
+def describe(span: Span, described: Callable[[], Attributes]) -> None:
+    """Set attributes, which are only made where somebody will see them."""
+    if span.is_recording():
+        span.set_attributes(described())
 
 
 def failed(span: Span, error: BaseException) -> None:

@@ -1,6 +1,6 @@
 """A query on its way through retrieval: what is known so far, and what was noticed."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -103,15 +103,28 @@ class Trail:
     found: list[Found] = field(default_factory=list)
     around: Mapping[ChunkId, Passage] = field(default_factory=dict)
     """Chunks that stand around the hits."""
+    roots: dict[RootId, Root] = field(default_factory=dict)
+    """Of documents that were looked up."""
+    loaded: Mapping[ChunkId, tuple[IndexedChunk, Floats]] = field(default_factory=dict)
+    """Rows that were read, also for others of the batch."""
+    head: Sequence[Found] = ()
+    """Candidates that the reranker was given, in the fused order."""
     replaced: bool = False
     """Were candidates deleted while they were being read?"""
     reranker: str = "none"
     stages: list[StageRun] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
+    dropped: dict[tuple[str, str], dict[ChunkId, None]] = field(default_factory=dict)
+    """Chunks that were left out, each once, by step and reason."""
 
     def notice(self, stage: str, kind: NoticeKind, message: str) -> None:
         """Tell the reader of the result."""
         self.notices.append(Notice(stage=stage, kind=kind, message=message))
+
+    def drop(self, stage: str, reason: str, chunk_ids: Iterable[ChunkId]) -> None:
+        """Remember what was left out, for the log; the same of the same step and reason counts once."""
+        if ids := dict.fromkeys(chunk_ids):
+            self.dropped.setdefault((stage, reason), {}).update(ids)
 
     def best_documents(self, most: int = 3) -> list[DocumentId]:
         """Name the documents of the best hits, best first."""

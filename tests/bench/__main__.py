@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from freki.infra.settings import Settings
-from tests.bench import freshness, growth, ingest, memory, query
+from tests.bench import freshness, growth, ingest, memory, query, tracing
 from tests.bench.corpus import Corpus
 from tests.bench.ground import Figures, Ground, Measurement
 from tests.bench.machine import machine
@@ -29,6 +29,7 @@ MEASUREMENTS: Mapping[str, Measurement] = {
     "freshness": freshness,
     "memory": memory,
     "growth": growth,
+    "telemetry": tracing,
 }
 RESULTS = Path("bench-results")
 FIGURES = "figures.json"

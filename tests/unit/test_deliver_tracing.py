@@ -8,7 +8,7 @@ from opentelemetry.trace import SpanKind, StatusCode, get_current_span, set_span
 from freki.streams.deliver import required
 from freki.streams.messages import Headers, Outgoing, Received
 from freki.streams.outbox import Outbox
-from freki.streams.tracing import extracted, injected, stage_span
+from freki.streams.tracing import Attributes, extracted, injected, step
 from tests.unit.deliveries import Bad, Bench, Down, Event, FakeProducer, Spans
 
 PRIVATE = "Peter Kühne"
@@ -58,7 +58,8 @@ async def test_each_event_has_a_consumer_span_in_its_sender_s_trace_and_the_batc
     senders = [sender(bench.spans) for _ in range(2)]
 
     async def handle(_: Batch) -> None:
-        stage_span(bench.spans.tracer, "step", trace=None, start_ns=1, end_ns=2, described={})
+        with step(bench.spans.tracer, "step"):
+            pass
 
     await bench.delivery(decode=required(bytes.decode), handle=handle).deliver(
         [Event(headers=headers) for _, headers in senders], group="g"
@@ -66,24 +67,29 @@ async def test_each_event_has_a_consumer_span_in_its_sender_s_trace_and_the_batc
 
     consumed = named(bench.spans, "process documents")
     [batch] = named(bench.spans, "stage batch")
-    [step] = named(bench.spans, "step")
+    [part] = named(bench.spans, "step")
     assert [trace_id(span) for span in consumed] == [trace for trace, _ in senders]
     assert {span.kind for span in consumed} == {SpanKind.CONSUMER}
     assert [link.context for link in batch.links] == [span.get_span_context() for span in consumed]
     assert trace_id(batch) not in {trace for trace, _ in senders}
-    assert trace_id(step) == trace_id(batch)
+    assert trace_id(part) == trace_id(batch)
 
 
-async def test_a_batch_of_one_stands_in_the_trace_of_its_event() -> None:
+async def test_a_batch_of_one_needs_no_span_beside_its_event_s() -> None:
     bench = Bench()
     trace, headers = sender(bench.spans)
 
     async def handle(_: Batch) -> None:
-        pass
+        with step(bench.spans.tracer, "step"):
+            pass
 
     await bench.delivery(decode=required(bytes.decode), handle=handle).deliver([Event(headers=headers)], group="g")
 
-    assert [trace_id(span) for span in named(bench.spans, "stage batch")] == [trace]
+    [consumed] = named(bench.spans, "process documents")
+    [below] = named(bench.spans, "step")
+    assert below.parent == consumed.get_span_context()
+    assert trace_id(consumed) == trace
+    assert named(bench.spans, "stage batch") == []
 
 
 async def test_a_record_without_trace_context_begins_a_trace() -> None:
@@ -142,6 +148,24 @@ async def test_all_spans_are_ended_and_failed_when_the_stage_stops() -> None:
 
     assert len(bench.spans.finished) == 3
     assert {span.status.status_code for span in bench.spans.finished} == {StatusCode.ERROR}
+
+
+async def test_a_record_of_a_trace_that_is_not_sampled_is_not_described_and_passes_the_flag_on() -> None:
+    bench = Bench()
+    unsampled = (("traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"),)
+
+    def fail() -> Attributes:
+        raise AssertionError
+
+    async def handle(batch: Batch) -> None:
+        with step(bench.spans.tracer, "step", fail):
+            await bench.outbox.send(Outgoing(topic="out", key=b"k", value=b"", trace=batch[0].trace))
+
+    await bench.delivery(decode=required(bytes.decode), handle=handle).deliver([Event(headers=unsampled)], group="g")
+
+    assert bench.spans.finished == ()
+    assert trace_of(bench.producer.sent[0].headers) == "0af7651916cd43dd8448eb211c80319c"
+    assert bench.producer.sent[0].headers[0][1].endswith(b"-00")
 
 
 def test_injecting_replaces_the_trace_context_of_a_forwarded_record() -> None:

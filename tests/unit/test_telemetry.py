@@ -8,7 +8,17 @@ from pathlib import Path
 import pytest
 import structlog
 from opentelemetry.context import Context
-from opentelemetry.trace import Link, Tracer, format_span_id, format_trace_id, get_current_span, set_span_in_context
+from opentelemetry.trace import (
+    Link,
+    NonRecordingSpan,
+    SpanContext,
+    TraceFlags,
+    Tracer,
+    format_span_id,
+    format_trace_id,
+    get_current_span,
+    set_span_in_context,
+)
 
 from freki.infra.errors import Misconfigured
 from freki.infra.settings import TelemetrySettings
@@ -84,6 +94,49 @@ def test_a_line_that_is_being_written_is_left_out(tmp_path: Path) -> None:
     file.write_text(file.read_text() + '{"trace":"' + trace)
 
     assert [span.name for span in read_trace(tmp_path, trace)] == ["whole"]
+
+
+def test_what_a_killed_process_was_writing_costs_no_other_span(tmp_path: Path) -> None:
+    with tracing(TelemetrySettings(trace_dir=tmp_path), "embed") as tracer:
+        trace, _, context = ids(tracer, "before", Context())
+    [file] = tmp_path.iterdir()
+    file.write_text(file.read_text() + '{"trace":"' + trace)
+
+    # In a container the next process has the same number, and so the same file.
+    with tracing(TelemetrySettings(trace_dir=tmp_path), "embed") as tracer:
+        ids(tracer, "after", context)
+
+    assert [span.name for span in read_trace(tmp_path, trace)] == ["before", "after"]
+
+
+@pytest.mark.parametrize(("share", "kept"), [(0.0, 0), (1.0, 200)])
+def test_a_share_of_traces_is_kept(tmp_path: Path, share: float, kept: int) -> None:
+    with tracing(TelemetrySettings(trace_dir=tmp_path, trace_share=share), "embed") as tracer:
+        traces = [ids(tracer, "span", Context())[0] for _ in range(200)]
+
+    assert sum(bool(read_trace(tmp_path, trace)) for trace in traces) == kept
+
+
+@pytest.mark.parametrize(("share", "flag", "kept"), [(0.0, TraceFlags.SAMPLED, True), (1.0, TraceFlags.DEFAULT, False)])
+def test_who_began_a_trace_decides_whether_it_is_kept(tmp_path: Path, share: float, flag: int, *, kept: bool) -> None:
+    begun = SpanContext(trace_id=7, span_id=8, is_remote=True, trace_flags=TraceFlags(flag))
+
+    with tracing(TelemetrySettings(trace_dir=tmp_path, trace_share=share), "embed") as tracer:
+        trace, _, _ = ids(tracer, "span", set_span_in_context(NonRecordingSpan(begun), Context()))
+
+    assert bool(read_trace(tmp_path, trace)) is kept
+
+
+@pytest.mark.parametrize("flag", [TraceFlags.SAMPLED, TraceFlags.DEFAULT])
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_a_batch_is_kept_where_one_of_its_records_is(tmp_path: Path, share: float, flag: int) -> None:
+    first, last = (SpanContext(number, number, is_remote=True, trace_flags=TraceFlags(0)) for number in (1, 2))
+    second = SpanContext(3, 3, is_remote=True, trace_flags=TraceFlags(flag))
+
+    with tracing(TelemetrySettings(trace_dir=tmp_path, trace_share=share), "embed") as tracer:
+        trace, _, _ = ids(tracer, "batch", Context(), links=[Link(first), Link(second), Link(last)])
+
+    assert bool(read_trace(tmp_path, trace)) is bool(flag)
 
 
 def test_an_unknown_trace_is_empty(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ async def ask(  # noqa: PLR0913 - every knob of a query is an option
         at_least=tuple(_floor(text) for text in at_least or ()),
     )
     patience_s = (deadline or settings.retrieval.deadline_ms) / 1000 + SLACK_S
-    async with open_asker(settings, answers_on=reply_to) as asker:
+    async with open_asker(_traced(settings) if trace else settings, answers_on=reply_to) as asker:
         try:
             result = await asker.ask(query, patience_s=patience_s)
         except TimeoutError:
@@ -117,6 +117,12 @@ async def ask(  # noqa: PLR0913 - every knob of a query is an option
         raise typer.Exit(1)
     if result.status is ResultStatus.EMPTY:
         raise typer.Exit(EXIT_EMPTY)
+
+
+def _traced(settings: Settings) -> Settings:
+    """Keep the trace of what is asked for, whatever the share of others is: workers do as the asker does."""
+    telemetry = settings.telemetry.model_copy(update={"trace_share": 1.0})
+    return settings.model_copy(update={"telemetry": telemetry})
 
 
 async def _spans(settings: Settings, trace_id: str) -> list[SpanRecord]:

@@ -15,12 +15,15 @@ from rich.tree import Tree
 
 from freki.infra.telemetry import SpanRecord
 from freki.schemas import ContextHit, ContextPart, ContextResult, NoticeKind, StageTime
+from freki.streams.attributes import ERROR_TYPE, FREKI_DOCUMENT_ID, FREKI_ITEMS, FREKI_STATUS, GEN_AI_REQUEST_MODEL
 
 SHOWN_CHARACTERS = 420
 SHOWN_HEADINGS = 2
 BAR_WIDTH = 24
 WHOLE_DOCUMENT = "0"
 NANOS = 1_000_000
+_TOLD = (FREKI_DOCUMENT_ID, FREKI_STATUS, FREKI_ITEMS, GEN_AI_REQUEST_MODEL, ERROR_TYPE)
+"""Attributes of a span that are shown with it."""
 _NOTICE_STYLE = {
     NoticeKind.DEGRADED: "yellow",
     NoticeKind.SKIPPED: "yellow",
@@ -138,9 +141,11 @@ def show_trace(console: Console, trace_id: str, spans: Sequence[SpanRecord]) -> 
 
 def _span(span: SpanRecord, begin_ns: int) -> Text:
     lasted_ms = (span.end_ns - span.start_ns) / NANOS
+    told = [str(span.attributes[name]) for name in _TOLD if name in span.attributes]
     return Text.assemble(
         (span.name, "red" if span.failed else ""),
         (f"  {lasted_ms:.1f} ms", "cyan"),
+        f"  {' '.join(told)}" if told else "",
         (f"  at {(span.start_ns - begin_ns) / NANOS:.1f} ms  {span.service}", "dim"),
     )
 
