@@ -161,13 +161,17 @@ class RetrievalSettings(Section):
 
 
 class TelemetrySettings(Section):
-    """Where traces go."""
+    """Where traces, metrics and logs go."""
 
     otlp_endpoint: str | None = Field(default=None, description="OTLP/HTTP base URL, such as http://localhost:4318")
     trace_dir: Path | None = Field(default=None, description="Directory for traces as JSON lines")
     trace_share: float = Field(default=1.0, ge=0, le=1, description="Share of traces that are kept, 0..1")
     content: bool = Field(default=False, description="May traces hold text of questions and documents?")
     service_name: str = Field(default="freki", description="First part of the service name in traces")
+    http_host: str = Field(default="127.0.0.1", description="Where a worker listens for `/metrics` and `/health`")
+    http_port: int | None = Field(
+        default=None, ge=0, le=65535, description="Port of `/metrics` and `/health`; 0: a free one; none: not served"
+    )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(default="INFO", description="Least level logged")
     log_format: Literal["console", "json"] = Field(default="console", description="For people, or for machines")
 

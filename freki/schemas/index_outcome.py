@@ -42,6 +42,8 @@ class IndexOutcome:
     tokens: int
     """Tokens that went through the embedder for this change."""
     occurred_at: Timestamp
+    recorded_at: Timestamp
+    """When the broker stored the change: from here on its age is ours to answer for."""
     received_at: Timestamp
     embedded_at: Timestamp | None
     """When the last vector was there; null where nothing was embedded."""

@@ -4,14 +4,17 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from contextlib import AsyncExitStack, suppress
+from importlib.metadata import version
 from types import TracebackType
 from typing import Self, TypeVar
 
 from opentelemetry.trace import Tracer
 
 from freki.infra.claims import ClaimStore
+from freki.infra.endpoint import serving
 from freki.infra.errors import InfraError, Misconfigured, Rejected, Unavailable
-from freki.infra.kafka import Producer, has_backlog, make_app
+from freki.infra.kafka import Producer, look_behind, make_app
+from freki.infra.metrics import Meters, metering
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.models import OnnxEmbedder, OnnxReranker, open_token_counter
 from freki.infra.registry import RegistryClient
@@ -35,6 +38,7 @@ from freki.streams.connect import group_of, index_of, knobs_of, limits_of, open_
 from freki.streams.contextualising import contextualising
 from freki.streams.deliver import Decode, Delivery, Failures, Handle, OnDead, or_tombstone, required
 from freki.streams.embedding import embedding
+from freki.streams.health import Health
 from freki.streams.indexing import Indexer
 from freki.streams.outbox import Outbox
 from freki.streams.outline import Outliner
@@ -60,9 +64,10 @@ R = TypeVar("R")
 class Pipeline:
     """The stages of one process. Entering it connects to the broker; what a stage needs is opened with the stage."""
 
-    def __init__(self, settings: Settings, tracer: Tracer) -> None:
+    def __init__(self, settings: Settings, tracer: Tracer, meters: Meters) -> None:
         self._settings = settings
         self._tracer = tracer
+        self._meters = meters
         self._topics = topics_of(settings)
         self._opened = AsyncExitStack()
         self._outbox: Outbox
@@ -129,8 +134,9 @@ class Pipeline:
             now=wall_clock,
             tracer=self._tracer,
         )
-        self._tend(_forgetting(index, self._settings.ingest.deleted_retention_days))
-        handle = embedding(indexer, encode=self._codec(IndexOutcome).encode, outbox=self._outbox, sink=sink.name)
+        self.tend(_forgetting(index, self._settings.ingest.deleted_retention_days))
+        encode = self._codec(IndexOutcome).encode
+        handle = embedding(indexer, encode=encode, outbox=self._outbox, sink=sink.name, meters=self._meters)
         decode = required(self._codec(ContextualChunkBatch).decode)
         return self._stage("embed", source, decode, handle, on_dead=self._rejecting())
 
@@ -159,6 +165,7 @@ class Pipeline:
             reply_topics=settings.reply_topics,
             max_query_chars=settings.max_query_chars,
             traces=await self._query_trace(),
+            meters=self._meters,
         )
         decode = required(self._codec(ContextQuery).decode)
         return self._stage(
@@ -189,6 +196,7 @@ class Pipeline:
             tracer=self._tracer,
             on_dead=on_dead,
             prepare=None if self._registry is None else self._registry.prepare,
+            meters=self._meters,
         )
         return register(
             make_app(settings.kafka, group, state_dir=settings.local.state_dir / "faust"),
@@ -196,12 +204,29 @@ class Pipeline:
             delivery,
             batch_events=most or settings.ingest.batch_events,
             batch_wait_s=settings.ingest.batch_wait_s if within_s is None else within_s,
+            meters=self._meters,
         )
 
-    def _tend(self, chore: Coroutine[None, None, None]) -> None:
+    def tend(self, chore: Coroutine[None, None, None]) -> None:
         """Do something beside the stages until they end."""
         task = asyncio.create_task(chore)
         self._opened.callback(task.cancel)
+
+    async def check_store(self) -> None:
+        """Find out whether the store answers, if a stage of this process needs it; raises InfraError if it does not."""
+        if self._index is not None:
+            await self._index.check()
+
+    @property
+    def described(self) -> dict[str, str]:
+        """Say what runs, as far as answers depend on it."""
+        models = self._settings.models
+        return {
+            "version": version("freki"),
+            "generation": self._settings.milvus.generation,
+            "embedder": models.embedder,
+            "reranker": models.reranker,
+        }
 
     def _codec(self, record: type[R]) -> Codec[R]:
         return Codec(record, registry=self._registry)
@@ -212,11 +237,14 @@ class Pipeline:
             outbox=self._outbox,
             sink=self._topics.outcomes.name,
             generation=self._settings.milvus.generation,
+            meters=self._meters,
         )
 
     async def _opened_embedder(self) -> OnnxEmbedder:
         if self._embedder is None:
-            self._embedder = await self._opened.enter_async_context(OnnxEmbedder(self._settings.models))
+            self._embedder = await self._opened.enter_async_context(
+                OnnxEmbedder(self._settings.models, meters=self._meters)
+            )
         return self._embedder
 
     async def _query_trace(self) -> QueryTrace:
@@ -227,7 +255,7 @@ class Pipeline:
     async def _opened_index(self) -> MilvusIndex:
         if self._index is None:
             embedder = await self._opened_embedder()
-            index = index_of(self._settings, embedder=embedder.fingerprint, dim=embedder.dim)
+            index = index_of(self._settings, embedder=embedder.fingerprint, dim=embedder.dim, meters=self._meters)
             self._index = await self._opened.enter_async_context(index)
         return self._index
 
@@ -237,7 +265,8 @@ class Pipeline:
         if self._settings.remote_reranker.url is not None:
             found.append(await self._opened.enter_async_context(RemoteReranker(self._settings.remote_reranker)))
         if self._settings.models.reranker:
-            found.append(await self._opened.enter_async_context(OnnxReranker(self._settings.models)))
+            reranker = OnnxReranker(self._settings.models, meters=self._meters)
+            found.append(await self._opened.enter_async_context(reranker))
         return found
 
 
@@ -251,13 +280,23 @@ async def _forgetting(index: MilvusIndex, retention_days: float) -> None:
 
 async def run_worker(settings: Settings, names: Collection[str], stop: asyncio.Event) -> None:
     """Run stages in this process until `stop` is set; the ready file tells a supervisor that they are at work."""
-
-    def on_ready() -> None:
-        if settings.ready_file is not None:
-            settings.ready_file.touch()
-
+    component, health = "-".join(names), Health()
     set_up_logging(settings.telemetry)
-    with tracing(settings.telemetry, "-".join(names)) as tracer:
-        async with Pipeline(settings, tracer) as pipeline:
+    with (
+        tracing(settings.telemetry, component) as tracer,
+        metering(settings.telemetry, component) as (meters, registry),
+        serving(settings.telemetry, registry, health.checks) as url,
+    ):
+
+        def on_ready() -> None:
+            health.joined()
+            if settings.ready_file is not None:
+                settings.ready_file.write_text(url, encoding="utf-8")
+
+        async with Pipeline(settings, tracer, meters) as pipeline:
             stages = await pipeline.stages(names)
-            await run_stages(stages, stop, has_backlog=has_backlog, on_ready=on_ready)
+            health.opened(stages)
+            meters.stands(lambda: {stage.name: stage.standing(wall_clock()) for stage in stages})
+            meters.built(**pipeline.described)
+            pipeline.tend(health.watch(pipeline.check_store))
+            await run_stages(stages, stop, look_behind=look_behind, on_ready=on_ready)

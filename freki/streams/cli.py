@@ -2,7 +2,7 @@
 
 import typer
 
-from freki.streams.commands import ask, evaluate, operate, publish, tune, verify
+from freki.streams.commands import ask, evaluate, operate, publish, status, tune, verify
 
 app = typer.Typer(
     name="freki",
@@ -18,7 +18,7 @@ app.command("ask")(ask.ask)
 app.command("verify")(verify.verify)
 app.command("eval")(evaluate.evaluate)
 app.command("tune")(tune.tune)
-app.command("status")(operate.status)
+app.command("status")(status.status)
 app.add_typer(operate.topics_app, name="topics")
 app.add_typer(operate.models_app, name="models")
 app.add_typer(operate.schemas_app, name="schemas")

@@ -177,8 +177,9 @@ class Asker(_Follower):
         try:
             with self._tracer.start_as_current_span("ask", kind=SpanKind.CLIENT, record_exception=False) as span:
                 describe(span, lambda: asked(query, content=self._content))
-                await self._outbox.send(Outgoing(topic=self._topic, key=key, value=self._encode(query)))
-                result = await self._first(answer, patience_s=patience_s)
+                async with asyncio.timeout(patience_s):
+                    await self._outbox.send(Outgoing(topic=self._topic, key=key, value=self._encode(query)))
+                    result = await self._first(answer, patience_s=patience_s)
                 describe(span, lambda: answered(result, content=self._content))
                 return result
         finally:

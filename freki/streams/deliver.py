@@ -18,6 +18,7 @@ import structlog
 from opentelemetry.context import Context, attach, detach
 from opentelemetry.trace import Tracer, get_current_span
 
+from freki.infra.metrics import Meters
 from freki.schemas.names import Timestamp, record
 from freki.streams.dead_letters import MESSAGE_BYTES, TRACEBACK_BYTES, DeadLetter, to_record
 from freki.streams.messages import Received, Stored
@@ -133,6 +134,7 @@ class Delivery(Generic[T]):
         on_dead: OnDead[T] | None = None,
         prepare: Prepare | None = None,
         backoff: Backoff | None = None,
+        meters: Meters | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -146,6 +148,7 @@ class Delivery(Generic[T]):
         self._on_dead = on_dead
         self._prepare = prepare
         self._backoff = backoff or Backoff()
+        self._meters = meters or Meters()
         self._sleep = sleep
         self._clock = clock
 
@@ -225,6 +228,7 @@ class Delivery(Generic[T]):
 
     async def _pause(self, attempt: int, error: Exception) -> None:
         wait_s = self._backoff.wait_s(attempt, random.random())  # noqa: S311 - spreads load, hides nothing
+        self._meters.retried(self.stage, error)
         _log.warning("waiting to try again", stage=self.stage, attempt=attempt, wait_s=wait_s, error=repr(error))
         await self._sleep(wait_s)
 
@@ -251,6 +255,7 @@ class Delivery(Generic[T]):
         try:
             failed(get_current_span(), error)
             await self._patiently(lambda: self._outbox.send(to_record(letter, self._dead_letters)))
+            self._meters.buried(self.stage, error)
             _log.warning(
                 "dead letter",
                 stage=self.stage,

@@ -5,6 +5,7 @@ from functools import partial
 
 from opentelemetry.trace import get_current_span
 
+from freki.infra.metrics import Meters
 from freki.schemas import ContextualChunkBatch, DocumentId, IndexOutcome, TenantId
 from freki.streams import attributes
 from freki.streams.deliver import Handle
@@ -15,7 +16,7 @@ from freki.streams.tracing import Attributes, describe, of_document
 
 
 def embedding(
-    indexer: Indexer, *, encode: Callable[[IndexOutcome], bytes], outbox: Outbox, sink: str
+    indexer: Indexer, *, encode: Callable[[IndexOutcome], bytes], outbox: Outbox, sink: str, meters: Meters
 ) -> Handle[ContextualChunkBatch]:
     """Index batches; each receipt leaves as soon as its change is visible."""
 
@@ -29,6 +30,8 @@ def embedding(
                 describe(get_current_span(trace), partial(_described, outcome))
                 receipts.append(Outgoing(topic=sink, key=key, value=encode(outcome), trace=trace))
             await outbox.send(*receipts)
+            for outcome in outcomes:
+                meters.became(outcome)
 
     return handle
 

@@ -397,6 +397,7 @@ class Indexer:
             removed=removed,
             tokens=tally.tokens,
             occurred_at=piece.revision.occurred_at,
+            recorded_at=piece.revision.recorded_at,
             received_at=piece.revision.received_at,
             embedded_at=tally.embedded_at,
             searchable_at=searchable_at,

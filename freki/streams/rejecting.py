@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
+from freki.infra.metrics import Meters
 from freki.schemas import (
     ChunkBatch,
     ContextualChunkBatch,
@@ -28,6 +29,7 @@ def rejecting(
     outbox: Outbox,
     sink: str,
     generation: str,
+    meters: Meters,
 ) -> OnDead[T]:
     """Send a REJECTED receipt for each dead letter whose key names a document."""
 
@@ -48,14 +50,21 @@ def rejecting(
             removed=0,
             tokens=0,
             occurred_at=occurred_at,
+            recorded_at=letter.timestamp if received is None else _recorded_at(received),
             received_at=letter.died_at,
             embedded_at=None,
             searchable_at=None,
         )
         trace = None if received is None else received.trace
         await outbox.send(Outgoing(topic=sink, key=letter.key, value=encode(outcome), trace=trace))
+        meters.became(outcome)
 
     return reject
+
+
+def _recorded_at(received: Received[Source]) -> Timestamp:
+    value = received.value
+    return value.revision.recorded_at if isinstance(value, ChunkBatch | ContextualChunkBatch) else received.timestamp
 
 
 def _change(received: Received[Source]) -> tuple[int, Timestamp]:

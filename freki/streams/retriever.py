@@ -301,6 +301,7 @@ class Retriever:
             found.reranked = score
         left_out = sum(score is None for score in scores)
         if left_out:
+            trail.unranked += left_out
             trail.notice(
                 "rerank",
                 NoticeKind.SKIPPED,

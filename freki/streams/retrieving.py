@@ -7,6 +7,7 @@ import structlog
 from opentelemetry.context import Context
 from opentelemetry.trace import get_current_span
 
+from freki.infra.metrics import Meters
 from freki.operators.errors import InvalidQuery
 from freki.operators.validate_query import validate_query
 from freki.schemas import ContextQuery, ContextResult
@@ -36,6 +37,7 @@ class Retrieving:
         reply_topics: Sequence[str],
         max_query_chars: int,
         traces: QueryTrace,
+        meters: Meters,
     ) -> None:
         self._retriever = retriever
         self._encode = encode
@@ -44,6 +46,7 @@ class Retrieving:
         self._reply_topics = frozenset(reply_topics)
         self._max_query_chars = max_query_chars
         self._traces = traces
+        self._meters = meters
         self._patient: set[asyncio.Task[None]] = set()
 
     async def handle(self, batch: Sequence[Received[ContextQuery]]) -> None:
@@ -60,6 +63,7 @@ class Retrieving:
                 refusal = self._retriever.refusal(received.value, str(error), trace_id=_trace_id(received.trace))
                 self._traces.refuse(received.trace, refusal)
                 await self._outbox.send(self._outgoing(received, refusal, self._sink))
+                self._meters.answered(refusal)
                 continue
             if received.value.at_least and len(self._patient) < MOST_PATIENT:
                 task = asyncio.create_task(self._answer([received]))
@@ -80,6 +84,9 @@ class Retrieving:
                 for received, (result, _) in zip(batch, answers, strict=True)
             )
         )
+        for result, trail in answers:
+            self._meters.answered(result)
+            self._meters.unranked(trail.unranked)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._patient.discard(task)

@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -12,11 +12,14 @@ import structlog
 from faust.types import EventT, Message, StreamT
 from mode.supervisors import CrashingSupervisor
 
+from freki.infra.metrics import Meters, Standing
+from freki.schemas.names import Timestamp
 from freki.streams.deliver import Delivery
+from freki.streams.lag import Backlog, Lag
 from freki.streams.messages import Headers
 
-HasBacklog = Callable[[faust.App], Awaitable[bool]]
-"""Are there records in the app's partitions that it has not finished?"""
+LookBehind = Callable[[faust.App], Awaitable[Backlog | None]]
+"""Tells how many records wait in the app's partitions; None where the broker does not say."""
 
 _log = structlog.get_logger(__name__)
 
@@ -25,7 +28,7 @@ _STALLED_S = 60.0
 _BUSY_S = 3600.0
 """With a batch at hand: 32 events may mean thousands of calls of a language model."""
 _CHECK_S = 0.2
-_CHECKS_PER_WATCH = 25
+_CHECKS_PER_WATCH = 10
 _DRAIN_S = 20.0
 """How long a batch at hand may take to end when the process has to stop."""
 _STOP_S = 10.0
@@ -46,6 +49,7 @@ class Progress:
         self._clock = clock
         self._since = clock()
         self._busy = False
+        self._waits = False
 
     def began(self) -> None:
         """Note that a batch is at hand."""
@@ -57,8 +61,14 @@ class Progress:
 
     def seen(self, *, backlog: bool) -> None:
         """Note whether records wait: without any, standing still is fine."""
+        self._waits = backlog
         if not backlog and not self._busy:
             self.ended()
+
+    @property
+    def idle_s(self) -> float:
+        """Seconds since something was finished, while something waits or a batch is at hand; else 0."""
+        return self._clock() - self._since if self._busy or self._waits else 0.0
 
     @property
     def stalled(self) -> bool:
@@ -82,11 +92,17 @@ class _Event:
 class Stage:
     """One consumer group that takes one topic through one delivery."""
 
-    def __init__(self, app: faust.App, name: str) -> None:
+    def __init__(self, app: faust.App, name: str, *, meters: Meters) -> None:
         self.app = app
         self.name = name
         self.progress = Progress()
+        self.lag = Lag()
+        self._meters = meters
         self._turn = asyncio.Lock()
+
+    def standing(self, now: Timestamp) -> Standing:
+        """Say how far the stage is behind, and whether it moves; in any thread."""
+        return Standing(waiting=self.lag.waiting(now), idle_s=self.progress.idle_s)
 
     async def consume(self, stream: StreamT[Any], delivery: Delivery[Any], most: int, within_s: float) -> None:
         """Deliver batch after batch, and acknowledge each when all of it is done."""
@@ -95,21 +111,44 @@ class Stage:
         async for events in manual.noack_take(most, within=within_s):
             async with self._turn:
                 self.progress.began()
-                await delivery.deliver([_event(event.message) for event in events], group=self.app.conf.id)
+                records = [_event(event.message) for event in events]
+                self.lag.reached(
+                    ((record.topic, record.partition), Timestamp(record.timestamp_ms)) for record in records
+                )
+                with self._timed(len(records), most):
+                    await delivery.deliver(records, group=self.app.conf.id)
                 for event in events:
                     await manual.ack(event)
                 self.progress.ended()
         if not self.app.should_stop:
             raise StreamEnded(f"{self.name}: Faust ended the stream")
 
+    @contextmanager
+    def _timed(self, records: int, most: int) -> Iterator[None]:
+        started, failed = time.perf_counter(), True
+        try:
+            yield
+            failed = False
+        finally:
+            seconds = time.perf_counter() - started
+            self._meters.handled(self.name, records=records, most=most, seconds=seconds, failed=failed)
+
     async def drain(self) -> None:
         """Wait until the batch at hand is done, and let no other begin."""
         await self._turn.acquire()
 
 
-def register(app: faust.App, topic: str, delivery: Delivery[Any], *, batch_events: int, batch_wait_s: float) -> Stage:
+def register(  # noqa: PLR0913 - all but the first three have names
+    app: faust.App,
+    topic: str,
+    delivery: Delivery[Any],
+    *,
+    batch_events: int,
+    batch_wait_s: float,
+    meters: Meters | None = None,
+) -> Stage:
     """Attach the agent that takes a topic through a delivery."""
-    stage = Stage(app, delivery.stage)
+    stage = Stage(app, delivery.stage, meters=meters or Meters())
 
     @app.agent(app.topic(topic), name=delivery.stage, supervisor_strategy=CrashingSupervisor)
     async def agent(stream: StreamT[Any]) -> None:
@@ -119,7 +158,7 @@ def register(app: faust.App, topic: str, delivery: Delivery[Any], *, batch_event
 
 
 async def run_stages(
-    stages: Sequence[Stage], stop: asyncio.Event, *, has_backlog: HasBacklog, on_ready: Callable[[], None]
+    stages: Sequence[Stage], stop: asyncio.Event, *, look_behind: LookBehind, on_ready: Callable[[], None]
 ) -> None:
     """Run stages in this process until `stop` is set or one of them fails; `on_ready`: all have their partitions.
 
@@ -132,7 +171,7 @@ async def run_stages(
         closing.push_async_callback(_within, _DRAIN_S, lambda: _all(stage.drain() for stage in stages))
         await _all(_start(stage.app) for stage in stages)
         on_ready()
-        await _first_failure_or_stop(stages, stop, has_backlog)
+        await _first_failure_or_stop(stages, stop, look_behind)
 
 
 async def _start(app: faust.App) -> None:
@@ -140,9 +179,9 @@ async def _start(app: faust.App) -> None:
     await app.start()
 
 
-async def _first_failure_or_stop(stages: Sequence[Stage], stop: asyncio.Event, has_backlog: HasBacklog) -> None:
+async def _first_failure_or_stop(stages: Sequence[Stage], stop: asyncio.Event, look_behind: LookBehind) -> None:
     stopped = asyncio.create_task(stop.wait())
-    watches = [asyncio.create_task(_watch(stage, has_backlog)) for stage in stages]
+    watches = [asyncio.create_task(_watch(stage, look_behind)) for stage in stages]
     try:
         done, _ = await asyncio.wait({stopped, *watches}, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
@@ -153,14 +192,17 @@ async def _first_failure_or_stop(stages: Sequence[Stage], stop: asyncio.Event, h
         await asyncio.gather(stopped, *watches, return_exceptions=True)
 
 
-async def _watch(stage: Stage, has_backlog: HasBacklog) -> None:
+async def _watch(stage: Stage, look_behind: LookBehind) -> None:
     """Raise as soon as the stage has failed or stands still."""
     while True:
         for _ in range(_CHECKS_PER_WATCH):
             await asyncio.sleep(_CHECK_S)
             if stage.app.crashed:
                 raise stage.app.crash_reason or StreamEnded(f"{stage.name}: Faust crashed")
-        stage.progress.seen(backlog=await has_backlog(stage.app))
+        backlog = await look_behind(stage.app)
+        if backlog is not None:
+            stage.lag.seen(backlog, now=Timestamp(time.time_ns() // 1_000_000))
+        stage.progress.seen(backlog=backlog is None or any(backlog.values()))
         if stage.progress.stalled:
             raise Stalled(f"{stage.name}: records wait, and none was finished for too long")
 

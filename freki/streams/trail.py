@@ -112,6 +112,8 @@ class Trail:
     replaced: bool = False
     """Were candidates deleted while they were being read?"""
     reranker: str = "none"
+    unranked: int = 0
+    """Candidates that the deadline left no time to rerank."""
     stages: list[StageRun] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
     dropped: dict[tuple[str, str], dict[ChunkId, None]] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from pathlib import Path
 from opentelemetry.trace import NoOpTracer
 
 from freki.infra.errors import Misconfigured, Rejected, Unavailable
-from freki.infra.kafka import Admin, Producer, Reader, Record, has_backlog, make_app
+from freki.infra.kafka import Admin, Producer, Reader, Record, look_behind, make_app
 from freki.infra.settings import KafkaSettings
 from freki.operators.errors import OperatorError
 from freki.streams.dead_letters import DeadLetter, from_record
@@ -99,7 +99,7 @@ async def a_world(kafka: KafkaSettings, state: Path) -> AsyncIterator[World]:
 async def running(*stages: Stage) -> AsyncIterator[asyncio.Task[None]]:
     """Run stages until the end of the block; yields once they have their partitions."""
     stop, ready = asyncio.Event(), asyncio.Event()
-    run = asyncio.create_task(run_stages(stages, stop, has_backlog=has_backlog, on_ready=ready.set))
+    run = asyncio.create_task(run_stages(stages, stop, look_behind=look_behind, on_ready=ready.set))
     is_ready = asyncio.create_task(ready.wait())
     try:
         await asyncio.wait({run, is_ready}, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE_S)

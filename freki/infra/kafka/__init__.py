@@ -1,7 +1,7 @@
 """Kafka: the Faust app of a stage, a producer, a reader without a group, and the admin client."""
 
 from freki.infra.kafka.admin import Admin, Declared, PartitionLag, TopicState
-from freki.infra.kafka.app import has_backlog, make_app
+from freki.infra.kafka.app import look_behind, make_app
 from freki.infra.kafka.producer import Producer
 from freki.infra.kafka.reader import Reader
 from freki.infra.kafka.records import Position, Record
@@ -15,6 +15,6 @@ __all__ = [
     "Reader",
     "Record",
     "TopicState",
-    "has_backlog",
+    "look_behind",
     "make_app",
 ]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
@@ -15,6 +16,9 @@ from freki.infra.kafka.reader import log_ends
 from freki.infra.settings import KafkaSettings
 
 T = TypeVar("T")
+
+_LOOK_S = 2.0
+_POLL_MS = 100
 
 
 class Declared(Protocol):
@@ -71,6 +75,8 @@ class PartitionLag:
     """One past the last record."""
     lag: int
     """Records that the group has not finished."""
+    oldest_ms: int | None
+    """Timestamp of the first of them; None where there is none, or where it did not come in time."""
 
 
 class Admin:
@@ -117,17 +123,45 @@ class Admin:
         committed = await self._run(f"read offsets of {group}", _committed, group)
         partitions = await self._run("describe topics", _partitions, topics)
         places = [TopicPartition(topic, number) for topic, numbers in partitions.items() for number in numbers]
+        if not places:
+            return ()
         client = AIOKafkaConsumer(group_id=None, enable_auto_commit=False, **client_options(self._settings))
         try:
             with translated("read the ends of topics", self._settings):
                 await client.start()
                 ends = await log_ends(client, places)
                 begins = await client.beginning_offsets(places)
+                nexts = {place: max(committed.get(place, 0), begins[place]) for place in places}
+                oldest = await _timestamps(client, {place: at for place, at in nexts.items() if at < ends[place]})
         finally:
             await client.stop()
         return tuple(
-            _partition_lag(group, place, committed.get(place), begins[place], ends[place]) for place in sorted(places)
+            PartitionLag(
+                group=group,
+                topic=place.topic,
+                partition=place.partition,
+                committed=committed.get(place),
+                end=ends[place],
+                lag=max(0, ends[place] - nexts[place]),
+                oldest_ms=oldest.get(place),
+            )
+            for place in sorted(places)
         )
+
+    async def held(self, topic: str) -> int:
+        """Count the records that a topic holds, by offsets."""
+        client = AIOKafkaConsumer(group_id=None, enable_auto_commit=False, **client_options(self._settings))
+        numbers = (await self._run("describe topics", _partitions, [topic]))[topic]
+        places = [TopicPartition(topic, number) for number in numbers]
+        if not places:
+            return 0
+        try:
+            with translated("read the ends of topics", self._settings):
+                await client.start()
+                ends, begins = await log_ends(client, places), await client.beginning_offsets(places)
+        finally:
+            await client.stop()
+        return sum(ends[place] - begins[place] for place in places)
 
     async def _run(self, action: str, work: Callable[..., T], *args: object) -> T:
         if self._client is None:
@@ -188,12 +222,18 @@ def _committed(client: KafkaAdminClient, group: str) -> dict[TopicPartition, int
     return {TopicPartition(*place): found.offset for place, found in offsets.items() if found.offset >= 0}
 
 
-def _partition_lag(group: str, place: TopicPartition, committed: int | None, begin: int, end: int) -> PartitionLag:
-    return PartitionLag(
-        group=group,
-        topic=place.topic,
-        partition=place.partition,
-        committed=committed,
-        end=end,
-        lag=max(0, end - max(committed or 0, begin)),
-    )
+async def _timestamps(client: AIOKafkaConsumer, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Read when the record at each offset was sent; one that does not come soon is left out."""
+    found: dict[TopicPartition, int] = {}
+    if not offsets:
+        # A client with nothing assigned would never end: aiokafka 0.14 loses the cancellation of its fetcher.
+        return found
+    client.assign(list(offsets))
+    for place, offset in offsets.items():
+        client.seek(place, offset)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LOOK_S):
+            while missing := [place for place in offsets if place not in found]:
+                fetched = await client.getmany(*missing, timeout_ms=_POLL_MS)
+                found |= {place: records[0].timestamp for place, records in fetched.items() if records}
+    return found

@@ -78,19 +78,25 @@ def make_app(settings: KafkaSettings, name: str, *, state_dir: Path) -> faust.Ap
     return app
 
 
-async def has_backlog(app: faust.App) -> bool:
-    """Are there records in the app's partitions that it has not finished? True where the broker does not tell."""
+async def look_behind(app: faust.App) -> dict[tuple[str, int], int] | None:
+    """Count the unfinished records in each of the app's partitions; None where the broker does not tell."""
     consumer = cast("_Consumer", app.consumer)
     places = consumer.assignment()
-    if any(consumer.read.get(place, 0) > consumer.finished.get(place, 0) for place in places):
-        return True
     try:
         async with asyncio.timeout(_BACKLOG_TIMEOUT_S):
             ends = await consumer.highwaters(*places)
-            # Positions move past what compaction and transactions leave; offsets of finished records do not.
-            return any([(await consumer.position(place) or 0) < ends[place] for place in places])
+            return {(place.topic, place.partition): await _waiting(consumer, place, ends[place]) for place in places}
     except (KafkaError, OSError):
-        return True
+        return None
+
+
+async def _waiting(consumer: "_Consumer", place: TP, end: int) -> int:
+    read, finished = consumer.read.get(place, 0), consumer.finished.get(place, 0)
+    if read > finished:
+        # The local broker, asked where a partition ends, names the first record of its last batch.
+        return max(read, end) - finished
+    # Positions move past what compaction and transactions leave; offsets of finished records do not.
+    return max(0, end - (await consumer.position(place) or 0))
 
 
 def _faust_credentials(settings: KafkaSettings) -> faust.SASLCredentials | faust.SSLCredentials | None:
@@ -123,8 +129,11 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
     async def _fetch_records(self, *args: Any, **kwargs: Any) -> RecordMap:  # noqa: ANN401 - passed on as they are
         # Noted here, where positions move on: what is read may be dropped on its way to the stream.
         fetched = await super()._fetch_records(*args, **kwargs)
-        read = cast("_Consumer", self.consumer).read
-        read.update({TP(*place): records[-1].offset + 1 for place, records in fetched.items() if records})
+        consumer = cast("_Consumer", self.consumer)
+        for place, records in fetched.items():
+            if records:
+                consumer.finished.setdefault(TP(*place), records[0].offset)
+                consumer.read[TP(*place)] = records[-1].offset + 1
         return fetched
 
 
@@ -139,7 +148,7 @@ class _Consumer(driver.Consumer):
         self.read: dict[TP, int] = {}
         """One past the last record that was read of each partition."""
         self.finished: dict[TP, int] = {}
-        """One past the last one that was acknowledged."""
+        """One past the last one that was acknowledged; at first, where reading began."""
         self.held_bytes = 0
 
     def _new_consumer_thread(self) -> driver.AIOKafkaConsumerThread:

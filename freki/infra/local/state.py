@@ -115,8 +115,12 @@ def _overrides(settings: Settings, stack: StackState) -> dict[str, dict[str, obj
         "kafka": {"bootstrap": stack.bootstrap, "profile": "local", "security": "PLAINTEXT", "replication": 1},
         "milvus": {"uri": stack.milvus_uri, "database": "default", "partition_key": False},
     }
-    if settings.telemetry.trace_dir is None:
-        values["telemetry"] = {"trace_dir": stack.directory / "traces"}
+    telemetry = settings.telemetry
+    values["telemetry"] = {
+        "trace_dir": telemetry.trace_dir or stack.directory / "traces",
+        # Several workers on one machine cannot share a port.
+        "http_port": 0,
+    }
     if "directory" not in settings.claims.model_fields_set:
         values["claims"] = {"directory": str(stack.directory / "claims")}
     return values

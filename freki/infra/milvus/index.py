@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from freki.infra.errors import Rejected
+from freki.infra.metrics import Meters
 from freki.infra.milvus.collections import open_collections
 from freki.infra.milvus.filters import listed, scope_expression
 from freki.infra.milvus.layout import CHUNKS, DOCUMENTS, MANIFESTS, Layout, Row
@@ -74,8 +75,8 @@ class MilvusIndex:
     and then clears the other. A chunk row that is replaced because its facets changed is missing for milliseconds.
     """
 
-    def __init__(self, settings: MilvusSettings, generation: Generation) -> None:
-        self._store = Store(settings, generation.name)
+    def __init__(self, settings: MilvusSettings, generation: Generation, meters: Meters | None = None) -> None:
+        self._store = Store(settings, generation.name, meters or Meters())
         self._generation = generation
         self._partition_key = settings.partition_key
 
@@ -92,6 +93,10 @@ class MilvusIndex:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._store.close()
+
+    async def check(self) -> None:
+        """Find out whether the store answers; raises Unavailable or Rejected where it does not."""
+        await self._store.has(DOCUMENTS)
 
     async def known(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, KnownChunk]:
         """Tell which rows are there; absent ids are absent."""

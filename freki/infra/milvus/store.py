@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import stamina
@@ -11,6 +12,7 @@ from pymilvus import AsyncMilvusClient, CollectionSchema
 from pymilvus.milvus_client.index import IndexParams
 
 from freki.infra.errors import InfraError, Unavailable
+from freki.infra.metrics import Meters
 from freki.infra.milvus.filters import listed, literal
 from freki.infra.milvus.layout import CHUNKS, Layout, Row, size_of
 from freki.infra.milvus.translate import NoTerms, Unwritten, translated
@@ -44,8 +46,9 @@ class Store:
     calls may be repeated to the same effect, so that an attempt whose answer was lost does no harm.
     """
 
-    def __init__(self, settings: MilvusSettings, generation: str) -> None:
+    def __init__(self, settings: MilvusSettings, generation: str, meters: Meters) -> None:
         self._settings = settings
+        self._meters = meters
         self._prefix = f"{settings.collection_prefix}_{generation}"
 
     def open(self) -> None:
@@ -190,7 +193,30 @@ class Store:
         **options: Any,  # noqa: ANN401 - the vendor's
     ) -> T:
         """Call a method for a collection until it succeeds, is refused, or the time is over."""
-        action, limit_s = f"{action} {self.name(layout)}", timeout_s or self._settings.timeout_s
+        with self._timed(action, layout):
+            return await self._persist(f"{action} {self.name(layout)}", layout, method, timeout_s=timeout_s, **options)
+
+    @contextmanager
+    def _timed(self, action: str, layout: Layout) -> Iterator[None]:
+        started, failure = time.perf_counter(), None
+        try:
+            yield
+        except BaseException as error:
+            failure = error
+            raise
+        finally:
+            self._meters.called(action, layout.name, seconds=time.perf_counter() - started, error=failure)
+
+    async def _persist(
+        self,
+        action: str,
+        layout: Layout,
+        method: Callable[..., Awaitable[T]],
+        *,
+        timeout_s: float | None,
+        **options: Any,  # noqa: ANN401 - the vendor's
+    ) -> T:
+        limit_s = timeout_s or self._settings.timeout_s
         failure: Unavailable | None = None
 
         async def attempt() -> T:

@@ -1,11 +1,13 @@
 """Embeds texts with an ONNX model."""
 
+import time
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
 import numpy as np
 
+from freki.infra.metrics import Meters
 from freki.infra.models.packing import pack
 from freki.infra.models.progress import Progress, unseen
 from freki.infra.models.registry import ModelKind
@@ -20,7 +22,8 @@ class OnnxEmbedder:
     that a question is not stuck behind a whole document. One is enough for a process.
     """
 
-    def __init__(self, settings: ModelSettings, progress: Progress = unseen) -> None:
+    def __init__(self, settings: ModelSettings, progress: Progress = unseen, *, meters: Meters | None = None) -> None:
+        self._meters = meters or Meters()
         self._budget = settings.batch_tokens
         self._runner = Runner(settings, settings.embedder, ModelKind.EMBEDDER, progress)
 
@@ -61,8 +64,11 @@ class OnnxEmbedder:
         return self.model.count(texts)
 
     async def _embed(self, prefix: str, texts: Sequence[str]) -> Floats:
+        started = time.perf_counter()
         encodings = await self._runner.call(self.model.encode, [prefix + text for text in texts])
         vectors = np.empty((len(texts), self.dim), np.float32)
         for batch in pack([len(encoding) for encoding in encodings], budget=self._budget):
             vectors[batch] = await self._runner.call(self.model.vectors, [encodings[index] for index in batch])
+        tokens, seconds = sum(map(len, encodings)), time.perf_counter() - started
+        self._meters.computed("embeddings", self.model.manifest.name, tokens=tokens, seconds=seconds)
         return vectors

@@ -1,4 +1,4 @@
-"""Commands for people who run Freki: up, worker, status, topics, models, schemas, dead-letters, verify."""
+"""Commands for people who run Freki: up, worker, topics, models, schemas, dead-letters, verify."""
 
 import asyncio
 import signal
@@ -11,7 +11,7 @@ from rich.text import Text
 
 from freki.infra.kafka import Admin, Reader
 from freki.infra.local import stack as local
-from freki.infra.local.state import StackState, read_stack
+from freki.infra.local.state import StackState
 from freki.infra.local.supervise import Died, Event, Ready, Restarting, Started, Stopped, Unready
 from freki.infra.models import check_models, describe_models, ensure_built
 from freki.infra.settings import Settings
@@ -19,7 +19,7 @@ from freki.schemas.avro import export_schemas, list_schemas
 from freki.streams.app import STAGES, run_worker
 from freki.streams.commands.context import command, console, fail, load_settings
 from freki.streams.commands.show import building
-from freki.streams.connect import apply_topics, group_of, open_index, open_outbox, topics_of
+from freki.streams.connect import apply_topics, open_outbox, topics_of
 from freki.streams.dead_letters import DeadLetter, from_record, replay
 
 topics_app = typer.Typer(help="The topics that Freki needs.", no_args_is_help=True)
@@ -76,33 +76,6 @@ async def worker(
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     await run_worker(load_settings(), names, stop)
-
-
-@command
-async def status() -> None:
-    """Show whether all parts answer, how far the stages are behind, and what the index holds."""
-    settings = load_settings()
-    stack = read_stack(settings.local.state_dir.expanduser().absolute())
-    console.print("local stack: " + (f"runs, process {stack.pid}, {stack.directory}" if stack else "does not run"))
-    topics = topics_of(settings)
-    sources = {
-        "chunk": topics.documents,
-        "contextualise": topics.chunks,
-        "embed": topics.contextual_chunks,
-        "retrieve": topics.queries,
-    }
-    table = Table("stage", "topic", "records", "waiting")
-    async with Admin(settings.kafka) as admin:
-        for stage, topic in sources.items():
-            lags = await admin.lag(group_of(settings, stage), [topic.name])
-            table.add_row(stage, topic.name, str(sum(lag.end for lag in lags)), str(sum(lag.lag for lag in lags)))
-    console.print(table)
-    async with open_index(settings) as index:
-        held = await index.statistics()
-    console.print(
-        f"index {settings.milvus.generation}: {held.documents} documents, {held.chunks} chunks, "
-        f"{held.deleted} deletions remembered"
-    )
 
 
 @topics_app.command("list")

@@ -1,0 +1,113 @@
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+
+from freki.infra.metrics import Meters
+from freki.schemas import DocumentId, IndexOutcome, OutcomeStatus, TenantId, Timestamp
+
+SAMPLE = "Geheimsache"
+
+
+class Reading:
+    """Meters, and what they say."""
+
+    def __init__(self) -> None:
+        self._reader = InMemoryMetricReader()
+        self.meters = Meters(MeterProvider([self._reader]).get_meter("test"))
+
+    def points(self, name: str) -> list[tuple[dict[str, Any], Any]]:
+        """Give attributes and value of each series: a number, or count and sum of a histogram."""
+        data = self._reader.get_metrics_data()
+        metrics = [] if data is None else [m for r in data.resource_metrics for s in r.scope_metrics for m in s.metrics]
+        return [
+            (dict(point.attributes or {}), point.value if hasattr(point, "value") else (point.count, point.sum))
+            for metric in metrics
+            if metric.name == name
+            for point in metric.data.data_points
+        ]
+
+
+@pytest.fixture
+def reading() -> Reading:
+    return Reading()
+
+
+def outcome(
+    status: OutcomeStatus, *, embedded_at: int | None = 3_000, searchable_at: int | None = 3_500
+) -> IndexOutcome:
+    return IndexOutcome(
+        tenant=TenantId(SAMPLE),
+        document_id=DocumentId(SAMPLE),
+        version=1,
+        status=status,
+        reason=SAMPLE,
+        generation="g1",
+        chunks=7,
+        embedded=5,
+        removed=0,
+        tokens=900,
+        occurred_at=Timestamp(200),
+        recorded_at=Timestamp(1_000),
+        received_at=Timestamp(1_500),
+        embedded_at=None if embedded_at is None else Timestamp(embedded_at),
+        searchable_at=None if searchable_at is None else Timestamp(searchable_at),
+    )
+
+
+def test_freshness_is_told_in_total_and_by_section(reading: Reading) -> None:
+    reading.meters.became(outcome(OutcomeStatus.INDEXED))
+
+    found = {attributes["section"]: value for attributes, value in reading.points("freki.freshness")}
+    assert found == {"total": (1, 2.5), "received": (1, 0.5), "embedded": (1, 1.5), "searchable": (1, 0.5)}
+
+
+def test_sections_add_up_to_the_total_also_where_nothing_was_embedded(reading: Reading) -> None:
+    reading.meters.became(outcome(OutcomeStatus.DELETED, embedded_at=None))
+
+    found = {attributes["section"]: value[1] for attributes, value in reading.points("freki.freshness")}
+    total = found.pop("total")
+    assert sum(found.values()) == total == 2.5
+
+
+@pytest.mark.parametrize("status", [OutcomeStatus.STALE, OutcomeStatus.REJECTED])
+def test_what_never_becomes_searchable_has_no_freshness(reading: Reading, status: OutcomeStatus) -> None:
+    reading.meters.became(outcome(status, embedded_at=None, searchable_at=None))
+
+    assert reading.points("freki.freshness") == []
+    assert reading.points("freki.outcomes") == [({"status": status}, 1)]
+
+
+def test_what_was_there_already_does_not_make_freshness_look_better(reading: Reading) -> None:
+    reading.meters.became(outcome(OutcomeStatus.UNCHANGED))
+
+    assert reading.points("freki.freshness") == []
+
+
+def test_a_clock_that_is_ahead_makes_no_change_younger_than_nothing(reading: Reading) -> None:
+    early = outcome(OutcomeStatus.DELETED, embedded_at=None, searchable_at=500)
+
+    reading.meters.became(early)
+
+    assert all(value[1] >= 0 for _, value in reading.points("freki.freshness"))
+
+
+def test_no_label_names_a_tenant_a_document_or_what_an_error_says(reading: Reading) -> None:
+    reading.meters.became(outcome(OutcomeStatus.REJECTED, embedded_at=None, searchable_at=None))
+    reading.meters.buried("chunk", ValueError(SAMPLE))
+    reading.meters.retried("embed", OSError(SAMPLE))
+    reading.meters.called("search", "chunks", seconds=0.1, error=OSError(SAMPLE))
+
+    names = ("freki.outcomes", "freki.dead_letters", "freki.retries", "db.client.operation.duration")
+    labels = [attributes for name in names for attributes, _ in reading.points(name)]
+    assert len(labels) == len(names)
+    assert SAMPLE not in repr(labels)
+
+
+def test_a_batch_that_failed_counts_no_records(reading: Reading) -> None:
+    reading.meters.handled("embed", records=8, most=32, seconds=0.5, failed=True)
+    reading.meters.handled("embed", records=16, most=32, seconds=0.5, failed=False)
+
+    assert reading.points("freki.records") == [({"stage": "embed"}, 16)]
+    assert reading.points("freki.batch.fill") == [({"stage": "embed"}, (2, 0.75))]

@@ -1,0 +1,31 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freki.streams.commands.status import quantile
+
+BOUNDS = (0.1, 1.0, 10.0, float("inf"))
+
+
+def counted(values: list[float]) -> dict[float, float]:
+    return {bound: float(sum(value <= bound for value in values)) for bound in BOUNDS}
+
+
+@given(values=st.lists(st.floats(0.001, 9.9), min_size=1, max_size=50), share=st.floats(0.01, 1))
+def test_a_quantile_is_in_the_bucket_of_the_true_one(values: list[float], share: float) -> None:
+    true = float(np.quantile(values, share, method="inverted_cdf"))
+
+    estimated = quantile(counted(values), share)
+
+    low = max((bound for bound in BOUNDS if bound < true), default=0.0)
+    high = min(bound for bound in BOUNDS if bound >= true)
+    assert low <= estimated <= high
+
+
+def test_what_lies_beyond_the_last_bound_is_given_as_that_bound() -> None:
+    assert quantile(counted([50.0]), 0.95) == 10.0
+
+
+def test_values_count_as_spread_evenly_within_their_bucket() -> None:
+    assert quantile(counted([0.5] * 10), 0.5) == pytest.approx(0.55)
