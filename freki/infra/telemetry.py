@@ -44,7 +44,7 @@ _FILES = 40
 _FILE_DELAY_MS = 200
 """So that `freki ask --trace` need not wait for the trace of its answer."""
 _QUEUE = 8_192
-"""Spans that wait to be exported; more are dropped. Those of a query hold some 40 kB, 150 kB with content."""
+"""Spans that wait to be exported; more are dropped. Those of a query are 20 kB as JSON, with content more."""
 _ATTRIBUTES = 256
 """Of a span: twice 20 documents with 4 fields each, and the rest. Of more, the first ones would be lost."""
 _OTLP_TIMEOUT_S = 3.0

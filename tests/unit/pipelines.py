@@ -1,0 +1,161 @@
+"""All stages in one process, joined by records in memory, each with real spans."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from freki.infra.claims import ClaimStore
+from freki.infra.errors import InfraError
+from freki.infra.memory_index import MemoryIndex
+from freki.infra.metrics import Meters
+from freki.infra.models.fake import FakeEmbedder
+from freki.infra.settings import ChunkingSettings, ClaimSettings, RetrievalSettings
+from freki.operators.analyse_text import ANALYSER, analyse_text
+from freki.schemas import (
+    ChunkBatch,
+    ContextQuery,
+    ContextResult,
+    ContextualChunkBatch,
+    DocumentChange,
+    IndexOutcome,
+    Timestamp,
+)
+from freki.schemas.avro import Codec
+from freki.schemas.index import Generation
+from freki.streams.chunking import Chunking, chunking
+from freki.streams.connect import knobs_of, limits_of
+from freki.streams.contextualising import contextualising
+from freki.streams.deliver import Delivery, or_tombstone, required
+from freki.streams.embedding import embedding, record_key
+from freki.streams.indexing import Indexer
+from freki.streams.messages import Headers
+from freki.streams.outbox import Outbox
+from freki.streams.outline import Outliner
+from freki.streams.ports import Reranker
+from freki.streams.query_trace import Models, QueryTrace
+from freki.streams.retriever import Retriever
+from freki.streams.retrieving import Retrieving
+from tests.unit.deliveries import DEAD_LETTERS, FAILURES, Event, FakeProducer, Sent, Spans
+
+MODELS = Models(embedder="fake@64", reranker="fake-reranker-1")
+
+
+class Pipeline:
+    """Takes changes and queries through real stages; embeds with a fake, and keeps the index in memory."""
+
+    def __init__(self, *, content: bool = False, rerankers: Iterable[Reranker] = (), **knobs: Any) -> None:
+        self.spans = Spans()
+        self.producer = FakeProducer()
+        outbox = Outbox(self.producer, self.spans.tracer)
+        embedder = FakeEmbedder()
+        self.index = MemoryIndex(
+            Generation(name="g1", embedder=embedder.fingerprint, dim=embedder.dim, analyser=ANALYSER)
+        )
+        limits = limits_of(ChunkingSettings(min_tokens=5, max_tokens=40))
+        chunk = Chunking(
+            claims=ClaimStore(ClaimSettings()),
+            outliner=Outliner(limits, max_characters=100_000, count_tokens=embedder.count_tokens),
+            part_chunks=4,
+            now=_now,
+            tracer=self.spans.tracer,
+        )
+        index = Indexer(
+            rows=self.index,
+            roots=self.index,
+            embedder=embedder,
+            analyse_text=analyse_text,
+            analyser=ANALYSER,
+            generation="g1",
+            slice_tokens=1_000,
+            now=_now,
+            tracer=self.spans.tracer,
+        )
+        retrieving = Retrieving(
+            Retriever(
+                embedder=embedder,
+                search=self.index,
+                rows=self.index,
+                roots=self.index,
+                rerankers=list(rerankers),
+                defaults=knobs_of(RetrievalSettings(**knobs)),
+                generation="g1",
+                strong=True,
+                failures=(InfraError,),
+                now=_now,
+                clock_ns=time.time_ns,
+            ),
+            encode=Codec(ContextResult).encode,
+            outbox=outbox,
+            sink="contexts",
+            reply_topics=(),
+            max_query_chars=1_000,
+            traces=QueryTrace(self.spans.tracer, models=MODELS, content=content),
+            meters=Meters(),
+        )
+        self._deliveries: dict[str, Delivery[Any]] = {}
+        for topic, decode, handle in (
+            (
+                "documents",
+                or_tombstone(Codec(DocumentChange).decode),
+                chunking(chunk, encode=Codec(ChunkBatch).encode, outbox=outbox, sink="chunks"),
+            ),
+            (
+                "chunks",
+                required(Codec(ChunkBatch).decode),
+                contextualising(encode=Codec(ContextualChunkBatch).encode, outbox=outbox, sink="contextual-chunks"),
+            ),
+            (
+                "contextual-chunks",
+                required(Codec(ContextualChunkBatch).decode),
+                embedding(index, encode=Codec(IndexOutcome).encode, outbox=outbox, sink="outcomes", meters=Meters()),
+            ),
+            ("queries", required(Codec(ContextQuery).decode), retrieving.handle),
+        ):
+            self._deliveries[topic] = self._delivery(topic, decode, handle, outbox)
+
+    def _delivery(
+        self, topic: str, decode: Callable[..., Any], handle: Callable[..., Any], outbox: Outbox
+    ) -> Delivery[Any]:
+        return Delivery(
+            stage=topic,
+            decode=decode,
+            handle=handle,
+            outbox=outbox,
+            dead_letters=DEAD_LETTERS,
+            failures=FAILURES,
+            tracer=self.spans.tracer,
+        )
+
+    async def publish(self, *changes: DocumentChange, headers: Headers = ()) -> None:
+        """Take changes to their outcomes, all in one batch."""
+        events = [
+            Event(
+                topic="documents",
+                key=record_key(change.tenant, change.document_id),
+                value=Codec(DocumentChange).encode(change),
+                headers=headers,
+            )
+            for change in changes
+        ]
+        await self._deliveries["documents"].deliver(events, group="g")
+        for topic in ("chunks", "contextual-chunks"):
+            await self._deliveries[topic].deliver([_arrived(sent) for sent in self.producer.to(topic)], group="g")
+
+    async def ask(self, query: ContextQuery, *, headers: Headers = ()) -> ContextResult:
+        """Take a question to its answer."""
+        event = Event(topic="queries", key=b"q", value=Codec(ContextQuery).encode(query), headers=headers)
+        before = len(self.producer.to("contexts"))
+        await self._deliveries["queries"].deliver([event], group="g")
+        # It may be answered beside its batch, and nobody is told of that.
+        while len(answers := self.producer.to("contexts")) == before:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        return Codec(ContextResult).decode(answers[-1].value or b"")
+
+
+def _arrived(sent: Sent) -> Event:
+    return Event(topic=sent.topic, key=sent.key, value=sent.value, headers=sent.headers)
+
+
+def _now() -> Timestamp:
+    return Timestamp(time.time_ns() // 1_000_000)
