@@ -29,8 +29,10 @@ COPY --from=freki /wheels /wheels
 RUN /opt/freki/bin/pip install --no-cache-dir --no-deps --no-index /wheels/*.whl
 ENV PATH=/opt/freki/bin:$PATH \
     PYTHONUNBUFFERED=1 \
+    ORT_DISABLE_TELEMETRY=1 \
     FREKI_MODELS__CACHE_DIR=/opt/models \
     FREKI_CLAIMS__DIRECTORY=/var/lib/freki/claims \
+    FREKI_LOCAL__STATE_DIR=/tmp/freki \
     FREKI_TELEMETRY__LOG_FORMAT=json \
     FREKI_TELEMETRY__HTTP_HOST=0.0.0.0 \
     FREKI_TELEMETRY__HTTP_PORT=9464
