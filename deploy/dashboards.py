@@ -99,7 +99,7 @@ _ALERTS = Panel(
 FRESHNESS = Dashboard(
     uid="freki-freshness",
     title="Freshness",
-    description="How long a change takes from its event to the first answer that can hold it. Goal: 99 % within 10 s.",
+    description="How long a change takes from the broker to the first answer that can hold it. Goal: 99 % within 10 s.",
     panels=(
         Panel(
             title="Searchable within 10 s",
@@ -132,8 +132,8 @@ FRESHNESS = Dashboard(
         ),
         _ALERTS,
         Panel(
-            title="Event to searchable",
-            description="The whole way, from when the change occurred at its source.",
+            title="Broker to searchable",
+            description="The whole way, from when the broker had the change.",
             unit="s",
             queries=_quantiles("freki_freshness_seconds", '{section="total"}'),
             width=12,
@@ -141,7 +141,7 @@ FRESHNESS = Dashboard(
         ),
         Panel(
             title="Where the time goes",
-            description="Mean of each part: until it was received by Freki, then embedded, then searchable.",
+            description="Mean of each part: until a worker received it, then until embedded, then until searchable.",
             unit="s",
             queries=_mean_by("freki_freshness_seconds", "section", '{section!="total"}'),
             width=12,
@@ -175,8 +175,15 @@ FRESHNESS = Dashboard(
             description="Age of the oldest record that waits, by stage: not counted above because it is not done.",
             unit="s",
             queries=_one("freki:lag_age:seconds", "{{stage}}"),
-            width=24,
+            width=12,
             steps=(60,),
+        ),
+        Panel(
+            title="Before the broker",
+            description="From the event at its source until the broker had it: the producer's time, not counted above.",
+            unit="s",
+            queries=_quantiles("freki_source_delay_seconds"),
+            width=12,
         ),
     ),
 )
@@ -237,7 +244,7 @@ INGEST = Dashboard(
             title="Batch fill",
             description="How full batches are on average. Near 1: the stage works at its limit.",
             unit="percentunit",
-            queries=_mean_by("freki_batch_fill_ratio", "stage"),
+            queries=_mean_by("freki_batch_fill", "stage"),
         ),
         Panel(
             title="Since a stage last ended a batch",

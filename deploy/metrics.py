@@ -22,13 +22,14 @@ def _histogram(name: str, *labels: str) -> Iterator[tuple[str, frozenset[str]]]:
 
 SERIES: Mapping[str, frozenset[str]] = {
     **dict(_histogram("freki_freshness_seconds", "section", "status")),
+    **dict(_histogram("freki_source_delay_seconds")),
     "freki_outcomes_total": frozenset({"status"}),
     "freki_chunks_embedded_total": frozenset(),
     "freki_chunks_indexed_total": frozenset(),
     "freki_dead_letters_total": frozenset({"stage", "error_type"}),
     "freki_retries_total": frozenset({"stage", "error_type"}),
     **dict(_histogram("freki_batch_duration_seconds", "stage", "outcome")),
-    **dict(_histogram("freki_batch_fill_ratio", "stage")),
+    **dict(_histogram("freki_batch_fill", "stage")),
     "freki_records_total": frozenset({"stage"}),
     "freki_lag_records": frozenset({"stage", "topic", "partition"}),
     "freki_lag_age_seconds": frozenset({"stage", "topic", "partition"}),
@@ -44,7 +45,13 @@ SERIES: Mapping[str, frozenset[str]] = {
     ),
     "freki_model_tokens_total": frozenset({"gen_ai_operation_name", "gen_ai_request_model"}),
     **dict(
-        _histogram("db_client_operation_duration_seconds", "db_operation_name", "db_collection_name", "error_type"),
+        _histogram(
+            "db_client_operation_duration_seconds",
+            "db_system_name",
+            "db_operation_name",
+            "db_collection_name",
+            "error_type",
+        ),
     ),
     "freki_build_info": frozenset({"version", "generation", "embedder", "reranker"}),
     "process_cpu_seconds_total": frozenset(),
