@@ -1,148 +1,36 @@
-"""What a process counts and times, and where the figures go: to whoever scrapes it, and to an OTLP endpoint.
-
-Names follow OpenTelemetry's semantic conventions 1.44.0 where these have one. No label holds a name of a tenant, of a
-document or of a user: each new value of a label is a time series of its own.
-"""
+"""Where the figures of a process go: to whoever scrapes it, and to an OTLP endpoint; and those of its adapters."""
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
-from opentelemetry.metrics import CallbackOptions, Histogram, Meter, NoOpMeter, Observation
+from opentelemetry.metrics import Histogram, Meter, NoOpMeter
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from freki.infra.settings import TelemetrySettings
-from freki.schemas import ContextResult, IndexOutcome, OutcomeStatus
-
-SCHEMA_URL = "https://opentelemetry.io/schemas/1.44.0"
+from freki.infra.telemetry import SCHEMA_URL
 
 _OTLP_TIMEOUT_S = 3.0
 _OTLP_EVERY_MS = 15_000
 _CLOSE_S = 3.0
-_FRESHNESS_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 _CALL_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120)
-_SHARES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1)
-_HITS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 200)
 
 
-class Waiting(NamedTuple):
-    """How far a stage is behind in one partition."""
-
-    topic: str
-    partition: int
-    records: int
-    """That are there and not finished."""
-    age_s: float
-    """Of the oldest of them, at most; 0 where there is none."""
-
-
-class Standing(NamedTuple):
-    """How a stage stands."""
-
-    waiting: tuple[Waiting, ...]
-    idle_s: float
-    """Since it last finished something, while something waits; else 0."""
-
-
-class Meters:
-    """All instruments; each method takes what one event was. Cheap, and safe in any thread."""
+class Calls:
+    """Counts and times what adapters ask of models and store. Cheap, and safe in any thread."""
 
     def __init__(self, meter: Meter | None = None) -> None:
         """Make the instruments; without a meter they forget what they are told."""
-        self._meter = meter = meter or NoOpMeter("freki")
-        self._freshness = meter.create_histogram(
-            "freki.freshness",
-            "s",
-            "From the broker until a change was visible, in total and by section",
-            explicit_bucket_boundaries_advisory=_FRESHNESS_S,
-        )
-        self._source = meter.create_histogram(
-            "freki.source.delay",
-            "s",
-            "From the event until the broker had the change: the producer's time",
-            explicit_bucket_boundaries_advisory=_FRESHNESS_S,
-        )
-        self._outcomes = meter.create_counter("freki.outcomes", description="Receipts of changes")
-        self._embedded = meter.create_counter("freki.chunks.embedded", description="Chunks that got a vector")
-        self._indexed = meter.create_counter(
-            "freki.chunks.indexed", description="Chunks of revisions that became visible"
-        )
-        self._letters = meter.create_counter("freki.dead_letters", description="Records that could not be processed")
-        self._retries = meter.create_counter("freki.retries", description="Waits for a world that is down")
-        self._batches = self._seconds("freki.batch.duration", "A batch of records on its way through a stage")
-        self._fill = meter.create_histogram(
-            "freki.batch.fill",
-            "1",
-            "Records of a batch over the most it may have",
-            explicit_bucket_boundaries_advisory=_SHARES,
-        )
-        self._records = meter.create_counter("freki.records", description="Records that a stage has finished")
-        self._steps = self._seconds("freki.step.duration", "A step of the batch that a query was answered in")
-        self._queries = self._seconds("freki.query.duration", "From question to answer")
-        self._notices = meter.create_counter("freki.notices", description="Notices in results")
-        self._skipped = meter.create_counter(
-            "freki.candidates.skipped", description="Candidates that the deadline left no time to rerank"
-        )
-        self._hits = meter.create_histogram(
-            "freki.hits", description="Hits of a result", explicit_bucket_boundaries_advisory=_HITS
-        )
+        meter = meter or NoOpMeter("freki")
         self._lookups = meter.create_counter("freki.cache.lookups", description="Lookups in a cache")
-        self._models = self._seconds("gen_ai.client.operation.duration", "A call of a model")
+        self._models = _seconds(meter, "gen_ai.client.operation.duration", "A call of a model")
         self._tokens = meter.create_counter("freki.model.tokens", description="Tokens that went through a model")
-        self._store = self._seconds("db.client.operation.duration", "A call of the store, with its attempts")
-
-    def became(self, outcome: IndexOutcome) -> None:
-        """Count a receipt, and how old the change was when it became visible."""
-        self._outcomes.add(1, {"status": outcome.status})
-        if outcome.status is OutcomeStatus.INDEXED:
-            self._embedded.add(outcome.embedded)
-            self._indexed.add(outcome.chunks)
-        if outcome.searchable_at is None or outcome.status is OutcomeStatus.UNCHANGED:
-            return
-        self._source.record(max(0, outcome.recorded_at - outcome.occurred_at) / 1000)
-        embedded_at = outcome.embedded_at or outcome.received_at
-        for section, start, end in (
-            ("total", outcome.recorded_at, outcome.searchable_at),
-            ("received", outcome.recorded_at, outcome.received_at),
-            ("embedded", outcome.received_at, embedded_at),
-            ("searchable", embedded_at, outcome.searchable_at),
-        ):
-            # The broker's clock may be ahead of ours.
-            self._freshness.record(max(0, end - start) / 1000, {"section": section, "status": outcome.status})
-
-    def answered(self, result: ContextResult) -> None:
-        """Count a result, and time it with its steps."""
-        self._queries.record(max(0, result.answered_at - result.asked_at) / 1000, {"status": result.status})
-        self._hits.record(len(result.hits))
-        for stage in result.stages:
-            self._steps.record(stage.milliseconds / 1000, {"stage": "retrieve", "step": stage.stage})
-        for notice in result.notices:
-            self._notices.add(1, {"step": notice.stage, "kind": notice.kind})
-
-    def unranked(self, candidates: int) -> None:
-        """Count candidates that the deadline left no time to rerank."""
-        self._skipped.add(candidates)
-
-    def handled(self, stage: str, *, records: int, most: int, seconds: float, failed: bool) -> None:
-        """Time a batch of a stage."""
-        self._batches.record(seconds, {"stage": stage, "outcome": "failed" if failed else "done"})
-        self._fill.record(records / most, {"stage": stage})
-        if not failed:
-            self._records.add(records, {"stage": stage})
-
-    def retried(self, stage: str, error: BaseException) -> None:
-        """Count a wait for a world that is down."""
-        self._retries.add(1, {"stage": stage, "error.type": type(error).__qualname__})
-
-    def buried(self, stage: str, error: BaseException) -> None:
-        """Count a dead letter."""
-        self._letters.add(1, {"stage": stage, "error.type": type(error).__qualname__})
+        self._store = _seconds(meter, "db.client.operation.duration", "A call of the store, with its attempts")
 
     def computed(self, operation: str, model: str, *, tokens: int, seconds: float) -> None:
         """Time a call of a model; operation: `embeddings` or `rerank`."""
@@ -162,46 +50,14 @@ class Meters:
             attributes["error.type"] = type(error).__qualname__
         self._store.record(seconds, attributes)
 
-    def stands(self, look: Callable[[], Mapping[str, Standing]]) -> None:
-        """Show how the stages stand whenever somebody looks; `look` gives it by stage, in any thread."""
 
-        def records(_: CallbackOptions) -> Iterable[Observation]:
-            return [Observation(each.records, _place(stage, each)) for stage, each in _partitions(look())]
-
-        def ages(_: CallbackOptions) -> Iterable[Observation]:
-            return [Observation(each.age_s, _place(stage, each)) for stage, each in _partitions(look())]
-
-        def idle(_: CallbackOptions) -> Iterable[Observation]:
-            return [Observation(each.idle_s, {"stage": stage}) for stage, each in look().items()]
-
-        # With a unit of one, Prometheus would call a count of records a ratio.
-        self._meter.create_observable_gauge("freki.lag.records", [records], description="Records that wait")
-        self._meter.create_observable_gauge("freki.lag.age", [ages], "s", "Age of the oldest record that waits")
-        self._meter.create_observable_gauge(
-            "freki.progress.age", [idle], "s", "Since a stage last finished something, while something waits"
-        )
-
-    def built(self, **described: str) -> None:
-        """Show what this process runs."""
-        self._meter.create_observable_gauge(
-            "freki.build.info", [lambda _: [Observation(1, described)]], description="What the process runs"
-        )
-
-    def _seconds(self, name: str, description: str) -> Histogram:
-        return self._meter.create_histogram(name, "s", description, explicit_bucket_boundaries_advisory=_CALL_S)
-
-
-def _partitions(standings: Mapping[str, Standing]) -> Iterator[tuple[str, Waiting]]:
-    return ((stage, each) for stage, standing in standings.items() for each in standing.waiting)
-
-
-def _place(stage: str, waiting: Waiting) -> dict[str, str]:
-    return {"stage": stage, "topic": waiting.topic, "partition": str(waiting.partition)}
+def _seconds(meter: Meter, name: str, description: str) -> Histogram:
+    return meter.create_histogram(name, "s", description, explicit_bucket_boundaries_advisory=_CALL_S)
 
 
 @contextmanager
-def metering(settings: TelemetrySettings, component: str) -> Iterator[tuple[Meters, CollectorRegistry]]:
-    """Give the meters of this process, and the registry that scrapers read.
+def metering(settings: TelemetrySettings, component: str) -> Iterator[tuple[Meter, CollectorRegistry]]:
+    """Give the meter of this process, and the registry that scrapers read.
 
     `component` tells the processes of a service apart, as with traces. Where nobody may ask, nothing is kept.
     """
@@ -210,16 +66,16 @@ def metering(settings: TelemetrySettings, component: str) -> Iterator[tuple[Mete
     if settings.http_port is not None:
         ProcessCollector(registry=registry)
         readers.append(PrometheusMetricReader(scope_info_enabled=False, registry=registry))
-    if settings.otlp_endpoint is not None:
+    if settings.otlp_endpoint is not None and settings.otlp_metrics:
         exporter = OTLPMetricExporter(f"{settings.otlp_endpoint.rstrip('/')}/v1/metrics", timeout=_OTLP_TIMEOUT_S)
         readers.append(PeriodicExportingMetricReader(exporter, export_interval_millis=_OTLP_EVERY_MS))
     if not readers:
-        yield Meters(), registry
+        yield NoOpMeter("freki"), registry
         return
     resource = Resource.create({SERVICE_NAME: f"{settings.service_name}-{component}"})
     provider = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
     try:
-        yield Meters(provider.get_meter("freki", schema_url=SCHEMA_URL)), registry
+        yield provider.get_meter("freki", schema_url=SCHEMA_URL), registry
     finally:
         # In a thread, since an endpoint that does not answer holds it up for longer than anyone waits.
         closing = threading.Thread(target=provider.shutdown, daemon=True)

@@ -37,7 +37,9 @@ def serve(path: Path, port: int) -> None:
     libraries = f"{BIN_PATH}:{os.environ.get('LD_LIBRARY_PATH', '')}"
     program = str(Path(BIN_PATH) / Server.MILVUS_BIN)
     arguments = [program, str(path), f"{HOST}:{port}", "ERROR"]
-    os.execve(program, arguments, {**os.environ, "LD_LIBRARY_PATH": libraries})  # noqa: S606 - no shell
+    # The server keeps scratch files at home, and fails where that is missing or `/`, as it is for users of containers.
+    environment = {**os.environ, "LD_LIBRARY_PATH": libraries, "HOME": str(path.parent)}
+    os.execve(program, arguments, environment)  # noqa: S606 - no shell
 
 
 def _lock(path: Path) -> None:

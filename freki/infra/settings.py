@@ -164,6 +164,7 @@ class TelemetrySettings(Section):
     """Where traces, metrics and logs go."""
 
     otlp_endpoint: str | None = Field(default=None, description="OTLP/HTTP base URL, such as http://localhost:4318")
+    otlp_metrics: bool = Field(default=True, description="Send metrics there too; some take traces only")
     trace_dir: Path | None = Field(default=None, description="Directory for traces as JSON lines")
     trace_share: float = Field(default=1.0, ge=0, le=1, description="Share of traces that are kept, 0..1")
     content: bool = Field(default=False, description="May traces hold text of questions and documents?")

@@ -14,7 +14,7 @@ from freki.infra.claims import ClaimStore
 from freki.infra.endpoint import serving
 from freki.infra.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.infra.kafka import Producer, look_behind, make_app
-from freki.infra.metrics import Meters, metering
+from freki.infra.metrics import Calls, metering
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.models import OnnxEmbedder, OnnxReranker, open_token_counter
 from freki.infra.registry import RegistryClient
@@ -40,6 +40,7 @@ from freki.streams.deliver import Decode, Delivery, Failures, Handle, OnDead, or
 from freki.streams.embedding import embedding
 from freki.streams.health import Health
 from freki.streams.indexing import Indexer
+from freki.streams.meters import Meters
 from freki.streams.outbox import Outbox
 from freki.streams.outline import Outliner
 from freki.streams.ports import Reranker
@@ -64,10 +65,11 @@ R = TypeVar("R")
 class Pipeline:
     """The stages of one process. Entering it connects to the broker; what a stage needs is opened with the stage."""
 
-    def __init__(self, settings: Settings, tracer: Tracer, meters: Meters) -> None:
+    def __init__(self, settings: Settings, tracer: Tracer, meters: Meters, calls: Calls) -> None:
         self._settings = settings
         self._tracer = tracer
         self._meters = meters
+        self._calls = calls
         self._topics = topics_of(settings)
         self._opened = AsyncExitStack()
         self._outbox: Outbox
@@ -243,7 +245,7 @@ class Pipeline:
     async def _opened_embedder(self) -> OnnxEmbedder:
         if self._embedder is None:
             self._embedder = await self._opened.enter_async_context(
-                OnnxEmbedder(self._settings.models, meters=self._meters)
+                OnnxEmbedder(self._settings.models, calls=self._calls)
             )
         return self._embedder
 
@@ -255,7 +257,7 @@ class Pipeline:
     async def _opened_index(self) -> MilvusIndex:
         if self._index is None:
             embedder = await self._opened_embedder()
-            index = index_of(self._settings, embedder=embedder.fingerprint, dim=embedder.dim, meters=self._meters)
+            index = index_of(self._settings, embedder=embedder.fingerprint, dim=embedder.dim, calls=self._calls)
             self._index = await self._opened.enter_async_context(index)
         return self._index
 
@@ -265,7 +267,7 @@ class Pipeline:
         if self._settings.remote_reranker.url is not None:
             found.append(await self._opened.enter_async_context(RemoteReranker(self._settings.remote_reranker)))
         if self._settings.models.reranker:
-            reranker = OnnxReranker(self._settings.models, meters=self._meters)
+            reranker = OnnxReranker(self._settings.models, calls=self._calls)
             found.append(await self._opened.enter_async_context(reranker))
         return found
 
@@ -284,7 +286,7 @@ async def run_worker(settings: Settings, names: Collection[str], stop: asyncio.E
     set_up_logging(settings.telemetry)
     with (
         tracing(settings.telemetry, component) as tracer,
-        metering(settings.telemetry, component) as (meters, registry),
+        metering(settings.telemetry, component) as (meter, registry),
         serving(settings.telemetry, registry, health.checks) as url,
     ):
 
@@ -293,7 +295,8 @@ async def run_worker(settings: Settings, names: Collection[str], stop: asyncio.E
             if settings.ready_file is not None:
                 settings.ready_file.write_text(url, encoding="utf-8")
 
-        async with Pipeline(settings, tracer, meters) as pipeline:
+        meters = Meters(meter)
+        async with Pipeline(settings, tracer, meters, Calls(meter)) as pipeline:
             stages = await pipeline.stages(names)
             health.opened(stages)
             meters.stands(lambda: {stage.name: stage.standing(wall_clock()) for stage in stages})

@@ -8,7 +8,7 @@ from opentelemetry.trace import Tracer
 
 from freki.infra.claims import ClaimStore
 from freki.infra.kafka import Admin, Producer, Reader
-from freki.infra.metrics import Meters
+from freki.infra.metrics import Calls
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.models import embedder_identity
 from freki.infra.registry import RegistryClient
@@ -102,10 +102,10 @@ def limits_of(settings: ChunkingSettings) -> Mapping[Profile, ChunkLimits]:
     }
 
 
-def index_of(settings: Settings, *, embedder: str, dim: int, meters: Meters | None = None) -> MilvusIndex:
+def index_of(settings: Settings, *, embedder: str, dim: int, calls: Calls | None = None) -> MilvusIndex:
     """Describe the store of the generation in use."""
     generation = Generation(name=settings.milvus.generation, embedder=embedder, dim=dim, analyser=ANALYSER)
-    return MilvusIndex(settings.milvus, generation, meters)
+    return MilvusIndex(settings.milvus, generation, calls)
 
 
 @asynccontextmanager

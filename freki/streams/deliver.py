@@ -18,10 +18,10 @@ import structlog
 from opentelemetry.context import Context, attach, detach
 from opentelemetry.trace import Tracer, get_current_span
 
-from freki.infra.metrics import Meters
 from freki.schemas.names import Timestamp, record
 from freki.streams.dead_letters import MESSAGE_BYTES, TRACEBACK_BYTES, DeadLetter, to_record
 from freki.streams.messages import Received, Stored
+from freki.streams.meters import Meters
 from freki.streams.outbox import Outbox
 from freki.streams.tracing import failed, processing
 

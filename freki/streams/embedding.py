@@ -5,12 +5,12 @@ from functools import partial
 
 from opentelemetry.trace import get_current_span
 
-from freki.infra.metrics import Meters
 from freki.schemas import ContextualChunkBatch, DocumentId, IndexOutcome, TenantId
 from freki.streams import attributes
 from freki.streams.deliver import Handle
 from freki.streams.indexing import Indexer, Part
 from freki.streams.messages import Outgoing, Received
+from freki.streams.meters import Meters
 from freki.streams.outbox import Outbox
 from freki.streams.tracing import Attributes, describe, of_document
 

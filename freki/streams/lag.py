@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
-from freki.infra.metrics import Waiting
 from freki.schemas.names import Timestamp
+from freki.streams.meters import Waiting
 
 Place = tuple[str, int]
 """Topic and partition."""

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from freki.infra.metrics import Meters
 from freki.schemas import (
     ChunkBatch,
     ContextualChunkBatch,
@@ -17,6 +16,7 @@ from freki.schemas import (
 from freki.streams.dead_letters import DeadLetter
 from freki.streams.deliver import OnDead
 from freki.streams.messages import Outgoing, Received
+from freki.streams.meters import Meters
 from freki.streams.outbox import Outbox
 
 Source = DocumentChange | ChunkBatch | ContextualChunkBatch | None

@@ -7,11 +7,11 @@ import structlog
 from opentelemetry.context import Context
 from opentelemetry.trace import get_current_span
 
-from freki.infra.metrics import Meters
 from freki.operators.errors import InvalidQuery
 from freki.operators.validate_query import validate_query
 from freki.schemas import ContextQuery, ContextResult
 from freki.streams.messages import Outgoing, Received
+from freki.streams.meters import Meters
 from freki.streams.outbox import Outbox
 from freki.streams.query_trace import QueryTrace
 from freki.streams.retriever import Retriever

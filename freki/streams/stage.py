@@ -12,11 +12,11 @@ import structlog
 from faust.types import EventT, Message, StreamT
 from mode.supervisors import CrashingSupervisor
 
-from freki.infra.metrics import Meters, Standing
 from freki.schemas.names import Timestamp
 from freki.streams.deliver import Delivery
 from freki.streams.lag import Backlog, Lag
 from freki.streams.messages import Headers
+from freki.streams.meters import Meters, Standing
 
 LookBehind = Callable[[faust.App], Awaitable[Backlog | None]]
 """Tells how many records wait in the app's partitions; None where the broker does not say."""

@@ -17,6 +17,7 @@ from freki.infra.endpoint import HEALTH, METRICS
 from freki.infra.errors import Unavailable
 from freki.infra.local.stack import BROKER, STORE
 from freki.schemas import ContextResult, NoticeKind, OutcomeStatus, ResultStatus
+from freki.streams.client import Asker, Publisher, Receipts
 from freki.streams.connect import open_asker, open_publisher, open_receipts
 from tests.acceptance.conftest import Freki
 from tests.acceptance.helpers import PATIENCE_S, ask, messages, publish, query, upsert
@@ -56,34 +57,45 @@ async def until(condition: Callable[[], bool], *, patience_s: float = PATIENCE_S
             await asyncio.sleep(0.1)
 
 
-async def ask_on(freki: Freki, tenant: str, until_s: float) -> list[ContextResult | Exception]:
-    """Ask again and again until a moment; every question ends by its deadline, with an answer or with the reason."""
+async def ask_on(asker: Asker, tenant: str) -> list[ContextResult | Exception]:
+    """Ask again and again while the outage lasts; every question ends in time, with an answer or with the reason."""
     endings: list[ContextResult | Exception] = []
-    async with open_asker(freki.settings) as asker:
-        while time.monotonic() < until_s:
-            started = time.monotonic()
-            asked = query(tenant, "Was kostet ein Zwischenzeugnis?", deadline_ms=DEADLINE_MS)
-            try:
-                endings.append(await asker.ask(asked, patience_s=DEADLINE_MS / 1000 + SLACK_S))
-            except (TimeoutError, Unavailable) as error:
-                endings.append(error)
-            assert time.monotonic() - started < DEADLINE_MS / 1000 + 2 * SLACK_S
-            await asyncio.sleep(0.2)
+    over_s = time.monotonic() + OUTAGE_S
+    while time.monotonic() < over_s:
+        started = time.monotonic()
+        asked = query(tenant, "Was kostet ein Zwischenzeugnis?", deadline_ms=DEADLINE_MS)
+        try:
+            endings.append(await asker.ask(asked, patience_s=DEADLINE_MS / 1000 + SLACK_S))
+        except (TimeoutError, Unavailable) as error:
+            endings.append(error)
+        assert time.monotonic() - started < DEADLINE_MS / 1000 + 2 * SLACK_S
+        await asyncio.sleep(0.2)
     return endings
+
+
+@asynccontextmanager
+async def clients(freki: Freki) -> AsyncIterator[tuple[Receipts, Publisher, Asker]]:
+    """Connect while all is well."""
+    async with (
+        open_receipts(freki.settings) as receipts,
+        open_publisher(freki.settings) as publisher,
+        open_asker(freki.settings) as asker,
+    ):
+        yield receipts, publisher, asker
 
 
 @pytest.mark.timeout(300)
 async def test_a_store_that_is_silent_delays_ingest_and_loses_nothing(freki: Freki) -> None:
     # given documents that are indexed, and more that come while the store is silent
     tenant = "silent-store"
-    await publish(freki, upsert(tenant, "before", TEXT.format(1)))
+    await publish(freki, upsert(tenant, "before", TEXT.format(99)))
     changes = [upsert(tenant, f"d{number}", TEXT.format(number)) for number in range(DOCUMENTS)]
-    async with open_receipts(freki.settings) as receipts, open_publisher(freki.settings) as publisher:
+    async with clients(freki) as (receipts, publisher, asker):
         async with suspended(freki, STORE):
             for change in changes:
                 receipts.expect(change)
                 await publisher.publish(change)
-            answers = await ask_on(freki, tenant, time.monotonic() + OUTAGE_S)
+            answers = await ask_on(asker, tenant)
             await until(lambda: series(freki, "embed", "freki_lag_records{") > 0)
             await until(lambda: series(freki, "embed", "freki_lag_age_seconds{") > 0)
             await until(
@@ -108,13 +120,13 @@ async def test_a_store_that_is_silent_delays_ingest_and_loses_nothing(freki: Fre
 async def test_a_broker_that_is_silent_lets_questions_fail_in_time_and_loses_nothing(freki: Freki) -> None:
     tenant = "silent-broker"
     changes = [upsert(tenant, f"d{number}", TEXT.format(number)) for number in range(DOCUMENTS)]
-    async with open_receipts(freki.settings) as receipts, open_publisher(freki.settings) as publisher:
+    async with clients(freki) as (receipts, publisher, asker):
         # given changes that are under way when the broker falls silent
         for change in changes:
             receipts.expect(change)
             await publisher.publish(change)
         async with suspended(freki, BROKER):
-            answers = await ask_on(freki, tenant, time.monotonic() + OUTAGE_S)
+            answers = await ask_on(asker, tenant)
         # when it answers again
         outcomes = [await receipts.next(patience_s=2 * PATIENCE_S) for _ in changes]
 

@@ -8,7 +8,6 @@ from typing import Any
 from freki.infra.claims import ClaimStore
 from freki.infra.errors import InfraError
 from freki.infra.memory_index import MemoryIndex
-from freki.infra.metrics import Meters
 from freki.infra.models.fake import FakeEmbedder
 from freki.infra.settings import ChunkingSettings, ClaimSettings, RetrievalSettings
 from freki.operators.analyse_text import ANALYSER, analyse_text
@@ -30,6 +29,7 @@ from freki.streams.deliver import Delivery, or_tombstone, required
 from freki.streams.embedding import embedding, record_key
 from freki.streams.indexing import Indexer
 from freki.streams.messages import Headers
+from freki.streams.meters import Meters
 from freki.streams.outbox import Outbox
 from freki.streams.outline import Outliner
 from freki.streams.ports import Reranker

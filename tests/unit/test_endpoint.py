@@ -5,8 +5,9 @@ import pytest
 
 from freki.infra.endpoint import serving
 from freki.infra.errors import Misconfigured
-from freki.infra.metrics import Standing, Waiting, metering
+from freki.infra.metrics import metering
 from freki.infra.settings import TelemetrySettings
+from freki.streams.meters import Meters, Standing, Waiting
 
 SERVED = TelemetrySettings(http_port=0)
 
@@ -57,7 +58,8 @@ def test_a_port_that_is_taken_is_named_with_its_setting() -> None:
 
 
 def scraped() -> str:
-    with metering(SERVED, "embed") as (meters, registry), serving(SERVED, registry, {}) as url:
+    with metering(SERVED, "embed") as (meter, registry), serving(SERVED, registry, {}) as url:
+        meters = Meters(meter)
         meters.stands(lambda: {"embed": Standing((Waiting("freki.chunks", 3, 12, 4.5),), idle_s=2.5)})
         meters.built(version="1", generation="g1", embedder="e5", reranker="")
         meters.handled("embed", records=8, most=32, seconds=0.2, failed=False)

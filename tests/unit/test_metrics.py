@@ -4,8 +4,9 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from freki.infra.metrics import Meters
+from freki.infra.metrics import Calls
 from freki.schemas import DocumentId, IndexOutcome, OutcomeStatus, TenantId, Timestamp
+from freki.streams.meters import Meters
 
 SAMPLE = "Geheimsache"
 
@@ -15,7 +16,8 @@ class Reading:
 
     def __init__(self) -> None:
         self._reader = InMemoryMetricReader()
-        self.meters = Meters(MeterProvider([self._reader]).get_meter("test"))
+        meter = MeterProvider([self._reader]).get_meter("test")
+        self.meters, self.calls = Meters(meter), Calls(meter)
 
     def points(self, name: str) -> list[tuple[dict[str, Any], Any]]:
         """Give attributes and value of each series: a number, or count and sum of a histogram."""
@@ -97,7 +99,7 @@ def test_no_label_names_a_tenant_a_document_or_what_an_error_says(reading: Readi
     reading.meters.became(outcome(OutcomeStatus.REJECTED, embedded_at=None, searchable_at=None))
     reading.meters.buried("chunk", ValueError(SAMPLE))
     reading.meters.retried("embed", OSError(SAMPLE))
-    reading.meters.called("search", "chunks", seconds=0.1, error=OSError(SAMPLE))
+    reading.calls.called("search", "chunks", seconds=0.1, error=OSError(SAMPLE))
 
     names = ("freki.outcomes", "freki.dead_letters", "freki.retries", "db.client.operation.duration")
     labels = [attributes for name in names for attributes, _ in reading.points(name)]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from freki.infra.errors import Rejected
-from freki.infra.metrics import Meters
+from freki.infra.metrics import Calls
 from freki.infra.milvus.collections import open_collections
 from freki.infra.milvus.filters import listed, scope_expression
 from freki.infra.milvus.layout import CHUNKS, DOCUMENTS, MANIFESTS, Layout, Row
@@ -75,8 +75,8 @@ class MilvusIndex:
     and then clears the other. A chunk row that is replaced because its facets changed is missing for milliseconds.
     """
 
-    def __init__(self, settings: MilvusSettings, generation: Generation, meters: Meters | None = None) -> None:
-        self._store = Store(settings, generation.name, meters or Meters())
+    def __init__(self, settings: MilvusSettings, generation: Generation, calls: Calls | None = None) -> None:
+        self._store = Store(settings, generation.name, calls or Calls())
         self._generation = generation
         self._partition_key = settings.partition_key
 

@@ -12,7 +12,7 @@ from pymilvus import AsyncMilvusClient, CollectionSchema
 from pymilvus.milvus_client.index import IndexParams
 
 from freki.infra.errors import InfraError, Unavailable
-from freki.infra.metrics import Meters
+from freki.infra.metrics import Calls
 from freki.infra.milvus.filters import listed, literal
 from freki.infra.milvus.layout import CHUNKS, Layout, Row, size_of
 from freki.infra.milvus.translate import NoTerms, Unwritten, translated
@@ -46,9 +46,9 @@ class Store:
     calls may be repeated to the same effect, so that an attempt whose answer was lost does no harm.
     """
 
-    def __init__(self, settings: MilvusSettings, generation: str, meters: Meters) -> None:
+    def __init__(self, settings: MilvusSettings, generation: str, calls: Calls) -> None:
         self._settings = settings
-        self._meters = meters
+        self._calls = calls
         self._prefix = f"{settings.collection_prefix}_{generation}"
 
     def open(self) -> None:
@@ -205,7 +205,7 @@ class Store:
             failure = error
             raise
         finally:
-            self._meters.called(action, layout.name, seconds=time.perf_counter() - started, error=failure)
+            self._calls.called(action, layout.name, seconds=time.perf_counter() - started, error=failure)
 
     async def _persist(
         self,

@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from freki.infra.metrics import Meters
+from freki.infra.metrics import Calls
 from freki.infra.models.packing import pack
 from freki.infra.models.progress import Progress, unseen
 from freki.infra.models.registry import ModelKind
@@ -22,8 +22,8 @@ class OnnxEmbedder:
     that a question is not stuck behind a whole document. One is enough for a process.
     """
 
-    def __init__(self, settings: ModelSettings, progress: Progress = unseen, *, meters: Meters | None = None) -> None:
-        self._meters = meters or Meters()
+    def __init__(self, settings: ModelSettings, progress: Progress = unseen, *, calls: Calls | None = None) -> None:
+        self._calls = calls or Calls()
         self._budget = settings.batch_tokens
         self._runner = Runner(settings, settings.embedder, ModelKind.EMBEDDER, progress)
 
@@ -70,5 +70,5 @@ class OnnxEmbedder:
         for batch in pack([len(encoding) for encoding in encodings], budget=self._budget):
             vectors[batch] = await self._runner.call(self.model.vectors, [encodings[index] for index in batch])
         tokens, seconds = sum(map(len, encodings)), time.perf_counter() - started
-        self._meters.computed("embeddings", self.model.manifest.name, tokens=tokens, seconds=seconds)
+        self._calls.computed("embeddings", self.model.manifest.name, tokens=tokens, seconds=seconds)
         return vectors

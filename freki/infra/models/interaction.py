@@ -19,7 +19,7 @@ from cachetools import LRUCache
 from numpy.typing import NDArray
 from tokenizers import Encoding
 
-from freki.infra.metrics import Meters
+from freki.infra.metrics import Calls
 from freki.infra.models.packing import pack
 from freki.infra.models.session import Floats, Model
 from freki.schemas.index import RerankPair
@@ -37,15 +37,15 @@ States = NDArray[np.floating]
 class Remembered:
     """What a model made of texts that were scored of late, within a number of bytes. For one thread."""
 
-    def __init__(self, most_bytes: int, meters: Meters | None = None) -> None:
-        self._meters = meters or Meters()
+    def __init__(self, most_bytes: int, calls: Calls | None = None) -> None:
+        self._calls = calls or Calls()
         self._states: LRUCache[bytes, States] = LRUCache(most_bytes, getsizeof=lambda states: states.nbytes)
 
     def among(self, texts: Iterable[str]) -> dict[str, States]:
         """Give those of these texts that are remembered."""
         looked_up = {text: self._states.get(_key(text)) for text in texts}
         found = {text: states for text, states in looked_up.items() if states is not None}
-        self._meters.looked_up("rerank", hits=len(found), misses=len(looked_up) - len(found))
+        self._calls.looked_up("rerank", hits=len(found), misses=len(looked_up) - len(found))
         return found
 
     def keep(self, text: str, states: States) -> None:

@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 
 from freki.infra.errors import Misconfigured
-from freki.infra.metrics import Meters
+from freki.infra.metrics import Calls
 from freki.infra.models.interaction import Matching, Remembered, Route, SecondOpinion, is_english, read_piece_weights
 from freki.infra.models.pace import Pace
 from freki.infra.models.packing import pack
@@ -51,13 +51,13 @@ class OnnxReranker:
         progress: Progress = unseen,
         *,
         clock: Callable[[], float] = time.monotonic,
-        meters: Meters | None = None,
+        calls: Calls | None = None,
     ) -> None:
         if not settings.reranker:
             raise Misconfigured("FREKI_MODELS__RERANKER names no model")
         self._batch_tokens = settings.batch_tokens
         self._clock = clock
-        self._meters = meters or Meters()
+        self._calls = calls or Calls()
         self._pace = Pace()
         self._opened = AsyncExitStack()
         self._runner = Runner(settings, settings.reranker, ModelKind.RERANKER, progress)
@@ -65,7 +65,7 @@ class OnnxReranker:
         self._second = Runner(settings, companion, ModelKind.EMBEDDER, progress) if companion else None
         # One each: a text is a hundred times larger to the first model, and would drive out those of the second.
         most_bytes = settings.rerank_cache_mb * MIB
-        self._remembered = {kind: Remembered(most_bytes, self._meters) for kind in ModelKind}
+        self._remembered = {kind: Remembered(most_bytes, self._calls) for kind in ModelKind}
         self._piece_weights = read_piece_weights() if companion else np.empty(0, np.float32)
 
     async def __aenter__(self) -> Self:
@@ -108,7 +108,7 @@ class OnnxReranker:
             scores += map(float, sigmoid(await runner.call(route.score, places)))
             self._pace.learn(sum(route.lengths[place] for place in places), self._clock() - started)
         tokens, seconds = sum(route.lengths[: len(scores)]), self._clock() - began
-        self._meters.computed("rerank", runner.model.manifest.name, tokens=tokens, seconds=seconds)
+        self._calls.computed("rerank", runner.model.manifest.name, tokens=tokens, seconds=seconds)
         return scores + [None] * (len(pairs) - len(scores))
 
     def _affordable(self, lengths: Sequence[int], deadline: float | None) -> int:
