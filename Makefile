@@ -28,8 +28,8 @@ unit: $(READY) ## Run the tests that need neither models nor servers: seconds
 	@$(BIN)/pytest tests/unit $(ARGS)
 
 check: $(READY) ## Lint, types, layers
-	@$(BIN)/ruff check freki tests bench
-	@$(BIN)/ruff format --check freki tests bench
+	@$(BIN)/ruff check freki tests bench deploy
+	@$(BIN)/ruff format --check freki tests bench deploy
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 

@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-APPEAR_WITH_TROUBLE = frozenset(
-    {"freki_dead_letters_total", "freki_retries_total", "freki_notices_total", "freki_candidates_skipped_total"}
-)
+APPEAR_WITH_TROUBLE = frozenset({"freki_dead_letters_total", "freki_retries_total"})
 """A counter is there from its first event on; these have none while all is well."""
 
 OF_PROMETHEUS = frozenset({"up", "ALERTS"})

@@ -1,0 +1,54 @@
+from collections.abc import Mapping
+from dataclasses import replace
+
+from hypothesis import given, settings
+from prometheus_client import CollectorRegistry
+
+from deploy.metrics import SERIES
+from freki.infra.metrics import Calls, metering
+from freki.infra.settings import TelemetrySettings
+from freki.schemas import ContextResult, IndexOutcome, Notice, NoticeKind, OutcomeStatus, StageTime, Timestamp
+from freki.streams.meters import Meters, Standing, Waiting
+from tests.strategies import records
+
+NOT_OURS = ("target_info", "process_virtual_memory_bytes", "process_open_fds", "process_max_fds")
+
+
+def served(registry: CollectorRegistry) -> Mapping[str, frozenset[str]]:
+    """Give every series with all labels that it may have."""
+    found: dict[str, frozenset[str]] = {}
+    for metric in registry.collect():
+        for sample in metric.samples:
+            found[sample.name] = found.get(sample.name, frozenset()) | sample.labels.keys()
+    return {name: labels for name, labels in found.items() if name not in NOT_OURS}
+
+
+def everything_happens(meters: Meters, calls: Calls, outcome: IndexOutcome, result: ContextResult) -> None:
+    meters.became(replace(outcome, status=OutcomeStatus.INDEXED, searchable_at=Timestamp(2_000), chunks=2, embedded=1))
+    meters.answered(
+        replace(
+            result,
+            stages=(StageTime(stage="rerank", milliseconds=3.0, items=8),),
+            notices=(Notice(kind=NoticeKind.SKIPPED, stage="augment", message="no time was left"),),
+        )
+    )
+    meters.unranked(3)
+    meters.handled("embed", records=8, most=32, seconds=0.1, failed=False)
+    meters.retried("embed", OSError())
+    meters.buried("chunk", ValueError())
+    meters.stands(lambda: {"embed": Standing((Waiting("topic", 0, records=1, age_s=2.0),), idle_s=1.0)})
+    meters.built(version="1", generation="g1", embedder="e", reranker="r")
+    calls.computed("embeddings", "model", tokens=100, seconds=0.1)
+    calls.looked_up("rerank", hits=1, misses=1)
+    calls.called("search", "chunks", seconds=0.1, error=OSError())
+
+
+@settings(max_examples=5)
+@given(outcome=records(IndexOutcome), result=records(ContextResult))
+def test_dashboards_and_rules_know_exactly_what_workers_serve(outcome: IndexOutcome, result: ContextResult) -> None:
+    with metering(TelemetrySettings(http_port=0), "test") as (meter, registry):
+        everything_happens(Meters(meter), Calls(meter), outcome, result)
+
+        found = served(registry)
+
+    assert found == SERIES
