@@ -146,7 +146,7 @@ class RetrievalSettings(Section):
     keyword_alpha: float = Field(default=0.4, ge=0, le=1, description="The same for queries of up to 3 words")
     fusion: Literal["WEIGHTED", "RRF"] = Field(default="WEIGHTED", description="How rankings become one")
     rrf_k: int = Field(default=60, ge=1, description="k of reciprocal rank fusion")
-    rerank_candidates: int = Field(default=24, ge=0, le=500, description="How many candidates are rescored")
+    rerank_candidates: int = Field(default=16, ge=0, le=500, description="How many candidates are rescored")
     mmr_lambda: float = Field(default=0.7, ge=0, le=1, description="1 is relevance only, 0 is diversity only")
     min_score: float = Field(default=0.0, description="Least score of a hit")
     parents: bool = Field(default=True, description="Give each hit the section around it")

@@ -22,6 +22,7 @@ _MONTH = "(?:" + "|".join(sorted(_MONTH_NUMBERS, key=len, reverse=True)) + r")\b
 _BODIES = "DIN|(?-i:EN)|ISO|IEC|VDE|VDI|RFC|IEEE|ÖNORM|TRGS|TRBS|DGUV|BSI|NIST|ASTM|ANSI|PEP"
 _SIGNS = {"€": "eur", "$": "usd", "£": "gbp", "%": "prozent"}
 
+# A number is taken whole or not at all, by a look ahead: possessive quantifiers match too little in Python 3.11.2.
 TERM = re.compile(
     rf"""
       (?:§§|\bparagraphen|\b(?:para|se)(?:graph|ction)s)\s*
@@ -34,7 +35,7 @@ TERM = re.compile(
         (?:(?P<english_day>\d{{1,2}})(?:st|nd|rd|th)?,?\s+)?(?P<named_year>\d{{4}})\b
     | \b(?P<norm>(?:(?:{_BODIES})[ /-]{{0,2}}){{1,4}})(?P<norm_number>\d[\d.]*(?:-\d+)*)
     | (?P<money>\d{{1,3}}(?:\ \d{{3}}){{1,5}}(?:,\d\d)?)(?=\s?(?:€|EUR\b|Euro\b))
-    | (?<![\w.])v?(?P<number>\d++(?:[.,'’]\d++)*+)(?=\s?(?:€|EUR\b|Euro\b)|(?!-?[^\W\d]))
+    | (?<![\w.])v?(?=(?P<number>\d+(?:[.,'’]\d+)*))(?P=number)(?=\s?(?:€|EUR\b|Euro\b)|(?!-?[^\W\d]))
     | (?P<sign>[€$£%])
     | (?P<word>[^\W_]+(?:[-._'’]+[^\W_]+)*(?:(?<=\b[a-z])(?:\+\+|\#))?)
     """,
