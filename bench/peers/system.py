@@ -10,7 +10,7 @@ from bench.peers.models import Models
 from freki.schemas.names import record
 
 CANDIDATES = 24
-"""How many hits of hybrid search are reranked: Freki's default."""
+"""How many hits of hybrid search are reranked; Freki's default is 16."""
 HITS = 20
 """How many hits a question gets, reranked or not: enough that ten documents are among them."""
 _OVERLAP = 0.1

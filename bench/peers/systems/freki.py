@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, contextmanager
 
 from bench.peers.job import Document
 from bench.peers.models import Background
-from bench.peers.system import HITS, Hit, Leftovers, Place
+from bench.peers.system import CANDIDATES, HITS, Hit, Leftovers, Place
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
 from freki.infra.settings import LocalSettings, Settings
@@ -132,6 +132,7 @@ class Freki:
             top_k=HITS,
             filters=filters,
             reranker=reranker,
+            rerank_candidates=CANDIDATES,
         )
         return self._background.wait(self._asker.ask(query, patience_s=PATIENCE_S))
 
