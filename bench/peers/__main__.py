@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress
 
 from bench.peers.data import Changes, SearchSet, mean_chunk_tokens, read_changes, read_search_set
 from bench.peers.environments import (
@@ -32,6 +32,7 @@ from freki.infra.errors import Rejected
 from freki.infra.models import open_token_counter
 from freki.infra.provenance import provenance
 from freki.infra.settings import Settings
+from freki.streams.commands.bars import bars
 
 LIMIT_S = 3600.0
 """Of one process."""
@@ -50,7 +51,7 @@ def main() -> None:
     except Rejected as error:
         sys.exit(str(error))
     peers = [PEERS[name] for name in PEERS if name in (arguments.only or PEERS)]
-    with _bars() as progress:
+    with bars(console) as progress:
         interpreters = _prepare(peers, progress)
         results = _measure(peers, interpreters, _jobs(changes, sets), arguments.rounds, progress)
     _tell(results, sets, arguments)
@@ -74,18 +75,6 @@ def _arguments() -> Namespace:
     if not arguments.changes and not arguments.sets:
         parser.error("give --changes, --sets, or both")
     return arguments
-
-
-def _bars() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-    )
 
 
 def _prepare(peers: Sequence[Peer], progress: Progress) -> dict[str, Path | NotInstallable]:

@@ -1,6 +1,7 @@
 """The pipeline on one screen: what each stage reads, does and sends, in flow order."""
 
 import asyncio
+import gc
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from contextlib import AsyncExitStack, suppress
@@ -291,6 +292,9 @@ async def run_worker(settings: Settings, names: Collection[str], stop: asyncio.E
     ):
 
         def on_ready() -> None:
+            # What is open now stays: every full collection would walk all of it, and hold up a question for 0.1 s.
+            gc.collect()
+            gc.freeze()
             health.joined()
             if settings.ready_file is not None:
                 settings.ready_file.write_text(url, encoding="utf-8")

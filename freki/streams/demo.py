@@ -14,9 +14,10 @@ from freki.infra.local.state import settings_for
 from freki.infra.models import ensure_built
 from freki.infra.settings import LocalSettings, Settings
 from freki.schemas import ContextQuery, QueryId, TenantId
+from freki.streams.commands.bars import bars
 from freki.streams.commands.context import command, console
 from freki.streams.commands.operate import report
-from freki.streams.commands.publish import ChangeMaker, bars, collect, plan, send, show_outcomes
+from freki.streams.commands.publish import ChangeMaker, collect, plan, send, show_outcomes
 from freki.streams.commands.show import building, show_result
 from freki.streams.connect import apply_topics, open_asker, open_publisher, open_receipts, wall_clock
 

@@ -1,11 +1,13 @@
-"""Answers batches of queries: each step takes all of them and makes one model or store call.
+"""Answers batches of queries: as far as loading, each step takes all of them and makes one model or store call.
 
-analyse → embed → search (dense and BM25 at once) → fuse what is live → load → rerank → diversify → augment →
-assemble. A step that fails or finds no time is left out and named in the result: there is always an answer.
+analyse → embed → search (dense and BM25 at once) → fuse what is live → load, then each by itself: rerank → diversify →
+locate → augment → assemble. A step that fails or finds no time is left out and named in the result: there is always an
+answer.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import TypeVar
 
 import numpy as np
@@ -32,7 +34,7 @@ from freki.schemas import (
     TenantId,
     Timestamp,
 )
-from freki.schemas.index import Candidate, RerankPair, Scope
+from freki.schemas.index import Candidate, RerankPair, Scope, Watermark
 from freki.streams.compose import Composer
 from freki.streams.knobs import Knobs
 from freki.streams.live import LiveDocument, read_around, read_live
@@ -81,10 +83,17 @@ class Retriever:
         self._failures: tuple[type[Exception], ...] = (*failures, TimeoutError)
         self._now = now
         self._clock_ns = clock_ns
+        self._turn = asyncio.Lock()
         self._composer = Composer(count_tokens=embedder.count_tokens, generation=generation, strong=strong, now=now)
 
-    async def answer(self, asked: Sequence[tuple[ContextQuery, str]]) -> list[tuple[ContextResult, Trail]]:
-        """Answer valid queries, given with their trace ids, in their order; each result comes with its trail."""
+    async def answer(
+        self, asked: Sequence[tuple[ContextQuery, str]]
+    ) -> AsyncGenerator[tuple[int, ContextResult, Trail], None]:
+        """Answer valid queries, given with their trace ids; each result comes as soon as it is there.
+
+        Before it stands its query's place, after it its trail. What all need is done for all at once; then each is
+        finished by itself, the most urgent first, so that no answer waits for the reranking of all the others.
+        """
         received_at = self._now()
         started = self._clock_ns()
         trails = [self._analysed(query, trace_id, received_at) for query, trace_id in asked]
@@ -92,19 +101,42 @@ class Retriever:
             trail.note("analyse", started, self._clock_ns(), 1)
         for trail in trails:
             await self._wait_for_floor(trail)
-        await self._embed(trails)
-        await self._choose(trails)
-        with timed(trails, "freshness", lambda _: 1):
-            watermarks = await self._attempt(trails, "freshness", self._search.watermarks())
-        await self._augment(trails)
-        return [(self._composer.compose(trail, watermarks or ()), trail) for trail in trails]
+        # The watermarks first: what is committed after them may be missing from the search.
+        watermarks, _ = await asyncio.gather(self._watermarks(trails), self._embed(trails))
+        await self._find(trails)
+        await self._load(trails)
+        now = self._now()
+        urgent = sorted(enumerate(trails), key=lambda each: each[1].remaining_s(now))
+        finishing = [asyncio.create_task(self._finish(place, trail, watermarks)) for place, trail in urgent]
+        try:
+            for finished in asyncio.as_completed(finishing):
+                yield await finished
+        finally:
+            for task in finishing:
+                task.cancel()
+            await asyncio.gather(*finishing, return_exceptions=True)
+
+    async def _finish(
+        self, place: int, trail: Trail, watermarks: Sequence[Watermark]
+    ) -> tuple[int, ContextResult, Trail]:
+        """Choose the hits among what was found; once more where a document was replaced while it was being read."""
+        for _ in range(MOST_TRIES):
+            await self._rerank(trail)
+            self._select(trail)
+            if not await self._locate(trail) or trail.remaining_s(self._now()) <= RESERVE_S:
+                break
+            await self._find([trail])
+            await self._load([trail])
+        await self._augment(trail)
+        return place, self._composer.compose(trail, watermarks), trail
 
     async def warm_up(self) -> None:
         """Ask something once: else the first question waits for word lists, the language model and connections."""
         probe = ContextQuery(
             query_id=QueryId("warm-up"), tenant=TenantId("warm-up"), text="Was ist das?", asked_at=self._now()
         )
-        await self.answer([(probe, "")])
+        async for _ in self.answer([(probe, "")]):
+            pass
 
     def refusal(self, query: ContextQuery, reason: str, *, trace_id: str) -> ContextResult:
         """Answer a query that breaks a rule."""
@@ -172,17 +204,9 @@ class Retriever:
             trail.vectors = vectors[at : at + len(trail.variants)]
             at += len(trail.variants)
 
-    async def _choose(self, trails: list[Trail]) -> None:
-        """Find the hits; once more where a document was replaced while it was being read."""
-        for _ in range(MOST_TRIES):
-            await self._find(trails)
-            await self._load(trails)
-            await self._rerank(trails)
-            self._select(trails)
-            lost = await self._locate(trails)
-            trails = [trail for trail in lost if trail.remaining_s(self._now()) > RESERVE_S]
-            if not trails:
-                break
+    async def _watermarks(self, trails: list[Trail]) -> Sequence[Watermark]:
+        with timed(trails, "freshness", lambda _: 1):
+            return await self._attempt(trails, "freshness", self._search.watermarks()) or ()
 
     async def _find(self, trails: list[Trail]) -> None:
         """Search and keep what is live; search once more where a document changed in between."""
@@ -245,21 +269,18 @@ class Retriever:
                 short = [trail for trail in short if len(trail.found) < trail.wanted and at < len(trail.ranked)]
         return [trail for trail in trails if dropped[id(trail)]]
 
-    async def _locate(self, trails: list[Trail]) -> list[Trail]:
-        """Read where the hits stand; give the trails of which some candidates' revision is gone by now."""
-        hits = [(found.chunk_id, found.document) for trail in trails for found in trail.found]
-        with timed(trails, "locate", lambda trail: len(trail.found)):
-            around = await self._attempt(trails, "locate", read_around(self._roots, hits)) or {}
-        lost = []
-        for trail in trails:
-            for found in trail.found:
-                found.near = around.get(found.root.root_id, ())
-            there = [found for found in trail.found if any(entry.chunk_id == found.chunk_id for entry in found.near)]
-            _drop(trail, "locate", "its place in the document was not read", there)
-            if trail.replaced or len(there) < len(trail.found):
-                lost.append(trail)
-            trail.found = there
-        return lost
+    async def _locate(self, trail: Trail) -> bool:
+        """Read where the hits stand; tell whether the revision of some candidates is gone by now."""
+        hits = [(found.chunk_id, found.document) for found in trail.found]
+        with timed([trail], "locate", lambda _: len(trail.found)):
+            around = await self._attempt([trail], "locate", read_around(self._roots, hits)) or {}
+        for found in trail.found:
+            found.near = around.get(found.root.root_id, ())
+        there = [found for found in trail.found if any(entry.chunk_id == found.chunk_id for entry in found.near)]
+        _drop(trail, "locate", "its place in the document was not read", there)
+        is_lost = trail.replaced or len(there) < len(trail.found)
+        trail.found = there
+        return is_lost
 
     async def _load(self, trails: list[Trail]) -> None:
         """Read rows and vectors of the best candidates; drop repeated texts."""
@@ -280,16 +301,12 @@ class Retriever:
             _drop(trail, "load", "a better candidate has the same text", kept)
             trail.found = kept
 
-    async def _rerank(self, trails: list[Trail]) -> None:
-        await asyncio.gather(*(self._rerank_one(trail) for trail in trails))
-
-    async def _rerank_one(self, trail: Trail) -> None:
+    async def _rerank(self, trail: Trail) -> None:
         """Rescore the best candidates; each reranker of the chain steps in for the one before it."""
         head = trail.found[: trail.knobs.rerank_candidates]
         trail.head = head
         if not head or trail.knobs.reranker is RerankerChoice.NONE:
             return
-        started = self._clock_ns()
         for name in _CHAIN[trail.knobs.reranker]:
             scores = await self._scores(trail, name, head)
             if scores is not None:
@@ -308,49 +325,49 @@ class Retriever:
                 f"{left_out} of {len(head)} candidates were not reranked: the deadline of "
                 f"{trail.knobs.deadline_ms} ms left no time",
             )
-        trail.note("rerank", started, self._clock_ns(), len(head) - left_out)
 
     async def _scores(self, trail: Trail, name: str, head: Sequence[Found]) -> list[float | None] | None:
         if name == COSINE:
-            return _cosines(trail, head)
+            with timed([trail], "rerank", lambda _: len(head)):
+                return _cosines(trail, head)
         reranker = self._rerankers.get(name)
         if reranker is None:
             if name in _asked_for(trail.knobs.reranker):
                 trail.notice("rerank", NoticeKind.DEGRADED, _MISSING[name])
             return None
-        budget_s = trail.remaining_s(self._now()) - RESERVE_S
-        if budget_s < LEAST_STEP_S:
-            trail.notice("rerank", NoticeKind.SKIPPED, f"no time was left for the {name} reranker")
-            return None
-        pairs = _pairs(trail, head)
-        return await self._attempt([trail], "rerank", reranker.score(pairs, budget_s=budget_s))
+        # Two at once on the same cores would both be late; others compute elsewhere.
+        async with self._turn if name == LOCAL else nullcontext():
+            budget_s = trail.remaining_s(self._now()) - RESERVE_S
+            if budget_s < LEAST_STEP_S:
+                trail.notice("rerank", NoticeKind.SKIPPED, f"no time was left for the {name} reranker")
+                return None
+            started = self._clock_ns()
+            scores = await self._attempt([trail], "rerank", reranker.score(_pairs(trail, head), budget_s=budget_s))
+            trail.note("rerank", started, self._clock_ns(), sum(score is not None for score in scores or ()))
+            return scores
 
-    def _select(self, trails: list[Trail]) -> None:
+    def _select(self, trail: Trail) -> None:
         """Order by final score, apply the threshold, then diversify down to the limit."""
-        with timed(trails, "diversify", lambda trail: len(trail.found)):
-            for trail in trails:
-                _score(trail)
-                passed = [found for found in trail.found if found.score >= trail.knobs.min_score]
-                if len(passed) < len(trail.found):
-                    trail.notice(
-                        "threshold",
-                        NoticeKind.DROPPED,
-                        f"{len(trail.found) - len(passed)} candidates are below min_score {trail.knobs.min_score}",
-                    )
-                    _drop(trail, "threshold", "its score is below min_score", passed)
-                trail.found = _diversified(trail, passed)
+        with timed([trail], "diversify", lambda _: len(trail.found)):
+            _score(trail)
+            passed = [found for found in trail.found if found.score >= trail.knobs.min_score]
+            if len(passed) < len(trail.found):
+                trail.notice(
+                    "threshold",
+                    NoticeKind.DROPPED,
+                    f"{len(trail.found) - len(passed)} candidates are below min_score {trail.knobs.min_score}",
+                )
+                _drop(trail, "threshold", "its score is below min_score", passed)
+            trail.found = _diversified(trail, passed)
 
-    async def _augment(self, trails: list[Trail]) -> None:
+    async def _augment(self, trail: Trail) -> None:
         """Read what stands around the hits."""
-        late = [trail for trail in trails if trail.remaining_s(self._now()) < LEAST_STEP_S]
-        for trail in late:
+        if trail.remaining_s(self._now()) < LEAST_STEP_S:
             trail.notice("augment", NoticeKind.SKIPPED, "no time was left for sections and neighbours")
-        ready = [trail for trail in trails if trail not in late]
-        wanted = dict.fromkeys(chunk_id for trail in ready for chunk_id in self._composer.surroundings(trail))
-        with timed(ready, "augment", lambda trail: len(trail.found)):
-            passages = await self._attempt(ready, "augment", self._rows.passages(list(wanted))) or {}
-        for trail in ready:
-            trail.around = passages
+            return
+        wanted = dict.fromkeys(self._composer.surroundings(trail))
+        with timed([trail], "augment", lambda _: len(trail.found)):
+            trail.around = await self._attempt([trail], "augment", self._rows.passages(list(wanted))) or {}
 
     async def _attempt(self, trails: Sequence[Trail], stage: str, call: Awaitable[T]) -> T | None:
         """Await within the time that is left; on failure say so in the results and go on without."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 
 import structlog
 from opentelemetry.context import Context
@@ -75,18 +76,14 @@ class Retrieving:
             await self._answer(prompt)
 
     async def _answer(self, batch: Sequence[Received[ContextQuery]]) -> None:
-        answers = await self._retriever.answer([(received.value, _trace_id(received.trace)) for received in batch])
-        for received, (result, trail) in zip(batch, answers, strict=True):
-            self._report(received.trace, trail, result)
-        await self._outbox.send(
-            *(
-                self._outgoing(received, result, received.value.reply_to or self._sink)
-                for received, (result, _) in zip(batch, answers, strict=True)
-            )
-        )
-        for result, trail in answers:
-            self._meters.answered(result)
-            self._meters.unranked(trail.unranked)
+        answers = self._retriever.answer([(received.value, _trace_id(received.trace)) for received in batch])
+        async with aclosing(answers):
+            async for place, result, trail in answers:
+                received = batch[place]
+                self._report(received.trace, trail, result)
+                await self._outbox.send(self._outgoing(received, result, received.value.reply_to or self._sink))
+                self._meters.answered(result)
+                self._meters.unranked(trail.unranked)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._patient.discard(task)

@@ -155,7 +155,7 @@ class Asker:
         self._retriever = retriever
 
     async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:  # noqa: ARG002 - it is in the query
-        ((result, _),) = await self._retriever.answer([(query, "")])
+        ((_, result, _),) = [answer async for answer in self._retriever.answer([(query, "")])]
         return result
 
 

@@ -1,5 +1,6 @@
 """Answers on a store in memory: what is live, what fails open, what the deadline leaves out."""
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -109,7 +110,7 @@ def retriever(world: World, store: Any | None = None, rerankers: Sequence[Scorer
 
 async def ask(asked: Retriever, text: str = "Wer entscheidet über den Antrag?", **knobs: Any) -> ContextResult:
     query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text=text, asked_at=now(), **knobs)
-    ((result, _),) = await asked.answer([(query, "")])
+    ((_, result, _),) = [answer async for answer in asked.answer([(query, "")])]
     return result
 
 
@@ -234,10 +235,57 @@ async def test_queries_of_one_batch_do_not_mix(world: World) -> None:
         for place, text in enumerate(["Wann öffnet das Freibad?", "Wie hoch ist die Gebühr?"] * 3)
     ]
 
-    answers = await retriever(world).answer([(query, "") for query in queries])
+    answers = {place: result async for place, result, _ in retriever(world).answer([(query, "") for query in queries])}
 
-    assert [result.query_id for result, _ in answers] == [query.query_id for query in queries]
-    assert ["freibad" in result.hits[0].text for result, _ in answers] == [True, False] * 3
+    assert [answers[place].query_id for place in range(len(queries))] == [query.query_id for query in queries]
+    assert ["freibad" in answers[place].hits[0].text for place in range(len(queries))] == [True, False] * 3
+
+
+class Slow(Scorer):
+    """A reranker that says whose turn it is, and lets one go on for each permit."""
+
+    def __init__(self) -> None:
+        super().__init__("amt")
+        self.turns: list[str] = []
+        self.permits = asyncio.Semaphore(0)
+
+    async def score(self, pairs: Sequence[RerankPair], *, budget_s: float | None) -> list[float | None]:
+        self.turns.append(pairs[0].query)
+        await self.permits.acquire()
+        return await super().score(pairs, budget_s=budget_s)
+
+
+def asked_within(text: str, deadline_ms: int) -> tuple[ContextQuery, str]:
+    return ContextQuery(query_id=QueryId(text), tenant=TENANT, text=text, asked_at=now(), deadline_ms=deadline_ms), ""
+
+
+async def test_an_answer_leaves_before_the_next_question_is_reranked_and_the_most_urgent_first(world: World) -> None:
+    # given a batch of three, of which the last has the least time, and a reranker that has finished one
+    slow = Slow()
+    batch = [asked_within("Antrag?", 60_000), asked_within("Gebühr?", 50_000), asked_within("Amt?", 40_000)]
+    answers = retriever(world, rerankers=[slow]).answer(batch)
+    slow.permits.release()
+
+    place, result, _ = await anext(answers)
+
+    assert (place, result.query_id) == (2, "Amt?")
+    assert slow.turns[:2] == ["Amt?", "Gebühr?"]
+    slow.permits.release()
+    slow.permits.release()
+    assert [place async for place, _, _ in answers] == [1, 0]
+
+
+async def test_questions_that_nobody_waits_for_are_not_finished(world: World) -> None:
+    slow = Slow()
+    answers = retriever(world, rerankers=[slow]).answer([asked_within("Antrag?", 60_000), asked_within("Amt?", 50_000)])
+    slow.permits.release()
+    await anext(answers)
+
+    await answers.aclose()
+
+    slow.permits.release()
+    await asyncio.sleep(0)
+    assert len(slow.seen) == len(TEXTS)
 
 
 async def test_extra_space_in_a_question_is_no_loss(world: World) -> None:

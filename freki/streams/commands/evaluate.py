@@ -22,10 +22,10 @@ from freki.infra.settings import Settings
 from freki.operators.analyse_text import ANALYSER
 from freki.schemas import DocumentId, QueryId
 from freki.schemas.evaluation import EvaluationSet, Question
+from freki.streams.commands.bars import bars
 from freki.streams.commands.context import command, console, fail, load_settings
 from freki.streams.commands.evaluation_page import render
 from freki.streams.commands.evaluation_place import Place, open_place
-from freki.streams.commands.publish import bars
 from freki.streams.commands.show_evaluation import show_set
 from freki.streams.connect import knobs_of, open_asker, wall_clock
 from freki.streams.evaluation.configuration import Configuration, parse_configuration

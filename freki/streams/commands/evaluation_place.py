@@ -16,9 +16,10 @@ from freki.operators.chunk import chunker_fingerprint
 from freki.schemas import DocumentChange, IndexOutcome, OutcomeStatus, TenantId
 from freki.schemas.evaluation import CorpusDocument
 from freki.schemas.names import record
+from freki.streams.commands.bars import bars
 from freki.streams.commands.context import errors, fail
 from freki.streams.commands.operate import report
-from freki.streams.commands.publish import PATIENCE_S, Make, bars, collect, send
+from freki.streams.commands.publish import PATIENCE_S, Make, collect, send
 from freki.streams.commands.show import building
 from freki.streams.connect import (
     apply_topics,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress
 from rich.text import Text
 
 from freki.infra.errors import Rejected
@@ -27,6 +27,7 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.streams.client import Publisher, Receipts
+from freki.streams.commands.bars import bars
 from freki.streams.commands.context import command, console, errors, fail, load_settings
 from freki.streams.commands.show import show_error
 from freki.streams.connect import open_index, open_publisher, open_receipts, wall_clock
@@ -317,17 +318,4 @@ def line(outcome: IndexOutcome) -> Text:
         "  ",
         outcome.document_id,
         (f"  {outcome.reason}" if outcome.reason else detail),
-    )
-
-
-def bars() -> Progress:
-    """Show how far it is, where somebody watches."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=errors,
-        transient=True,
     )

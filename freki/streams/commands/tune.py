@@ -16,9 +16,9 @@ from freki.infra.provenance import provenance
 from freki.infra.settings import RetrievalSettings
 from freki.operators.evaluate import FIGURES, Figure
 from freki.operators.evaluate.figures import FALSE_POSITIVES, NDCG, RECALL_100
+from freki.streams.commands.bars import bars
 from freki.streams.commands.context import command, console, fail, load_settings
 from freki.streams.commands.evaluate import made_with, read_sets, require_extra
-from freki.streams.commands.publish import bars
 from freki.streams.commands.show_tuning import PREFIX, show_tuning
 from freki.streams.commands.tuning_material import Material, Places, material_of
 from freki.streams.commands.tuning_report import draw, write_report

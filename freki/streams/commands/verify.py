@@ -12,8 +12,8 @@ from freki.schemas import DocumentChange, DocumentId, IndexOutcome, OutcomeStatu
 from freki.schemas.avro import Codec, UndecodableError
 from freki.streams.chunking import content_hash
 from freki.streams.client import Change
+from freki.streams.commands.bars import bars
 from freki.streams.commands.context import command, console, load_settings
-from freki.streams.commands.publish import bars
 from freki.streams.connect import open_index, open_registry, topics_of
 
 SHOWN = 50
