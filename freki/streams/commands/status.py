@@ -33,6 +33,8 @@ _FRESHNESS = "freki_freshness_seconds_bucket"
 class Worker:
     """What a worker says of itself."""
 
+    name: str
+    """Its stages; empty where only its URL is known."""
     url: str
     wrong: tuple[str, ...]
     """Checks that fail, with the reason."""
@@ -67,7 +69,8 @@ async def status(
 async def _page(settings: Settings, urls: Sequence[str]) -> tuple[RenderableType, bool]:
     """Look at all parts at once; one that is down is a line that says so."""
     stack = read_stack(settings.local.state_dir.expanduser().absolute())
-    workers = await asyncio.gather(*(_worker(url) for url in (*_local_workers(stack), *urls)))
+    known = [*_local_workers(stack), *(("", url) for url in urls)]
+    workers = await asyncio.gather(*(_worker(name, url) for name, url in known))
     parts = await asyncio.gather(
         _part("broker", _stages(settings)), _part("index", _index(settings)), _part("dead letters", _letters(settings))
     )
@@ -98,10 +101,10 @@ def _head(settings: Settings, stack: StackState | None) -> RenderableType:
     )
 
 
-def _local_workers(stack: StackState | None) -> list[str]:
-    """Find the endpoints of the local stack's workers, which stand in the files that say they are ready."""
+def _local_workers(stack: StackState | None) -> list[tuple[str, str]]:
+    """Find names and endpoints of the local stack's workers, which stand in the files that say they are ready."""
     files = sorted((stack.directory / "run").glob("*.ready")) if stack else []
-    return [url for url in map(_read, files) if url]
+    return [(file.stem, url) for file in files if (url := _read(file))]
 
 
 def _read(path: Path) -> str:
@@ -111,17 +114,17 @@ def _read(path: Path) -> str:
         return ""
 
 
-async def _worker(url: str) -> Worker:
+async def _worker(name: str, url: str) -> Worker:
     async with httpx.AsyncClient(base_url=url, timeout=_ANSWER_S, trust_env=False) as client:
         try:
             probes = [(await client.get(f"{HEALTH}{probe}")).json() for probe in ("live", "ready")]
             metrics = (await client.get(METRICS)).text
         except (httpx.HTTPError, ValueError) as error:
-            return Worker(url=url, wrong=(f"no answer: {error!r}",), freshness={})
+            return Worker(name=name, url=url, wrong=(f"no answer: {error!r}",), freshness={})
     wrong = [
         f"{name}: {check['why']}" for probe in probes for name, check in probe["checks"].items() if not check["ok"]
     ]
-    return Worker(url=url, wrong=tuple(wrong), freshness=_freshness_of(metrics))
+    return Worker(name=name, url=url, wrong=tuple(wrong), freshness=_freshness_of(metrics))
 
 
 def _freshness_of(metrics: str) -> dict[float, float]:
@@ -138,10 +141,10 @@ def _freshness_of(metrics: str) -> dict[float, float]:
 def _workers(workers: Sequence[Worker]) -> list[RenderableType]:
     if not workers:
         return [Text("no worker's endpoint is known: name one with --worker", style="dim")]
-    table = Table("worker", "health")
+    table = Table("worker", "endpoint", "health")
     for each in workers:
         health = Text("; ".join(each.wrong), style="red") if each.wrong else Text("live, ready", style="green")
-        table.add_row(Text(each.url), health)
+        table.add_row(each.name, Text(each.url), health)
     counts: dict[float, float] = {}
     for each in workers:
         for bound, count in each.freshness.items():
