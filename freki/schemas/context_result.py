@@ -12,7 +12,7 @@ class ResultStatus(StrEnum):
     DEGRADED = "DEGRADED"
     """A step failed or was skipped; `notices` says which."""
     EMPTY = "EMPTY"
-    """Nothing was found; that does not mean that nothing exists. See `advice`."""
+    """Nothing was found, and no step failed; that does not mean that nothing exists. See `advice`."""
     REJECTED = "REJECTED"
     """The query itself cannot be answered; `notices` says why."""
 

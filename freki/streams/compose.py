@@ -172,9 +172,11 @@ _OMITTED = {Omitted.END: "cut in", Omitted.HIT: "left out of"}
 
 
 def _status(hits: Sequence[ContextHit], notices: Sequence[Notice]) -> ResultStatus:
-    if not hits:
+    kinds = {notice.kind for notice in notices}
+    # Where a step failed, nobody knows whether there is nothing.
+    if not hits and NoticeKind.DEGRADED not in kinds:
         return ResultStatus.EMPTY
-    return ResultStatus.DEGRADED if any(notice.kind in _DEGRADING for notice in notices) else ResultStatus.COMPLETE
+    return ResultStatus.DEGRADED if kinds & _DEGRADING else ResultStatus.COMPLETE
 
 
 def _in_metric(cosine: float, metric: Metric) -> float:

@@ -145,10 +145,10 @@ async def test_one_retriever_is_enough_for_an_answer(world: World, broken: str) 
     assert (f"search.{broken}", NoticeKind.DEGRADED) in kinds(result)
 
 
-async def test_a_store_that_is_down_gives_an_empty_answer_that_says_so(world: World) -> None:
+async def test_a_store_that_is_down_does_not_look_like_one_that_holds_nothing(world: World) -> None:
     result = await ask(retriever(world, Broken(world.index, "dense", "lexical")))
 
-    assert result.status is ResultStatus.EMPTY
+    assert (result.status, result.hits) == (ResultStatus.DEGRADED, ())
     assert {stage for stage, _ in kinds(result)} >= {"search.dense", "search.lexical"}
 
 

@@ -115,7 +115,7 @@ async def ask(  # noqa: PLR0913 - every knob of a query is an option
         show_trace(console, result.trace_id, await _spans(settings, result.trace_id))
     if result.status is ResultStatus.REJECTED:
         raise typer.Exit(1)
-    if result.status is ResultStatus.EMPTY:
+    if not result.hits:
         raise typer.Exit(EXIT_EMPTY)
 
 
