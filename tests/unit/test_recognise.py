@@ -6,6 +6,16 @@ from hypothesis import strategies as st
 
 from freki.operators.errors import UnreadableContent
 from freki.operators.recognise import Profile, recognise
+from tests.unit.packages import archive, docx, odt, pptx, xlsx
+from tests.unit.pdfs import pdf
+
+FILES = [
+    (pdf(b""), Profile.PDF),
+    (docx(""), Profile.DOCX),
+    (odt(""), Profile.ODT),
+    (pptx(""), Profile.PPTX),
+    (xlsx({"A": [["x"]]}), Profile.XLSX),
+]
 
 
 @pytest.mark.parametrize(
@@ -43,24 +53,26 @@ def test_a_page_without_a_name_is_told_by_its_beginning() -> None:
 def test_text_is_decoded(encoding: str) -> None:
     text = "Grüße aus Köln, und das Porto – es sind 5 € – zahlt der Empfänger.\n" * 3
 
-    assert recognise("a.txt", None, text.encode(encoding)).text == text
+    assert recognise("a.txt", None, text.encode(encoding)).content == text
 
 
 def test_a_byte_order_mark_is_not_part_of_the_text() -> None:
-    assert recognise("a.txt", None, "\ufeffHallo").text == "Hallo"
+    assert recognise("a.txt", None, "\ufeffHallo").content == "Hallo"
 
 
 @pytest.mark.parametrize("content", ["", b""])
 def test_empty_content_is_valid(content: str | bytes) -> None:
-    assert recognise("a.md", None, content).text == ""
+    assert recognise("a.md", None, content).content == ""
 
 
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"%PDF-1.7\n...", "PDF is not read yet"),
-        (b"PK\x03\x04\x14\x00word/document.xml", "DOCX is not read yet"),
-        (b"PK\x03\x04\x14\x00other/archive", "NUL at character 5"),
+        (b"PK\x03\x04\x14\x00other/archive", "a ZIP archive, which is not read"),
+        (archive({"mimetype": "application/epub+zip"}), "application/epub\\+zip, which is not read"),
+        (archive({"word/a.xml": "no package"}), "a ZIP archive, which is not read"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office file, or one with a password"),
+        (b"{\\rtf1 Hallo}", "RTF, which is not read"),
         (b"\x89PNG\r\n\x1a\n\x00\x00", "not UTF-8 at byte 0"),
         (b"abc\x00def", "NUL at character 3"),
         ("Grüße, ".encode() * 20 + b"\xff" + b"Ende", "not UTF-8 at byte 180"),
@@ -76,10 +88,50 @@ def test_what_is_no_text_is_refused_with_the_place(content: str | bytes, reason:
         recognise("a.txt", None, content)
 
 
-def test_bytes_that_claim_to_be_a_pdf_are_refused() -> None:
-    with pytest.raises(UnreadableContent, match="PDF is not read yet"):
-        recognise("a.pdf", None, b"no magic number")
-    with pytest.raises(UnreadableContent, match="PDF is not read yet"):
+@pytest.mark.parametrize("name", ["a.bin", "a.txt", "a.pdf", "a.docx"])
+@pytest.mark.parametrize("media_type", [None, "text/plain", "application/pdf", "message/rfc822"])
+@pytest.mark.parametrize(("content", "profile"), FILES)
+def test_a_file_is_what_it_begins_as_whatever_it_is_called(
+    name: str, media_type: str | None, content: bytes, profile: Profile
+) -> None:
+    recognised = recognise(name, media_type, content)
+
+    assert (recognised.profile, recognised.content) == (profile, content)
+
+
+def test_a_pdf_may_begin_late_where_it_is_declared() -> None:
+    assert recognise("a.pdf", None, b"\x00junk\n%PDF-1.4").profile is Profile.PDF
+    assert recognise("a.md", None, b"A file that begins with %PDF-1.4 is a PDF.").profile is Profile.MARKDOWN
+
+
+def test_a_damaged_archive_goes_to_the_parser_that_it_is_declared_for() -> None:
+    assert recognise("a.docx", None, docx("")[:-30]).profile is Profile.DOCX
+
+
+MAIL = b"Received: from x\r\n\tby y\r\nFrom: a@example.org\r\nDate: Mon, 5 Jan 2026 10:00:00 +0100\r\n\r\nHallo"
+
+
+def test_a_mail_is_told_by_its_name_or_its_headers() -> None:
+    assert recognise("a.eml", None, b"Subject: x\n\ny") == ("message/rfc822", Profile.EMAIL, b"Subject: x\n\ny")
+    assert recognise("download", None, MAIL).profile is Profile.EMAIL
+    assert recognise("a", "message/rfc822", "Subject: x").profile is Profile.EMAIL
+
+
+def test_text_with_headers_is_no_mail_where_it_says_so() -> None:
+    assert recognise("a.txt", None, MAIL).profile is Profile.TEXT
+    assert recognise("a", "text/plain", MAIL).profile is Profile.TEXT
+    assert recognise("a", None, b"From: us\nTo: you\n\nText").profile is Profile.TEXT
+
+
+@pytest.mark.parametrize("content", [b"no magic number", b"", b"\x00\xff"])
+def test_bytes_that_claim_to_be_a_file_are_refused(content: bytes) -> None:
+    for name in ("a.pdf", "a.docx", "a.odt", "a.pptx", "a.xlsx"):
+        with pytest.raises(UnreadableContent, match=f"{name}: not the file that it claims to be"):
+            recognise(name, None, content)
+
+
+def test_a_pdf_that_became_text_on_its_way_is_refused() -> None:
+    with pytest.raises(UnreadableContent, match="send its bytes"):
         recognise("a.txt", "text/plain", "%PDF-1.7")
 
 
@@ -90,7 +142,7 @@ def test_the_text_of_a_pdf_may_bear_its_name(media_type: str | None, content: st
 
 @given(text=st.text(alphabet=st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufeff")))
 def test_text_comes_back_from_its_bytes(text: str) -> None:
-    assert recognise("a.txt", None, text.encode()).text == text
+    assert recognise("a.txt", None, text.encode()).content == text
 
 
 @given(content=st.binary())
@@ -99,4 +151,4 @@ def test_any_bytes_are_text_or_refused(content: bytes) -> None:
         recognised = recognise("a", None, content)
     except UnreadableContent:
         return
-    assert "\x00" not in recognised.text
+    assert "\x00" not in recognised.content

@@ -1,0 +1,138 @@
+"""The readable text and outline of a mail."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from email import message_from_bytes
+from email.errors import HeaderParseError
+from email.header import decode_header
+from email.message import Message
+from types import MappingProxyType
+
+from freki.operators.errors import UnreadableContent
+from freki.schemas.outline import Block, BlockKind, ParsedDocument, as_attributes, one_line, printable
+
+Parse = Callable[[str], ParsedDocument]
+
+_SHOWN = ("From", "To", "Cc", "Date")
+_HTML, _PLAIN = "text/html", "text/plain"
+_UTF_8 = "utf-8"
+_ENCODED = {"base64", "quoted-printable"}
+
+
+def parse_email(content: bytes | str, *, html: Parse, text: Parse) -> ParsedDocument:
+    """Read the body of a mail as a page or as text, below its subject and the lines From, To, Cc and Date.
+
+    Of parts that say the same, the last is read that has text: `html` reads pages, which are the richest, `text` the
+    others. Bodies that follow each other are all read, attachments are not: their names are an attribute. The subject
+    is the title and a heading of level 1. Raises UnreadableContent for a mail that cannot be taken apart.
+    """
+    try:
+        mail = message_from_bytes(content if isinstance(content, bytes) else content.encode())
+        bodies = _bodies(mail, {_HTML: html, _PLAIN: text})
+        attached = ", ".join(_attachments(mail))
+        head = {name: _header(mail, name) for name in _SHOWN}
+        subject = _header(mail, "Subject")
+    except RecursionError as error:
+        raise UnreadableContent("nested too deep: save it again flattened") from error
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        # The parser of the standard library is not total.
+        raise UnreadableContent("no mail that can be taken apart: save it again as EML") from error
+    joined = _joined([_headed(subject, head), *bodies])
+    lang = next((body.attributes["lang"] for body in bodies if "lang" in body.attributes), "")
+    attributes = as_attributes([*head.items(), ("attachments", attached), ("lang", lang)])
+    return replace(joined, title=subject or None, attributes=attributes)
+
+
+def _bodies(part: Message, parsers: Mapping[str, Parse]) -> list[ParsedDocument]:
+    """Return what a reader sees of a part."""
+    kind, inner = part.get_content_type(), _parts(part)
+    if kind == "multipart/alternative":
+        readable = (_bodies(one, parsers) for one in reversed(inner))
+        return next((bodies for bodies in readable if any(body.text for body in bodies)), [])
+    if inner and part.get_content_maintype() == "multipart":
+        seen = inner[:1] if kind == "multipart/related" else inner
+        return [body for one in seen for body in _bodies(one, parsers)]
+    # A multipart that its boundary does not part is text as it stands.
+    parse = parsers.get(_PLAIN if part.get_content_maintype() == "multipart" else kind)
+    return [parse(_content(part))] if parse and not inner and not _is_attached(part) else []
+
+
+def _parts(part: Message) -> list[Message]:
+    payload = part.get_payload()
+    return [inner for inner in payload if isinstance(inner, Message)] if isinstance(payload, list) else []
+
+
+def _is_attached(part: Message) -> bool:
+    return part.get_content_disposition() == "attachment" or part.get_filename() is not None
+
+
+def _attachments(mail: Message) -> Iterator[str]:
+    """Yield the names of attachments, in order."""
+    for part in mail.walk():
+        name = part.get_filename()
+        if name:
+            yield one_line(_decoded(name))
+
+
+def _content(part: Message) -> str:
+    payload = part.get_payload(decode=True)
+    content = payload if isinstance(payload, bytes) else b""
+    stated = part.get_content_charset() or _UTF_8
+    # Text that was decoded on its way here keeps the header that names its old charset.
+    recoded = not content.isascii() and part.get("Content-Transfer-Encoding", "").lower() not in _ENCODED
+    for charset in (_UTF_8, stated) if recoded else (stated, _UTF_8):
+        try:
+            return printable(content.decode(charset))
+        except (LookupError, UnicodeError):
+            continue
+    return printable(content.decode("cp1252", errors="replace"))
+
+
+def _header(mail: Message, name: str) -> str:
+    """Return a header's text; raw bytes in it are UTF-8, as nearly all that send such mean it."""
+    values = [value for key, value in mail.raw_items() if key.lower() == name.lower()]
+    return one_line(_decoded(str(values[0]))) if values else ""
+
+
+def _decoded(value: str) -> str:
+    raw = value.encode(_UTF_8, errors="surrogateescape").decode(_UTF_8, errors="replace")
+    try:
+        words = [
+            word if isinstance(word, str) else word.decode(charset or _UTF_8, errors="replace")
+            for word, charset in decode_header(raw)
+        ]
+    except (HeaderParseError, LookupError, UnicodeError):
+        return printable(raw)
+    return printable("".join(words))
+
+
+def _headed(subject: str, head: Mapping[str, str]) -> ParsedDocument:
+    """Write subject and header lines as the beginning of a document."""
+    lines = "\n".join(f"{name}: {value}" for name, value in head.items() if value)
+    blocks = []
+    if subject:
+        blocks.append(Block(kind=BlockKind.HEADING, start=0, end=len(subject), heading_level=1, title=subject))
+    start = len(subject) + 2 if subject else 0
+    if lines:
+        blocks.append(Block(kind=BlockKind.PROSE, start=start, end=start + len(lines)))
+    text = "\n\n".join(part for part in (subject, lines) if part)
+    return ParsedDocument(text=text, blocks=tuple(blocks), title=None, attributes=MappingProxyType({}))
+
+
+def _joined(documents: list[ParsedDocument]) -> ParsedDocument:
+    """Write documents below each other."""
+    texts: list[str] = []
+    blocks: list[Block] = []
+    length = 0
+    for document in documents:
+        if document.text:
+            offset = length + 2 if texts else 0
+            blocks += [_moved(block, offset) for block in document.blocks]
+            texts.append(document.text)
+            length = offset + len(document.text)
+    return ParsedDocument(text="\n\n".join(texts), blocks=tuple(blocks), title=None, attributes=MappingProxyType({}))
+
+
+def _moved(block: Block, offset: int) -> Block:
+    seams = tuple(offset + seam for seam in block.seams)
+    return replace(block, start=offset + block.start, end=offset + block.end, seams=seams)

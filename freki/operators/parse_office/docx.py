@@ -1,0 +1,209 @@
+"""The readable text and outline of a DOCX."""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+from xml.etree.ElementTree import Element
+
+from freki.operators.errors import UnreadableContent
+from freki.operators.parse_office.numbering import Numbering, value
+from freki.operators.parse_office.package import MAX_UNPACKED_BYTES, Package, opened
+from freki.operators.parse_office.writer import Writer
+from freki.schemas.outline import ParsedDocument, assemble
+
+_MAX_LEVEL = 9
+_HEADING_STYLE = "heading "
+_LIST_STYLES = ("list", "toc ")
+_WRAPPERS = {"{w}sdt", "{w}sdtContent", "{w}ins", "{w}moveTo", "{w}customXml", "{w}smartTag"}
+_TEXTS = {"{w}t", "{m}t", "{a}t"}
+_SIGNS = {"{w}br": "\n", "{w}cr": "\n", "{w}tab": "\t", "{w}noBreakHyphen": "-"}
+_UNREAD = {"{w}del", "{w}moveFrom", "{w}pPr", "{w}rPr", "{mc}Fallback"}
+_BOX = "{w}txbxContent"
+_OFF = {"0", "false", "off"}
+_NO_LIST = {"", "0"}
+
+
+class _Styles(NamedTuple):
+    levels: Mapping[str, int]
+    """Heading level of each style that has one."""
+    titles: frozenset[str]
+    listed: frozenset[str]
+    numbers: Mapping[str, tuple[str, int]]
+    """List that each style belongs to, and how deep in it."""
+
+
+def parse_docx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) -> ParsedDocument:
+    """Read what a reader sees of a DOCX: headings, paragraphs, lists, tables, text boxes, footnotes where they belong.
+
+    A heading is a paragraph of an outline level, of its own or by its style; the style "Title" is level 1. Headings and
+    items have the numbers that Word shows before them. A table that
+    holds a heading or a table is layout: its parts are blocks of their own. Deleted and hidden text, comments, headers
+    and footers are left out. There are no pages: they are made by whatever prints the file. Raises UnreadableContent
+    for what is damaged, encrypted, larger than `max_unpacked_bytes` unpacked, or nested too deep.
+    """
+    with opened(content, max_unpacked_bytes=max_unpacked_bytes) as package:
+        main = package.main()
+        document = package.tree(main)
+        body = None if document is None else document.find("{w}body")
+        if body is None:
+            raise UnreadableContent("no text document in the package: save it as DOCX")
+        numbering = Numbering(package.related(main, "numbering"))
+        reader = _Reader(_styles(package.related(main, "styles")), numbering, _notes(package, main))
+        reader.read(body)
+        title, attributes = package.properties()
+    return assemble(reader.writer.close(), title=title or reader.title, attributes=attributes)
+
+
+class _Reader:
+    """Takes up paragraphs and tables in order."""
+
+    def __init__(self, styles: _Styles, numbering: Numbering, notes: Mapping[tuple[str, str], Element]) -> None:
+        self.writer = Writer()
+        self.title = ""
+        self._styles = styles
+        self._numbering = numbering
+        self._notes = notes
+
+    def read(self, element: Element) -> None:
+        """Take up what an element holds."""
+        for child in _flat(element):
+            if child.tag == "{w}p":
+                self._paragraph(child)
+            elif child.tag == "{w}tbl":
+                self._table(child)
+
+    def _paragraph(self, paragraph: Element) -> None:
+        text = _text(paragraph, without=_BOX).strip()
+        style = value(paragraph, "{w}pPr/{w}pStyle")
+        level = self._level(paragraph)
+        number, depth = _number(paragraph) or self._styles.numbers.get(style, ("", 0))
+        label = self._numbering.label(number, depth)
+        if text and level:
+            self.writer.heading(f"{label} {text}" if label not in ("", "-") else text, level)
+            self.title = self.title or (text if style in self._styles.titles else "")
+        elif text and (number not in _NO_LIST or style in self._styles.listed):
+            self.writer.item(text, depth=depth, marker=f"{label or '-'} ")
+        elif text:
+            self.writer.prose(text)
+        for name in ("footnote", "endnote"):
+            for reference in paragraph.iter(f"{{w}}{name}Reference"):
+                note = self._notes.get((name, reference.get("{w}id", "")))
+                self.writer.note("" if note is None else _text(note))
+        for box in _boxes(paragraph):
+            self.read(box)
+
+    def _level(self, paragraph: Element) -> int:
+        own = value(paragraph, "{w}pPr/{w}outlineLvl")
+        if own.isdecimal():
+            return _outline_level(own)
+        return self._styles.levels.get(value(paragraph, "{w}pPr/{w}pStyle"), 0)
+
+    def _table(self, table: Element) -> None:
+        rows = [row for row in _flat(table) if row.tag == "{w}tr" and row.find("{w}trPr/{w}del") is None]
+        cells = [[cell for cell in _flat(row) if cell.tag == "{w}tc"] for row in rows]
+        if any(self._is_layout(cell) for row in cells for cell in row):
+            for row in cells:
+                for cell in row:
+                    self.read(cell)
+        else:
+            self.writer.table([[_text(cell) for cell in row] for row in cells])
+
+    def _is_layout(self, cell: Element) -> bool:
+        return cell.find(".//{w}tbl") is not None or any(self._level(child) for child in cell.iter("{w}p"))
+
+
+def _flat(element: Element) -> Iterator[Element]:
+    """Yield the children, and those of wrappers that only say where text came from."""
+    for child in element:
+        if child.tag in _WRAPPERS:
+            yield from _flat(child)
+        else:
+            yield child
+
+
+def _boxes(element: Element) -> Iterator[Element]:
+    """Yield the outermost text boxes."""
+    for child in element:
+        if child.tag == _BOX:
+            yield child
+        elif child.tag not in _UNREAD:
+            yield from _boxes(child)
+
+
+def _text(element: Element, *, without: str = "") -> str:
+    """Return what a reader sees of an element, with a line end after each paragraph in it."""
+    tag = element.tag
+    if tag in _TEXTS:
+        return element.text or ""
+    if tag in _SIGNS:
+        return _SIGNS[tag]
+    if tag in _UNREAD or tag == without or (tag == "{w}r" and _is_hidden(element)):
+        return ""
+    inner = "".join(_text(child, without=without) for child in element)
+    return f"{inner}\n" if tag == "{w}p" else inner
+
+
+def _is_hidden(run: Element) -> bool:
+    vanish = run.find("{w}rPr/{w}vanish")
+    return vanish is not None and vanish.get("{w}val") not in _OFF
+
+
+def _outline_level(value: str) -> int:
+    """Return the heading level of an outline level, which counts from 0; 9 means text."""
+    return int(value[:2]) + 1 if int(value[:2]) < _MAX_LEVEL else 0
+
+
+def _styles(styles: Element | None) -> _Styles:
+    """Read which styles are headings or lists, by their own account or by that of the style that they are based on."""
+    by_id = {style.get("{w}styleId", ""): style for style in (() if styles is None else styles.iter("{w}style"))}
+    levels, titles, listed = dict[str, int](), set[str](), set[str]()
+    numbers: dict[str, tuple[str, int]] = {}
+    for key in by_id:
+        line = list(_line(key, by_id))
+        names = [value(style, "{w}name").lower() for style in line]
+        levels[key] = next((level for style in line if (level := _style_level(style)) is not None), 0)
+        if "title" in names:
+            levels[key] = levels[key] or 1
+            titles.add(key)
+        if any(name.startswith(_LIST_STYLES) for name in names):
+            listed.add(key)
+        number = next((number for style in line if (number := _number(style))), None)
+        if number:
+            numbers[key] = number
+    return _Styles(levels, frozenset(titles), frozenset(listed), numbers)
+
+
+def _number(element: Element) -> tuple[str, int] | None:
+    """Return the list that a paragraph or a style belongs to by itself, and how deep in it."""
+    properties = element.find("{w}pPr/{w}numPr")
+    if properties is None:
+        return None
+    depth = value(properties, "{w}ilvl")
+    return value(properties, "{w}numId"), int(depth) if depth.isdecimal() and len(depth) == 1 else 0
+
+
+def _line(key: str, by_id: Mapping[str, Element]) -> Iterator[Element]:
+    """Yield a style and those that it is based on, nearest first."""
+    seen = set[str]()
+    while key in by_id and key not in seen:
+        seen.add(key)
+        yield by_id[key]
+        key = value(by_id[key], "{w}basedOn")
+
+
+def _style_level(style: Element) -> int | None:
+    outline, name = value(style, "{w}pPr/{w}outlineLvl"), value(style, "{w}name").lower()
+    if outline.isdecimal():
+        return _outline_level(outline)
+    return int(name[-1]) if name.startswith(_HEADING_STYLE) and name[-1:].isdecimal() else None
+
+
+def _notes(package: Package, main: str) -> dict[tuple[str, str], Element]:
+    return {
+        (name, note.get("{w}id", "")): note
+        for name in ("footnote", "endnote")
+        for note in _all(package.related(main, f"{name}s"), f"{{w}}{name}")
+    }
+
+
+def _all(element: Element | None, tag: str) -> Iterator[Element]:
+    return iter(()) if element is None else element.iter(tag)

@@ -1,0 +1,110 @@
+"""The numbers that Word writes before headings and list items, which stand nowhere in the text."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+from xml.etree.ElementTree import Element
+
+_PLACE = re.compile(r"%([1-9])")
+_MAX_DIGITS = 6
+_LETTERS = 26
+_MAX_LETTER_ROUNDS = 20
+_MAX_ROMAN = 4000
+_ROMAN = (
+    *((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x")),
+    *((9, "ix"), (5, "v"), (4, "iv"), (1, "i")),
+)
+
+
+class _Level(NamedTuple):
+    """How the numbers of a level look."""
+
+    form: str
+    text: str
+    """With `%1` for the number of the outermost level."""
+    start: int
+
+
+class Numbering:
+    """Counts the paragraphs of each list."""
+
+    def __init__(self, numbering: Element | None) -> None:
+        """Read the definitions in `word/numbering.xml`."""
+        found = list(numbering if numbering is not None else ())
+        self._levels = {
+            (element.get("{w}abstractNumId", ""), _whole(level.get("{w}ilvl", ""))): _level(level)
+            for element in found
+            if element.tag == "{w}abstractNum"
+            for level in element.iterfind("{w}lvl")
+        }
+        numbers = [element for element in found if element.tag == "{w}num"]
+        self._kinds = {number.get("{w}numId", ""): value(number, "{w}abstractNumId") for number in numbers}
+        self._restarts = {number.get("{w}numId", ""): dict(_restarts(number)) for number in numbers}
+        self._counts: dict[tuple[str, int], int] = {}
+
+    def label(self, number: str, depth: int) -> str:
+        """Count one more paragraph, and return what stands before it: `-` for a bullet, empty for nothing."""
+        kind = self._kinds.get(number)
+        level = self._levels.get((kind or "", depth))
+        if kind is None or level is None:
+            return ""
+        for restarted, start in self._restarts.pop(number, {}).items():
+            self._counts[kind, restarted] = start - 1
+        self._counts[kind, depth] = self._counts.get((kind, depth), level.start - 1) + 1
+        for deeper in [place for place in self._counts if place[0] == kind and place[1] > depth]:
+            del self._counts[deeper]
+        if level.form == "bullet":
+            return "-"
+        return _PLACE.sub(lambda place: self._shown(kind, int(place.group(1)) - 1), level.text).strip()
+
+    def _shown(self, kind: str, depth: int) -> str:
+        level = self._levels.get((kind, depth))
+        if level is None:
+            return ""
+        return _FORMS.get(level.form, str)(self._counts.get((kind, depth), level.start))
+
+
+def value(element: Element, path: str) -> str:
+    """Return what an element below says; empty where there is none."""
+    found = element.find(path)
+    return "" if found is None else found.get("{w}val", "")
+
+
+def _level(level: Element) -> _Level:
+    return _Level(value(level, "{w}numFmt"), value(level, "{w}lvlText"), _whole(value(level, "{w}start"), default=1))
+
+
+def _restarts(number: Element) -> Iterator[tuple[int, int]]:
+    for override in number.iterfind("{w}lvlOverride"):
+        start = value(override, "{w}startOverride")
+        if start:
+            yield _whole(override.get("{w}ilvl", "")), _whole(start)
+
+
+def _whole(digits: str, *, default: int = 0) -> int:
+    return int(digits[:_MAX_DIGITS]) if digits.isdecimal() else default
+
+
+def _letters(number: int) -> str:
+    """Return a to z, then aa to zz, as Word counts."""
+    rounds, place = divmod(max(number, 1) - 1, _LETTERS)
+    return chr(ord("a") + place) * min(rounds + 1, _MAX_LETTER_ROUNDS)
+
+
+def _roman(number: int) -> str:
+    if not 0 < number < _MAX_ROMAN:
+        return str(number)
+    signs = ""
+    for worth, sign in _ROMAN:
+        signs += sign * (number // worth)
+        number %= worth
+    return signs
+
+
+_FORMS: Mapping[str, Callable[[int], str]] = {
+    "none": lambda _number: "",
+    "lowerLetter": _letters,
+    "upperLetter": lambda number: _letters(number).upper(),
+    "lowerRoman": _roman,
+    "upperRoman": lambda number: _roman(number).upper(),
+}

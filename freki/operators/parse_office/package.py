@@ -1,0 +1,221 @@
+"""The parts of an Office file, read within bounds: its sizes, names and nesting are whatever its sender wanted."""
+
+import posixpath
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from io import BytesIO
+from typing import NamedTuple
+from urllib.parse import unquote
+from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
+
+from freki.operators.errors import UnreadableContent
+from freki.schemas.outline import as_attributes
+
+MAX_UNPACKED_BYTES = 64 * 1024 * 1024
+"""Of all parts that are read together. A thousand pages of text take some 20 MB."""
+_MAX_ENTRIES = 10_000
+_MAX_ELEMENTS = 1_000_000
+"""Of all trees together; one takes some 300 bytes."""
+_MAX_DEPTH = 200
+"""Elements in each other. A table within a table is about ten deeper."""
+_BLOCK_BYTES = 65_536
+_ENCRYPTED_FLAG = 1
+_CENTRAL_ENTRY = b"PK\x01\x02"
+
+_OOXML = "http://schemas.openxmlformats.org"
+_STRICT = "http://purl.oclc.org/ooxml"
+_ODF = "urn:oasis:names:tc:opendocument:xmlns"
+_PREFIXES = {
+    f"{_OOXML}/wordprocessingml/2006/main": "w",
+    f"{_STRICT}/wordprocessingml/main": "w",
+    f"{_OOXML}/presentationml/2006/main": "p",
+    f"{_STRICT}/presentationml/main": "p",
+    f"{_OOXML}/drawingml/2006/main": "a",
+    f"{_STRICT}/drawingml/main": "a",
+    f"{_OOXML}/officeDocument/2006/relationships": "r",
+    f"{_STRICT}/officeDocument/relationships": "r",
+    f"{_OOXML}/officeDocument/2006/math": "m",
+    f"{_STRICT}/officeDocument/math": "m",
+    f"{_OOXML}/markup-compatibility/2006": "mc",
+    f"{_OOXML}/package/2006/relationships": "rel",
+    f"{_OOXML}/package/2006/metadata/core-properties": "cp",
+    "http://purl.org/dc/elements/1.1/": "dc",
+    f"{_ODF}:office:1.0": "office",
+    f"{_ODF}:text:1.0": "text",
+    f"{_ODF}:table:1.0": "table",
+    f"{_ODF}:style:1.0": "style",
+    f"{_ODF}:meta:1.0": "meta",
+    f"{_ODF}:drawing:1.0": "draw",
+    f"{_ODF}:svg-compatible:1.0": "svg",
+    f"{_ODF}:manifest:1.0": "manifest",
+}
+_CORE_FIELDS = {
+    "{dc}creator": "author",
+    "{dc}subject": "subject",
+    "{dc}description": "description",
+    "{cp}keywords": "keywords",
+    "{meta}keyword": "keywords",
+    "{dc}language": "lang",
+}
+
+
+class Relation(NamedTuple):
+    """A part that another part refers to."""
+
+    id: str
+    kind: str
+    """Last word of its type, such as `slide` or `footnotes`."""
+    target: str
+    """Name of the part in the package."""
+
+
+class Package:
+    """A ZIP archive of XML parts. Names in its trees have short prefixes: `{w}p`, whichever standard they are of."""
+
+    def __init__(self, archive: ZipFile, *, max_unpacked_bytes: int) -> None:
+        self._archive = archive
+        self._names = frozenset(archive.namelist())
+        self._bytes_left = self._most_bytes = max_unpacked_bytes
+        self._elements_left = _MAX_ELEMENTS
+
+    def tree(self, name: str) -> Element | None:
+        """Return a part, or None where there is no such part."""
+        if name not in self._names:
+            return None
+        builder = _Builder(self._count)
+        self._parse(name, builder)
+        return builder.tree
+
+    def check_all(self) -> None:
+        """Hold every XML part against the limits, for a reader that has none and builds no trees."""
+        for name in sorted(self._names):
+            if name.endswith((".xml", ".rels")):
+                self._parse(name, _Checker())
+
+    def relations(self, name: str = "") -> Iterator[Relation]:
+        """Yield what a part refers to within the package; without a name, what the package itself does."""
+        folder, _, file = name.rpartition("/")
+        relations = self.tree(posixpath.join(folder, "_rels", f"{file}.rels"))
+        for relation in () if relations is None else relations:
+            if relation.get("TargetMode") != "External":
+                target = posixpath.normpath(posixpath.join("/", folder, unquote(relation.get("Target", ""))))
+                yield Relation(relation.get("Id", ""), relation.get("Type", "").rpartition("/")[2], target.lstrip("/"))
+
+    def main(self) -> str:
+        """Return the name of the part that the others hang on. Raises UnreadableContent where there is none."""
+        for relation in self.relations():
+            if relation.kind == "officeDocument":
+                return relation.target
+        raise UnreadableContent("no document in the package: save it again")
+
+    def related(self, name: str, kind: str) -> Element | None:
+        """Return the first part of a kind that a part refers to."""
+        return next((self.tree(relation.target) for relation in self.relations(name) if relation.kind == kind), None)
+
+    def properties(self) -> tuple[str, Mapping[str, str]]:
+        """Return title and attributes, as docProps/core.xml or meta.xml state them."""
+        core = self.related("", "core-properties")
+        return stated(core if core is not None else self.tree("meta.xml"))
+
+    def _parse(self, name: str, target: "_Checker") -> None:
+        parser = XMLParser(target=target)  # noqa: S314 - the target refuses what it warns of
+        for block in self._unpacked(name):
+            parser.feed(block)
+        parser.close()
+
+    def _count(self) -> None:
+        self._elements_left -= 1
+        if self._elements_left < 0:
+            raise UnreadableContent(f"more than {_MAX_ELEMENTS} elements: split the document")
+
+    def _unpacked(self, name: str) -> Iterator[bytes]:
+        """Yield a part's bytes; zipfile gives no more of them than the directory states."""
+        info = self._archive.getinfo(name)
+        if info.flag_bits & _ENCRYPTED_FLAG:
+            raise UnreadableContent("encrypted: save it without a password")
+        if info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
+            raise UnreadableContent("packed in a way that Office does not: save it again")
+        self._bytes_left -= info.file_size
+        if self._bytes_left < 0:
+            raise UnreadableContent(
+                f"more than {self._most_bytes >> 20} MB unpacked: split it, or raise FREKI_PARSING__MAX_UNPACKED_MB"
+            )
+        with self._archive.open(info) as file:
+            yield from iter(partial(file.read, _BLOCK_BYTES), b"")
+
+
+@contextmanager
+def opened(content: bytes, *, max_unpacked_bytes: int) -> Iterator[Package]:
+    """Open a package. What is wrong with it raises UnreadableContent, also while it is read."""
+    if content.count(_CENTRAL_ENTRY) > _MAX_ENTRIES:
+        raise UnreadableContent(f"more than {_MAX_ENTRIES} parts in the package: split the document")
+    try:
+        with ZipFile(BytesIO(content)) as archive:
+            yield Package(archive, max_unpacked_bytes=max_unpacked_bytes)
+    except (BadZipFile, ParseError, EOFError, LookupError, NotImplementedError, ValueError, zlib.error) as error:
+        raise UnreadableContent("cut off or damaged: open it and save it again") from error
+
+
+def stated(properties: Element | None) -> tuple[str, Mapping[str, str]]:
+    """Return the title and the attributes among a document's properties."""
+    if properties is None:
+        return "", {}
+    fields = [(_CORE_FIELDS[field.tag], field.text or "") for field in properties.iter() if field.tag in _CORE_FIELDS]
+    title = next((field.text or "" for field in properties.iter("{dc}title")), "")
+    return title, as_attributes(fields)
+
+
+class _Checker:
+    """Refuses what is nested too deep, or declares a document type, which could name files and repeat itself."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+
+    def start(self, _tag: str, _attributes: dict[str, str], /) -> None:
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            raise UnreadableContent(f"nested more than {_MAX_DEPTH} deep: save it again with fewer tables in tables")
+
+    def end(self, _tag: str, /) -> None:
+        self._depth -= 1
+
+    def close(self) -> None:
+        """Do nothing: the parser says itself where the end is missing."""
+
+    def doctype(self, _name: str, _public: str | None, _system: str | None, /) -> None:
+        raise UnreadableContent("declares a document type, as no Office program does: open it and save it again")
+
+
+class _Builder(_Checker):
+    """Builds a tree with short prefixes, and has each element counted."""
+
+    def __init__(self, count: Callable[[], None]) -> None:
+        super().__init__()
+        self._count = count
+        self._builder = TreeBuilder()
+
+    @property
+    def tree(self) -> Element:
+        """The root, once all was read."""
+        return self._builder.close()
+
+    def start(self, tag: str, attributes: dict[str, str], /) -> None:
+        super().start(tag, attributes)
+        self._count()
+        self._builder.start(_short(tag), {_short(name): value for name, value in attributes.items()})
+
+    def end(self, tag: str, /) -> None:
+        super().end(tag)
+        self._builder.end(_short(tag))
+
+    def data(self, data: str, /) -> None:
+        self._builder.data(data)
+
+
+@lru_cache(maxsize=4096)
+def _short(name: str) -> str:
+    namespace, brace, local = name[1:].rpartition("}")
+    return f"{{{_PREFIXES.get(namespace, namespace)}}}{local}" if brace else name

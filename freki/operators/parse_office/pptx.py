@@ -1,0 +1,116 @@
+"""The readable text and outline of a PPTX."""
+
+from collections.abc import Iterator
+from xml.etree.ElementTree import Element
+
+from freki.operators.errors import UnreadableContent
+from freki.operators.parse_office.package import MAX_UNPACKED_BYTES, Package, opened
+from freki.operators.parse_office.writer import Writer
+from freki.schemas.outline import ParsedDocument, assemble
+
+_TITLES = {"title", "ctrTitle"}
+_RUNNING = {"dt", "ftr", "hdr", "sldNum"}
+_WRAPPERS = {"{p}grpSp", "{mc}AlternateContent", "{mc}Choice"}
+_SHAPES = {"{p}sp", "{p}cxnSp"}
+_TEXTS = {"{a}t", "{m}t"}
+_OFF = {"0", "false"}
+
+
+def parse_pptx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) -> ParsedDocument:
+    """Read the slides of a PPTX, each a page: its title as a heading, then its shapes in their order, then its notes.
+
+    Several paragraphs in one placeholder are a list. Hidden slides are left out but counted, as PowerPoint does; dates,
+    footers and slide numbers are left out, and so are charts and pictures. Raises UnreadableContent for what is
+    damaged, encrypted, larger than `max_unpacked_bytes` unpacked, or nested too deep.
+    """
+    with opened(content, max_unpacked_bytes=max_unpacked_bytes) as package:
+        slides = _slides(package)
+        writer = Writer()
+        for page, name in enumerate(slides):
+            writer.page = page
+            _slide(package, name, writer)
+            writer.close()
+        title, attributes = package.properties()
+    return assemble(writer.close(), pages=len(slides), title=title, attributes=attributes)
+
+
+def _slides(package: Package) -> list[str]:
+    """Return the names of the slides, in the order of the presentation."""
+    main = package.main()
+    presentation = package.tree(main)
+    if presentation is None or presentation.tag != "{p}presentation":
+        raise UnreadableContent("no presentation in the package: save it as PPTX")
+    targets = {relation.id: relation.target for relation in package.relations(main)}
+    return [targets.get(slide.get("{r}id", ""), "") for slide in presentation.iterfind("{p}sldIdLst/{p}sldId")]
+
+
+def _slide(package: Package, name: str, writer: Writer) -> None:
+    slide = package.tree(name)
+    shapes = None if slide is None else slide.find("{p}cSld/{p}spTree")
+    if slide is None or shapes is None or slide.get("show") in _OFF:
+        return
+    found = list(_shapes(shapes))
+    # A title may lie above the other shapes and so stand behind them.
+    found.sort(key=lambda shape: _placeholder(shape) not in _TITLES)
+    for shape in found:
+        _shape(shape, writer)
+    for relation in package.relations(name):
+        part = package.tree(relation.target) if relation.kind in {"diagramData", "notesSlide"} else None
+        if part is not None and relation.kind == "diagramData":
+            for paragraph in _paragraphs(part):
+                writer.item(_text(paragraph))
+        elif part is not None:
+            notes = [shape for shape in part.iter("{p}sp") if _placeholder(shape) == "body"]
+            writer.prose("\n".join(_text(paragraph) for shape in notes for paragraph in _paragraphs(shape)))
+
+
+def _shapes(element: Element) -> Iterator[Element]:
+    for child in element:
+        if child.tag in _WRAPPERS:
+            yield from _shapes(child)
+        elif child.tag in _SHAPES or child.tag == "{p}graphicFrame":
+            yield child
+
+
+def _placeholder(shape: Element) -> str | None:
+    """Return what a shape holds the place of; None for one that does not."""
+    placeholder = shape.find("{p}nvSpPr/{p}nvPr/{p}ph")
+    return None if placeholder is None else placeholder.get("type", "obj")
+
+
+def _shape(shape: Element, writer: Writer) -> None:
+    kind = _placeholder(shape)
+    if shape.tag == "{p}graphicFrame":
+        for table in shape.iter("{a}tbl"):
+            writer.table([[_lines(cell) for cell in row.iterfind("{a}tc")] for row in table.iterfind("{a}tr")])
+        return
+    paragraphs = [paragraph for paragraph in _paragraphs(shape) if _text(paragraph).strip()]
+    if kind in _RUNNING or not paragraphs:
+        return
+    if kind in _TITLES:
+        writer.heading(_lines(shape), 1)
+    elif kind is not None and len(paragraphs) > 1:
+        for paragraph in paragraphs:
+            writer.item(_text(paragraph), depth=_depth(paragraph))
+        writer.close()
+    else:
+        writer.prose(_lines(shape))
+
+
+def _paragraphs(element: Element) -> Iterator[Element]:
+    return element.iter("{a}p")
+
+
+def _lines(element: Element) -> str:
+    return "\n".join(_text(paragraph) for paragraph in _paragraphs(element))
+
+
+def _depth(paragraph: Element) -> int:
+    properties = paragraph.find("{a}pPr")
+    level = "" if properties is None else properties.get("lvl", "")
+    return int(level) if level.isdecimal() and len(level) == 1 else 0
+
+
+def _text(paragraph: Element) -> str:
+    leaves = (inner for inner in paragraph.iter() if inner.tag in _TEXTS or inner.tag == "{a}br")
+    return "".join("\n" if leaf.tag == "{a}br" else leaf.text or "" for leaf in leaves)

@@ -1,0 +1,55 @@
+"""Puts what a reader of a format meets into parts: list items that follow each other are one list."""
+
+from freki.schemas.outline import BlockKind, Part, one_line, stacked
+
+_MAX_INDENT = 8
+
+
+class Writer:
+    """Collects parts in reading order."""
+
+    def __init__(self) -> None:
+        self.page = 0
+        """Page that parts are on from now on, 0-based."""
+        self._parts: list[Part] = []
+        self._items: list[str] = []
+        self._notes: list[str] = []
+
+    def heading(self, text: str, level: int) -> None:
+        """Add a heading."""
+        self._put(Part(kind=BlockKind.HEADING, text=one_line(text), heading_level=level, page=self.page))
+
+    def prose(self, text: str) -> None:
+        """Add a paragraph."""
+        self._put(Part(kind=BlockKind.PROSE, text=text.strip(), page=self.page))
+
+    def table(self, rows: list[list[str]]) -> None:
+        """Add a table; rows without text are left out."""
+        lines = [" | ".join(map(one_line, row)) for row in rows if any(cell.strip() for cell in row)]
+        if lines:
+            self._put(self._stacked(BlockKind.TABLE, lines))
+
+    def item(self, text: str, *, depth: int = 0, marker: str = "- ") -> None:
+        """Add an item to the list that is being written, or begin one."""
+        if text.strip():
+            self._items.append("  " * min(depth, _MAX_INDENT) + marker + text.strip())
+
+    def note(self, text: str) -> None:
+        """Add a footnote behind the block that is being written."""
+        self._notes.append(text.strip())
+
+    def close(self) -> list[Part]:
+        """End the block that is being written, and return all parts so far."""
+        if self._items:
+            self._parts.append(self._stacked(BlockKind.LIST, self._items))
+        self._parts += [Part(kind=BlockKind.PROSE, text=note, page=self.page) for note in self._notes if note]
+        self._items, self._notes = [], []
+        return self._parts
+
+    def _stacked(self, kind: BlockKind, lines: list[str]) -> Part:
+        return stacked(kind, [Part(kind=kind, text=line, page=self.page) for line in lines])
+
+    def _put(self, part: Part) -> None:
+        if part.text:
+            self.close()
+            self._parts.append(part)

@@ -1,0 +1,82 @@
+"""Writes small PDFs, good and bad."""
+
+from collections.abc import Iterable, Sequence
+
+_FONTS = b"/Font<</F1 3 0 R/F2 4 0 R>>"
+_WRONG_PASSWORD = (
+    b"/Encrypt<</Filter/Standard/V 1/R 2/P -4/O<" + b"41" * 32 + b">/U<" + b"42" * 32 + b">>>/ID[<41><41>]"
+)
+
+
+def shown(left: float, height: float, text: str, *, size: float = 11, bold: bool = False) -> bytes:
+    """Give the operators that show a text."""
+    escaped = text.replace("\\", r"\\").replace("(", r"\(").replace(")", r"\)").encode("cp1252")
+    return b"BT /F%d %g Tf %g %g Td (%s) Tj ET\n" % (1 + bold, size, left, height, escaped)
+
+
+def shown_lines(texts: Iterable[str], *, left: float = 72, top: float = 750, step: float = 14) -> bytes:
+    """Give the operators that show lines below each other."""
+    return b"".join(shown(left, top - step * number, text) for number, text in enumerate(texts))
+
+
+def ruled(columns: Sequence[float], rows: Sequence[float]) -> bytes:
+    """Give the operators that draw a grid."""
+    level = [(columns[0], height, columns[-1], height) for height in rows]
+    upright = [(column, rows[0], column, rows[-1]) for column in columns]
+    return b"".join(b"%g %g m %g %g l S\n" % rule for rule in [*level, *upright])
+
+
+def pdf(
+    *pages: bytes, info: str = "", bookmarks: Sequence[tuple[str, int]] = (), locked: bool = False, rotation: int = 0
+) -> bytes:
+    """Write a PDF of pages, each given by its operators; bookmarks are titles with their 0-based page."""
+    first_page = 7 + len(bookmarks)
+    objects = {
+        1: b"<</Type/Catalog/Pages 2 0 R/Outlines 5 0 R/Lang(de-DE)>>",
+        2: b"<</Type/Pages/Count %d/Kids[%s]>>"
+        % (len(pages), b" ".join(b"%d 0 R" % (first_page + 2 * number) for number in range(len(pages)))),
+        3: b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>",
+        4: b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica-Bold/Encoding/WinAnsiEncoding>>",
+        6: b"<</Title(%s)>>" % info.encode(),
+        5: b"<</First 7 0 R/Last %d 0 R/Count %d>>" % (6 + len(bookmarks), len(bookmarks)) if bookmarks else b"<<>>",
+    }
+    for number, (title, page) in enumerate(bookmarks):
+        after = b"/Next %d 0 R" % (8 + number) if number + 1 < len(bookmarks) else b""
+        objects[7 + number] = b"<</Title<feff%s>/Parent 5 0 R/Dest[%d 0 R/Fit]%s>>" % (
+            title.encode("utf-16-be").hex().encode(),
+            first_page + 2 * page,
+            after,
+        )
+    for number, content in enumerate(pages):
+        own = first_page + 2 * number
+        objects[own] = (
+            b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Rotate %d/Contents %d 0 R/Resources<<%s>>>>"
+            % (
+                rotation,
+                own + 1,
+                _FONTS,
+            )
+        )
+        objects[own + 1] = b"<</Length %d>>stream\n%s\nendstream" % (len(content), content)
+    return written(objects, trailer=_WRONG_PASSWORD if locked else b"")
+
+
+def written(objects: dict[int, bytes], *, trailer: bytes = b"") -> bytes:
+    """Write the objects of a PDF, numbered from 1."""
+    content = b"%PDF-1.7\n"
+    offsets = []
+    for number in sorted(objects):
+        offsets.append(len(content))
+        content += b"%d 0 obj\n%s\nendobj\n" % (number, objects[number])
+    table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    return (
+        content
+        + b"xref\n0 %d\n0000000000 65535 f \n%strailer<</Size %d/Root 1 0 R/Info 6 0 R%s>>\nstartxref\n%d\n%%%%EOF"
+        % (
+            len(objects) + 1,
+            table,
+            len(objects) + 1,
+            trailer,
+            len(content),
+        )
+    )

@@ -1,0 +1,254 @@
+"""A DOCX becomes what a reader sees of it."""
+
+import pytest
+
+from freki.operators.errors import UnreadableContent
+from freki.operators.parse_office import parse_docx
+from freki.schemas.outline import BlockKind
+from tests.unit.outlines import assert_outline, headings, parts, texts
+from tests.unit.packages import archive, docx, paragraph, relations, word, word_table
+
+_STYLES = word(
+    "styles",
+    '<w:style w:styleId="berschrift1"><w:name w:val="heading 1"/></w:style>'
+    '<w:style w:styleId="Paragraf"><w:name w:val="Paragraf"/><w:basedOn w:val="berschrift1"/></w:style>'
+    '<w:style w:styleId="Anlage"><w:pPr><w:outlineLvl w:val="1"/></w:pPr></w:style>'
+    '<w:style w:styleId="Kein"><w:basedOn w:val="berschrift1"/><w:pPr><w:outlineLvl w:val="9"/></w:pPr></w:style>'
+    '<w:style w:styleId="Titel"><w:name w:val="Title"/></w:style>'
+    '<w:style w:styleId="Liste"><w:name w:val="List Bullet"/></w:style>'
+    '<w:style w:styleId="Kreis"><w:name w:val="Kreis"/><w:basedOn w:val="Kreis"/></w:style>',
+)
+
+
+def _styled(text: str, style: str) -> str:
+    return paragraph(text, f'<w:pStyle w:val="{style}"/>')
+
+
+def test_headings_come_from_styles_and_outline_levels() -> None:
+    document = parse_docx(
+        docx(
+            _styled("Mietvertrag", "Titel")
+            + _styled("§ 1 Mietsache", "berschrift1")
+            + _styled("§ 2 Miete", "Paragraf")
+            + _styled("Anlage", "Anlage")
+            + paragraph("Eigene", '<w:outlineLvl w:val="2"/>')
+            + _styled("Text", "Kein")
+            + _styled("Kreis", "Kreis"),
+            parts={"word/styles.xml": _STYLES},
+        )
+    )
+
+    assert headings(document) == [
+        (1, "Mietvertrag"),
+        (1, "§ 1 Mietsache"),
+        (1, "§ 2 Miete"),
+        (2, "Anlage"),
+        (3, "Eigene"),
+    ]
+    assert texts(document, BlockKind.PROSE) == ["Text", "Kreis"]
+    assert document.title == "Mietvertrag"
+
+
+def test_list_items_that_follow_each_other_are_one_list() -> None:
+    inner = '<w:numPr><w:ilvl w:val="1"/><w:numId w:val="7"/></w:numPr>'
+    document = parse_docx(
+        docx(
+            _styled("Ausweis", "Liste")
+            + paragraph("in Kopie", inner)
+            + paragraph("")
+            + _styled("Foto", "Liste")
+            + paragraph("Ende"),
+            parts={"word/styles.xml": _STYLES},
+        )
+    )
+
+    listed, prose = document.blocks
+    assert parts(document, listed) == ["- Ausweis", "- in Kopie", "- Foto"]
+    assert document.text[prose.start : prose.end] == "Ende"
+
+
+def _level(depth: int, form: str, text: str, start: int = 1) -> str:
+    look = f'<w:start w:val="{start}"/><w:numFmt w:val="{form}"/><w:lvlText w:val="{text}"/>'
+    return f'<w:lvl w:ilvl="{depth}">{look}</w:lvl>'
+
+
+_NUMBERING = word(
+    "numbering",
+    f'<w:abstractNum w:abstractNumId="1">{_level(0, "decimal", "§ %1")}{_level(1, "lowerLetter", "%1.%2)")}'
+    f'</w:abstractNum><w:abstractNum w:abstractNumId="2">{_level(0, "upperRoman", "%1.", 4)}{_level(1, "bullet", "·")}'
+    "</w:abstractNum>"
+    '<w:num w:numId="1"><w:abstractNumId w:val="1"/></w:num><w:num w:numId="2"><w:abstractNumId w:val="2"/></w:num>'
+    '<w:num w:numId="3"><w:abstractNumId w:val="2"/><w:lvlOverride w:ilvl="0"><w:startOverride w:val="1"/>'
+    "</w:lvlOverride></w:num>",
+)
+
+
+def _numbered(text: str, number: int, depth: int = 0, more: str = "") -> str:
+    return paragraph(text, f'<w:numPr><w:ilvl w:val="{depth}"/><w:numId w:val="{number}"/></w:numPr>{more}')
+
+
+def test_numbers_are_those_that_word_shows() -> None:
+    heading = '<w:outlineLvl w:val="0"/>'
+    document = parse_docx(
+        docx(
+            _numbered("Miete", 1, more=heading)
+            + _numbered("erstens", 1, 1)
+            + _numbered("zweitens", 1, 1)
+            + _numbered("Kaution", 1, more=heading)
+            + _numbered("neu", 1, 1)
+            + paragraph("Text")
+            + _numbered("vier", 2)
+            + _numbered("Punkt", 2, 1)
+            + _numbered("fünf", 2)
+            + _numbered("eins", 3)
+            + _numbered("ohne", 0),
+            parts={
+                "word/numbering.xml": _NUMBERING,
+                "word/_rels/document.xml.rels": relations(numbering="numbering.xml"),
+            },
+        )
+    )
+
+    assert headings(document) == [(1, "§ 1 Miete"), (1, "§ 2 Kaution")]
+    assert texts(document, BlockKind.LIST) == [
+        "  1.a) erstens\n  1.b) zweitens",
+        "  2.a) neu",
+        "IV. vier\n  - Punkt\nV. fünf\nI. eins",
+    ]
+    assert texts(document, BlockKind.PROSE) == ["Text", "ohne"]
+
+
+def test_a_style_may_give_the_number() -> None:
+    styles = word(
+        "styles",
+        '<w:style w:styleId="P"><w:pPr><w:outlineLvl w:val="0"/><w:numPr><w:numId w:val="1"/></w:numPr></w:pPr>'
+        "</w:style>",
+    )
+    links = relations(numbering="numbering.xml", styles="styles.xml")
+    parts = {"word/numbering.xml": _NUMBERING, "word/styles.xml": styles, "word/_rels/document.xml.rels": links}
+
+    assert headings(parse_docx(docx(_styled("Miete", "P") + _styled("Dauer", "P"), parts=parts))) == [
+        (1, "§ 1 Miete"),
+        (1, "§ 2 Dauer"),
+    ]
+
+
+def test_a_table_has_a_line_a_row() -> None:
+    document = parse_docx(docx(word_table(("Amt", "Zeit"), ("Bau", "9\nUhr"), ("", ""))))
+
+    (table,) = document.blocks
+    assert table.kind is BlockKind.TABLE
+    assert parts(document, table) == ["Amt | Zeit", "Bau | 9 Uhr"]
+
+
+def test_a_table_that_holds_a_table_is_layout() -> None:
+    cell = f"<w:tc>{paragraph('Kasten')}{word_table(('Amt', 'Zeit'))}</w:tc>"
+    document = parse_docx(docx(f"<w:tbl><w:tr>{cell}</w:tr></w:tbl>"))
+
+    assert texts(document, BlockKind.PROSE) == ["Kasten"]
+    assert texts(document, BlockKind.TABLE) == ["Amt | Zeit"]
+
+
+def test_footnotes_follow_the_paragraph_that_names_them() -> None:
+    document = parse_docx(
+        docx(
+            '<w:p><w:r><w:t>Satz</w:t><w:footnoteReference w:id="2"/></w:r></w:p>' + paragraph("Weiter"),
+            parts={
+                "word/footnotes.xml": word("footnotes", f'<w:footnote w:id="2">{paragraph("Fundstelle")}</w:footnote>')
+            },
+        )
+    )
+
+    assert texts(document, BlockKind.PROSE) == ["Satz", "Fundstelle", "Weiter"]
+
+
+def test_a_text_box_is_read_once() -> None:
+    box = f"<w:txbxContent>{paragraph('Kasten')}</w:txbxContent>"
+    document = parse_docx(
+        docx(
+            "<w:p><w:r><w:t>Satz</w:t><mc:AlternateContent>"
+            f"<mc:Choice>{box}</mc:Choice><mc:Fallback>{box}</mc:Fallback></mc:AlternateContent></w:r></w:p>"
+        )
+    )
+
+    assert texts(document, BlockKind.PROSE) == ["Satz", "Kasten"]
+
+
+def test_what_a_reader_does_not_see_is_left_out() -> None:
+    document = parse_docx(
+        docx(
+            "<w:p><w:del><w:r><w:delText>alt</w:delText></w:r></w:del><w:ins><w:r><w:t>neu</w:t></w:r></w:ins>"
+            "<w:r><w:instrText>PAGE</w:instrText></w:r><w:r><w:rPr><w:vanish/></w:rPr><w:t>versteckt</w:t></w:r></w:p>"
+            f"<w:tbl><w:tr><w:trPr><w:del/></w:trPr><w:tc>{paragraph('weg')}</w:tc></w:tr></w:tbl>"
+        )
+    )
+
+    assert document.text == "neu"
+
+
+def test_wrapped_paragraphs_breaks_and_tabs_are_read() -> None:
+    document = parse_docx(
+        docx(
+            f"<w:sdt><w:sdtContent>{paragraph('Feld')}</w:sdtContent></w:sdt>"
+            "<w:p><w:r><w:t>a</w:t><w:br/><w:t>b</w:t><w:tab/><w:t>c</w:t></w:r></w:p>"
+        )
+    )
+
+    assert texts(document, BlockKind.PROSE) == ["Feld", "a\nb\tc"]
+
+
+def test_title_and_author_are_read() -> None:
+    document = parse_docx(
+        docx(paragraph("x"), core="<dc:title>Handbuch</dc:title><dc:creator>Jürgen Groß</dc:creator>")
+    )
+
+    assert document.title == "Handbuch"
+    assert document.attributes == {"author": "Jürgen Groß"}
+
+
+def test_the_strict_standard_is_read_too() -> None:
+    content = docx(paragraph("Text"))
+    strict = archive(
+        {
+            "_rels/.rels": relations(officeDocument="word/document.xml"),
+            "word/document.xml": '<w:document xmlns:w="http://purl.oclc.org/ooxml/wordprocessingml/main"><w:body>'
+            "<w:p><w:r><w:t>Text</w:t></w:r></w:p></w:body></w:document>",
+        }
+    )
+
+    assert parse_docx(strict).text == parse_docx(content).text == "Text"
+
+
+def test_the_main_part_may_have_any_name() -> None:
+    document = parse_docx(
+        archive(
+            {
+                "_rels/.rels": relations(officeDocument="/word/document2.xml"),
+                "word/document2.xml": word("document", f"<w:body>{paragraph('Text')}</w:body>"),
+            }
+        )
+    )
+
+    assert document.text == "Text"
+
+
+def test_an_empty_document_has_no_text() -> None:
+    document = parse_docx(docx(""))
+
+    assert (document.text, document.blocks, document.title) == ("", (), None)
+
+
+def test_a_package_without_a_text_document_is_refused() -> None:
+    with pytest.raises(UnreadableContent, match="no document in the package"):
+        parse_docx(archive({"_rels/.rels": relations()}))
+    with pytest.raises(UnreadableContent, match="no text document"):
+        parse_docx(archive({"_rels/.rels": relations(officeDocument="missing.xml")}))
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["<w:tbl><w:tr><w:tc>" * 40 + "</w:tc></w:tr></w:tbl>" * 40, paragraph("x", '<w:outlineLvl w:val="99999"/>')],
+    ids=["nested", "level"],
+)
+def test_odd_documents_are_parsed(body: str) -> None:
+    assert_outline(parse_docx(docx(body)))

@@ -1,0 +1,140 @@
+"""A mail becomes its subject, its head and its body."""
+
+from email.message import EmailMessage
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freki.operators.errors import UnreadableContent
+from freki.operators.parse_email import parse_email
+from freki.operators.parse_html import parse_html
+from freki.operators.parse_text import parse_text
+from freki.schemas.outline import BlockKind, ParsedDocument
+from tests.unit.outlines import assert_outline, headings, texts
+
+
+def _parse(content: bytes | str) -> ParsedDocument:
+    return parse_email(content, html=parse_html, text=parse_text)
+
+
+def _mail(plain: str | None = None, html: str | None = None, subject: str = "Prüfung der Miete") -> EmailMessage:
+    mail = EmailMessage()
+    mail["Subject"] = subject
+    mail["From"] = "Jürgen Groß <j@example.org>"
+    mail["To"] = "a@example.org"
+    mail["Date"] = "Mon, 05 Jan 2026 10:00:00 +0100"
+    if plain is not None:
+        mail.set_content(plain)
+    if html is not None:
+        mail.add_alternative(html, subtype="html")
+    return mail
+
+
+def test_subject_and_head_stand_above_the_body() -> None:
+    document = _parse(_mail("Guten Tag,\n\nGrüße\n").as_bytes())
+
+    assert document.title == "Prüfung der Miete"
+    assert headings(document) == [(1, "Prüfung der Miete")]
+    assert texts(document, BlockKind.PROSE) == [
+        "From: Jürgen Groß <j@example.org>\nTo: a@example.org\nDate: Mon, 05 Jan 2026 10:00:00 +0100",
+        "Guten Tag,",
+        "Grüße",
+    ]
+    assert document.attributes["from"] == "Jürgen Groß <j@example.org>"
+
+
+def test_the_page_is_read_where_a_mail_says_the_same_twice() -> None:
+    document = _parse(_mail("schlicht", "<h2>Fristen</h2><table><tr><td>Amt<td>Zeit</table>").as_bytes())
+
+    assert headings(document)[1:] == [(2, "Fristen")]
+    assert texts(document, BlockKind.TABLE) == ["Amt | Zeit"]
+    assert "schlicht" not in document.text
+
+
+def test_the_plain_text_is_read_where_the_page_has_none() -> None:
+    assert "schlicht" in _parse(_mail("schlicht", "<img src=x>").as_bytes()).text
+
+
+def test_attachments_are_named_and_not_read() -> None:
+    mail = _mail("Siehe Anhang.")
+    mail.add_attachment("geheim", filename="Übersicht.txt")
+
+    document = _parse(mail.as_bytes())
+
+    assert document.attributes["attachments"] == "Übersicht.txt"
+    assert "geheim" not in document.text
+
+
+def test_bodies_that_follow_each_other_are_all_read() -> None:
+    content = (
+        b'Subject: x\nContent-Type: multipart/mixed; boundary="b"\n\n--b\n\nerster\n--b\n'
+        b"Content-Type: text/html\n\n<p>zweiter\n--b--\n"
+    )
+
+    assert texts(_parse(content), BlockKind.PROSE) == ["erster", "zweiter"]
+
+
+@pytest.mark.parametrize("charset", ["utf-8", "iso-8859-1", "cp1252"])
+def test_charsets_and_encodings_are_undone(charset: str) -> None:
+    mail = EmailMessage()
+    mail.set_content("Größe ändern\n", charset=charset, cte="base64")
+
+    assert _parse(mail.as_bytes()).text == "Größe ändern\n"
+
+
+def test_raw_bytes_are_utf_8_or_what_they_can_be() -> None:
+    assert _parse("Subject: Grüße\n\nKöln".encode()).text == "Grüße\n\nKöln"
+    assert _parse("Subject: x\n\nKöln".encode("cp1252")).text.endswith("Köln")
+
+
+def test_a_mail_that_is_text_already_keeps_its_letters() -> None:
+    content = "Subject: Grüße\nContent-Type: text/plain; charset=iso-8859-1\n\nKöln"
+
+    assert _parse(content).text == "Grüße\n\nKöln"
+
+
+def test_a_mail_whose_parts_are_not_parted_is_text() -> None:
+    assert "Inhalt" in _parse(b"Subject: x\nContent-Type: multipart/mixed\n\nInhalt").text
+
+
+def test_parts_in_parts_without_end_are_refused() -> None:
+    nested = "".join(f'Content-Type: multipart/mixed; boundary="b{depth}"\n\n--b{depth}\n' for depth in range(10_000))
+
+    with pytest.raises(UnreadableContent, match="nested too deep"):
+        _parse(f"Subject: tief\n{nested}")
+
+
+heads = st.sampled_from(
+    [
+        *(
+            "Subject: =?utf-8?q?a=FF?=",
+            "Subject: =?x?b?a?=",
+            "From: <@",
+            "Content-Type: multipart/alternative; boundary=b",
+        ),
+        *(
+            "Content-Type: text/html; charset=nein",
+            "Content-Type: text/plain; name*0*=a; name*=b; name=c",
+            "Content-Type: ;;=",
+        ),
+        *(
+            "Content-Transfer-Encoding: base64",
+            "Content-Transfer-Encoding: x-uuencode",
+            "Content-Disposition: =?",
+            "",
+            "--b",
+            "--b--",
+        ),
+        *("Content-Type: text/plain; charset=utf-16", "Content-Type: message/rfc822", "begin 644 a", "%%% <p>ä\x00"),
+    ]
+)
+
+
+@given(lines=st.lists(st.one_of(heads, st.text(max_size=10)), max_size=20), end=st.sampled_from(["\n", "\r\n"]))
+def test_any_mail_is_an_outline_or_refused(lines: list[str], end: str) -> None:
+    try:
+        document = _parse(end.join(lines).encode("utf-8", errors="replace"))
+    except UnreadableContent:
+        return
+    assert_outline(document)

@@ -1,0 +1,111 @@
+"""An ODT becomes what a reader sees of it."""
+
+import pytest
+
+from freki.operators.errors import UnreadableContent
+from freki.operators.parse_office import parse_odt
+from freki.schemas.outline import BlockKind
+from tests.unit.outlines import headings, parts, texts
+from tests.unit.packages import archive, manifest, odt
+
+_TITLE = '<style:style style:name="P1" style:parent-style-name="Title"/>'
+_TABLE = (
+    "<table:table><table:table-header-rows><table:table-row><table:table-cell><text:p>Amt</text:p></table:table-cell>"
+    "<table:table-cell><text:p>Zeit</text:p></table:table-cell></table:table-row></table:table-header-rows>"
+    "<table:table-row><table:table-cell><text:p>Bau</text:p><text:p>Süd</text:p></table:table-cell>"
+    "<table:table-cell><text:p>9 Uhr</text:p></table:table-cell></table:table-row></table:table>"
+)
+
+
+def test_headings_come_from_levels_and_the_title_style() -> None:
+    document = parse_odt(
+        odt(
+            '<text:p text:style-name="P1">Satzung</text:p><text:h text:outline-level="2">§ 1 Name</text:h>'
+            "<text:h>Ohne Stufe</text:h><text:p>Text</text:p>",
+            styles=_TITLE,
+        )
+    )
+
+    assert headings(document) == [(1, "Satzung"), (2, "§ 1 Name"), (1, "Ohne Stufe")]
+    assert document.title == "Satzung"
+
+
+def test_lists_keep_their_depth() -> None:
+    document = parse_odt(
+        odt(
+            "<text:list><text:list-item><text:p>eins</text:p><text:list><text:list-item><text:p>innen</text:p>"
+            "</text:list-item></text:list></text:list-item><text:list-item><text:p>zwei</text:p></text:list-item></text:list>"
+        )
+    )
+
+    (listed,) = document.blocks
+    assert document.text == "- eins\n  - innen\n- zwei"
+    assert parts(document, listed) == ["- eins", "- innen", "- zwei"]
+
+
+def test_a_list_that_holds_a_heading_is_layout() -> None:
+    document = parse_odt(odt("<text:list><text:list-item><text:h>Frage</text:h></text:list-item></text:list>"))
+
+    assert headings(document) == [(1, "Frage")]
+
+
+def test_a_table_has_a_line_a_row() -> None:
+    document = parse_odt(odt(_TABLE))
+
+    assert texts(document, BlockKind.TABLE) == ["Amt | Zeit\nBau Süd | 9 Uhr"]
+
+
+def test_a_table_that_holds_a_table_is_layout() -> None:
+    document = parse_odt(
+        odt(
+            f"<table:table><table:table-row><table:table-cell>{_TABLE}</table:table-cell></table:table-row></table:table>"
+        )
+    )
+
+    assert texts(document, BlockKind.TABLE) == ["Amt | Zeit\nBau Süd | 9 Uhr"]
+
+
+def test_white_space_folds_but_for_its_signs() -> None:
+    document = parse_odt(
+        odt('<text:p>ein <text:span>  Wort</text:span>\n<text:s text:c="3"/>x<text:tab/>y<text:line-break/>z</text:p>')
+    )
+
+    assert document.text == "ein  Wort    x\ty\nz"
+
+
+def test_footnotes_and_text_boxes_follow_their_paragraph() -> None:
+    document = parse_odt(
+        odt(
+            "<text:p>Satz<text:note><text:note-citation>1</text:note-citation><text:note-body><text:p>Fundstelle</text:p>"
+            "</text:note-body></text:note> geht weiter<draw:frame><draw:text-box><text:p>Kasten</text:p>"
+            "</draw:text-box></draw:frame></text:p><text:p>Ende</text:p>"
+        )
+    )
+
+    assert texts(document, BlockKind.PROSE) == ["Satz geht weiter", "Fundstelle", "Kasten", "Ende"]
+
+
+def test_what_a_reader_does_not_see_is_left_out() -> None:
+    document = parse_odt(
+        odt(
+            "<text:tracked-changes><text:p>alt</text:p></text:tracked-changes>"
+            "<text:p>neu<office:annotation><text:p>Notiz</text:p></office:annotation></text:p>"
+            "<text:section><text:p>im Abschnitt</text:p></text:section>"
+        )
+    )
+
+    assert texts(document, BlockKind.PROSE) == ["neu", "im Abschnitt"]
+
+
+def test_a_locked_document_is_refused() -> None:
+    locked = {
+        "META-INF/manifest.xml": manifest("<manifest:file-entry><manifest:encryption-data/></manifest:file-entry>")
+    }
+
+    with pytest.raises(UnreadableContent, match="encrypted: save it without a password"):
+        parse_odt(odt("", parts=locked))
+
+
+def test_another_package_is_refused() -> None:
+    with pytest.raises(UnreadableContent, match="no text document"):
+        parse_odt(archive({"content.xml": "<x/>"}))

@@ -1,0 +1,306 @@
+"""A PDF becomes what a reader sees of its pages."""
+
+from itertools import product
+
+import pytest
+
+from freki.operators.errors import UnreadableContent
+from freki.operators.parse_pdf import parse_pdf
+from freki.schemas.outline import BlockKind
+from tests.unit.outlines import assert_outline, headings, parts, texts
+from tests.unit.pdfs import pdf, ruled, shown, shown_lines, written
+
+_BODY = shown_lines([f"Zeile {number} des Textes, die lang genug ist, um Text zu sein" for number in range(8)], top=600)
+PAGES_IN_THEMSELVES = {
+    1: b"<</Type/Catalog/Pages 2 0 R>>",
+    2: b"<</Type/Pages/Kids[2 0 R 2 0 R]/Count 1000000000>>",
+}
+
+
+def test_headings_are_larger_or_bolder_than_the_body() -> None:
+    document = parse_pdf(
+        pdf(
+            shown(72, 780, "Mietvertrag über Wohnraum", size=20)
+            + shown(72, 700, "§ 1 Mietsache", bold=True)
+            + _BODY
+            + shown(72, 400, "§ 2 Miete", bold=True)
+            + shown(72, 380, "Die Miete beträgt 500 €.")
+        )
+    )
+
+    assert headings(document) == [(1, "Mietvertrag über Wohnraum"), (2, "§ 1 Mietsache"), (2, "§ 2 Miete")]
+    assert texts(document, BlockKind.PROSE)[-1] == "Die Miete beträgt 500 €."
+
+
+def test_a_heading_of_two_lines_is_one() -> None:
+    document = parse_pdf(pdf(shown(72, 780, "Ein langer", size=20) + shown(72, 757, "Titel", size=20) + _BODY))
+
+    assert headings(document) == [(1, "Ein langer Titel")]
+
+
+def test_bold_text_is_the_body_where_most_is_bold() -> None:
+    lines = [shown(72, 700 - 14 * number, f"Zeile {number} in fetter Schrift", bold=True) for number in range(9)]
+
+    assert headings(parse_pdf(pdf(b"".join(lines)))) == []
+
+
+def test_a_title_among_the_bookmarks_gives_its_level() -> None:
+    document = parse_pdf(
+        pdf(
+            shown(72, 780, "Kapitel", size=20) + _BODY,
+            shown(72, 700, "Zweites") + shown(72, 686, "Kapitel") + _BODY,
+            bookmarks=[("Zweites  Kapitel", 1), ("Fehlt", 0)],
+        )
+    )
+
+    assert headings(document) == [(1, "Kapitel"), (1, "Zweites Kapitel")]
+
+
+def test_lines_of_a_paragraph_are_joined_and_paragraphs_are_parted() -> None:
+    document = parse_pdf(
+        pdf(shown_lines(["Erster Satz,", "der weitergeht.", "Dritter."]) + shown(72, 690, "Neuer Absatz."))
+    )
+
+    assert texts(document, BlockKind.PROSE) == ["Erster Satz, der weitergeht. Dritter.", "Neuer Absatz."]
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        (["Der Mietver-", "trag gilt."], "Der Mietvertrag gilt."),
+        (["Miet-", "und Pachtrecht"], "Miet- und Pachtrecht"),
+        (["The agree-", "ment holds."], "The agreement holds."),
+        (["Pre- ", "and postpaid"], "Pre- and postpaid"),
+        (["Berlin-", "Mitte"], "Berlin- Mitte"),
+        (["von 5 -", "auch mehr"], "von 5 - auch mehr"),
+    ],
+)
+def test_a_hyphen_at_the_end_of_a_line_parts_a_word_before_a_small_letter(lines: list[str], text: str) -> None:
+    assert parse_pdf(pdf(shown_lines(lines))).text == text
+
+
+def test_lists_have_a_seam_an_item() -> None:
+    document = parse_pdf(
+        pdf(
+            shown_lines(
+                ["Nötig sind:", "• Ausweis", "• Foto, das nicht älter", "ist als ein Jahr", "1. Antrag", "2. Gebühr"]
+            )
+        )
+    )
+
+    _, listed = document.blocks
+    assert parts(document, listed) == [
+        "- Ausweis",
+        "- Foto, das nicht älter ist als ein Jahr",
+        "1. Antrag",
+        "2. Gebühr",
+    ]
+
+
+def test_a_number_in_a_sentence_begins_no_list() -> None:
+    document = parse_pdf(pdf(shown_lines(["Der Vertrag gilt ab dem", "1. Januar des Jahres."])))
+
+    assert texts(document, BlockKind.LIST) == []
+
+
+def _grid_with(cells: dict[tuple[int, int], list[str]], *, top: float = 700) -> bytes:
+    """Draw cells of 150 times 40 points, by row from the top and column."""
+    columns = sorted({column for _, column in cells})
+    rows = sorted({row for row, _ in cells})
+    drawn = ruled(
+        [72 + 150 * column for column in [*columns, len(columns)]], [top - 40 * row for row in [*rows, len(rows)]]
+    )
+    shown_cells = (
+        shown(76 + 150 * column, top - 12 - 40 * row - 13 * line, text)
+        for (row, column), texts in cells.items()
+        for line, text in enumerate(texts)
+    )
+    return drawn + b"".join(shown_cells)
+
+
+def test_rules_part_the_cells_of_a_table() -> None:
+    table = _grid_with(
+        {
+            (0, 0): ["Amt"],
+            (0, 1): ["Zeit"],
+            (1, 0): ["Bau-", "amt Süd"],
+            (1, 1): ["9 Uhr"],
+            (2, 0): [],
+            (2, 1): ["10 Uhr"],
+        }
+    )
+    document = parse_pdf(pdf(shown(72, 750, "Vorher") + table + shown(72, 500, "Nachher")))
+
+    assert [block.kind for block in document.blocks] == [BlockKind.PROSE, BlockKind.TABLE, BlockKind.PROSE]
+    assert parts(document, document.blocks[1]) == ["Amt | Zeit", "Bauamt Süd | 9 Uhr", "| 10 Uhr"]
+
+
+def test_a_cell_over_two_columns_is_written_once() -> None:
+    heights = [700, 670, 640]
+    level = b"".join(b"72 %d m 372 %d l S\n" % (height, height) for height in heights)
+    upright = b"72 640 m 72 700 l S\n372 640 m 372 700 l S\n222 640 m 222 670 l S\n"
+    words = shown(180, 682, "Öffnungszeiten") + shown(76, 652, "Mo") + shown(226, 652, "9 Uhr")
+
+    assert texts(parse_pdf(pdf(level + upright + words)), BlockKind.TABLE) == ["Öffnungszeiten\nMo | 9 Uhr"]
+
+
+def test_rectangles_around_cells_are_a_table() -> None:
+    boxes = b"".join(b"%d %d 100 20 re S\n" % (left, bottom) for left, bottom in product((72, 172), (680, 660)))
+    words = shown(76, 686, "Amt") + shown(176, 686, "Zeit") + shown(76, 666, "Bau") + shown(176, 666, "9")
+
+    assert texts(parse_pdf(pdf(boxes + words)), BlockKind.TABLE) == ["Amt | Zeit\nBau | 9"]
+
+
+def test_a_frame_around_text_is_no_table() -> None:
+    document = parse_pdf(pdf(b"60 560 400 80 re S\n" + _BODY))
+
+    assert texts(document, BlockKind.TABLE) == []
+
+
+def test_a_table_goes_on_over_a_page_and_its_head_is_read_once() -> None:
+    first = _grid_with({(0, 0): ["Amt"], (0, 1): ["Zeit"], (1, 0): ["Bau"], (1, 1): ["9"]})
+    second = _grid_with({(0, 0): ["Amt"], (0, 1): ["Zeit"], (1, 0): ["Kultur"], (1, 1): ["10"]})
+
+    document = parse_pdf(pdf(first, second))
+
+    assert texts(document, BlockKind.TABLE) == ["Amt | Zeit\nBau | 9\nKultur | 10"]
+    assert document.text[document.page_starts[1] :] == "Kultur | 10"
+
+
+def test_three_lines_that_share_a_column_are_a_table() -> None:
+    rows = b"".join(
+        shown(72, 700 - 14 * row, f"Amt {row}") + shown(300, 700 - 14 * row, f"{row} Uhr") for row in range(3)
+    )
+
+    assert texts(parse_pdf(pdf(rows)), BlockKind.TABLE) == ["Amt 0 | 0 Uhr\nAmt 1 | 1 Uhr\nAmt 2 | 2 Uhr"]
+
+
+def test_two_lines_that_share_a_column_are_text() -> None:
+    rows = b"".join(
+        shown(72, 700 - 14 * row, f"Amt {row}") + shown(300, 700 - 14 * row, f"{row} Uhr") for row in range(2)
+    )
+
+    assert texts(parse_pdf(pdf(rows)), BlockKind.TABLE) == []
+
+
+def test_columns_are_read_one_after_the_other() -> None:
+    left = shown_lines(["Links oben", "links unten."], left=72)
+    right = shown_lines(["Rechts oben", "rechts unten."], left=320)
+
+    assert parse_pdf(pdf(left + right)).text == "Links oben links unten.\n\nRechts oben rechts unten."
+
+
+def _page(number: int, *texts: str) -> bytes:
+    running = shown(72, 820, "Handbuch, Stand 2026") + shown(290, 20, f"Seite {number}", size=8)
+    return running + shown_lines(texts or [f"Inhalt der Seite {'abc'[number % 3]} von allen."])
+
+
+def test_running_heads_and_page_numbers_are_left_out() -> None:
+    assert parse_pdf(pdf(*(_page(number) for number in range(3)))).text == "\n\n".join(
+        f"Inhalt der Seite {letter} von allen." for letter in "abc"
+    )
+
+
+def test_what_two_pages_share_may_be_meant() -> None:
+    assert "Handbuch" in parse_pdf(pdf(_page(0), _page(1))).text
+
+
+def test_a_paragraph_goes_on_over_a_page_in_a_small_letter() -> None:
+    pages = [_page(0, "Wer eine Wohnung ge-"), _page(1, "mietet hat und"), _page(2, "zahlt. Neuer Satz")]
+
+    document = parse_pdf(pdf(*pages))
+
+    assert document.text == "Wer eine Wohnung gemietet hat und zahlt. Neuer Satz"
+    assert [document.text[start:] for start in document.page_starts] == [
+        document.text,
+        "mietet hat und zahlt. Neuer Satz",
+        "zahlt. Neuer Satz",
+    ]
+
+
+def test_a_page_that_begins_with_a_capital_begins_a_paragraph() -> None:
+    document = parse_pdf(pdf(shown(72, 700, "Ende ohne Punkt"), shown(72, 700, "Anfang")))
+
+    assert texts(document, BlockKind.PROSE) == ["Ende ohne Punkt", "Anfang"]
+    assert document.page_starts == (0, 17)
+
+
+def test_pages_without_text_are_named() -> None:
+    pages = [b"0 0 9 9 re f" if number in {1, 3, 4} else shown(72, 700, f"Seite {number}") for number in range(6)]
+
+    document = parse_pdf(pdf(*pages))
+
+    assert document.attributes["pages_without_text"] == "2, 4-5"
+    assert len(document.page_starts) == 6
+
+
+def test_many_pages_without_text_are_named_as_far_as_there_is_room() -> None:
+    pages = [b"" if number % 2 else shown(72, 700, f"Seite {number}") for number in range(300)]
+
+    named = parse_pdf(pdf(*pages)).attributes["pages_without_text"]
+
+    assert named.startswith("2, 4, 6")
+    assert named.endswith(", ... (150 pages)")
+
+
+def test_a_scan_is_refused() -> None:
+    with pytest.raises(UnreadableContent, match=r"no text on 12 of 12 pages, so this is a scan.*ocrmypdf"):
+        parse_pdf(pdf(*[b"0 0 500 800 re f"] * 12))
+
+
+def test_a_turned_page_is_read_as_it_is_seen() -> None:
+    turned = b"q 0 1 -1 0 595 0 cm\n" + shown_lines(["Erste Zeile,", "zweite Zeile."], top=500) + b"Q"
+
+    assert parse_pdf(pdf(turned, rotation=90)).text == "Erste Zeile, zweite Zeile."
+
+
+def test_title_and_language_are_read() -> None:
+    document = parse_pdf(pdf(shown(72, 700, "Text"), info="Microsoft Word - Satzung"))
+
+    assert (document.title, document.attributes["lang"]) == ("Satzung", "de-DE")
+
+
+def test_a_locked_file_is_refused() -> None:
+    with pytest.raises(UnreadableContent, match="encrypted: save it without a password"):
+        parse_pdf(pdf(shown(72, 700, "geheim"), locked=True))
+
+
+def test_a_file_without_pages_is_not_called_locked_after_one_that_is() -> None:
+    with pytest.raises(UnreadableContent, match="encrypted"):
+        parse_pdf(pdf(shown(72, 700, "geheim"), locked=True))
+    with pytest.raises(UnreadableContent, match="cut off or damaged"):
+        parse_pdf(written(PAGES_IN_THEMSELVES))
+
+
+def test_too_many_pages_are_refused() -> None:
+    with pytest.raises(UnreadableContent, match="3 pages are more than 2: split the document"):
+        parse_pdf(pdf(b"", b"", b""), max_pages=2)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"%PDF-1.7\n",
+        pdf(shown(72, 700, "Text"))[:300],
+        written(PAGES_IN_THEMSELVES),
+    ],
+    ids=["empty", "cut off", "pages in themselves"],
+)
+def test_a_damaged_file_is_refused(content: bytes) -> None:
+    with pytest.raises(UnreadableContent, match=r"cut off or damaged|split the document|a scan, or damaged"):
+        parse_pdf(content)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"".join(b"%d 0 m %d 800 l S 0 %d m 500 %d l S\n" % ((number,) * 4) for number in range(0, 2000, 2)),
+        shown(72, 700, "x", size=0.0),
+        shown(72, 700, "x", size=-12),
+        b"q 0 0 0 0 0 0 cm " + shown(0, 0, "x") + b"Q ",
+        b"".join(shown(9 * number % 500, 7 * number % 800, "x y") for number in range(2000)),
+    ],
+    ids=["rules", "no size", "mirrored", "flat", "scattered"],
+)
+def test_odd_pages_are_parsed(content: bytes) -> None:
+    assert_outline(parse_pdf(pdf(content + _BODY)))

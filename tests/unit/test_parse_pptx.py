@@ -1,0 +1,72 @@
+"""A PPTX becomes its slides, each a page."""
+
+import pytest
+
+from freki.operators.errors import UnreadableContent
+from freki.operators.parse_office import parse_pptx
+from freki.schemas.outline import BlockKind
+from tests.unit.outlines import headings, parts, texts
+from tests.unit.packages import archive, docx, notes, pptx, relations, shape, slide_table
+
+
+def test_titles_come_first_and_are_headings() -> None:
+    document = parse_pptx(pptx(shape("Unten") + shape("Haushalt 2026", kind="title"), shape("Ende", kind="ctrTitle")))
+
+    assert headings(document) == [(1, "Haushalt 2026"), (1, "Ende")]
+    assert texts(document, BlockKind.PROSE) == ["Unten"]
+
+
+def test_each_slide_is_a_page() -> None:
+    document = parse_pptx(pptx(shape("eins"), "", shape("drei")))
+
+    assert document.text == "eins\n\ndrei"
+    assert document.page_starts == (0, 6, 6)
+
+
+def test_paragraphs_of_a_placeholder_are_a_list() -> None:
+    document = parse_pptx(pptx(shape("Straßen", "Schulen", kind="body") + shape("lose", "Zeilen")))
+
+    listed, prose = document.blocks
+    assert parts(document, listed) == ["- Straßen", "- Schulen"]
+    assert document.text[prose.start : prose.end] == "lose\nZeilen"
+
+
+def test_tables_and_groups_are_read() -> None:
+    document = parse_pptx(
+        pptx(slide_table(("Amt", "Zeit"), ("Bau", "9 Uhr")) + f"<p:grpSp>{shape('Gruppe')}</p:grpSp>")
+    )
+
+    assert texts(document, BlockKind.TABLE) == ["Amt | Zeit\nBau | 9 Uhr"]
+    assert texts(document, BlockKind.PROSE) == ["Gruppe"]
+
+
+def test_hidden_slides_and_running_feet_are_left_out() -> None:
+    document = parse_pptx(pptx(shape("versteckt"), shape("Text") + shape("7", kind="sldNum"), hidden=[0]))
+
+    assert document.text == "Text"
+    assert document.page_starts == (0, 0)
+
+
+def test_notes_and_diagrams_end_their_slide() -> None:
+    document = parse_pptx(
+        pptx(
+            shape("Text"),
+            parts={
+                "ppt/slides/_rels/slide0.xml.rels": relations(
+                    diagramData="../diagrams/data1.xml", notesSlide="../notesSlides/notesSlide1.xml"
+                ),
+                "ppt/diagrams/data1.xml": "<x xmlns:a='http://schemas.openxmlformats.org/drawingml/2006/main'>"
+                "<a:p><a:r><a:t>Schritt</a:t></a:r></a:p></x>",
+                "ppt/notesSlides/notesSlide1.xml": notes("Notiz"),
+            },
+        )
+    )
+
+    assert document.text == "Text\n\n- Schritt\n\nNotiz"
+
+
+def test_another_package_is_refused() -> None:
+    with pytest.raises(UnreadableContent, match="no presentation"):
+        parse_pptx(docx(""))
+    with pytest.raises(UnreadableContent, match="no presentation"):
+        parse_pptx(archive({"_rels/.rels": relations(officeDocument="missing.xml")}))

@@ -1,0 +1,85 @@
+"""An XLSX becomes its sheets, each a page."""
+
+import re
+from datetime import datetime
+from io import BytesIO
+from zipfile import ZipFile
+
+import pytest
+from openpyxl import Workbook
+
+from freki.operators.errors import UnreadableContent
+from freki.operators.parse_office import parse_xlsx
+from freki.schemas.outline import BlockKind
+from tests.unit.outlines import headings, parts, texts
+from tests.unit.packages import archive, docx, xlsx
+
+
+def test_each_sheet_is_a_page_with_its_name_as_heading() -> None:
+    document = parse_xlsx(xlsx({"Überblick": [["Amt", "Zeit"], ["Bau", "9 Uhr"]], "Leer": [], "Rest": [["x"]]}))
+
+    assert headings(document) == [(1, "Überblick"), (1, "Rest")]
+    assert [document.text[start:][:4] for start in document.page_starts] == ["Über", "Rest", "Rest"]
+    assert parts(document, document.blocks[1]) == ["Amt | Zeit", "Bau | 9 Uhr"]
+
+
+def test_empty_rows_part_tables_and_empty_columns_are_cut_off() -> None:
+    document = parse_xlsx(xlsx({"A": [[None, "a", None, "b"], [], [None, None, "c"], [None, "d"]]}))
+
+    assert texts(document, BlockKind.TABLE) == ["a |  | b", " | c\nd"]
+
+
+def test_values_are_shown_as_a_reader_would_write_them() -> None:
+    workbook = Workbook()
+    sheet = workbook.active
+    moment = datetime.fromisoformat("2026-01-31T09:30")
+    sheet.append([moment.date(), moment, moment.time(), 1234.5, 0.1 + 0.2, 7, True, "Straße\n5"])
+    sheet.append([0.19, 1])
+    sheet["A2"].number_format = sheet["B2"].number_format = "0%"
+    content = BytesIO()
+    workbook.save(content)
+
+    (table,) = texts(parse_xlsx(content.getvalue()), BlockKind.TABLE)
+
+    assert table.split("\n")[0] == "2026-01-31 | 2026-01-31 09:30 | 09:30:00 | 1234.5 | 0.3 | 7 | True | Straße 5"
+    assert table.split("\n")[1].startswith("19% | 100%")
+
+
+def test_hidden_sheets_are_left_out_but_counted() -> None:
+    document = parse_xlsx(xlsx({"Rechnung": [["geheim"]], "A": [["offen"]]}, hidden=["Rechnung"]))
+
+    assert "geheim" not in document.text
+    assert document.page_starts == (0, 0)
+
+
+def test_a_sheet_that_states_too_small_a_size_is_read_whole() -> None:
+    assert (
+        "fünf"
+        in parse_xlsx(_edited(xlsx({"A": [[f"Zeile {word}"] for word in ("eins", "fünf")]}), "A1:A2", "A1:A1")).text
+    )
+
+
+def test_a_sheet_of_empty_rows_without_end_is_refused() -> None:
+    content = _edited(xlsx({"A": [["x"]]}), '<row r="1"', '<row r="99999999999"')
+
+    with pytest.raises(UnreadableContent, match="more than 5000000 cells"):
+        parse_xlsx(content)
+
+
+def test_what_openpyxl_cannot_read_is_refused() -> None:
+    for content in (
+        docx(""),
+        archive({"[Content_Types].xml": "<Types/>"}),
+        _edited(xlsx({"A": [["x"]]}), 't="', 's="9" t="'),
+    ):
+        with pytest.raises(UnreadableContent, match="save it again"):
+            parse_xlsx(content)
+
+
+def _edited(content: bytes, old: str, new: str) -> bytes:
+    """Return a workbook with a change in its sheets."""
+    with ZipFile(BytesIO(content)) as packed:
+        parts = {name: packed.read(name).decode() for name in packed.namelist()}
+    return archive(
+        {name: part if "sheets/" not in name else re.sub(re.escape(old), new, part) for name, part in parts.items()}
+    )
