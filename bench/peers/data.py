@@ -1,5 +1,6 @@
 """What is measured on: sets with judged documents, and a stream of changes of which later revisions are the edits."""
 
+import asyncio
 import math
 import random
 from collections.abc import Mapping, Sequence
@@ -16,10 +17,10 @@ from freki.infra.evaluation_sets import read_set
 from freki.infra.settings import Settings
 from freki.infra.sources import read_stream
 from freki.operators.detect_language import detect_language
-from freki.schemas import ChunkKind
+from freki.schemas import Chunk, ChunkKind
 from freki.schemas.names import record
-from freki.streams.connect import limits_of
-from freki.streams.outline import CountTokens, Outliner
+from freki.streams.connect import open_outliner
+from freki.streams.outline import CountTokens
 
 EDITED, DELETED = 0.05, 0.02
 """Shares of the documents."""
@@ -29,12 +30,13 @@ WATCHED = 5
 
 def mean_chunk_tokens(documents: Sequence[Document], count_tokens: CountTokens) -> int:
     """Tell how long Freki's chunks are, those that are extracts of others apart."""
-    settings = Settings()
-    outline = Outliner(
-        limits_of(settings.chunking), max_characters=settings.chunking.max_characters, count_tokens=count_tokens
-    )
-    chunks = (chunk for each in documents for chunk in outline(change_of(each), each.text).chunks)
+    chunks = asyncio.run(_chunks(documents, count_tokens))
     return round(fmean(chunk.tokens for chunk in chunks if chunk.kind is not ChunkKind.SUMMARY))
+
+
+async def _chunks(documents: Sequence[Document], count_tokens: CountTokens) -> list[Chunk]:
+    async with open_outliner(Settings(), count_tokens) as outline:
+        return [chunk for each in documents for chunk in (await outline(change_of(each), each.text)).chunks]
 
 
 @record

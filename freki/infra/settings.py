@@ -107,6 +107,18 @@ class ClaimSettings(Section):
     max_bytes: int = Field(default=64_000_000, ge=1, description="Largest content that a worker loads")
 
 
+class ParsingSettings(Section):
+    """What parsing a document may take. It happens in processes of its own, so that no file can harm a worker."""
+
+    processes: int = Field(default=1, ge=1, le=64, description="Processes that parse, for each worker that chunks")
+    timeout_s: float = Field(default=60.0, gt=0, description="Longest time for a document; one over it is rejected")
+    max_memory_mb: int = Field(
+        default=1024, ge=256, description="Most address space of such a process, in MiB; not held on macOS"
+    )
+    max_pages: int = Field(default=5000, ge=1, description="Most pages of a PDF")
+    max_unpacked_mb: int = Field(default=64, ge=1, description="Most that an Office file holds when unpacked, in MiB")
+
+
 class ChunkProfile(Section):
     """Sizes for one kind of document."""
 
@@ -200,6 +212,7 @@ class Settings(BaseSettings):
     models: ModelSettings = ModelSettings()
     remote_reranker: RemoteRerankerSettings = RemoteRerankerSettings()
     claims: ClaimSettings = ClaimSettings()
+    parsing: ParsingSettings = ParsingSettings()
     chunking: ChunkingSettings = ChunkingSettings()
     ingest: IngestSettings = IngestSettings()
     retrieval: RetrievalSettings = RetrievalSettings()

@@ -58,17 +58,41 @@ class _Block(NamedTuple):
     """Disjoint spans of the document, in no order."""
 
 
-def cite(
-    rank: int, *, name: str, document_id: DocumentId, chunk_id: ChunkId, style: CitationStyle = CitationStyle.QUELLE
+def cite(  # noqa: PLR0913 - what a reader needs to find the place
+    rank: int,
+    *,
+    name: str,
+    document_id: DocumentId,
+    chunk_id: ChunkId,
+    place: str = "",
+    style: CitationStyle = CitationStyle.QUELLE,
 ) -> str:
-    """Return the mark of a hit: `[QUELLE-1: name | chunk:id]` or `[Document 1: document_id]`.
+    """Return the mark of a hit: `[QUELLE-1: name, place | chunk:id]` or `[Document 1: document_id, place]`.
 
     Names are shown as one line of at most 120 characters; brackets and bars in them become parentheses and slashes,
     so that no name can end a citation or start another.
+    place: as `place_of` gives it.
     """
+    where = f", {place}" if place else ""
     if style is CitationStyle.DOCUMENT:
-        return f"[Document {rank}: {_label(document_id)}]"
-    return f"[QUELLE-{rank}: {_label(name)} | chunk:{chunk_id}]"
+        return f"[Document {rank}: {_label(document_id)}{where}]"
+    return f"[QUELLE-{rank}: {_label(name)}{where} | chunk:{chunk_id}]"
+
+
+def place_of(first_page: int, last_page: int, *, media_type: str, language: str) -> str:
+    """Name the pages of a span as a citation does: `S. 12`, `S. 12–13`, in all languages but German `p. 12`.
+
+    Presentations have slides and workbooks have sheets. Empty for page 0: the document has no pages.
+    """
+    if not first_page:
+        return ""
+    german, other = next((words for kind, words in _PAGE_NAMES.items() if kind in media_type), ("S.", "p."))
+    pages = str(first_page) if first_page == last_page else f"{first_page}–{last_page}"
+    return f"{german if language == 'de' else other} {pages}"
+
+
+_PAGE_NAMES = {"presentation": ("Folie", "slide"), "spreadsheet": ("Blatt", "sheet")}
+"""What a page is called, by a part of the media type, in German and in any other language."""
 
 
 def assemble(hits: Sequence[ContextHit], *, max_tokens: int, count_tokens: CountTokens) -> Assembly:

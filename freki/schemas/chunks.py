@@ -67,6 +67,9 @@ class Chunk:
     """The end of the text before this chunk, cut at a word: shown with it, never embedded."""
     tokens: int
     """Tokens of `text` as the embedder counts them."""
+    first_page: int = 0
+    last_page: int = 0
+    """1-based pages, slides or sheets that the span begins and ends on; 0 where the document has none."""
 
 
 @record

@@ -128,6 +128,9 @@ class ContextHit:
     searchable_at: Timestamp
     age_ms: int
     """From `occurred_at` to the answer."""
+    first_page: int = 0
+    last_page: int = 0
+    """1-based pages, slides or sheets that the span begins and ends on; 0 where the document has none."""
 
 
 @record

@@ -83,6 +83,9 @@ class ManifestEntry:
     start: int
     end: int
     overlap: str
+    first_page: int = 0
+    last_page: int = 0
+    """As those of the chunk."""
 
 
 @record

@@ -35,7 +35,7 @@ from freki.schemas import (
 )
 from freki.schemas.avro import Codec
 from freki.streams.chunking import Chunking, chunking
-from freki.streams.connect import group_of, index_of, knobs_of, limits_of, open_registry, topics_of, wall_clock
+from freki.streams.connect import group_of, index_of, knobs_of, open_outliner, open_registry, topics_of, wall_clock
 from freki.streams.contextualising import contextualising
 from freki.streams.deliver import Decode, Delivery, Failures, Handle, OnDead, or_tombstone, required
 from freki.streams.embedding import embedding
@@ -43,7 +43,6 @@ from freki.streams.health import Health
 from freki.streams.indexing import Indexer
 from freki.streams.meters import Meters
 from freki.streams.outbox import Outbox
-from freki.streams.outline import Outliner
 from freki.streams.ports import Reranker
 from freki.streams.query_trace import Models, QueryTrace
 from freki.streams.rejecting import rejecting
@@ -101,20 +100,17 @@ class Pipeline:
         return [await make() for name, make in flow.items() if name in names]
 
     async def _chunk(self, source: Topic, sink: Topic) -> Stage:
-        settings = self._settings.chunking
-        outliner = Outliner(
-            limits_of(settings),
-            max_characters=settings.max_characters,
-            count_tokens=await open_token_counter(self._settings.models),
-        )
+        settings = self._settings
+        count_tokens = await open_token_counter(settings.models)
         stage = Chunking(
-            claims=ClaimStore(self._settings.claims),
-            outliner=outliner,
-            part_chunks=settings.part_chunks,
+            claims=ClaimStore(settings.claims),
+            outliner=await self._opened.enter_async_context(open_outliner(settings, count_tokens)),
+            part_chunks=settings.chunking.part_chunks,
             now=wall_clock,
             tracer=self._tracer,
         )
-        handle = chunking(stage, encode=self._codec(ChunkBatch).encode, outbox=self._outbox, sink=sink.name)
+        encode = self._codec(ChunkBatch).encode
+        handle = chunking(stage, encode=encode, outbox=self._outbox, sink=sink.name, at_once=settings.parsing.processes)
         decode = or_tombstone(self._codec(DocumentChange).decode)
         return self._stage("chunk", source, decode, handle, on_dead=self._rejecting())
 

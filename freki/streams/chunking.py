@@ -72,8 +72,7 @@ class Chunking:
         if content is None:
             raise InvalidChange("content: an UPSERT needs either content or claim; neither given")
         with step(self._tracer, "outline", trace=received.trace) as span:
-            # In a thread, so that heartbeats and the other stages of this process go on.
-            outline = await asyncio.to_thread(self._outliner, change, content)
+            outline = await self._outliner(change, content)
             describe(span, lambda: {attributes.FREKI_ITEMS: len(outline.chunks)})
         revision = Revision(
             tenant=change.tenant,
@@ -150,17 +149,36 @@ class Chunking:
 
 
 def chunking(
-    stage: Chunking, *, encode: Callable[[ChunkBatch], bytes], outbox: Outbox, sink: str
+    stage: Chunking, *, encode: Callable[[ChunkBatch], bytes], outbox: Outbox, sink: str, at_once: int = 1
 ) -> Handle[DocumentChange | None]:
-    """Send each document's parts as soon as they are made; important documents first, order per document kept."""
+    """Send each document's parts as soon as they are made; important documents first, order per document kept.
+
+    at_once: documents that are in work together. A document has its place among them until it is sent.
+    """
 
     async def handle(batch: Sequence[Received[DocumentChange | None]]) -> None:
-        for received in _important_first(batch):
-            parts = await stage.revise(received)
-            describe(get_current_span(received.trace), partial(_described, parts))
-            await outbox.send(
-                *(Outgoing(topic=sink, key=received.key, value=encode(part), trace=received.trace) for part in parts)
-            )
+        places = asyncio.Semaphore(at_once)
+
+        async def revised(received: Received[DocumentChange | None]) -> list[ChunkBatch]:
+            await places.acquire()
+            return await stage.revise(received)
+
+        ordered = _important_first(batch)
+        revising = [asyncio.create_task(revised(received)) for received in ordered]
+        try:
+            for received, parts in zip(ordered, revising, strict=True):
+                await send(received, await parts)
+                places.release()
+        finally:
+            for task in revising:
+                task.cancel()
+            await asyncio.gather(*revising, return_exceptions=True)
+
+    async def send(received: Received[DocumentChange | None], parts: Sequence[ChunkBatch]) -> None:
+        describe(get_current_span(received.trace), partial(_described, parts))
+        await outbox.send(
+            *(Outgoing(topic=sink, key=received.key, value=encode(part), trace=received.trace) for part in parts)
+        )
 
     return handle
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from freki.operators.advise import advise
-from freki.operators.assemble import Omitted, assemble, cite
+from freki.operators.assemble import Omitted, assemble, cite, place_of
 from freki.operators.augment import (
     Section,
     document_around,
@@ -145,6 +145,7 @@ class Composer:
                 name=root.name,
                 document_id=root.document_id,
                 chunk_id=found.chunk_id,
+                place=place_of(entry.first_page, entry.last_page, media_type=root.media_type, language=row.language),
                 style=trail.knobs.citations,
             ),
             parent=None if found.section is None else section_part(found.section, trail.around),
@@ -153,6 +154,8 @@ class Composer:
             occurred_at=root.occurred_at,
             searchable_at=root.searchable_at,
             age_ms=max(0, now - root.occurred_at),
+            first_page=entry.first_page,
+            last_page=entry.last_page,
         )
 
 

@@ -3,9 +3,11 @@
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from opentelemetry.trace import Tracer
 
+from freki.infra.child import Children
 from freki.infra.claims import ClaimStore
 from freki.infra.kafka import Admin, Producer, Reader
 from freki.infra.metrics import Calls
@@ -33,6 +35,8 @@ from freki.schemas.index import Generation
 from freki.streams.client import Asker, Publisher, Receipts
 from freki.streams.knobs import Knobs
 from freki.streams.outbox import Outbox
+from freki.streams.outline import CountTokens, Outliner
+from freki.streams.parsing import ParseLimits, parse
 from freki.streams.topics import Topics
 
 
@@ -99,6 +103,12 @@ def limits_of(settings: ChunkingSettings) -> Mapping[Profile, ChunkLimits]:
         Profile.HTML: limits(settings.html),
         Profile.TEXT: limits(settings.text),
         Profile.CODE: limits(settings.code),
+        Profile.PDF: limits(settings.pdf),
+        Profile.DOCX: limits(settings.docx),
+        Profile.ODT: limits(settings.docx),
+        Profile.PPTX: limits(settings.docx),
+        Profile.XLSX: limits(settings.docx),
+        Profile.EMAIL: limits(settings.text),
     }
 
 
@@ -106,6 +116,18 @@ def index_of(settings: Settings, *, embedder: str, dim: int, calls: Calls | None
     """Describe the store of the generation in use."""
     generation = Generation(name=settings.milvus.generation, embedder=embedder, dim=dim, analyser=ANALYSER)
     return MilvusIndex(settings.milvus, generation, calls)
+
+
+@asynccontextmanager
+async def open_outliner(settings: Settings, count_tokens: CountTokens) -> AsyncIterator[Outliner]:
+    """Open what parses, in processes of its own, and chunks."""
+    limits = ParseLimits(
+        max_characters=settings.chunking.max_characters,
+        max_pages=settings.parsing.max_pages,
+        max_unpacked_bytes=settings.parsing.max_unpacked_mb << 20,
+    )
+    async with Children(partial(parse, limits=limits), settings.parsing) as parse_apart:
+        yield Outliner(limits_of(settings.chunking), parse=parse_apart, count_tokens=count_tokens)
 
 
 @asynccontextmanager

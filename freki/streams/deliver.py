@@ -273,7 +273,6 @@ class Delivery(Generic[T]):
 
 
 def _frames(error: Exception) -> str:
-    """Name the places that the error came through, innermost last, without source lines."""
-    return "\n".join(
-        f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)
-    )
+    """Name the places that the error came through, innermost last, without source lines; also those in a child."""
+    here = (f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__))
+    return "\n".join((*here, *getattr(error, "__notes__", ())))

@@ -439,6 +439,8 @@ def _pages(piece: Piece) -> Iterator[ManifestPage]:
                 start=chunk.start,
                 end=chunk.end,
                 overlap=chunk.overlap,
+                first_page=chunk.first_page,
+                last_page=chunk.last_page,
             )
             for chunk in (contextual.chunk for contextual in part.chunks)
         )

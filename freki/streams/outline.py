@@ -1,31 +1,20 @@
-"""Composes recognising, parsing, language detection and chunking into one step."""
+"""Composes parsing, language detection and chunking into one step."""
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 from freki.operators.chunk import ChunkLimits, chunk_document, chunker_fingerprint
 from freki.operators.detect_language import UNDETERMINED, detect_language
-from freki.operators.errors import UnreadableContent
 from freki.operators.identify import chunk_id
-from freki.operators.parse_code import parse_code
-from freki.operators.parse_html import parse_html
-from freki.operators.parse_markdown import parse_markdown
-from freki.operators.parse_rst import parse_rst
-from freki.operators.parse_text import parse_text
-from freki.operators.recognise import Profile, recognise
+from freki.operators.recognise import Profile
 from freki.schemas import Chunk, DocumentChange
 from freki.schemas.names import record
-from freki.schemas.outline import ParsedDocument
+from freki.streams.parsing import PARSER_VERSIONS, Parsed
 
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
-
-_PARSERS: Mapping[Profile, Callable[[str], ParsedDocument]] = {
-    Profile.MARKDOWN: parse_markdown,
-    Profile.RST: parse_rst,
-    Profile.HTML: parse_html,
-    Profile.TEXT: parse_text,
-    Profile.CODE: parse_code,
-}
+Parse = Callable[[str, str | None, str | bytes], Awaitable[Parsed]]
+"""Parses content of some name and media type, within limits. Raises what says that the content is to blame."""
 
 
 @record
@@ -43,28 +32,21 @@ class Outline:
 
 
 class Outliner:
-    """Parses and chunks: pure, but it may take seconds."""
+    """Parses and chunks: it may take seconds."""
 
-    def __init__(
-        self, limits: Mapping[Profile, ChunkLimits], *, max_characters: int, count_tokens: CountTokens
-    ) -> None:
+    def __init__(self, limits: Mapping[Profile, ChunkLimits], *, parse: Parse, count_tokens: CountTokens) -> None:
         self._limits = limits
-        self._max_characters = max_characters
+        self._parse = parse
         self._count_tokens = count_tokens
 
-    def __call__(self, change: DocumentChange, content: str | bytes) -> Outline:
-        """Outline a document. Raises UnreadableContent for what is too long, or not what it claims to be."""
-        last_part = change.document_id.rpartition("/")[2]
-        file_name = change.name or last_part
-        # A name for people, such as "Handbook", says nothing about the format; the id may.
-        found = recognise(file_name if "." in file_name else last_part, change.media_type, content)
-        if len(found.text) > self._max_characters:
-            raise UnreadableContent(
-                f"{file_name}: {len(found.text)} characters are more than {self._max_characters}; split the document, "
-                "or raise FREKI_CHUNKING__MAX_CHARACTERS"
-            )
-        document = _PARSERS[found.profile](found.text)
-        limits = self._limits[found.profile]
+    async def __call__(self, change: DocumentChange, content: str | bytes) -> Outline:
+        """Outline a document. Raises what parsing raises."""
+        parsed = await self._parse(_file_name(change), change.media_type, content)
+        # In a thread, so that heartbeats and the other stages of this process go on.
+        return await asyncio.to_thread(self._outline, change, parsed)
+
+    def _outline(self, change: DocumentChange, parsed: Parsed) -> Outline:
+        document, limits = parsed.document, self._limits[parsed.profile]
         chunks = chunk_document(
             document,
             identify=partial(chunk_id, change.tenant, change.document_id),
@@ -74,12 +56,21 @@ class Outliner:
         language = change.language or detect_language(document.text)
         stated = document.attributes.get("lang", "")[:2].lower()
         return Outline(
-            name=change.name or document.title or file_name,
-            media_type=found.media_type,
+            name=change.name or document.title or _last_part(change),
+            media_type=parsed.media_type,
             language=stated if language == UNDETERMINED and stated.isalpha() else language,
             # What the producer says wins over what the document states.
             attributes={**document.attributes, **change.attributes},
             characters=len(document.text),
-            chunker=chunker_fingerprint(found.profile, limits),
+            chunker=chunker_fingerprint(parsed.profile, PARSER_VERSIONS[parsed.profile], limits),
             chunks=tuple(chunks),
         )
+
+
+def _last_part(change: DocumentChange) -> str:
+    return change.document_id.rpartition("/")[2]
+
+
+def _file_name(change: DocumentChange) -> str:
+    """Choose what may tell the format: a name for people, such as "Handbook", does not; the id may."""
+    return change.name if change.name and "." in change.name else _last_part(change)

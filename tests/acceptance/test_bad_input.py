@@ -35,7 +35,7 @@ async def still_works(freki: Freki) -> bool:
     [
         ("junk.md", bytes(range(256)) * 40, "not UTF-8 at byte 128"),
         ("broken.txt", "Prüfung der Übergangsfrist ".encode() * 20 + b"\xc3(", "UTF-8"),
-        ("scan.pdf", b"%PDF-1.7 ...", "not read yet"),
+        ("scan.pdf", b"%PDF-1.7 ...", "damaged"),
     ],
 )
 async def test_content_that_is_not_what_it_claims_to_be_is_rejected_with_the_fix(

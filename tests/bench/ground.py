@@ -24,15 +24,15 @@ from freki.infra.local.state import StackState, settings_for
 from freki.infra.local.supervise import Died, Event, Restarting, Started, Unready
 from freki.infra.models import open_token_counter
 from freki.infra.settings import LocalSettings, Settings
-from freki.schemas import Chunk, ContextQuery, ContextResult, DocumentChange, IndexOutcome, QueryId, TenantId
+from freki.schemas import ContextQuery, ContextResult, DocumentChange, IndexOutcome, QueryId, TenantId
 from freki.schemas.names import record
 from freki.streams.commands.evaluation_place import pipeline_of
 from freki.streams.commands.operate import report
 from freki.streams.connect import (
     apply_topics,
-    limits_of,
     open_asker,
     open_index,
+    open_outliner,
     open_publisher,
     open_receipts,
     wall_clock,
@@ -249,20 +249,18 @@ async def fill(ground: Ground, stack: Stack, chunks: int) -> Published:
     return Published(seconds=time.perf_counter() - started, outcomes=tuple(outcomes))
 
 
-async def outliner(settings: Settings) -> Outliner:
+@asynccontextmanager
+async def outliner(settings: Settings) -> AsyncIterator[Outliner]:
     """Chunk as the stack does."""
-    return Outliner(
-        limits_of(settings.chunking),
-        max_characters=settings.chunking.max_characters,
-        count_tokens=await open_token_counter(settings.models),
-    )
+    async with open_outliner(settings, await open_token_counter(settings.models)) as opened:
+        yield opened
 
 
 async def questions(ground: Ground, number: int) -> list[str]:
     """Make questions that the first documents of the corpus answer."""
-    outline = await outliner(ground.settings)
     first = some(ground.corpus.documents(), characters=QUESTIONS_FROM)
-    chunks: list[Chunk] = [chunk for change in first for chunk in outline(change, text_of(change)).chunks]
+    async with outliner(ground.settings) as outline:
+        chunks = [chunk for change in first for chunk in (await outline(change, text_of(change))).chunks]
     return questions_of(chunks, number, seed=ground.seed)
 
 

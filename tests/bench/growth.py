@@ -133,8 +133,9 @@ async def _store(ground: Ground, asked: Sequence[str]) -> Figures:
     async with (
         ground.open_stack(workers=()) as stack,
         index_of(stack.settings, embedder=fake.fingerprint, dim=dim) as index,
+        outliner(ground.settings) as outline,
     ):
-        filler = Filler(ground, index, fake, await outliner(ground.settings))
+        filler = Filler(ground, index, fake, outline)
         points = [await _point(ground, stack, filler, size, asked) for size in sizes]
         rows = await index.fetch(filler.chunk_ids[:: max(1, len(filler.chunk_ids) // SAMPLED_ROWS)])
     return {

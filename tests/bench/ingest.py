@@ -86,8 +86,8 @@ async def measure(ground: Ground) -> Figures:
 
 async def _texts(settings: Settings, changes: Sequence[DocumentChange]) -> list[str]:
     """Give what the pipeline will embed."""
-    outline = await outliner(settings)
-    outlines = [outline(change, text_of(change)) for change in changes]
+    async with outliner(settings) as outline:
+        outlines = [await outline(change, text_of(change)) for change in changes]
     return [situated(situate(each.name, chunk), chunk.text) for each in outlines for chunk in each.chunks]
 
 

@@ -85,7 +85,9 @@ def scope(*filters: Filter, **changes: Any) -> Scope:
 
 
 def page(root_id: str, version: int, part: int, entries: int = 1, **changes: Any) -> ManifestPage:
-    entry = ManifestEntry(chunk_id=ChunkId("c"), path="0/1", ordinal=0, start=0, end=5, overlap="before")
+    entry = ManifestEntry(
+        chunk_id=ChunkId("c"), path="0/1", ordinal=0, start=0, end=5, overlap="before", first_page=3, last_page=4
+    )
     return ManifestPage(
         root_id=RootId(root_id),
         version=version,

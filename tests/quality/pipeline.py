@@ -32,6 +32,7 @@ from freki.streams.messages import Received
 from freki.streams.outline import Outliner
 from freki.streams.ports import Reranker
 from freki.streams.retriever import Retriever
+from tests.parsing import parse_here
 
 TENANT = TenantId("quality")
 GENERATION = "g1"
@@ -108,11 +109,7 @@ class Freki:
         )
         chunking = Chunking(
             claims=ClaimStore(ClaimSettings()),
-            outliner=Outliner(
-                limits_of(CHUNKING),
-                max_characters=CHUNKING.max_characters,
-                count_tokens=self._embedder.count_tokens,
-            ),
+            outliner=Outliner(limits_of(CHUNKING), parse=parse_here, count_tokens=self._embedder.count_tokens),
             part_chunks=CHUNKING.part_chunks,
             now=wall_clock,
         )

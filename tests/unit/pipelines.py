@@ -36,6 +36,7 @@ from freki.streams.ports import Reranker
 from freki.streams.query_trace import Models, QueryTrace
 from freki.streams.retriever import Retriever
 from freki.streams.retrieving import Retrieving
+from tests.parsing import parse_here
 from tests.unit.deliveries import DEAD_LETTERS, FAILURES, Event, FakeProducer, Sent, Spans
 
 MODELS = Models(embedder="fake@64", reranker="fake-reranker-1")
@@ -55,7 +56,7 @@ class Pipeline:
         limits = limits_of(ChunkingSettings(min_tokens=5, max_tokens=40))
         chunk = Chunking(
             claims=ClaimStore(ClaimSettings()),
-            outliner=Outliner(limits, max_characters=100_000, count_tokens=embedder.count_tokens),
+            outliner=Outliner(limits, parse=parse_here, count_tokens=embedder.count_tokens),
             part_chunks=4,
             now=_now,
             tracer=self.spans.tracer,

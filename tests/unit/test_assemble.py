@@ -2,12 +2,14 @@ import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.operators.assemble import Omitted, assemble, cite
+from freki.operators.assemble import Omitted, assemble, cite, place_of
 from freki.schemas import (
     ChunkId,
     ChunkKind,
@@ -20,6 +22,8 @@ from freki.schemas import (
 
 PARAGRAPHS = [" ".join(f"Satz {number} steht hier." for number in range(first, first + 4)) for first in range(0, 24, 4)]
 DOCUMENT = "\n\n".join(PARAGRAPHS)
+PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 SENTENCES = [found.span() for found in re.finditer(r"Satz \d+ steht hier\.", DOCUMENT)]
 
 
@@ -82,6 +86,31 @@ def test_a_citation_names_document_and_chunk() -> None:
     assert cite(
         2, name="a.pdf", document_id=DocumentId("x/a.pdf"), chunk_id=ChunkId("ab"), style=CitationStyle.DOCUMENT
     ) == ("[Document 2: x/a.pdf]")
+
+
+@pytest.mark.parametrize(
+    ("pages", "media_type", "language", "place"),
+    [
+        ((12, 12), "application/pdf", "de", "S. 12"),
+        ((12, 13), "application/pdf", "de", "S. 12–13"),
+        ((12, 12), "application/pdf", "en", "p. 12"),
+        ((1, 2), "application/pdf", "und", "p. 1–2"),
+        ((3, 3), PPTX, "de", "Folie 3"),
+        ((3, 3), PPTX, "en", "slide 3"),
+        ((1, 2), XLSX, "de", "Blatt 1–2"),
+        ((1, 1), XLSX, "en", "sheet 1"),
+        ((0, 0), "text/markdown", "de", ""),
+    ],
+)
+def test_a_place_names_pages_as_readers_do(pages: tuple[int, int], media_type: str, language: str, place: str) -> None:
+    assert place_of(*pages, media_type=media_type, language=language) == place
+
+
+def test_a_citation_names_the_place_where_there_is_one() -> None:
+    cited = partial(cite, name="a.pdf", document_id=DocumentId("x/a.pdf"), chunk_id=ChunkId("ab"), place="S. 12")
+
+    assert cited(1) == "[QUELLE-1: a.pdf, S. 12 | chunk:ab]"
+    assert cited(2, style=CitationStyle.DOCUMENT) == "[Document 2: x/a.pdf, S. 12]"
 
 
 def test_a_name_cannot_forge_a_citation() -> None:

@@ -21,7 +21,7 @@ from freki.operators.parse_markdown import parse_markdown
 from freki.operators.parse_rst import parse_rst
 from freki.operators.parse_text import parse_text
 from freki.schemas import Chunk, ChunkKind, DocumentId, TenantId
-from freki.schemas.outline import Block, BlockKind, ParsedDocument
+from freki.schemas.outline import Block, BlockKind, ParsedDocument, Part, assemble
 
 STREAMS = Path(__file__).parents[3] / "shared" / "data" / "streams"
 LIMITS = ChunkLimits(min_tokens=30, max_tokens=256, max_chars=1200, overlap_chars=150)
@@ -145,6 +145,52 @@ def test_an_edit_changes_only_the_chunks_between_the_long_paragraphs_around_it(
     fresh = [leaf for leaf in leaves(chunked(parsed)) if leaf.text not in known]
 
     assert all(leaf.end > first.start and leaf.start < last.end for leaf in fresh)
+
+
+def paged(pages: Sequence[str]) -> ParsedDocument:
+    """Give each page a heading of its own, where it has text."""
+    titles = [f"Seite über {page}"[:40] for page in pages]
+    parts = (
+        part
+        for number, (title, page) in enumerate(zip(titles, pages, strict=True))
+        if page
+        for part in (
+            Part(kind=BlockKind.HEADING, text=title, heading_level=1, page=number),
+            Part(kind=BlockKind.PROSE, text=page, page=number),
+        )
+    )
+    return assemble(parts, pages=len(pages))
+
+
+@given(pages=st.lists(st.one_of(sentences, st.just("")), max_size=6))
+def test_a_chunk_begins_and_ends_on_the_pages_that_it_names(pages: list[str]) -> None:
+    document = paged(pages)
+    edges = [*document.page_starts, len(document.text)]
+
+    for chunk in chunked(document, SMALL):
+        assert edges[chunk.first_page - 1] <= chunk.start < edges[chunk.first_page]
+        assert edges[chunk.last_page - 1] < chunk.end <= edges[chunk.last_page]
+        assert pages[chunk.first_page - 1]
+        assert pages[chunk.last_page - 1]
+
+
+@given(pages=st.lists(sentences, min_size=2, max_size=6))
+def test_a_page_more_at_the_beginning_moves_pages_and_keeps_ids(pages: list[str]) -> None:
+    before = leaves(chunked(paged(pages), SMALL))
+
+    after = leaves(chunked(paged(["Eine neue Seite steht nun vor allen anderen.", *pages]), SMALL))
+
+    moved = after[-len(before) :]
+    assert [leaf.chunk_id for leaf in moved] == [leaf.chunk_id for leaf in before]
+    assert [leaf.text for leaf in moved] == [leaf.text for leaf in before]
+    assert [(leaf.first_page, leaf.last_page) for leaf in moved] == [
+        (leaf.first_page + 1, leaf.last_page + 1) for leaf in before
+    ]
+
+
+@given(source=documents)
+def test_a_document_without_pages_names_none(source: str) -> None:
+    assert {(chunk.first_page, chunk.last_page) for chunk in chunked(parse_markdown(source))} <= {(0, 0)}
 
 
 # --- Shape ---
@@ -308,8 +354,9 @@ def test_impossible_limits_are_an_error(limits: ChunkLimits) -> None:
 
 
 def test_the_fingerprint_tells_settings_apart() -> None:
-    assert chunker_fingerprint("markdown", LIMITS) == "1:markdown:30-256:1200-150"
-    assert chunker_fingerprint("text", LIMITS) != chunker_fingerprint("markdown", LIMITS)
+    assert chunker_fingerprint("markdown", 3, LIMITS) == "1:markdown.3:30-256:1200-150"
+    assert chunker_fingerprint("text", 3, LIMITS) != chunker_fingerprint("markdown", 3, LIMITS)
+    assert chunker_fingerprint("text", 2, LIMITS) != chunker_fingerprint("text", 3, LIMITS)
 
 
 # --- Real documents ---

@@ -153,6 +153,8 @@ def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:
         ("A.MD", "text/markdown"),
         ("a.html", "text/html"),
         ("a.pdf", "application/pdf"),
+        ("a.eml", "message/rfc822"),
+        ("a.xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
         ("a.py", None),
         ("README", None),
     ],

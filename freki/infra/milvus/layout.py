@@ -12,7 +12,7 @@ from freki.infra.errors import Rejected
 
 Row = dict[str, Any]
 
-VERSION = 1
+VERSION = 2
 """Grows when columns change: a generation of another version is not opened."""
 
 KEY_BYTES = 128
@@ -120,6 +120,8 @@ MANIFESTS = Layout(
         Column("starts", Kind.INTEGERS),
         Column("ends", Kind.INTEGERS),
         Column("overlaps", Kind.TEXTS),
+        Column("first_pages", Kind.INTEGERS),
+        Column("last_pages", Kind.INTEGERS),
         _PLACEHOLDER,
     ),
 )

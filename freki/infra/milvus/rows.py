@@ -26,6 +26,16 @@ _KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\"'%\\\\\u2028\u2029\ud800-\udfff\uffff\U00010000-\U0010ffff]")
 
 _ROOT_BODY = tuple(field.name for field in fields(Root) if field.name != "attributes")
+_ENTRY_COLUMNS = {
+    "chunk_id": "chunk_ids",
+    "path": "paths",
+    "ordinal": "ordinals",
+    "start": "starts",
+    "end": "ends",
+    "overlap": "overlaps",
+    "first_page": "first_pages",
+    "last_page": "last_pages",
+}
 
 
 def armoured(text: str) -> str:
@@ -181,26 +191,20 @@ def page_row(page: ManifestPage) -> Row:
         "revision": revision,
         "version": page.version,
         "part": page.part,
-        "chunk_ids": [entry.chunk_id for entry in page.entries],
-        "paths": [entry.path for entry in page.entries],
-        "ordinals": [entry.ordinal for entry in page.entries],
-        "starts": [entry.start for entry in page.entries],
-        "ends": [entry.end for entry in page.entries],
-        "overlaps": [entry.overlap for entry in page.entries],
+        **{column: [getattr(entry, name) for entry in page.entries] for name, column in _ENTRY_COLUMNS.items()},
         "placeholder": PLACEHOLDER,
     }
 
 
 def page_of(row: Row) -> ManifestPage:
     """Read what `page_row` laid out."""
-    columns = (row[name] for name in ("chunk_ids", "paths", "ordinals", "starts", "ends", "overlaps"))
+    columns = (row[column] for column in _ENTRY_COLUMNS.values())
     return ManifestPage(
         root_id=RootId(row["root_id"]),
         version=row["version"],
         part=row["part"],
         entries=tuple(
-            ManifestEntry(chunk_id=chunk_id, path=path, ordinal=ordinal, start=start, end=end, overlap=overlap)
-            for chunk_id, path, ordinal, start, end, overlap in zip(*columns, strict=True)
+            ManifestEntry(**dict(zip(_ENTRY_COLUMNS, entry, strict=True))) for entry in zip(*columns, strict=True)
         ),
     )
 

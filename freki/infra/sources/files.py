@@ -12,14 +12,18 @@ from freki.schemas import DocumentId, Timestamp
 
 _MEDIA_TYPES = {
     ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    ".eml": "message/rfc822",
     ".htm": "text/html",
     ".html": "text/html",
     ".markdown": "text/markdown",
     ".md": "text/markdown",
+    ".odt": "application/vnd.oasis.opendocument.text",
     ".pdf": "application/pdf",
+    ".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
     ".rst": "text/x-rst",
     ".txt": "text/plain",
     ".xhtml": "application/xhtml+xml",
+    ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
 """Own table: the one of the operating system differs between machines. What is not here, the worker recognises."""
 

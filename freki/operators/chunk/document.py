@@ -1,5 +1,6 @@
 """The chunks of a document, in order."""
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
@@ -35,9 +36,10 @@ class Identify(Protocol):
         """Tell chunks apart by all of these; `occurrence` is 0-based among those that are equal in the rest."""
 
 
-def chunker_fingerprint(profile: str, limits: ChunkLimits) -> str:
-    """Return what changes whenever the chunks of a document may, such as `1:markdown:30-256:1200-150`."""
-    return f"{VERSION}:{profile}:{limits.min_tokens}-{limits.max_tokens}:{limits.max_chars}-{limits.overlap_chars}"
+def chunker_fingerprint(profile: str, parser_version: int, limits: ChunkLimits) -> str:
+    """Return what changes whenever the chunks of a document may, such as `1:markdown.1:30-256:1200-150`."""
+    sizes = f"{limits.min_tokens}-{limits.max_tokens}:{limits.max_chars}-{limits.overlap_chars}"
+    return f"{VERSION}:{profile}.{parser_version}:{sizes}"
 
 
 def chunk_document(
@@ -55,6 +57,8 @@ def chunk_document(
     A document or section of two leaves or more has a SUMMARY row, an extract from its beginning and the headings
     below it; but not a section that holds all, or all but one, of the leaves of what is around it.
 
+    Pages depend on position, so a chunk's id does not depend on them: a page more at the beginning changes no id.
+
     count_tokens: counts each text; taken as additive over parts that end at white space.
     Raises ValueError for limits below 1, or a negative overlap.
     """
@@ -71,6 +75,7 @@ def chunk_document(
         same = (row.level, row.heading_path, row.text)
         chunk_id = identify(level=row.level, heading_path=row.heading_path, text=row.text, occurrence=seen[same])
         seen[same] += 1
+        first_page, last_page = _pages(document.page_starts, row.start, row.end)
         chunks.append(
             Chunk(
                 chunk_id=chunk_id,
@@ -84,6 +89,8 @@ def chunk_document(
                 text=row.text,
                 overlap=_overlap(document.text, row.start, limits.overlap_chars),
                 tokens=next(counts) if row.kind is ChunkKind.SUMMARY else row.tokens,
+                first_page=first_page,
+                last_page=last_page,
             )
         )
     return chunks
@@ -141,6 +148,11 @@ def _end(section: Section) -> int:
 def _leaf(text: str, leaf: Piece, level: int, path: str, heading_path: tuple[str, ...]) -> _Row:
     kind = ChunkKind.PROSE if leaf.kind is BlockKind.HEADING else ChunkKind(leaf.kind.value)
     return _Row(level, path, leaf.start, leaf.end, kind, heading_path, text[leaf.start : leaf.end], leaf.tokens)
+
+
+def _pages(starts: Sequence[int], start: int, end: int) -> tuple[int, int]:
+    """Return the 1-based pages that a span begins and ends on; zeros where the document has no pages."""
+    return bisect_right(starts, start), bisect_right(starts, max(start, end - 1))
 
 
 def _overlap(text: str, start: int, size: int) -> str:

@@ -30,6 +30,7 @@ from freki.streams.connect import (
     wall_clock,
 )
 from freki.streams.evaluation.corpus import fingerprint_of, missing, roots_of, tenant_of
+from freki.streams.parsing import PARSER_VERSIONS
 
 
 @record
@@ -81,7 +82,10 @@ async def open_place(
 def pipeline_of(settings: Settings) -> list[str]:
     """Name all that makes an index of documents: chunker, embedder, analyser."""
     fingerprint, _ = embedder_identity(settings.models)
-    chunkers = [chunker_fingerprint(profile, limits) for profile, limits in limits_of(settings.chunking).items()]
+    chunkers = [
+        chunker_fingerprint(profile, PARSER_VERSIONS[profile], limits)
+        for profile, limits in limits_of(settings.chunking).items()
+    ]
     return [*chunkers, fingerprint, ANALYSER]
 
 

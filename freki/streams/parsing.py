@@ -1,0 +1,85 @@
+"""Composes recognising and parsing. This runs in a process of its own, so it imports no more than it needs."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from freki.operators.errors import UnreadableContent
+from freki.operators.parse_code import parse_code
+from freki.operators.parse_email import parse_email
+from freki.operators.parse_html import parse_html
+from freki.operators.parse_markdown import parse_markdown
+from freki.operators.parse_office import parse_docx, parse_odt, parse_pptx, parse_xlsx
+from freki.operators.parse_rst import parse_rst
+from freki.operators.parse_text import parse_text
+from freki.operators.recognise import Profile, recognise
+from freki.schemas.names import record
+from freki.schemas.outline import ParsedDocument
+
+PARSER_VERSIONS: Mapping[Profile, int] = dict.fromkeys(Profile, 1)
+"""One grows whenever its parser would give another text or other blocks for the same content."""
+
+
+@record
+class ParseLimits:
+    """How much of a document is parsed; one with more is refused."""
+
+    max_characters: int
+    max_pages: int
+    max_unpacked_bytes: int
+
+
+@record
+class Parsed:
+    """What a content is, and its outline."""
+
+    media_type: str
+    profile: Profile
+    document: ParsedDocument
+
+
+def parse(name: str, media_type: str | None, content: str | bytes, *, limits: ParseLimits) -> Parsed:
+    """Recognise and parse. Raises UnreadableContent for what is too long, or not what it claims to be."""
+    found = recognise(name, media_type, content)
+    if isinstance(found.content, str):
+        _check_length(name, found.content, limits.max_characters)
+    try:
+        document = _parsers(limits)[found.profile](found.content)
+    except UnreadableContent as error:
+        raise UnreadableContent(f"{name}: {error}") from error
+    except RecursionError as error:
+        raise UnreadableContent(f"{name}: nested too deep; save it again with less nesting") from error
+    _check_length(name, document.text, limits.max_characters)
+    return Parsed(media_type=found.media_type, profile=found.profile, document=document)
+
+
+def _parsers(limits: ParseLimits) -> Mapping[Profile, Callable[[Any], ParsedDocument]]:
+    """Give the parser of each profile; each takes what recognising gave with that profile."""
+    most = limits.max_unpacked_bytes
+    return {
+        Profile.MARKDOWN: parse_markdown,
+        Profile.RST: parse_rst,
+        Profile.HTML: parse_html,
+        Profile.TEXT: parse_text,
+        Profile.CODE: parse_code,
+        Profile.PDF: partial(_parse_pdf, max_pages=limits.max_pages),
+        Profile.DOCX: partial(parse_docx, max_unpacked_bytes=most),
+        Profile.ODT: partial(parse_odt, max_unpacked_bytes=most),
+        Profile.PPTX: partial(parse_pptx, max_unpacked_bytes=most),
+        Profile.XLSX: partial(parse_xlsx, max_unpacked_bytes=most),
+        Profile.EMAIL: partial(parse_email, html=parse_html, text=parse_text),
+    }
+
+
+def _parse_pdf(content: bytes, *, max_pages: int) -> ParsedDocument:
+    from freki.operators.parse_pdf import parse_pdf  # noqa: PLC0415 - loads PDFium, which most processes never need
+
+    return parse_pdf(content, max_pages=max_pages)
+
+
+def _check_length(name: str, text: str, most: int) -> None:
+    if len(text) > most:
+        raise UnreadableContent(
+            f"{name}: {len(text)} characters are more than {most}; split the document, or raise "
+            "FREKI_CHUNKING__MAX_CHARACTERS"
+        )

@@ -1,0 +1,19 @@
+"""Files with plain content, for tests of what becomes of files."""
+
+from tests.unit.packages import docx, paragraph
+from tests.unit.pdfs import pdf, shown, shown_lines
+
+
+def pdf_of(*pages: str, locked: bool = False) -> bytes:
+    """Print pages line by line, the first line of each as a heading; a locked file opens with no password."""
+    return pdf(*map(_page, pages), locked=locked)
+
+
+def docx_of(heading: str, *paragraphs: str) -> bytes:
+    """Write paragraphs under a heading."""
+    return docx(paragraph(heading, '<w:outlineLvl w:val="0"/>') + "".join(map(paragraph, paragraphs)))
+
+
+def _page(text: str) -> bytes:
+    heading, *lines = text.splitlines() or [""]
+    return shown(72, 790, heading, size=20) + shown_lines(lines)

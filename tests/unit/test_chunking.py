@@ -1,0 +1,96 @@
+"""Documents that are in work together."""
+
+import asyncio
+from collections.abc import Callable
+
+from opentelemetry.context import Context
+
+from freki.infra.claims import ClaimStore
+from freki.infra.models.fake import FakeEmbedder
+from freki.infra.settings import ChunkingSettings, ClaimSettings
+from freki.schemas import ChunkBatch, DocumentChange, DocumentId, Operation, TenantId, Timestamp
+from freki.schemas.avro import Codec
+from freki.streams.chunking import Chunking, chunking
+from freki.streams.connect import limits_of
+from freki.streams.deliver import Handle
+from freki.streams.messages import Received
+from freki.streams.outbox import Outbox
+from freki.streams.outline import Outliner, Parse
+from freki.streams.parsing import Parsed
+from freki.streams.tracing import UNTRACED
+from tests.parsing import parse_here
+from tests.unit.deliveries import FakeProducer
+
+
+def handler(parse: Parse, producer: FakeProducer, *, at_once: int) -> Handle[DocumentChange | None]:
+    stage = Chunking(
+        claims=ClaimStore(ClaimSettings()),
+        outliner=Outliner(limits_of(ChunkingSettings()), parse=parse, count_tokens=FakeEmbedder().count_tokens),
+        part_chunks=4,
+        now=lambda: Timestamp(3_000),
+    )
+    outbox = Outbox(producer, UNTRACED)
+    return chunking(stage, encode=Codec(ChunkBatch).encode, outbox=outbox, sink="chunks", at_once=at_once)
+
+
+def received(name: str, priority: int = 0) -> Received[DocumentChange | None]:
+    change = DocumentChange(
+        tenant=TenantId("acme"),
+        document_id=DocumentId(name),
+        operation=Operation.UPSERT,
+        version=1,
+        occurred_at=Timestamp(1_000),
+        priority=priority,
+        content="Text",
+    )
+    return Received(
+        value=change,
+        key=f"acme/{name}".encode(),
+        headers=(),
+        topic="documents",
+        partition=0,
+        offset=0,
+        timestamp=Timestamp(2_000),
+        trace=Context(),
+    )
+
+
+def after(first: Callable[[str], asyncio.Event], then: Callable[[str], asyncio.Event]) -> Parse:
+    """Parse once one event is set, then set another."""
+
+    async def parse(name: str, media_type: str | None, content: str | bytes) -> Parsed:
+        await first(name).wait()
+        parsed = await parse_here(name, media_type, content)
+        then(name).set()
+        return parsed
+
+    return parse
+
+
+async def test_a_document_that_takes_long_does_not_hold_up_the_parsing_of_the_next_but_is_sent_first() -> None:
+    done = {name: asyncio.Event() for name in ("none", "slow.txt", "quick.txt")}
+    done["none"].set()
+    producer = FakeProducer()
+    handle = handler(
+        after(lambda name: done["quick.txt" if name == "slow.txt" else "none"], lambda name: done[name]),
+        producer,
+        at_once=2,
+    )
+
+    await handle([received("slow.txt"), received("quick.txt")])
+
+    assert [sent.key for sent in producer.to("chunks")] == [b"acme/slow.txt", b"acme/quick.txt"]
+
+
+async def test_no_more_documents_are_in_work_than_asked_for() -> None:
+    producer = FakeProducer()
+    seen: list[tuple[str, int]] = []
+
+    async def parse(name: str, media_type: str | None, content: str | bytes) -> Parsed:
+        seen.append((name, len(producer.to("chunks"))))
+        return await parse_here(name, media_type, content)
+
+    await handler(parse, producer, at_once=1)([received("a"), received("b"), received("c", priority=1)])
+
+    # Each begins when those before it are sent.
+    assert seen == [("c", 0), ("a", 1), ("b", 2)]

@@ -1,0 +1,78 @@
+import pickle
+
+import pytest
+
+from freki.infra.settings import ChunkingSettings
+from freki.operators.errors import UnreadableContent
+from freki.operators.recognise import Profile
+from freki.streams.connect import limits_of
+from freki.streams.parsing import PARSER_VERSIONS, Parsed, ParseLimits, parse
+from tests.files import docx_of, pdf_of
+from tests.unit.packages import odt, pptx, shape, xlsx
+
+LIMITS = ParseLimits(max_characters=1_000, max_pages=3, max_unpacked_bytes=100_000)
+MAIL = b"From: a@example.org\nTo: b@example.org\nDate: Mon, 05 Jan 2026 10:00:00 +0100\nSubject: Fristen\n\n{}\n"
+
+
+def parsed(name: str, content: str | bytes, media_type: str | None = None) -> Parsed:
+    return parse(name, media_type, content, limits=LIMITS)
+
+
+EACH = [
+    ("a.md", "# Fristen\n\nVier Wochen.", Profile.MARKDOWN),
+    ("a.html", "<h1>Fristen</h1><p>Vier Wochen.</p>", Profile.HTML),
+    ("a.txt", "Vier Wochen.", Profile.TEXT),
+    ("a.pdf", pdf_of("Fristen\nVier Wochen."), Profile.PDF),
+    ("a.docx", docx_of("Fristen", "Vier Wochen."), Profile.DOCX),
+    ("a.odt", odt("<text:p>Vier Wochen.</text:p>"), Profile.ODT),
+    ("a.pptx", pptx(shape("Vier Wochen.")), Profile.PPTX),
+    ("a.xlsx", xlsx({"Fristen": [["Vier Wochen."]]}), Profile.XLSX),
+    ("a.eml", MAIL.replace(b"{}", b"Vier Wochen."), Profile.EMAIL),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "profile"), EACH)
+def test_each_format_has_its_parser(name: str, content: str | bytes, profile: Profile) -> None:
+    document = parsed(name, content)
+
+    assert document.profile is profile
+    assert "Vier Wochen." in document.document.text
+
+
+@pytest.mark.parametrize(("name", "content", "profile"), EACH)
+def test_what_is_parsed_can_come_back_from_another_process(name: str, content: str | bytes, profile: Profile) -> None:
+    document = parsed(name, content)
+
+    travelled: Parsed = pickle.loads(pickle.dumps(document))  # noqa: S301 - just written
+
+    assert travelled == document
+    assert travelled.profile is profile
+
+
+def test_every_profile_has_sizes_of_chunks_and_a_version_of_its_parser() -> None:
+    assert limits_of(ChunkingSettings()).keys() == PARSER_VERSIONS.keys() == set(Profile)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("a.txt", "x" * 1_001), ("a.docx", docx_of("", "x" * 1_001)), ("a.eml", MAIL.replace(b"{}", b"x " * 999))],
+)
+def test_what_is_too_long_is_refused_and_names_the_setting(name: str, content: str | bytes) -> None:
+    with pytest.raises(UnreadableContent, match=rf"\A{name}: \d+ characters .* FREKI_CHUNKING__MAX_CHARACTERS\Z"):
+        parsed(name, content)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("a.pdf", pdf_of("1", "2", "3", "4"), "FREKI_PARSING__MAX_PAGES"),
+        ("a.pdf", pdf_of("Geheim", locked=True), "without a password"),
+        ("a.pdf", pdf_of("Seite")[:200], "damaged"),
+        ("a.pdf", pdf_of("", ""), "OCR"),
+        ("a.docx", docx_of("x" * 110_000), "FREKI_PARSING__MAX_UNPACKED_MB"),
+        ("a.docx", docx_of("Text")[:300], "damaged"),
+    ],
+)
+def test_what_cannot_be_read_is_named_with_the_fix(name: str, content: bytes, reason: str) -> None:
+    with pytest.raises(UnreadableContent, match=rf"\A{name}: .*{reason}"):
+        parsed(name, content)
