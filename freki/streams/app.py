@@ -11,11 +11,12 @@ from typing import Self, TypeVar
 
 from opentelemetry.trace import Tracer
 
+from freki.infra.calls import Calls
 from freki.infra.claims import ClaimStore
 from freki.infra.endpoint import serving
 from freki.infra.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.infra.kafka import Producer, look_behind, make_app
-from freki.infra.metrics import Calls, metering
+from freki.infra.metrics import metering
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.models import OnnxEmbedder, OnnxReranker, open_token_counter
 from freki.infra.registry import RegistryClient

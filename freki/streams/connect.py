@@ -7,10 +7,10 @@ from functools import partial
 
 from opentelemetry.trace import Tracer
 
+from freki.infra.calls import Calls
 from freki.infra.child import Children
 from freki.infra.claims import ClaimStore
 from freki.infra.kafka import Admin, Producer, Reader
-from freki.infra.metrics import Calls
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.models import embedder_identity
 from freki.infra.registry import RegistryClient

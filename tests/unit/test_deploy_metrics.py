@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from prometheus_client import CollectorRegistry
 
 from deploy.metrics import SERIES
-from freki.infra.metrics import Calls, metering
+from freki.infra.calls import Calls
+from freki.infra.metrics import metering
 from freki.infra.settings import TelemetrySettings
 from freki.schemas import ContextResult, IndexOutcome, Notice, NoticeKind, OutcomeStatus, StageTime, Timestamp
 from freki.streams.meters import Meters, Standing, Waiting

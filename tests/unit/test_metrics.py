@@ -4,7 +4,7 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from freki.infra.metrics import Calls
+from freki.infra.calls import Calls
 from freki.schemas import DocumentId, IndexOutcome, OutcomeStatus, TenantId, Timestamp
 from freki.streams.meters import Meters
 

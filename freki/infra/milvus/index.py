@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from freki.infra.calls import Calls
 from freki.infra.errors import Rejected
-from freki.infra.metrics import Calls
 from freki.infra.milvus.collections import open_collections
 from freki.infra.milvus.filters import listed, scope_expression
 from freki.infra.milvus.layout import CHUNKS, DOCUMENTS, MANIFESTS, Layout, Row

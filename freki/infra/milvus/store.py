@@ -11,8 +11,8 @@ import stamina
 from pymilvus import AsyncMilvusClient, CollectionSchema
 from pymilvus.milvus_client.index import IndexParams
 
+from freki.infra.calls import Calls
 from freki.infra.errors import InfraError, Unavailable
-from freki.infra.metrics import Calls
 from freki.infra.milvus.filters import listed, literal
 from freki.infra.milvus.layout import CHUNKS, Layout, Row, size_of
 from freki.infra.milvus.translate import NoTerms, Unwritten, translated

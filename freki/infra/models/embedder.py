@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from freki.infra.metrics import Calls
+from freki.infra.calls import Calls
 from freki.infra.models.packing import pack
 from freki.infra.models.progress import Progress, unseen
 from freki.infra.models.registry import ModelKind

@@ -19,7 +19,7 @@ from cachetools import LRUCache
 from numpy.typing import NDArray
 from tokenizers import Encoding
 
-from freki.infra.metrics import Calls
+from freki.infra.calls import Calls
 from freki.infra.models.packing import pack
 from freki.infra.models.session import Floats, Model
 from freki.schemas.index import RerankPair

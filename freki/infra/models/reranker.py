@@ -9,8 +9,8 @@ from typing import Self
 
 import numpy as np
 
+from freki.infra.calls import Calls
 from freki.infra.errors import Misconfigured
-from freki.infra.metrics import Calls
 from freki.infra.models.interaction import Matching, Remembered, Route, SecondOpinion, is_english, read_piece_weights
 from freki.infra.models.pace import Pace
 from freki.infra.models.packing import pack
