@@ -58,7 +58,12 @@ class MemoryIndex:
     async def known(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, KnownChunk]:
         """Tell which rows are there; absent ids are absent."""
         return {
-            chunk.chunk_id: KnownChunk(chunk_id=chunk.chunk_id, embedder=chunk.embedder, facets=chunk.facets)
+            chunk.chunk_id: KnownChunk(
+                chunk_id=chunk.chunk_id,
+                embedder=chunk.embedder,
+                facets=chunk.facets,
+                context_key=chunk.context_key,
+            )
             for chunk, _ in (await self.fetch(chunk_ids)).values()
         }
 
@@ -67,9 +72,9 @@ class MemoryIndex:
         return {key: self._chunks[key] for key in dict.fromkeys(map(checked_key, chunk_ids)) if key in self._chunks}
 
     async def passages(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, Passage]:
-        """Read texts with their headings."""
+        """Read texts with their headings and contexts."""
         return {
-            chunk_id: Passage(text=row.text, heading="".join(row.heading_path[-1:]))
+            chunk_id: Passage(text=row.text, heading="".join(row.heading_path[-1:]), context=row.context)
             for chunk_id, (row, _) in (await self.fetch(chunk_ids)).items()
         }
 

@@ -141,6 +141,40 @@ class ChunkingSettings(Section):
     docx: ChunkProfile = ChunkProfile(max_chars=800, overlap_chars=120)
 
 
+class LlmSettings(Section):
+    """A language model behind the chat interface of OpenAI, as Ollama, vLLM, llama.cpp and others serve it."""
+
+    url: str | None = Field(
+        default=None, description="Base URL with version, such as Ollama's http://localhost:11434/v1"
+    )
+    model: str | None = Field(default=None, description="Name of the model, as the server knows it")
+    api_key: SecretStr | None = Field(default=None, description="Bearer token")
+    timeout_s: float = Field(default=60.0, gt=0, description="Longest wait for one answer, all attempts together")
+    at_once: int = Field(default=2, ge=1, le=256, description="Calls under way at once, of each worker")
+    max_tokens_day: int = Field(
+        default=10_000_000, ge=0, description="Most tokens a day (UTC) of all workers that share `ledger`; 0: any"
+    )
+    ledger: Path = Field(default=Path(".freki/llm-tokens"), description="File that counts the tokens of the day")
+
+
+class ContextSettings(Section):
+    """What is embedded with a chunk besides its headings, and never cited: docs/contexts.md."""
+
+    definitions: bool = Field(
+        default=False, description="Explain abbreviations that a chunk uses, as the document does elsewhere"
+    )
+    llm: bool = Field(default=False, description="Let the language model situate each chunk in its document")
+    summaries: bool = Field(default=False, description="Let it summarise documents and sections")
+    batch_chunks: int = Field(default=5, ge=1, le=50, description="Chunks situated by one call")
+    min_chars: int = Field(default=50, ge=0, description="Shorter chunks are left alone")
+    document_chars: int = Field(
+        default=8000, ge=500, le=100_000, description="Beginning of the document that the model reads with each call"
+    )
+    max_tokens_document: int = Field(
+        default=500_000, ge=0, description="Most tokens of the language model for one version of a document; 0: any"
+    )
+
+
 class IngestSettings(Section):
     """How the ingest stages batch."""
 
@@ -214,6 +248,8 @@ class Settings(BaseSettings):
     claims: ClaimSettings = ClaimSettings()
     parsing: ParsingSettings = ParsingSettings()
     chunking: ChunkingSettings = ChunkingSettings()
+    llm: LlmSettings = LlmSettings()
+    contexts: ContextSettings = ContextSettings()
     ingest: IngestSettings = IngestSettings()
     retrieval: RetrievalSettings = RetrievalSettings()
     telemetry: TelemetrySettings = TelemetrySettings()

@@ -5,6 +5,7 @@ from freki.schemas.chunks import (
     ChunkBatch,
     ContextualChunk,
     ContextualChunkBatch,
+    Definition,
     Revision,
     RevisionOperation,
 )
@@ -32,6 +33,7 @@ from freki.schemas.context_result import (
 )
 from freki.schemas.document_change import ClaimCheck, DocumentChange, Operation
 from freki.schemas.index_outcome import IndexOutcome, OutcomeStatus
+from freki.schemas.llm import Completion, LlmUse, NoCompletion, Prompt
 from freki.schemas.names import (
     EVERYONE,
     ChunkId,
@@ -53,12 +55,14 @@ __all__ = [
     "ChunkLevel",
     "CitationStyle",
     "ClaimCheck",
+    "Completion",
     "ContextHit",
     "ContextPart",
     "ContextQuery",
     "ContextResult",
     "ContextualChunk",
     "ContextualChunkBatch",
+    "Definition",
     "DocumentChange",
     "DocumentId",
     "Filter",
@@ -66,11 +70,14 @@ __all__ = [
     "Freshness",
     "Fusion",
     "IndexOutcome",
+    "LlmUse",
     "Metric",
+    "NoCompletion",
     "Notice",
     "NoticeKind",
     "Operation",
     "OutcomeStatus",
+    "Prompt",
     "QueryAnalysis",
     "QueryId",
     "QueryType",

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from enum import StrEnum
 
+from freki.schemas.llm import LlmUse
 from freki.schemas.names import ChunkId, ChunkKind, DocumentId, TenantId, Timestamp, record
 
 
@@ -73,6 +74,14 @@ class Chunk:
 
 
 @record
+class Definition:
+    """A short form that a document explains, such as `UVP = Umweltverträglichkeitsprüfung`."""
+
+    short: str
+    long: str
+
+
+@record
 class ChunkBatch:
     """Part `part` of `parts` of a revision; a revision without chunks is one empty part."""
 
@@ -82,6 +91,10 @@ class ChunkBatch:
     parts: int
     """At least 1; the part `parts - 1` is the last."""
     chunks: tuple[Chunk, ...]
+    definitions: tuple[Definition, ...] = ()
+    """Short forms that chunks of this part use, wherever the document explains them."""
+    lead: str = ""
+    """The beginning of the document, for a language model to situate chunks by; empty where none does."""
 
 
 @record
@@ -91,6 +104,9 @@ class ContextualChunk:
     chunk: Chunk
     context: str
     """Embedded and indexed before the chunk's text, never cited."""
+    context_key: str = ""
+    """Fingerprint of what the context says beyond name and headings; empty where it says no more. With another one
+    the chunk is embedded anew."""
 
 
 @record
@@ -103,3 +119,5 @@ class ContextualChunkBatch:
     parts: int
     """At least 1; the part `parts - 1` is the last."""
     chunks: tuple[ContextualChunk, ...]
+    llm: LlmUse | None = None
+    """What a language model did for this part and those before it; null where none is asked."""

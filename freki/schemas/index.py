@@ -33,6 +33,8 @@ class IndexedChunk:
     """Fingerprint of the model that made the vector."""
     facets: str
     """Fingerprint of the fields that can change while the content stays: who may read it, attributes, analyser."""
+    context_key: str = ""
+    """As that of the contextual chunk."""
 
 
 @record
@@ -42,15 +44,17 @@ class KnownChunk:
     chunk_id: ChunkId
     embedder: str
     facets: str
+    context_key: str = ""
 
 
 @record
 class Passage:
-    """As much of a chunk row as is shown around a hit."""
+    """As much of a chunk row as is shown around a hit, and the words that situate it."""
 
     text: str
     heading: str
     """The innermost one above it; empty where there is none."""
+    context: str = ""
 
 
 @record

@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 
+from freki.schemas.llm import LlmUse
 from freki.schemas.names import DocumentId, TenantId, Timestamp, record
 
 
@@ -49,3 +50,5 @@ class IndexOutcome:
     """When the last vector was there; null where nothing was embedded."""
     searchable_at: Timestamp | None
     """When the change became visible to readers; null for STALE and REJECTED."""
+    llm: LlmUse | None = None
+    """What a language model did for its chunks; null where none was asked. Their contexts are plain where it failed."""

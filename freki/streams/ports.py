@@ -72,7 +72,7 @@ class ChunkRows(Protocol):
         """Read rows with their vectors, shape (dim,)."""
 
     async def passages(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, Passage]:
-        """Read texts with their headings."""
+        """Read texts with their headings and contexts."""
 
     async def upsert(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
         """Write or replace rows by chunk id; vectors: (rows, dim)."""

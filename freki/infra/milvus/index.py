@@ -15,6 +15,7 @@ from freki.infra.milvus.collections import open_collections
 from freki.infra.milvus.filters import listed, scope_expression
 from freki.infra.milvus.layout import CHUNKS, DOCUMENTS, MANIFESTS, Layout, Row
 from freki.infra.milvus.rows import (
+    KNOWN,
     ROOT,
     WATERMARK,
     checked_key,
@@ -100,7 +101,7 @@ class MilvusIndex:
 
     async def known(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, KnownChunk]:
         """Tell which rows are there; absent ids are absent."""
-        rows = await self._store.lookup(CHUNKS, map(checked_key, chunk_ids), ["chunk_id", "embedder", "facets"])
+        rows = await self._store.lookup(CHUNKS, map(checked_key, chunk_ids), list(KNOWN))
         return {chunk.chunk_id: chunk for chunk in map(known_of, rows)}
 
     async def fetch(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, tuple[IndexedChunk, Floats]]:
@@ -109,11 +110,13 @@ class MilvusIndex:
         return {chunk.chunk_id: (chunk, vector) for chunk, vector in map(chunk_of, rows)}
 
     async def passages(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, Passage]:
-        """Read texts with their headings, which is a third of the work of `fetch`."""
-        fields = ["chunk_id", "text", "heading_path"]
+        """Read texts with their headings and contexts, which is a third of the work of `fetch`."""
+        fields = ["chunk_id", "text", "heading_path", "context"]
         rows = await self._store.lookup(CHUNKS, map(checked_key, chunk_ids), fields, size=FETCHED_CHUNKS)
         return {
-            ChunkId(row["chunk_id"]): Passage(text=row["text"], heading="".join(row["heading_path"][-1:]))
+            ChunkId(row["chunk_id"]): Passage(
+                text=row["text"], heading="".join(row["heading_path"][-1:]), context=row["context"]
+            )
             for row in rows
         }
 

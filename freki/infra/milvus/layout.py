@@ -12,7 +12,7 @@ from freki.infra.errors import Rejected
 
 Row = dict[str, Any]
 
-VERSION = 2
+VERSION = 3
 """Grows when columns change: a generation of another version is not opened."""
 
 KEY_BYTES = 128
@@ -76,6 +76,7 @@ CHUNKS = Layout(
         Column("heading_path", Kind.TEXTS),
         Column("text", Kind.TEXT),
         Column("context", Kind.TEXT),
+        Column("context_key", Kind.TEXT, KEY_BYTES),
         Column("lexical", Kind.TEXT),
         Column("tokens", Kind.INTEGER),
         Column("name", Kind.TEXT),

@@ -25,6 +25,8 @@ _KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
 # server cuts ideographs beyond the Basic Multilingual Plane to 16 bits. U+FFFF is the end of a prefix in filters.py.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\"'%\\\\\u2028\u2029\ud800-\udfff\uffff\U00010000-\U0010ffff]")
 
+KNOWN = tuple(field.name for field in fields(KnownChunk))
+"""Columns that tell whether a chunk row can be kept."""
 _ROOT_BODY = tuple(field.name for field in fields(Root) if field.name != "attributes")
 _ENTRY_COLUMNS = {
     "chunk_id": "chunk_ids",
@@ -76,6 +78,7 @@ def chunk_row(chunk: IndexedChunk, vector: Floats) -> Row:
         "heading_path": list(chunk.heading_path),
         "text": chunk.text,
         "context": chunk.context,
+        "context_key": chunk.context_key,
         "lexical": chunk.lexical,
         "tokens": chunk.tokens,
         "name": armoured(chunk.name),
@@ -111,13 +114,14 @@ def chunk_of(row: Row) -> tuple[IndexedChunk, Floats]:
         version=row["version"],
         embedder=row["embedder"],
         facets=row["facets"],
+        context_key=row["context_key"],
     )
     return chunk, np.asarray(row["dense"], dtype=np.float32)
 
 
 def known_of(row: Row) -> KnownChunk:
-    """Read the columns chunk_id, embedder and facets of a chunk row."""
-    return KnownChunk(chunk_id=ChunkId(row["chunk_id"]), embedder=row["embedder"], facets=row["facets"])
+    """Read the columns of KNOWN of a chunk row."""
+    return KnownChunk(**{name: row[name] for name in KNOWN})
 
 
 def root_row(root: Root, *, slot: int, sequence: int) -> Row:
