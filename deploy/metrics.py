@@ -24,6 +24,8 @@ SERIES: Mapping[str, frozenset[str]] = {
     "freki_outcomes_total": frozenset({"status"}),
     "freki_chunks_embedded_total": frozenset(),
     "freki_chunks_indexed_total": frozenset(),
+    "freki_contexts_total": frozenset({"outcome"}),
+    "freki_llm_tokens_total": frozenset({"gen_ai_token_type"}),
     "freki_dead_letters_total": frozenset({"stage", "error_type"}),
     "freki_retries_total": frozenset({"stage", "error_type"}),
     **dict(_histogram("freki_batch_duration_seconds", "stage", "outcome")),

@@ -20,8 +20,8 @@ import stamina
 import structlog
 from pydantic import BaseModel, Field, ValidationError
 
+from freki.infra.calls import Calls
 from freki.infra.errors import InfraError, Misconfigured, Rejected, Unavailable
-from freki.infra.metrics import Calls
 from freki.infra.settings import LlmSettings
 from freki.schemas import Completion, NoCompletion, Prompt
 

@@ -74,7 +74,12 @@ class MemoryIndex:
     async def passages(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, Passage]:
         """Read texts with their headings and contexts."""
         return {
-            chunk_id: Passage(text=row.text, heading="".join(row.heading_path[-1:]), context=row.context)
+            chunk_id: Passage(
+                text=row.text,
+                heading="".join(row.heading_path[-1:]),
+                context=row.context,
+                context_key=row.context_key,
+            )
             for chunk_id, (row, _) in (await self.fetch(chunk_ids)).items()
         }
 

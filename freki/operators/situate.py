@@ -1,4 +1,6 @@
-"""The words that place a chunk in its document, made without a model."""
+"""The words that place a chunk in its document, and how they stand before its text."""
+
+from hashlib import blake2b
 
 from freki.schemas import Chunk
 
@@ -33,8 +35,39 @@ def situate(revision_name: str, chunk: Chunk) -> str:
     return _ARROW.join(part for part in [name, *skipped, *kept] if part)
 
 
+def joined(place: str, explained: str, written: str) -> str:
+    """Return a context of up to three lines: where the chunk stands, what its short forms mean, what a model wrote.
+
+    Each is one line or empty; what a model wrote is the last.
+    """
+    return "\n".join(line for line in (place, explained, written) if line)
+
+
+def context_key(explained: str) -> str:
+    """Return the fingerprint of a context but for the place, before a model writes in it; empty if that is all."""
+    return f"{blake2b(explained.encode(), digest_size=4).hexdigest()}/" if explained else ""
+
+
+def written_by(key: str, writer: str) -> str:
+    """Return the fingerprint of a context in which a model wrote, such as `5f0c9a2d/7e12…`.
+
+    writer: fingerprint of the model and of what it was asked.
+    """
+    return f"{key.partition('/')[0]}/{writer}"
+
+
+def writer_of(key: str) -> str:
+    """Return the writer of a context with this key; empty where no model wrote in it."""
+    return key.partition("/")[2]
+
+
+def written_in(context: str) -> str:
+    """Return what a model wrote, of a context that has a writer."""
+    return context.rpartition("\n")[2]
+
+
 def situated(context: str, text: str) -> str:
-    """Return a chunk's text below the line that places it: what is embedded, analysed and reranked."""
+    """Return a chunk's text below the lines that place it: what is embedded, analysed and reranked."""
     return f"{context}\n{text}" if context else text
 
 

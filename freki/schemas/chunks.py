@@ -120,4 +120,4 @@ class ContextualChunkBatch:
     """At least 1; the part `parts - 1` is the last."""
     chunks: tuple[ContextualChunk, ...]
     llm: LlmUse | None = None
-    """What a language model did for this part and those before it; null where none is asked."""
+    """What a language model did for this part and those before it; null where it had nothing to do."""

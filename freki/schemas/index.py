@@ -55,6 +55,7 @@ class Passage:
     heading: str
     """The innermost one above it; empty where there is none."""
     context: str = ""
+    context_key: str = ""
 
 
 @record

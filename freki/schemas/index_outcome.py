@@ -51,4 +51,4 @@ class IndexOutcome:
     searchable_at: Timestamp | None
     """When the change became visible to readers; null for STALE and REJECTED."""
     llm: LlmUse | None = None
-    """What a language model did for its chunks; null where none was asked. Their contexts are plain where it failed."""
+    """What a language model did for its chunks; null where it had nothing to do."""

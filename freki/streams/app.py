@@ -16,9 +16,11 @@ from freki.infra.claims import ClaimStore
 from freki.infra.endpoint import serving
 from freki.infra.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.infra.kafka import Producer, look_behind, make_app
+from freki.infra.llm import LlmClient
+from freki.infra.llm_ledger import TokenLedger
 from freki.infra.metrics import metering
 from freki.infra.milvus.index import MilvusIndex
-from freki.infra.models import OnnxEmbedder, OnnxReranker, open_token_counter
+from freki.infra.models import OnnxEmbedder, OnnxReranker, embedder_identity, open_token_counter
 from freki.infra.registry import RegistryClient
 from freki.infra.remote_reranker import RemoteReranker
 from freki.infra.settings import Settings
@@ -36,7 +38,17 @@ from freki.schemas import (
 )
 from freki.schemas.avro import Codec
 from freki.streams.chunking import Chunking, chunking
-from freki.streams.connect import group_of, index_of, knobs_of, open_outliner, open_registry, topics_of, wall_clock
+from freki.streams.connect import (
+    group_of,
+    index_of,
+    knobs_of,
+    open_outliner,
+    open_registry,
+    rules_of,
+    topics_of,
+    wall_clock,
+)
+from freki.streams.context_writer import ContextWriter
 from freki.streams.contextualising import contextualising
 from freki.streams.deliver import Decode, Delivery, Failures, Handle, OnDead, or_tombstone, required
 from freki.streams.embedding import embedding
@@ -117,7 +129,9 @@ class Pipeline:
 
     async def _contextualise(self, source: Topic, sink: Topic) -> Stage:
         encode = self._codec(ContextualChunkBatch).encode
-        handle = contextualising(encode=encode, outbox=self._outbox, sink=sink.name)
+        handle = contextualising(
+            encode=encode, outbox=self._outbox, sink=sink.name, situate_all=await self._context_writer()
+        )
         decode = required(self._codec(ChunkBatch).decode)
         return self._stage("contextualise", source, decode, handle, on_dead=self._rejecting())
 
@@ -252,10 +266,27 @@ class Pipeline:
         models = Models(embedder=embedder.fingerprint, reranker=self._settings.models.reranker)
         return QueryTrace(self._tracer, models=models, content=self._settings.telemetry.content)
 
+    async def _context_writer(self) -> ContextWriter | None:
+        """Open what a language model writes contexts with; None where none is to."""
+        settings = self._settings
+        if not (settings.contexts.llm or settings.contexts.summaries):
+            return None
+        index = await self._opened_index()
+        return ContextWriter(
+            rules_of(settings.contexts),
+            llm=await self._opened.enter_async_context(LlmClient(settings.llm, self._calls)),
+            ledger=TokenLedger(settings.llm.ledger, most=settings.llm.max_tokens_day),
+            rows=index,
+            roots=index,
+            meters=self._meters,
+            tracer=self._tracer,
+        )
+
     async def _opened_index(self) -> MilvusIndex:
         if self._index is None:
-            embedder = await self._opened_embedder()
-            index = index_of(self._settings, embedder=embedder.fingerprint, dim=embedder.dim, calls=self._calls)
+            # Not the embedder's own: a process that embeds nothing needs none.
+            fingerprint, dim = embedder_identity(self._settings.models)
+            index = index_of(self._settings, embedder=fingerprint, dim=dim, calls=self._calls)
             self._index = await self._opened.enter_async_context(index)
         return self._index
 

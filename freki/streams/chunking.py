@@ -8,12 +8,14 @@ from typing import Protocol
 
 from opentelemetry.trace import Tracer, get_current_span
 
+from freki.operators.define import used
 from freki.operators.errors import InvalidChange
 from freki.operators.validate_change import validate_change
 from freki.schemas import (
     Chunk,
     ChunkBatch,
     ClaimCheck,
+    Definition,
     DocumentChange,
     DocumentId,
     Operation,
@@ -95,7 +97,14 @@ class Chunking:
         )
         parts = list(_parts(outline.chunks, self._part_chunks)) or [()]
         return [
-            ChunkBatch(revision=revision, part=number, parts=len(parts), chunks=chunks)
+            ChunkBatch(
+                revision=revision,
+                part=number,
+                parts=len(parts),
+                chunks=chunks,
+                definitions=_used(outline.definitions, chunks),
+                lead=outline.lead,
+            )
             for number, chunks in enumerate(parts)
         ]
 
@@ -207,6 +216,12 @@ def _described(parts: Sequence[ChunkBatch]) -> Attributes:
 
 def _one_part(revision: Revision) -> ChunkBatch:
     return ChunkBatch(revision=revision, part=0, parts=1, chunks=())
+
+
+def _used(definitions: Sequence[Definition], chunks: Sequence[Chunk]) -> tuple[Definition, ...]:
+    """Choose what a part needs: of a long list of abbreviations that is little."""
+    text = "\n".join(line for chunk in chunks for line in (*chunk.heading_path, chunk.text)) if definitions else ""
+    return tuple(used(definitions, text))
 
 
 def _parts(chunks: Sequence[Chunk], most: int) -> Iterator[tuple[Chunk, ...]]:

@@ -14,7 +14,7 @@ from freki.infra.kafka import Admin, Producer, Reader
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.models import embedder_identity
 from freki.infra.registry import RegistryClient
-from freki.infra.settings import ChunkingSettings, ChunkProfile, RetrievalSettings, Settings
+from freki.infra.settings import ChunkingSettings, ChunkProfile, ContextSettings, RetrievalSettings, Settings
 from freki.infra.telemetry import tracing
 from freki.operators.analyse_text import ANALYSER
 from freki.operators.chunk import ChunkLimits
@@ -33,6 +33,7 @@ from freki.schemas import (
 from freki.schemas.avro import Codec
 from freki.schemas.index import Generation
 from freki.streams.client import Asker, Publisher, Receipts
+from freki.streams.context_questions import ContextRules
 from freki.streams.knobs import Knobs
 from freki.streams.outbox import Outbox
 from freki.streams.outline import CountTokens, Outliner
@@ -112,6 +113,17 @@ def limits_of(settings: ChunkingSettings) -> Mapping[Profile, ChunkLimits]:
     }
 
 
+def rules_of(settings: ContextSettings) -> ContextRules:
+    """Say what a language model is to write."""
+    return ContextRules(
+        contexts=settings.llm,
+        summaries=settings.summaries,
+        batch_chunks=settings.batch_chunks,
+        min_chars=settings.min_chars,
+        max_tokens_document=settings.max_tokens_document,
+    )
+
+
 def index_of(settings: Settings, *, embedder: str, dim: int, calls: Calls | None = None) -> MilvusIndex:
     """Describe the store of the generation in use."""
     generation = Generation(name=settings.milvus.generation, embedder=embedder, dim=dim, analyser=ANALYSER)
@@ -127,7 +139,14 @@ async def open_outliner(settings: Settings, count_tokens: CountTokens) -> AsyncI
         max_unpacked_bytes=settings.parsing.max_unpacked_mb << 20,
     )
     async with Children(partial(parse, limits=limits), settings.parsing) as parse_apart:
-        yield Outliner(limits_of(settings.chunking), parse=parse_apart, count_tokens=count_tokens)
+        contexts = settings.contexts
+        yield Outliner(
+            limits_of(settings.chunking),
+            parse=parse_apart,
+            count_tokens=count_tokens,
+            define=contexts.definitions,
+            lead_characters=contexts.document_chars if contexts.llm or contexts.summaries else 0,
+        )
 
 
 @asynccontextmanager

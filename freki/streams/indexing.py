@@ -27,7 +27,7 @@ from freki.schemas import (
     RootId,
     Timestamp,
 )
-from freki.schemas.index import IndexedChunk, ManifestEntry, ManifestPage, Root, Watermark
+from freki.schemas.index import IndexedChunk, KnownChunk, ManifestEntry, ManifestPage, Root, Watermark
 from freki.streams import attributes
 from freki.streams.ports import ChunkRows, Embedder, Floats, Roots
 from freki.streams.tracing import UNTRACED, Attributes, describe, step
@@ -145,6 +145,7 @@ class Indexer:
         decisions = {
             piece.root_id: decide(roots.get(piece.root_id), piece.revision, facets=piece.facets) for piece in wave
         }
+        await self._resituate([piece for piece in wave if decisions[piece.root_id].action is Action.REPEAT])
         ended = [piece for piece in wave if decisions[piece.root_id].action is not Action.WRITE and piece.complete]
         if ended:
             yield await self._end(ended, decisions, roots)
@@ -172,7 +173,7 @@ class Indexer:
             single = Slice([piece])
             for chunk in piece.chunks:
                 row = known.get(chunk.chunk.chunk_id)
-                if row is None or row.embedder != self._embedder.fingerprint:
+                if row is None or not self._is_embedded(row, chunk):
                     single.fresh[chunk.chunk.chunk_id] = (piece, chunk)
                 elif row.facets != piece.facets:
                     single.moved[chunk.chunk.chunk_id] = (piece, chunk)
@@ -187,6 +188,26 @@ class Indexer:
                 slices[-1].fresh.update(single.fresh)
                 slices[-1].moved.update(single.moved)
         return slices
+
+    def _is_embedded(self, row: KnownChunk, chunk: ContextualChunk) -> bool:
+        """Tell whether a row has the vector that its chunk has now."""
+        return row.embedder == self._embedder.fingerprint and row.context_key == chunk.context_key
+
+    async def _resituate(self, repeats: Sequence[Piece]) -> None:
+        """Embed chunks of revisions that are live already, where a better context has come; nothing else changes."""
+        chunks = {
+            chunk.chunk.chunk_id: (piece, chunk) for piece in repeats for chunk in piece.chunks if chunk.context_key
+        }
+        known = await self._rows.known(list(chunks)) if chunks else {}
+        changed = {
+            chunk_id: chunks[chunk_id]
+            for chunk_id, row in known.items()
+            if not self._is_embedded(row, chunks[chunk_id][1])
+        }
+        if changed:
+            async for _, vectors in self._embedded([Slice(fresh=changed)]):
+                with step(self._tracer, "write", lambda: {attributes.FREKI_ITEMS: len(changed)}):
+                    await self._rows.upsert([self._row(piece, chunk) for piece, chunk in changed.values()], vectors)
 
     async def _embedded(self, slices: Iterable[Slice]) -> AsyncIterator[tuple[Slice, Floats]]:
         for piece_slice in slices:
@@ -360,6 +381,7 @@ class Indexer:
             heading_path=chunk.heading_path,
             text=chunk.text,
             context=contextual.context,
+            context_key=contextual.context_key,
             lexical=self._analyse_text(_embeddable(contextual), language=revision.language),
             tokens=chunk.tokens,
             name=revision.name,
@@ -401,6 +423,7 @@ class Indexer:
             received_at=piece.revision.received_at,
             embedded_at=tally.embedded_at,
             searchable_at=searchable_at,
+            llm=piece.parts[-1].llm,
         )
 
 

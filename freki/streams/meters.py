@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from opentelemetry.metrics import CallbackOptions, Histogram, Meter, NoOpMeter, Observation
 
-from freki.schemas import ContextResult, IndexOutcome, OutcomeStatus
+from freki.schemas import ContextResult, IndexOutcome, LlmUse, OutcomeStatus
 
 _FRESHNESS_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 _CALL_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120)
@@ -59,6 +59,12 @@ class Meters:
         self._indexed = meter.create_counter(
             "freki.chunks.indexed", description="Chunks of revisions that became visible"
         )
+        self._contexts = meter.create_counter(
+            "freki.contexts", description="Chunks that a language model was to situate or summarise"
+        )
+        self._llm_tokens = meter.create_counter(
+            "freki.llm.tokens", description="Tokens of the language model; `cached` ones are among `input`"
+        )
         self._letters = meter.create_counter("freki.dead_letters", description="Records that could not be processed")
         self._retries = meter.create_counter("freki.retries", description="Waits for a world that is down")
         self._batches = self._seconds("freki.batch.duration", "A batch of records on its way through a stage")
@@ -97,6 +103,17 @@ class Meters:
         ):
             # The broker's clock may be ahead of ours.
             self._freshness.record(max(0, end - start) / 1000, {"section": section, "status": outcome.status})
+
+    def situated(self, use: LlmUse) -> None:
+        """Count what a language model did for a part of a revision."""
+        for outcome, chunks in (("written", use.written), ("kept", use.kept), ("missing", use.missing)):
+            self._contexts.add(chunks, {"outcome": outcome})
+        for kind, tokens in (
+            ("input", use.prompt_tokens),
+            ("cached", use.cached_tokens),
+            ("output", use.completion_tokens),
+        ):
+            self._llm_tokens.add(tokens, {"gen_ai.token.type": kind})
 
     def answered(self, result: ContextResult) -> None:
         """Count a result, and time it with its steps."""

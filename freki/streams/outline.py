@@ -5,10 +5,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 from freki.operators.chunk import ChunkLimits, chunk_document, chunker_fingerprint
+from freki.operators.define import find_definitions
 from freki.operators.detect_language import UNDETERMINED, detect_language
 from freki.operators.identify import chunk_id
 from freki.operators.recognise import Profile
-from freki.schemas import Chunk, DocumentChange
+from freki.schemas import Chunk, Definition, DocumentChange
 from freki.schemas.names import record
 from freki.streams.parsing import PARSER_VERSIONS, Parsed
 
@@ -29,12 +30,26 @@ class Outline:
     chunker: str
     """Fingerprint of how the chunks were made."""
     chunks: tuple[Chunk, ...]
+    definitions: tuple[Definition, ...] = ()
+    """Short forms that the document explains."""
+    lead: str = ""
+    """Its beginning, for a language model; empty where none needs it."""
 
 
 class Outliner:
     """Parses and chunks: it may take seconds."""
 
-    def __init__(self, limits: Mapping[Profile, ChunkLimits], *, parse: Parse, count_tokens: CountTokens) -> None:
+    def __init__(
+        self,
+        limits: Mapping[Profile, ChunkLimits],
+        *,
+        parse: Parse,
+        count_tokens: CountTokens,
+        define: bool = False,
+        lead_characters: int = 0,
+    ) -> None:
+        self._define = define
+        self._lead_characters = lead_characters
         self._limits = limits
         self._parse = parse
         self._count_tokens = count_tokens
@@ -64,6 +79,8 @@ class Outliner:
             characters=len(document.text),
             chunker=chunker_fingerprint(parsed.profile, PARSER_VERSIONS[parsed.profile], limits),
             chunks=tuple(chunks),
+            definitions=find_definitions(document.text) if self._define else (),
+            lead=document.text[: self._lead_characters].rstrip(),
         )
 
 

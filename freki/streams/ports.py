@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from freki.schemas import ChunkId, RootId
+from freki.schemas import ChunkId, Completion, NoCompletion, Prompt, RootId
 from freki.schemas.index import (
     Candidate,
     IndexedChunk,
@@ -129,3 +129,29 @@ class ChunkSearch(Protocol):
 
     async def watermarks(self) -> Sequence[Watermark]:
         """Read how far each partition is."""
+
+
+class Llm(Protocol):
+    """A language model. A failure is an answer of its own: nothing is raised, and nobody waits long."""
+
+    @property
+    def model(self) -> str:
+        """Its name: what another model wrote may be written again."""
+
+    async def complete(
+        self, prompts: Sequence[Prompt], *, max_tokens: int, budget_s: float | None = None
+    ) -> list[Completion | NoCompletion]:
+        """Answer each prompt, or say why not; begun in order, some at once.
+
+        max_tokens: of one answer. budget_s: longest wait for each answer once its call begins; None: the adapter's.
+        """
+
+
+class Ledger(Protocol):
+    """Tokens of a language model that may still be used today."""
+
+    async def take(self, tokens: int) -> bool:
+        """Count tokens in advance; False, and none counted, where the day has not so many left."""
+
+    async def give_back(self, tokens: int) -> None:
+        """Count less: fewer were used. Negative: more."""

@@ -8,7 +8,7 @@ from deploy.metrics import SERIES
 from freki.infra.calls import Calls
 from freki.infra.metrics import metering
 from freki.infra.settings import TelemetrySettings
-from freki.schemas import ContextResult, IndexOutcome, Notice, NoticeKind, OutcomeStatus, StageTime, Timestamp
+from freki.schemas import ContextResult, IndexOutcome, LlmUse, Notice, NoticeKind, OutcomeStatus, StageTime, Timestamp
 from freki.streams.meters import Meters, Standing, Waiting
 from tests.strategies import records
 
@@ -32,6 +32,9 @@ def everything_happens(meters: Meters, calls: Calls, outcome: IndexOutcome, resu
             stages=(StageTime(stage="rerank", milliseconds=3.0, items=8),),
             notices=(Notice(kind=NoticeKind.SKIPPED, stage="augment", message="no time was left"),),
         )
+    )
+    meters.situated(
+        LlmUse(written=3, kept=2, missing=1, reason="", prompt_tokens=9, cached_tokens=5, completion_tokens=4)
     )
     meters.unranked(3)
     meters.handled("embed", records=8, most=32, seconds=0.1, failed=False)

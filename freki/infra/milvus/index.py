@@ -111,11 +111,14 @@ class MilvusIndex:
 
     async def passages(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, Passage]:
         """Read texts with their headings and contexts, which is a third of the work of `fetch`."""
-        fields = ["chunk_id", "text", "heading_path", "context"]
+        fields = ["chunk_id", "text", "heading_path", "context", "context_key"]
         rows = await self._store.lookup(CHUNKS, map(checked_key, chunk_ids), fields, size=FETCHED_CHUNKS)
         return {
             ChunkId(row["chunk_id"]): Passage(
-                text=row["text"], heading="".join(row["heading_path"][-1:]), context=row["context"]
+                text=row["text"],
+                heading="".join(row["heading_path"][-1:]),
+                context=row["context"],
+                context_key=row["context_key"],
             )
             for row in rows
         }

@@ -1,0 +1,100 @@
+"""What of a model's answer counts.
+
+A document may say anything to the model, and the model may say anything to us. What is kept is one short line of plain
+text, or nothing.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+CONTEXT_CHARS = 200
+SUMMARY_CHARS = 480
+_LEAST_CHARS = 20
+_RAMBLES = 3
+"""So many times as long as asked for: the model did not understand, and its beginning is no summary of the rest."""
+
+_THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
+_NUMBERED = re.compile(
+    r"""^[ \t>*#\-]*(?:(?:chunk|abschnitt|nummer|number)\s*)?   # what models put before a number
+    [\[("*]*(\d{1,2})[\])"*]*\s*[:.)]\s*""",
+    re.MULTILINE | re.IGNORECASE | re.VERBOSE,
+)
+_TAG = re.compile(r"</?[a-zA-Z!?][^<>]{0,200}>")
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
+_ADDRESS = re.compile(r"\b(?:https?|ftp)://\S+|\bdata:\S+", re.IGNORECASE)
+_MARKS = re.compile(r"[`*#|\[\]{}<>\\]+|_{2,}|(?<!\w)_|_(?!\w)")
+_LAST_LATIN = "\u024f"
+_QUOTES = "\"'„“”‚‘’«»"
+_SENTENCE_END = re.compile(r"(?<=[.!?…])\s")
+
+
+def read_contexts(answer: str, *, count: int) -> list[str | None]:
+    """Return the line for each of `count` chunks, at most 200 characters; None where there is no good one.
+
+    Taken are lines `number: text`, or a JSON object or list of texts. A number that comes twice counts once; one out
+    of range counts for nothing. See `_plain` for what makes a line good.
+    """
+    found = dict(_numbered(_THOUGHT.sub("", answer), count))
+    return [_plain(found[number], CONTEXT_CHARS) if number in found else None for number in range(1, count + 1)]
+
+
+def read_summary(answer: str) -> str | None:
+    """Return a summary on one line of at most 480 characters; None where there is no good one."""
+    return _plain(_THOUGHT.sub("", answer), SUMMARY_CHARS)
+
+
+def is_latin(text: str) -> bool:
+    """Say whether at least half of the letters are Latin ones; true without any."""
+    letters = [letter for letter in text if letter.isalpha()]
+    return 2 * sum(letter <= _LAST_LATIN for letter in letters) >= len(letters)
+
+
+def _numbered(answer: str, count: int) -> Iterator[tuple[int, str]]:
+    """Yield numbers and texts, the one that counts last."""
+    entries = _of_json(answer)
+    if entries is None:
+        marks = list(_NUMBERED.finditer(answer))
+        ends = [after.start() for _, after in pairwise(marks)] + [len(answer)]
+        entries = [(int(mark[1]), answer[mark.end() : end]) for mark, end in zip(marks, ends, strict=True)]
+    if not entries and count == 1:
+        entries = [(1, answer)]
+    yield from reversed(entries)
+
+
+def _of_json(answer: str) -> list[tuple[int, str]] | None:
+    """Read an object of numbers and texts, or a list of texts; None where the answer is no such thing."""
+    start = re.search(r"[\[{]\s*\"", answer)
+    end = max(answer.rfind("]"), answer.rfind("}"))
+    if start is None or end < start.start():
+        return None
+    try:
+        value = json.loads(answer[start.start() : end + 1])
+    except ValueError:
+        return None
+    if isinstance(value, list):
+        value = {str(number): text for number, text in enumerate(value, start=1)}
+    return [(int(key), text) for key, text in value.items() if key.isdecimal() and isinstance(text, str)]
+
+
+def _plain(text: str, most: int) -> str | None:
+    """Return plain text on one line, cut at the end of a sentence or of a word; None for too little or far too much.
+
+    Tags, marks of Markdown, addresses, quotes around it and characters that do not print are left out.
+    """
+    text = _LINK.sub(r"\1", _TAG.sub(" ", text))
+    text = _MARKS.sub(" ", _ADDRESS.sub(" ", text))
+    line = " ".join("".join(each if each.isprintable() else " " for each in text).split())
+    line = line.strip(_QUOTES + " -–—") if line[:1] in _QUOTES and line[-1:] in _QUOTES else line.strip(" -–—")
+    if not _LEAST_CHARS <= len(line) <= _RAMBLES * most:
+        return None
+    return line if len(line) <= most else _cut(line, most)
+
+
+def _cut(line: str, most: int) -> str:
+    ends = [match.start() for match in _SENTENCE_END.finditer(line, 0, most + 1)]
+    if ends and ends[-1] >= most // 2:
+        return line[: ends[-1]]
+    start = line[: most - 1]
+    return f"{start.rpartition(' ')[0] or start}…"
