@@ -15,7 +15,7 @@ _PIECE_CHARS = 3
 
 _UPPER = "A-ZÄÖÜ"
 _SHORT = rf"[{_UPPER}][A-Za-zÄÖÜäöüß]*(?:[-/&][A-Za-zÄÖÜäöüß]+)*"
-_QUOTED = "\"'„“”‚‘’«»`*"
+_QUOTED = "\"'„“”‚‘’«»`*_"
 _NAMELY = (
     r"(?:im\s+Folgenden|im\s+Weiteren|nachfolgend|nachstehend|kurz|abgekürzt|Abkürzung|abk\.|hereinafter|in\s+short)"
 )
@@ -118,9 +118,9 @@ def _whole_form(place: int, short: str, long: str) -> Found:
 
 
 def _is_short(short: str) -> bool:
-    """Tell an abbreviation from a word: two capitals, or few letters and none of them a vowel, such as `Kfz`."""
+    """Tell an abbreviation from a word: two capitals, or three or four letters without a vowel, such as `Kfz`."""
     capitals = sum(letter.isupper() for letter in short)
-    unspeakable = len(short) <= 4 and not _VOWEL.search(short)  # noqa: PLR2004 - Kfz, Lkw, MwSt
+    unspeakable = 3 <= len(short) <= 4 and not _VOWEL.search(short)  # noqa: PLR2004
     return 2 <= len(short) <= 12 and (capitals > 1 or unspeakable) and not _ROMAN.fullmatch(short)  # noqa: PLR2004
 
 

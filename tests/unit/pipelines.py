@@ -9,7 +9,7 @@ from freki.infra.claims import ClaimStore
 from freki.infra.errors import InfraError
 from freki.infra.memory_index import MemoryIndex
 from freki.infra.models.fake import FakeEmbedder
-from freki.infra.settings import ChunkingSettings, ClaimSettings, RetrievalSettings
+from freki.infra.settings import ChunkingSettings, ClaimSettings, ContextSettings, RetrievalSettings
 from freki.operators.analyse_text import ANALYSER, analyse_text
 from freki.schemas import (
     ChunkBatch,
@@ -23,7 +23,8 @@ from freki.schemas import (
 from freki.schemas.avro import Codec
 from freki.schemas.index import Generation
 from freki.streams.chunking import Chunking, chunking
-from freki.streams.connect import knobs_of, limits_of
+from freki.streams.connect import knobs_of, limits_of, rules_of
+from freki.streams.context_writer import ContextWriter
 from freki.streams.contextualising import contextualising
 from freki.streams.deliver import Delivery, or_tombstone, required
 from freki.streams.embedding import embedding, record_key
@@ -32,7 +33,7 @@ from freki.streams.messages import Headers
 from freki.streams.meters import Meters
 from freki.streams.outbox import Outbox
 from freki.streams.outline import Outliner
-from freki.streams.ports import Reranker
+from freki.streams.ports import Ledger, Llm, Reranker
 from freki.streams.query_trace import Models, QueryTrace
 from freki.streams.retriever import Retriever
 from freki.streams.retrieving import Retrieving
@@ -45,23 +46,45 @@ MODELS = Models(embedder="fake@64", reranker="fake-reranker-1")
 class Pipeline:
     """Takes changes and queries through real stages; embeds with a fake, and keeps the index in memory."""
 
-    def __init__(self, *, content: bool = False, rerankers: Iterable[Reranker] = (), **knobs: Any) -> None:
+    def __init__(  # noqa: PLR0913 - what tests exchange
+        self,
+        *,
+        content: bool = False,
+        rerankers: Iterable[Reranker] = (),
+        contexts: ContextSettings | None = None,
+        llm: Llm | None = None,
+        ledger: Ledger | None = None,
+        index: MemoryIndex | None = None,
+        **knobs: Any,
+    ) -> None:
         self.spans = Spans()
         self.producer = FakeProducer()
         outbox = Outbox(self.producer, self.spans.tracer)
         embedder = FakeEmbedder()
-        self.index = MemoryIndex(
+        self.index = index or MemoryIndex(
             Generation(name="g1", embedder=embedder.fingerprint, dim=embedder.dim, analyser=ANALYSER)
         )
+        contexts = contexts or ContextSettings()
+        writer = None
+        if llm is not None and ledger is not None:
+            writer = ContextWriter(
+                rules_of(contexts), llm=llm, ledger=ledger, rows=self.index, roots=self.index, meters=Meters()
+            )
         limits = limits_of(ChunkingSettings(min_tokens=5, max_tokens=40))
         chunk = Chunking(
             claims=ClaimStore(ClaimSettings()),
-            outliner=Outliner(limits, parse=parse_here, count_tokens=embedder.count_tokens),
+            outliner=Outliner(
+                limits,
+                parse=parse_here,
+                count_tokens=embedder.count_tokens,
+                define=contexts.definitions,
+                lead_characters=contexts.document_chars if writer else 0,
+            ),
             part_chunks=4,
             now=_now,
             tracer=self.spans.tracer,
         )
-        index = Indexer(
+        indexer = Indexer(
             rows=self.index,
             roots=self.index,
             embedder=embedder,
@@ -104,12 +127,17 @@ class Pipeline:
             (
                 "chunks",
                 required(Codec(ChunkBatch).decode),
-                contextualising(encode=Codec(ContextualChunkBatch).encode, outbox=outbox, sink="contextual-chunks"),
+                contextualising(
+                    encode=Codec(ContextualChunkBatch).encode,
+                    outbox=outbox,
+                    sink="contextual-chunks",
+                    situate_all=writer,
+                ),
             ),
             (
                 "contextual-chunks",
                 required(Codec(ContextualChunkBatch).decode),
-                embedding(index, encode=Codec(IndexOutcome).encode, outbox=outbox, sink="outcomes", meters=Meters()),
+                embedding(indexer, encode=Codec(IndexOutcome).encode, outbox=outbox, sink="outcomes", meters=Meters()),
             ),
             ("queries", required(Codec(ContextQuery).decode), retrieving.handle),
         ):
@@ -139,9 +167,12 @@ class Pipeline:
             )
             for change in changes
         ]
+        before = {topic: len(self.producer.to(topic)) for topic in ("chunks", "contextual-chunks")}
         await self._deliveries["documents"].deliver(events, group="g")
-        for topic in ("chunks", "contextual-chunks"):
-            await self._deliveries[topic].deliver([_arrived(sent) for sent in self.producer.to(topic)], group="g")
+        for topic, seen in before.items():
+            await self._deliveries[topic].deliver(
+                [_arrived(sent) for sent in self.producer.to(topic)[seen:]], group="g"
+            )
 
     async def ask(self, query: ContextQuery, *, headers: Headers = ()) -> ContextResult:
         """Take a question to its answer."""

@@ -7,7 +7,6 @@ text, or nothing.
 import json
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 
 CONTEXT_CHARS = 200
 SUMMARY_CHARS = 480
@@ -56,8 +55,8 @@ def _numbered(answer: str, count: int) -> Iterator[tuple[int, str]]:
     entries = _of_json(answer)
     if entries is None:
         marks = list(_NUMBERED.finditer(answer))
-        ends = [after.start() for _, after in pairwise(marks)] + [len(answer)]
-        entries = [(int(mark[1]), answer[mark.end() : end]) for mark, end in zip(marks, ends, strict=True)]
+        ends = [mark.start() for mark in marks[1:]] + [len(answer)]
+        entries = [(int(mark[1]), answer[mark.end() : end]) for mark, end in zip(marks, ends, strict=False)]
     if not entries and count == 1:
         entries = [(1, answer)]
     yield from reversed(entries)

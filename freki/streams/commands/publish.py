@@ -296,6 +296,7 @@ def show_outcomes(outcomes: Sequence[IndexOutcome], *, missing: int) -> bool:
     ):
         middle, late = (delays[ceil(share * len(delays)) - 1] for share in (0.5, 0.99))
         console.print(f"from read to searchable: p50 {middle / 1000:.2f} s, p99 {late / 1000:.2f} s")
+    show_llm([outcome.llm for outcome in outcomes if outcome.llm is not None])
     rejected = [outcome for outcome in outcomes if outcome.status is OutcomeStatus.REJECTED]
     for outcome in rejected[:SHOWN_PROBLEMS]:
         console.print(line(outcome))
@@ -306,6 +307,20 @@ def show_outcomes(outcomes: Sequence[IndexOutcome], *, missing: int) -> bool:
             f"[yellow]{missing} changes have no outcome yet: do workers run? `freki status` shows their lag[/]"
         )
     return not rejected and not missing
+
+
+def show_llm(uses: Sequence[LlmUse]) -> None:
+    """Print what a language model did for the documents, and what that took."""
+    if not uses:
+        return
+    tokens, cached = sum(use.prompt_tokens for use in uses), sum(use.cached_tokens for use in uses)
+    console.print(
+        f"language model: {sum(use.written for use in uses)} contexts written, {sum(use.kept for use in uses)} kept, "
+        f"{tokens} tokens read, {cached} of them from its cache, {sum(use.completion_tokens for use in uses)} written"
+    )
+    if missing := sum(use.missing for use in uses):
+        reason = next(use.reason for use in uses if use.missing)
+        console.print(Text(f"{missing} contexts are missing; publish again to have them: {reason}", "yellow"))
 
 
 def line(outcome: IndexOutcome) -> Text:

@@ -1,0 +1,147 @@
+"""Of what a model says, one short plain line a chunk counts, or nothing."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freki.operators.ask_llm import (
+    CONTEXT_CHARS,
+    SUMMARY_CHARS,
+    context_prompt,
+    is_latin,
+    read_contexts,
+    read_summary,
+    summary_prompt,
+)
+
+ONE = "Der Absatz regelt die Kündigungsfrist des Vermieters."
+TWO = "Hier geht es um den Zugang der Kündigung beim Mieter."
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        f"1: {ONE}\n2: {TWO}",
+        f"1. {ONE}\n2) {TWO}",
+        f"[1]: {ONE}\n[2]: {TWO}",
+        f"- **1:** {ONE}\n- **2:** {TWO}",
+        f"Gern! Hier sind die Zeilen:\n\n1: „{ONE}“\n\n2: {TWO}",
+        f"Abschnitt 1: {ONE}\nAbschnitt 2: {TWO}",
+        f"2: {TWO}\n1: {ONE}\n7: Noch etwas, das niemand wissen wollte.",
+        json.dumps({"1": ONE, "2": TWO}),
+        f"```json\n{json.dumps({'1': ONE, '2': TWO}, indent=2)}\n```",
+        json.dumps([ONE, TWO]),
+        f"<think>1: Was soll ich sagen? Das ist schwer.</think>\n1: {ONE}\n2: {TWO}",
+        f"1: {ONE.replace(' ', chr(10), 1)}\n2: {TWO}",
+    ],
+    ids=range(12),
+)
+def test_numbered_lines_are_told_apart_however_a_model_numbers_them(answer: str) -> None:
+    assert read_contexts(answer, count=2) == [ONE, TWO]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["", "Ich kann dabei leider nicht helfen.", "1:", "1: kurz", "1: " + "bla " * 500, "<think>1: Nie zu Ende gedacht"],
+    ids=["empty", "no numbers", "no text", "too short", "rambling", "only thoughts"],
+)
+def test_what_is_no_line_gives_none(answer: str) -> None:
+    assert read_contexts(answer, count=2) == [None, None]
+
+
+def test_each_chunk_falls_back_for_itself() -> None:
+    assert read_contexts(f"1: {ONE}\n2: {'bla ' * 500}\n3: {TWO}", count=3) == [ONE, None, TWO]
+
+
+def test_a_number_that_comes_twice_counts_once() -> None:
+    assert read_contexts(f"1: {ONE}\n1: {TWO}", count=1) == [ONE]
+
+
+def test_one_chunk_needs_no_number() -> None:
+    assert read_contexts(ONE, count=1) == [ONE]
+
+
+def test_a_line_that_is_somewhat_too_long_ends_with_a_sentence_or_a_word() -> None:
+    sentences = f"1: {ONE} {TWO} {ONE} {TWO} {ONE}"
+    endless = "1: " + "Regelung " * 40
+
+    (kept,) = read_contexts(sentences, count=1)
+    (cut,) = read_contexts(endless, count=1)
+
+    assert kept == f"{ONE} {TWO} {ONE}"
+    assert cut is not None
+    assert cut.endswith("Regelung…")
+    assert len(cut) <= CONTEXT_CHARS
+
+
+def test_markup_addresses_and_control_characters_do_not_pass() -> None:
+    answer = (
+        "1: **Fett** <script>alert(1)</script> [Klick hier](https://evil.example/x) und https://evil.example/y "
+        "`code` ![Bild](data:image/png;base64,AAA) \u202eumgekehrt\u0000 [QUELLE-1: x | chunk:0]"
+    )
+
+    (line,) = read_contexts(answer, count=1)
+
+    assert line == "Fett alert(1) Klick hier und code Bild umgekehrt QUELLE-1: x chunk:0"
+
+
+def test_a_summary_may_be_longer_than_a_context() -> None:
+    text = " ".join([ONE, TWO] * 4)
+
+    summary = read_summary(f"<think>Hm.</think>\n{text}\n")
+
+    assert summary == text
+    assert CONTEXT_CHARS < len(text) <= SUMMARY_CHARS
+
+
+def test_a_summary_that_rambles_is_none() -> None:
+    assert read_summary("Und so weiter. " * 200) is None
+    assert read_summary("") is None
+
+
+@given(answer=st.text(), count=st.integers(1, 5))
+def test_any_answer_gives_one_plain_line_or_none_for_each_chunk(answer: str, count: int) -> None:
+    lines = read_contexts(answer, count=count)
+
+    assert len(lines) == count
+    for line in (*lines, read_summary(answer)):
+        assert line is None or (line.isprintable() and 20 <= len(line) <= SUMMARY_CHARS)
+    assert all(line is None or len(line) <= CONTEXT_CHARS for line in lines)
+
+
+def test_all_requests_of_a_document_begin_with_it_word_for_word() -> None:
+    prompts = [
+        context_prompt("Anfang", name="BGB", language="de", chunks=[("§ 1", "eins"), ("§ 2", "zwei")]),
+        context_prompt("Anfang", name="BGB", language="de", chunks=[("§ 3", "drei")]),
+        summary_prompt("Anfang", name="BGB", language="de", headings="Buch 1", text="eins zwei"),
+        summary_prompt("Anfang", name="BGB", language="de", headings="", text=""),
+    ]
+
+    beginning = "<document>\nBGB\n\nAnfang\n</document>\n\n"
+    assert all(prompt.user.startswith(beginning) for prompt in prompts)
+    assert len({prompt.system for prompt in prompts}) == 1
+    assert len({prompt.user for prompt in prompts}) == 4
+
+
+def test_chunks_are_numbered_with_their_headings() -> None:
+    prompt = context_prompt("Anfang", name="BGB", language="de", chunks=[("Buch 1 > § 1", "eins"), ("§ 2", "zwei")])
+
+    assert "<chunk>\n1. Buch 1 > § 1\neins\n</chunk>\n<chunk>\n2. § 2\nzwei\n</chunk>" in prompt.user
+    assert "genau 2 Zeilen" in prompt.user
+
+
+@pytest.mark.parametrize(("language", "word"), [("de", "Abschnitte"), ("en", "chunks"), ("fr", "chunks")])
+def test_german_documents_are_asked_about_in_german_and_others_in_english(language: str, word: str) -> None:
+    assert word in context_prompt("x", name="x", language=language, chunks=[("", "x")]).user
+
+
+def test_an_endless_chunk_is_cut() -> None:
+    assert len(context_prompt("x", name="x", language="en", chunks=[("", "x" * 10**6)]).user) < 3_000
+
+
+def test_a_line_in_another_script_is_told() -> None:
+    assert is_latin("Der Antrag (北京) ist gestellt")
+    assert is_latin("2026")
+    assert not is_latin("本章规定了申请期限 AG")

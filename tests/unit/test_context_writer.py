@@ -1,0 +1,449 @@
+"""Chunks situated by a real client and a scripted server, from a document's change to its receipt."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import stamina
+
+from freki.infra.llm import FAILURES, LlmClient
+from freki.infra.llm_ledger import TokenLedger
+from freki.infra.settings import ContextSettings, LlmSettings
+from freki.operators.identify import root_id
+from freki.operators.situate import written_in
+from freki.schemas import (
+    EVERYONE,
+    ChunkKind,
+    ContextQuery,
+    DocumentChange,
+    DocumentId,
+    IndexOutcome,
+    LlmUse,
+    Operation,
+    OutcomeStatus,
+    QueryId,
+    TenantId,
+    Timestamp,
+)
+from freki.schemas.avro import Codec
+from freki.schemas.index import IndexedChunk
+from freki.streams.context_writer import DAY_SPENT, DOCUMENT_SPENT, UNUSABLE
+from tests.llm_server import CHUNK, LlmServer, Reply, an_llm_server, asked_of, says, situates
+from tests.unit.pipelines import Pipeline
+
+TENANT = TenantId("acme")
+TOPICS = ("Beitrag", "Stimmrecht", "Austritt", "Vorstand", "Kasse", "Fangbuch", "Schonzeit")
+
+
+def rule(topic: str) -> str:
+    return (
+        f"Der Paragraph über {topic} wurde von der Versammlung der Mitglieder mit großer Mehrheit beschlossen und gilt "
+        f"seitdem für alle, die in der Genossenschaft fischen wollen, auch für Gäste, wenn sie {topic} betrifft."
+    )
+
+
+def document(topics: Sequence[str] = TOPICS, *, title: str = "Satzung", level: str = "##") -> str:
+    return f"# {title}\n\n" + "\n\n".join(f"{level} {topic}\n\n{rule(topic)}" for topic in topics)
+
+
+@dataclass
+class World:
+    """A pipeline whose contextualising stage asks a scripted server."""
+
+    pipeline: Pipeline
+    server: LlmServer
+
+    async def publish(
+        self, content: str | None, *, version: int = 1, name: str = "satzung", title: str | None = None, **fields: Any
+    ) -> IndexOutcome:
+        change = DocumentChange(
+            **{
+                "tenant": TENANT,
+                "document_id": DocumentId(f"{name}.md"),
+                "operation": Operation.UPSERT,
+                "version": version,
+                "occurred_at": Timestamp(version),
+                "principals": (EVERYONE,),
+                "content": content,
+                "name": title,
+                "language": "de",
+                **fields,
+            }
+        )
+        self.server.requests.clear()
+        await self.pipeline.publish(change)
+        return Codec(IndexOutcome).decode(self.pipeline.producer.to("outcomes")[-1].value or b"")
+
+    async def rows(self, name: str = "satzung") -> list[IndexedChunk]:
+        """Give the document's rows by the words of their texts."""
+        key = root_id(TENANT, DocumentId(f"{name}.md"))
+        ids = (await self.pipeline.index.ids_of({key: 10**9}))[key]
+        return sorted((row for row, _ in (await self.pipeline.index.fetch(sorted(ids))).values()), key=lambda r: r.text)
+
+    async def written(self) -> dict[str, str | None]:
+        """Give what the model wrote, by the heading of the chunk; None where it wrote nothing."""
+        return {
+            row.heading_path[-1]: written_in(row.context)
+            if row.context_key.endswith(tuple("0123456789abcdef"))
+            else None
+            for row in await self.rows()
+            if row.kind is not ChunkKind.SUMMARY
+        }
+
+    @property
+    def asked(self) -> list[int]:
+        """Of each request, of how many chunks it was."""
+        return [len(CHUNK.findall(asked_of(body))) for body in self.server.requests]
+
+
+def use(outcome: IndexOutcome) -> LlmUse:
+    assert outcome.llm is not None
+    return outcome.llm
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[LlmServer]:
+    with an_llm_server() as server, stamina.set_testing(True, attempts=1):
+        yield server
+
+
+@pytest.fixture
+async def world(server: LlmServer, tmp_path: Path) -> AsyncIterator[World]:
+    async with LlmClient(settings(server)) as llm:
+        yield made(server, llm, tmp_path, llm_on=True)
+
+
+def settings(server: LlmServer, **changes: Any) -> LlmSettings:
+    return LlmSettings.model_validate({"url": server.url, "model": "gemma", "timeout_s": 30, "at_once": 1, **changes})
+
+
+def made(server: LlmServer, llm: LlmClient, path: Path, *, llm_on: bool = True, day: int = 0, **contexts: Any) -> World:
+    ledger = TokenLedger(path / "tokens", most=day, day=lambda: "2026-01-01")
+    return World(Pipeline(contexts=ContextSettings(llm=llm_on, **contexts), llm=llm, ledger=ledger), server)
+
+
+async def test_each_chunk_gets_its_line_below_name_and_headings_and_keeps_its_text(world: World) -> None:
+    outcome = await world.publish(document())
+
+    rows = [row for row in await world.rows() if row.kind is not ChunkKind.SUMMARY]
+    assert {row.text for row in rows} == set(map(rule, TOPICS))
+    for row in rows:
+        topic = row.heading_path[-1]
+        assert row.context == f"Satzung > {topic}\nDiese Stelle der Satzung handelt von sie {topic} betrifft."
+        assert "handelt" in row.lexical or "handel" in row.lexical
+    assert use(outcome) == LlmUse(
+        written=7, kept=0, missing=0, reason="", prompt_tokens=200, cached_tokens=0, completion_tokens=20
+    )
+
+
+async def test_five_chunks_are_asked_of_at_once_in_the_order_of_the_document(server: LlmServer, tmp_path: Path) -> None:
+    async with LlmClient(settings(server)) as llm:
+        world = made(server, llm, tmp_path)
+        # Parts hold four chunks here, the summary of the document among them.
+        await world.publish(document())
+        by_part = world.asked
+        await made(server, llm, tmp_path, batch_chunks=2).publish(document())
+
+    assert by_part == [3, 4]
+    assert world.asked[:2] == [2, 1]
+
+
+async def test_hits_show_the_original_text_and_no_word_of_the_model(world: World) -> None:
+    await world.publish(document())
+
+    result = await world.pipeline.ask(
+        ContextQuery(query_id=QueryId("q"), tenant=TENANT, text="Wer darf fischen?", asked_at=Timestamp(9))
+    )
+
+    assert result.hits
+    assert "Diese Stelle" not in result.context
+    assert all("Diese Stelle" not in hit.text for hit in result.hits)
+
+
+async def test_the_words_of_the_model_are_searched(world: World) -> None:
+    world.server.script = lambda body: says(
+        "\n".join(
+            f"{number}: Die Stelle erwähnt den Flussbarsch {text.split()[4]} ausdrücklich."
+            for number, text in CHUNK.findall(asked_of(body))
+        )
+    )
+    await world.publish(document())
+
+    assert all("flussbarsch" in row.lexical for row in await world.rows() if row.kind is not ChunkKind.SUMMARY)
+
+
+async def test_the_same_document_again_asks_nothing_and_embeds_nothing(world: World) -> None:
+    await world.publish(document())
+
+    again = await world.publish(document(), version=2)
+
+    assert world.server.requests == []
+    assert (again.status, again.embedded) == (OutcomeStatus.UNCHANGED, 0)
+    assert replace(use(again), kept=0) == LlmUse(
+        written=0, kept=0, missing=0, reason="", prompt_tokens=0, cached_tokens=0, completion_tokens=0
+    )
+    assert use(again).kept == 7
+
+
+async def test_an_edit_asks_of_the_chunk_that_it_touches(world: World) -> None:
+    await world.publish(document())
+
+    edited = await world.publish(document((*TOPICS[:3], "Fischereischein", *TOPICS[4:])), version=2)
+
+    assert world.asked == [1]
+    assert (use(edited).written, use(edited).kept) == (1, 6)
+    assert edited.embedded == 2  # and the extract that stands for the document
+
+
+async def test_a_name_that_changes_keeps_what_the_model_wrote(world: World) -> None:
+    await world.publish(document())
+    before = await world.written()
+
+    renamed = await world.publish(document(), version=2, title="Ordnung")
+
+    assert world.server.requests == []
+    assert renamed.embedded == 0
+    assert await world.written() == before
+    assert all(row.context.startswith("Ordnung > Satzung") for row in await world.rows() if row.level)
+
+
+async def test_another_model_writes_again_where_the_document_is_published_again(
+    server: LlmServer, tmp_path: Path
+) -> None:
+    async with LlmClient(settings(server)) as old, LlmClient(settings(server, model="qwen")) as new:
+        before = made(server, old, tmp_path)
+        await before.publish(document())
+        after = made(server, new, tmp_path)
+        after.pipeline.index = before.pipeline.index
+        after = World(_with_index(before.pipeline, new, tmp_path), server)
+        outcome = await after.publish(document(), version=2)
+
+    assert use(outcome).written == 7
+    assert outcome.embedded == 7
+
+
+async def test_switched_on_it_writes_when_a_document_is_published_again_even_as_the_same_version(
+    server: LlmServer, tmp_path: Path
+) -> None:
+    plain = Pipeline()
+    off = World(plain, server)
+    await off.publish(document())
+    async with LlmClient(settings(server)) as llm:
+        on = World(_with_index(plain, llm, tmp_path), server)
+        outcome = await on.publish(document())
+        again = await on.publish(document())
+
+    assert (outcome.status, outcome.embedded, use(outcome).written) == (OutcomeStatus.UNCHANGED, 7, 7)
+    assert all((await on.written()).values())
+    assert (again.embedded, use(again).kept) == (0, 7)
+
+
+async def test_a_version_that_is_superseded_costs_no_call(world: World) -> None:
+    await world.publish(document(), version=5)
+
+    late = await world.publish(document(("Alt", "Älter")), version=4)
+
+    assert world.server.requests == []
+    assert (late.status, late.llm) == (OutcomeStatus.STALE, None)
+
+
+async def test_a_deletion_costs_no_call(world: World) -> None:
+    await world.publish(document())
+
+    gone = await world.publish(None, version=2, operation=Operation.DELETE)
+
+    assert (gone.status, gone.llm, world.server.requests) == (OutcomeStatus.DELETED, None, [])
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        lambda _: says("Gern geschehen!"),
+        lambda _: says(""),
+        lambda _: says("1: " + "und so weiter " * 400),
+        lambda _: says("\n".join(f"{n}: This section is about the fees of members." for n in range(1, 6))),
+        lambda _: says("\n".join(f"{n}: 本节说明会员的费用以及他们的权利和义务和期限。" for n in range(1, 6))),
+        lambda _: says("1: kurz\n2: kurz\n3: kurz\n4: kurz"),
+        lambda _: says("9: Diese Nummer gibt es nicht, und nach ihr wurde nicht gefragt."),
+    ],
+    ids=["polite", "empty", "rambling", "English", "Chinese", "too short", "wrong number"],
+)
+async def test_an_answer_that_is_of_no_use_leaves_name_and_headings(world: World, script: Any) -> None:
+    world.server.script = script
+
+    outcome = await world.publish(document())
+
+    assert outcome.status is OutcomeStatus.INDEXED
+    assert (use(outcome).missing, use(outcome).reason) == (7, UNUSABLE)
+    assert use(outcome).completion_tokens == 20
+    assert {row.context for row in await world.rows() if row.kind is not ChunkKind.SUMMARY} == {
+        f"Satzung > {topic}" for topic in TOPICS
+    }
+
+
+async def test_a_chunk_whose_line_is_missing_falls_back_alone_and_is_mended_by_the_next_publication(
+    world: World,
+) -> None:
+    def forgetful(body: Mapping[str, Any]) -> Reply:
+        text = situates(body).content["choices"][0]["message"]["content"]
+        return says("\n".join(line for line in text.splitlines() if "Stimmrecht" not in line))
+
+    world.server.script = forgetful
+    outcome = await world.publish(document())
+    world.server.script = situates
+    mended = await world.publish(document())
+
+    assert (use(outcome).written, use(outcome).missing) == (6, 1)
+    assert (use(mended).written, use(mended).kept, use(mended).missing) == (1, 6, 0)
+    assert (mended.embedded, world.asked) == (1, [1])
+    assert all((await world.written()).values())
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (Reply({}, 503), "answered 503"),
+        (Reply({}, 429, {"Retry-After": "7200"}), "answered 429"),
+        (Reply({"error": "no such model"}, 404), "FREKI_LLM__URL, __MODEL and __API_KEY"),
+        (Reply(b"<html>"), "does not answer as a chat interface"),
+    ],
+    ids=["down", "busy", "wrong model", "a page"],
+)
+async def test_a_server_that_does_not_work_costs_no_document(world: World, reply: Reply, reason: str) -> None:
+    world.server.script = lambda _: reply
+
+    outcome = await world.publish(document())
+    world.server.script = situates
+
+    assert outcome.status is OutcomeStatus.INDEXED
+    assert use(outcome).missing == 7
+    assert reason in use(outcome).reason
+
+
+async def test_a_server_that_is_down_is_soon_not_asked_any_more(world: World) -> None:
+    world.server.script = lambda _: Reply({}, 503)
+    for version in range(1, 4):
+        await world.publish(document(), version=version, name=f"satzung-{version}")
+
+    await world.publish(document(), name="another")
+
+    assert world.server.requests == []
+    assert FAILURES < 3 * 2
+
+
+async def test_a_context_from_before_is_kept_where_the_new_model_is_down(server: LlmServer, tmp_path: Path) -> None:
+    async with LlmClient(settings(server)) as old, LlmClient(settings(server, model="qwen")) as new:
+        before = made(server, old, tmp_path)
+        await before.publish(document())
+        written = await before.written()
+        after = World(_with_index(before.pipeline, new, tmp_path), server)
+        server.script = lambda _: Reply({}, 503)
+        outcome = await after.publish(document(), version=2)
+
+    assert outcome.embedded == 0
+    assert await after.written() == written
+
+
+async def test_the_budget_of_a_document_ends_the_asking_and_the_receipt_says_so(
+    server: LlmServer, tmp_path: Path
+) -> None:
+    async with LlmClient(settings(server)) as llm:
+        world = made(server, llm, tmp_path, max_tokens_document=1_500)
+        outcome = await world.publish(document())
+
+    assert len(server.requests) == 1
+    assert (use(outcome).written, use(outcome).missing, use(outcome).reason) == (3, 4, DOCUMENT_SPENT)
+
+
+async def test_the_budget_of_a_day_ends_the_asking_for_all_documents(server: LlmServer, tmp_path: Path) -> None:
+    async with LlmClient(settings(server)) as llm:
+        world = made(server, llm, tmp_path, day=1_500)
+        first = await world.publish(document(TOPICS[:3]), name="first")
+        server.script = lambda _: says("", prompt_tokens=1_000)
+        await world.publish(document(TOPICS[:2]), name="second")
+        third = await world.publish(document(TOPICS[:2]), name="third")
+
+    assert use(first).missing == 0
+    assert (use(third).written, use(third).missing, use(third).reason) == (0, 2, DAY_SPENT)
+    assert server.requests == []
+
+
+async def test_a_call_that_failed_costs_nothing_of_the_day(server: LlmServer, tmp_path: Path) -> None:
+    server.script = lambda _: Reply({}, 400)
+    async with LlmClient(settings(server)) as llm:
+        world = made(server, llm, tmp_path, day=2_000)
+        for number in range(5):
+            await world.publish(document(TOPICS[:3]), name=f"d{number}")
+        server.script = situates
+        outcome = await world.publish(document(TOPICS[:3]), name="last")
+
+    assert use(outcome).written == 3
+
+
+async def test_short_chunks_and_documents_of_one_chunk_are_left_alone(world: World) -> None:
+    outcome = await world.publish(rule("Beitrag"))
+
+    assert (outcome.status, outcome.llm, world.server.requests) == (OutcomeStatus.INDEXED, None, [])
+
+
+async def test_all_requests_of_a_document_begin_with_its_beginning(world: World) -> None:
+    await world.publish(document())
+
+    beginnings = {asked_of(body).partition("</document>")[0] for body in world.server.requests}
+    assert len(world.server.requests) == 2
+    assert len(beginnings) == 1
+    assert TOPICS[-1] in beginnings.pop()
+
+
+async def test_the_document_is_cut_for_the_model(server: LlmServer, tmp_path: Path) -> None:
+    async with LlmClient(settings(server)) as llm:
+        await made(server, llm, tmp_path, document_chars=500).publish(document())
+
+    lead = asked_of(server.requests[0]).partition("</document>")[0]
+    assert "Beitrag" in lead
+    assert "Kasse" not in lead
+
+
+async def test_documents_and_sections_are_summarised_beside_their_extracts(server: LlmServer, tmp_path: Path) -> None:
+    async with LlmClient(settings(server)) as llm:
+        world = made(server, llm, tmp_path, llm_on=False, summaries=True)
+        outcome = await world.publish(document())
+        again = await world.publish(document(), version=2)
+        silent = len(server.requests)
+        edited = await world.publish(document((*TOPICS[:6], "Neues")), version=3)
+
+    (summary,) = [row for row in await world.rows() if row.kind is ChunkKind.SUMMARY]
+    assert use(outcome).written == 1
+    assert summary.text.startswith("Der Paragraph über Beitrag")
+    assert written_in(summary.context).startswith("Eine Zusammenfassung")
+    assert (use(again).kept, silent, again.embedded) == (1, 0, 0)
+    # The text that it is made from is another one.
+    assert use(edited).written == 1
+
+
+async def test_an_abbreviation_is_explained_where_it_is_used_without_a_model(server: LlmServer) -> None:
+    world = World(Pipeline(contexts=ContextSettings(definitions=True)), server)
+    long = f"{rule('Vorprüfung')} Dazu dient die Umweltverträglichkeitsprüfung (UVP)."
+    texts = {"Begriffe": long, "Pflicht": f"{rule('Anlage')} Ohne UVP geht das nicht.", "Kosten": rule("Kosten")}
+    text = "# Umwelt\n\n" + "\n\n".join(f"## {heading}\n\n{body}" for heading, body in texts.items())
+
+    await world.publish(text)
+    contexts = {row.heading_path[-1]: row.context for row in await world.rows() if row.kind is not ChunkKind.SUMMARY}
+    edited = await world.publish(text.replace("Dazu dient", "Dem dient"), version=2)
+    other = await world.publish(text.replace("Umweltverträglichkeitsprüfung", "Umweltvorprüfung"), version=3)
+
+    assert contexts == {
+        "Begriffe": "Umwelt > Begriffe",
+        "Pflicht": "Umwelt > Pflicht\nUVP = Umweltverträglichkeitsprüfung",
+        "Kosten": "Umwelt > Kosten",
+    }
+    # The chunk itself; and, where the explanation changes, the one that uses it.
+    assert (edited.embedded, other.embedded) == (1, 2)
+
+
+def _with_index(old: Pipeline, llm: LlmClient, path: Path) -> Pipeline:
+    """Make a pipeline with the same index and other contexts."""
+    ledger = TokenLedger(path / "other-tokens", most=0)
+    return Pipeline(contexts=ContextSettings(llm=True), llm=llm, ledger=ledger, index=old.index)
