@@ -42,6 +42,7 @@ _CHUNK = IndexedChunk(
     version=1,
     embedder="model@1",
     facets="f1",
+    context_key="5f0c9a2d/7e12",
 )
 
 _ROOT = Root(

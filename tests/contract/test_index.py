@@ -14,7 +14,7 @@ from freki.infra.milvus.index import MilvusIndex
 from freki.infra.milvus.layout import LAYOUTS
 from freki.infra.settings import MilvusSettings
 from freki.schemas import ChunkId, ChunkKind, Filter, FilterOperator, RootId, TenantId, Timestamp
-from freki.schemas.index import Candidate, IndexedChunk, ManifestPage, Passage, Root, Scope, Statistics
+from freki.schemas.index import Candidate, IndexedChunk, KnownChunk, ManifestPage, Passage, Root, Scope, Statistics
 from freki.streams.ports import ChunkRows, ChunkSearch, Roots
 from tests.contract.index_records import (
     DIM,
@@ -69,7 +69,8 @@ class IndexContract:
 
     async def test_a_row_is_read_back_as_it_was_written(self, index: Index) -> None:
         rows = [
-            chunk(f"c{number}", name=text, text=text, heading_path=(text, "b")) for number, text in enumerate(NASTY)
+            chunk(f"c{number}", name=text, text=text, context=f"a\n{text}", heading_path=(text, "b"))
+            for number, text in enumerate(NASTY)
         ]
         matrix = any_vectors(len(rows))
 
@@ -78,7 +79,9 @@ class IndexContract:
         fetched = await index.fetch([row.chunk_id for row in rows])
         assert {key: row for key, (row, _) in fetched.items()} == {row.chunk_id: row for row in rows}
         assert await index.passages([row.chunk_id for row in rows]) == {
-            row.chunk_id: Passage(text=row.text, heading=row.heading_path[-1] if row.heading_path else "")
+            row.chunk_id: Passage(
+                text=row.text, heading="".join(row.heading_path[-1:]), context=row.context, context_key=row.context_key
+            )
             for row in rows
         }
         for row, vector in zip(rows, matrix, strict=True):
@@ -94,12 +97,12 @@ class IndexContract:
         assert (await index.fetch([row.chunk_id]))[row.chunk_id][0] == row
 
     async def test_known_tells_what_was_written_and_leaves_out_what_was_not(self, index: Index) -> None:
-        await write(index, chunk("a", embedder="e1", facets="f7"), chunk("b"))
+        await write(index, chunk("a", embedder="e1", facets="f7", context_key="k9"), chunk("b"))
 
         known = await index.known([ChunkId("a"), ChunkId("nowhere"), ChunkId("a")])
 
         assert set(known) == {"a"}
-        assert (known[ChunkId("a")].embedder, known[ChunkId("a")].facets) == ("e1", "f7")
+        assert known[ChunkId("a")] == KnownChunk(chunk_id=ChunkId("a"), embedder="e1", facets="f7", context_key="k9")
         assert await index.fetch([ChunkId("nowhere")]) == {}
         assert await index.passages([ChunkId("nowhere")]) == {}
 

@@ -1,7 +1,7 @@
 """The commit protocol under crashes: every store call may be the last one, and every event may come again."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
@@ -19,6 +19,7 @@ from freki.schemas import (
     ContextualChunkBatch,
     DocumentId,
     IndexOutcome,
+    LlmUse,
     OutcomeStatus,
     Revision,
     RevisionOperation,
@@ -104,6 +105,12 @@ class World:
         assert len(pages) == root.parts
         return [rows[entry.chunk_id][0].text for entry in entries]
 
+    async def contexts(self, document: str) -> dict[str, str]:
+        """Contexts of the rows that a document has, by their texts."""
+        key = root_id(TENANT, DocumentId(document))
+        ids = (await self.index.ids_of({key: 10**9}))[key]
+        return {row.text: row.context for row, _ in (await self.index.fetch(sorted(ids))).values()}
+
     async def leftovers(self) -> int:
         """Chunk rows that no live manifest names."""
         left = 0
@@ -148,6 +155,20 @@ def revision(document: str, version: int, texts: Sequence[str] | None, **changes
     return [
         ContextualChunkBatch(revision=head, part=number, parts=len(parts), chunks=part)
         for number, part in enumerate(parts)
+    ]
+
+
+def situated_by(batches: Sequence[ContextualChunkBatch], key: str, *texts: str) -> list[ContextualChunkBatch]:
+    """Give the chunks of these texts another context."""
+    return [
+        replace(
+            batch,
+            chunks=tuple(
+                replace(each, context=f"{each.context} {key}", context_key=key) if each.chunk.text in texts else each
+                for each in batch.chunks
+            ),
+        )
+        for batch in batches
     ]
 
 
@@ -246,6 +267,80 @@ async def test_new_readers_rewrite_rows_without_embedding() -> None:
     rows = await world.index.fetch(sorted((await world.index.ids_of({key: 9}))[key]))
     assert outcome.embedded == 0
     assert {row.principals for row, _ in rows.values()} == {("board",)}
+
+
+async def test_another_context_embeds_its_chunk_anew() -> None:
+    world = World()
+    await world.feed(revision("a", 1, ["u", "v"]))
+
+    (outcome,) = await world.feed(situated_by(revision("a", 2, ["u", "v"]), "k1", "v"))
+
+    assert await world.contexts("a") == {"u": "a", "v": "a k1"}
+    assert (outcome.status, outcome.embedded) == (OutcomeStatus.UNCHANGED, 1)
+
+
+async def test_a_better_context_reaches_a_version_that_is_live_and_changes_nothing_else() -> None:
+    world = World()
+    await world.feed(revision("a", 1, ["u", "v", "w"]))
+    key = root_id(TENANT, DocumentId("a"))
+    root = await world.index.roots([key])
+
+    # As another chunker would cut the same content.
+    cut_anew = revision("a", 1, ["u", "v", "w", "never indexed"], content_hash="u|v|w")
+    better = situated_by(cut_anew, "k1", "v", "w", "never indexed")
+    (outcome,) = await world.feed(better)
+    (again,) = await world.feed(better)
+
+    assert await world.contexts("a") == {"u": "a", "v": "a k1", "w": "a k1"}
+    assert (outcome.status, outcome.embedded, again.embedded) == (OutcomeStatus.UNCHANGED, 2, 0)
+    assert await world.index.roots([key]) == root
+    assert await world.texts("a") == ["u", "v", "w"]
+
+
+async def test_a_repeated_version_without_better_contexts_keeps_those_that_it_has() -> None:
+    world = World()
+    await world.feed(situated_by(revision("a", 1, ["u", "v"]), "k1", "v"))
+
+    (outcome,) = await world.feed(revision("a", 1, ["u", "v"]))
+
+    assert outcome.embedded == 0
+    assert await world.contexts("a") == {"u": "a", "v": "a k1"}
+
+
+async def test_a_better_context_of_an_old_version_is_stale() -> None:
+    world = World()
+    await world.feed(revision("a", 2, ["u", "v"]))
+
+    await world.feed(situated_by(revision("a", 1, ["u", "v"]), "k1", "u", "v"))
+
+    assert await world.contexts("a") == {"u": "a", "v": "a"}
+
+
+@pytest.mark.parametrize("after", [False, True])
+async def test_a_crash_while_contexts_get_better_is_made_good_by_the_repeated_event(*, after: bool) -> None:
+    world = World()
+    await world.feed(revision("a", 1, ["u", "v"]))
+    better = situated_by(revision("a", 1, ["u", "v"]), "k1", "u", "v")
+
+    with pytest.raises(Crash):
+        await world.feed(better, Crashing(world.index, 1, after))
+    seen = await world.texts("a")
+    (outcome,) = await world.feed(better)
+
+    assert seen == ["u", "v"]
+    assert outcome.status is OutcomeStatus.UNCHANGED
+    assert await world.contexts("a") == {"u": "a k1", "v": "a k1"}
+
+
+async def test_the_receipt_says_what_the_last_part_says_of_the_language_model() -> None:
+    world = World()
+    first, last = revision("a", 1, ["u", "v", "w"])
+    use = LlmUse(written=2, kept=0, missing=1, reason="down", prompt_tokens=9, cached_tokens=4, completion_tokens=3)
+
+    await world.feed([replace(first, llm=replace(use, missing=0))])
+    (outcome,) = await world.feed([replace(last, llm=use)])
+
+    assert outcome.llm == use
 
 
 async def test_an_older_event_is_stale_and_changes_nothing() -> None:

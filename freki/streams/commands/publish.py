@@ -21,6 +21,7 @@ from freki.schemas import (
     DocumentChange,
     DocumentId,
     IndexOutcome,
+    LlmUse,
     Operation,
     OutcomeStatus,
     TenantId,
