@@ -32,6 +32,7 @@ ENV PATH=/opt/freki/bin:$PATH \
     ORT_DISABLE_TELEMETRY=1 \
     FREKI_MODELS__CACHE_DIR=/opt/models \
     FREKI_CLAIMS__DIRECTORY=/var/lib/freki/claims \
+    FREKI_LLM__LEDGER=/var/lib/freki/claims/.llm-tokens \
     FREKI_LOCAL__STATE_DIR=/tmp/freki \
     FREKI_TELEMETRY__LOG_FORMAT=json \
     FREKI_TELEMETRY__HTTP_HOST=0.0.0.0 \

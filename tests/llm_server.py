@@ -57,6 +57,8 @@ class LlmServer:
         self.requests: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
         self.release = threading.Event()
+        self.dead = False
+        """Hangs up on whoever asks, as a process that was killed does."""
         service = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -66,6 +68,9 @@ class LlmServer:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 service.requests.append({"path": self.path, **body})
                 service.keys.append(self.headers["Authorization"])
+                if service.dead:
+                    self.close_connection = True
+                    return
                 content, status, headers = service.script(body)
                 raw = content if isinstance(content, bytes) else json.dumps(content).encode()
                 # Who gave up waiting has hung up.

@@ -68,6 +68,8 @@ STAGES = ("chunk", "contextualise", "embed", "retrieve")
 FAILURES = Failures(stop=(Misconfigured,), retry=(Unavailable,), bury=(OperatorError, Rejected))
 # A lone question should not wait for company.
 QUERY_WAIT_S = 0.002
+LLM_EVENTS = 4
+"""Parts of 64 chunks, 13 calls each: more would look like standing still where a call takes half a minute."""
 FORGET_EVERY_S = 3600.0
 DAY_MS = 86_400_000
 
@@ -129,11 +131,11 @@ class Pipeline:
 
     async def _contextualise(self, source: Topic, sink: Topic) -> Stage:
         encode = self._codec(ContextualChunkBatch).encode
-        handle = contextualising(
-            encode=encode, outbox=self._outbox, sink=sink.name, situate_all=await self._context_writer()
-        )
+        writer = await self._context_writer()
+        handle = contextualising(encode=encode, outbox=self._outbox, sink=sink.name, situate_all=writer)
         decode = required(self._codec(ChunkBatch).decode)
-        return self._stage("contextualise", source, decode, handle, on_dead=self._rejecting())
+        most = None if writer is None else LLM_EVENTS
+        return self._stage("contextualise", source, decode, handle, on_dead=self._rejecting(), most=most)
 
     async def _embed(self, source: Topic, sink: Topic) -> Stage:
         index = await self._opened_index()

@@ -80,13 +80,19 @@ async def open_place(
 
 
 def pipeline_of(settings: Settings) -> list[str]:
-    """Name all that makes an index of documents: chunker, embedder, analyser."""
+    """Name all that makes an index of documents: chunker, embedder, analyser, and what contexts say beyond headings."""
     fingerprint, _ = embedder_identity(settings.models)
     chunkers = [
         chunker_fingerprint(profile, PARSER_VERSIONS[profile], limits)
         for profile, limits in limits_of(settings.chunking).items()
     ]
-    return [*chunkers, fingerprint, ANALYSER]
+    contexts = settings.contexts
+    lines = {
+        "definitions": contexts.definitions,
+        f"contexts by {settings.llm.model}": contexts.llm,
+        f"summaries by {settings.llm.model}": contexts.summaries,
+    }
+    return [*chunkers, fingerprint, ANALYSER, *(line for line, wanted in lines.items() if wanted)]
 
 
 @asynccontextmanager
