@@ -5,7 +5,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from freki.infra.calls import Calls
-from freki.schemas import DocumentId, IndexOutcome, OutcomeStatus, TenantId, Timestamp
+from freki.schemas import DocumentId, IndexOutcome, LlmUse, OutcomeStatus, TenantId, Timestamp
 from freki.streams.meters import Meters
 
 SAMPLE = "Geheimsache"
@@ -113,3 +113,17 @@ def test_a_batch_that_failed_counts_no_records(reading: Reading) -> None:
 
     assert reading.points("freki.records") == [({"stage": "embed"}, 16)]
     assert reading.points("freki.batch.fill") == [({"stage": "embed"}, (2, 0.75))]
+
+
+def test_contexts_and_tokens_of_a_language_model_are_counted_by_what_became_of_them(reading: Reading) -> None:
+    use = LlmUse(
+        written=5, kept=3, missing=2, reason=SAMPLE, prompt_tokens=900, cached_tokens=700, completion_tokens=60
+    )
+
+    reading.meters.situated(use)
+    reading.meters.situated(use)
+
+    contexts = {labels["outcome"]: value for labels, value in reading.points("freki.contexts")}
+    tokens = {labels["gen_ai.token.type"]: value for labels, value in reading.points("freki.llm.tokens")}
+    assert contexts == {"written": 10, "kept": 6, "missing": 4}
+    assert tokens == {"input": 1800, "cached": 1400, "output": 120}

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.operators.situate import situate
+from freki.operators.situate import context_key, joined, situate, situated, writer_of, written_by, written_in
 from freki.schemas import Chunk, ChunkId, ChunkKind
 
 
@@ -58,3 +58,31 @@ def test_a_context_is_one_line_of_at_most_200_characters(name: str, headings: li
 
     assert len(context) <= 200
     assert context == " ".join(context.split()) or not context.strip()
+
+
+def test_a_text_stands_below_the_lines_that_place_it() -> None:
+    assert situated(joined("BGB > § 535", "AN = Auftragnehmer", "Es geht um die Miete."), "Text") == (
+        "BGB > § 535\nAN = Auftragnehmer\nEs geht um die Miete.\nText"
+    )
+    assert situated(joined("", "", ""), "Text") == "Text"
+
+
+lines = st.text().map(lambda text: " ".join(text.split()))
+digests = st.text(alphabet="0123456789abcdef", min_size=1)
+
+
+@given(place=lines, explained=lines, written=lines.filter(bool), writer=digests)
+def test_what_a_model_wrote_can_be_told_from_the_rest(place: str, explained: str, written: str, writer: str) -> None:
+    context = joined(joined(place, explained, ""), "", written)
+    key = written_by(context_key(explained), writer)
+
+    assert written_in(context) == written
+    assert writer_of(key) == writer
+    assert key != context_key(explained)
+    assert writer_of(context_key(explained)) == ""
+
+
+def test_only_what_is_beyond_the_place_changes_the_key() -> None:
+    assert context_key("") == ""
+    assert context_key("AN = Auftragnehmer") != context_key("AN = Anwalt")
+    assert len(written_by(context_key("AN = Auftragnehmer"), "0" * 16)) <= 25
