@@ -28,7 +28,7 @@ _LISTED = re.compile(
 _BORDER = re.compile(r"[.;:!?()\[\]{}<>|=\t]|\n\s*\n")
 _LONG_END = re.compile(r"[.;,(|\t]|\s[-–—]\s")
 _ROMAN = re.compile(r"[IVXLCDM]+")
-_VOWEL = re.compile(r"[aeiouäöü]", re.IGNORECASE)
+_VOWEL = re.compile(r"[aeiouyäöü]", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+")
 _FUNCTION_WORD = re.compile(
     r"""
@@ -125,7 +125,9 @@ def _is_short(short: str) -> bool:
 
 
 def _is_long(short: str, long: str) -> bool:
-    return len(short) + _PIECE_CHARS <= len(long) <= _LONG_CHARS and not long.isupper()
+    """Tell a long form from a code of its own, and from a word that only goes on after the short one."""
+    fits = len(short) + _PIECE_CHARS <= len(long) <= _LONG_CHARS
+    return fits and not long.isupper() and not long.casefold().startswith(short.casefold())
 
 
 def _long_before(before: str, short: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 from cachetools import LRUCache
 from opentelemetry.trace import Tracer
@@ -31,6 +32,8 @@ from freki.streams.tracing import UNTRACED, Attributes, describe, step
 
 REVISIONS = 1024
 """Whose use of the model is remembered until their last part."""
+LINES = 20_000
+"""That are remembered: about 10 MB."""
 CERTAIN = 0.9
 """Least probability of a language for an answer in it to be refused: a line is little to judge by."""
 _CHARS_A_TOKEN = 3
@@ -59,8 +62,16 @@ class _Part:
     """Of the chunks that should have a line."""
     lines: dict[int, _Line]
     """Found in the index, and written now."""
-    asking: list[Question]
     use: LlmUse = field(default=NOTHING)
+
+    @property
+    def asked(self) -> list[int]:
+        """Places of the chunks whose line is not there yet, or of another model."""
+        return [
+            place
+            for place, writer in self.writers.items()
+            if place not in self.lines or self.lines[place].writer != writer
+        ]
 
     @property
     def revision(self) -> tuple[bytes, int]:
@@ -93,7 +104,10 @@ class ContextWriter:
         self._roots = roots
         self._meters = meters
         self._tracer = tracer
-        self._used: MutableMapping[tuple[bytes, int], LlmUse] = LRUCache(REVISIONS)
+        self._used: MutableMapping[tuple[bytes, int], dict[int, LlmUse]] = LRUCache(REVISIONS)
+        """By part, so that one which comes again counts once."""
+        self._recent: MutableMapping[ChunkId, _Line] = LRUCache(LINES)
+        """On their way to the index, where the next version of a document would not find them yet."""
 
     async def __call__(
         self, batch: Sequence[Received[ChunkBatch]]
@@ -104,6 +118,7 @@ class ContextWriter:
         the beginning of each once.
         """
         for part in _ordered(await self._parts(batch)):
+            self._recall(part)
             await self._ask(part)
             yield part.received, self._finished(part)
 
@@ -148,24 +163,28 @@ class ContextWriter:
             if _is_awaited(received.value.revision, root, known=ids[place] in stored)
         }
         lines = {place: line for place in wanted if (line := stored.get(ids[place])) is not None}
-        asked = [place for place, writer in wanted.items() if place not in lines or lines[place].writer != writer]
-        return _Part(received, wanted, lines, list(questions(received.value, asked, self._rules)))
+        return _Part(received, wanted, lines)
+
+    def _recall(self, part: _Part) -> None:
+        """Take lines that were written a moment ago."""
+        for place in part.asked:
+            line = self._recent.get(part.received.value.chunks[place].chunk_id)
+            if line is not None and line.writer == part.writers[place]:
+                part.lines[place] = line
 
     async def _ask(self, part: _Part) -> None:
         """Ask in reading order: first one question alone, which lets the server read the document once for all."""
-        asking = part.asking
-        while asking:
-            count = 1 if len(asking) == len(part.asking) else len(asking)
-            count = await self._granted(part, asking[:count])
-            if not count:
-                return
+        asking = list(questions(part.received.value, part.asked, self._rules))
+        together = 1
+        while asking and (count := await self._granted(part, asking[:together])):
             await self._round(part, asking[:count])
             asking = asking[count:]
+            together = len(asking)
 
     async def _granted(self, part: _Part, asking: Sequence[Question]) -> int:
         """Count questions, from the first on, that both budgets have room for, and take their tokens."""
-        so_far = self._used.get(part.revision, NOTHING)
-        spent = sum(use.prompt_tokens + use.completion_tokens for use in (so_far, part.use))
+        earlier = self._used.get(part.revision, {}).values()
+        spent = sum(use.prompt_tokens + use.completion_tokens for use in (*earlier, part.use))
         for count, question in enumerate(asking):
             spent += _most(question)
             if self._rules.max_tokens_document and spent > self._rules.max_tokens_document:
@@ -185,8 +204,10 @@ class ContextWriter:
             use = NOTHING
             for question, answer in zip(asking, answers, strict=True):
                 used = await self._settled(question, answer)
-                lines = _lines(question, answer, batch.revision.language)
-                part.lines |= {place: _Line(line, part.writers[place]) for place, line in lines.items()}
+                texts = _texts(question, answer, batch.revision.language)
+                lines = {place: _Line(text, part.writers[place]) for place, text in texts.items()}
+                part.lines |= lines
+                self._recent.update({batch.chunks[place].chunk_id: line for place, line in lines.items()})
                 use = _added(use, replace(used, written=len(lines)))
             part.use = _added(part.use, use)
             describe(span, lambda: self._described(use))
@@ -218,9 +239,10 @@ class ContextWriter:
             reason=(part.use.reason or UNUSABLE) if missing else "",
         )
         self._meters.situated(use)
-        total = _added(self._used.pop(part.revision, NOTHING), use)
+        uses = {**self._used.pop(part.revision, {}), plain.part: use}
         if plain.part < plain.parts - 1:
-            self._used[part.revision] = total
+            self._used[part.revision] = uses
+        total = reduce(_added, uses.values())
         return replace(plain, chunks=chunks, llm=total if total != NOTHING else None)
 
     def _described(self, use: LlmUse) -> Attributes:
@@ -245,7 +267,7 @@ def _ordered(parts: Sequence[_Part]) -> list[_Part]:
 
     def rank(of_document: list[_Part]) -> tuple[bool, int]:
         priority = max(part.received.value.revision.priority for part in of_document)
-        return any(part.asking for part in of_document), -priority
+        return any(part.asked for part in of_document), -priority
 
     return [part for of_document in sorted(documents.values(), key=rank) for part in of_document]
 
@@ -262,7 +284,7 @@ def _most(question: Question) -> int:
     return (len(question.prompt.system) + len(question.prompt.user)) // _CHARS_A_TOKEN + question.max_tokens
 
 
-def _lines(question: Question, answer: Completion | NoCompletion, language: str) -> dict[int, str]:
+def _texts(question: Question, answer: Completion | NoCompletion, language: str) -> dict[int, str]:
     """Give what of an answer counts, by the places of chunks."""
     if isinstance(answer, NoCompletion):
         return {}

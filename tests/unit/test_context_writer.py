@@ -48,6 +48,25 @@ def document(topics: Sequence[str] = TOPICS, *, title: str = "Satzung", level: s
     return f"# {title}\n\n" + "\n\n".join(f"{level} {topic}\n\n{rule(topic)}" for topic in topics)
 
 
+def change(
+    content: str | None, *, version: int = 1, name: str = "satzung", title: str | None = None, **fields: Any
+) -> DocumentChange:
+    return DocumentChange(
+        **{
+            "tenant": TENANT,
+            "document_id": DocumentId(f"{name}.md"),
+            "operation": Operation.UPSERT,
+            "version": version,
+            "occurred_at": Timestamp(version),
+            "principals": (EVERYONE,),
+            "content": content,
+            "name": title,
+            "language": "de",
+            **fields,
+        }
+    )
+
+
 @dataclass
 class World:
     """A pipeline whose contextualising stage asks a scripted server."""
@@ -55,25 +74,9 @@ class World:
     pipeline: Pipeline
     server: LlmServer
 
-    async def publish(
-        self, content: str | None, *, version: int = 1, name: str = "satzung", title: str | None = None, **fields: Any
-    ) -> IndexOutcome:
-        change = DocumentChange(
-            **{
-                "tenant": TENANT,
-                "document_id": DocumentId(f"{name}.md"),
-                "operation": Operation.UPSERT,
-                "version": version,
-                "occurred_at": Timestamp(version),
-                "principals": (EVERYONE,),
-                "content": content,
-                "name": title,
-                "language": "de",
-                **fields,
-            }
-        )
+    async def publish(self, content: str | None, **fields: Any) -> IndexOutcome:
         self.server.requests.clear()
-        await self.pipeline.publish(change)
+        await self.pipeline.publish(change(content, **fields))
         return Codec(IndexOutcome).decode(self.pipeline.producer.to("outcomes")[-1].value or b"")
 
     async def rows(self, name: str = "satzung") -> list[IndexedChunk]:
@@ -185,6 +188,15 @@ async def test_the_same_document_again_asks_nothing_and_embeds_nothing(world: Wo
         written=0, kept=0, missing=0, reason="", prompt_tokens=0, cached_tokens=0, completion_tokens=0
     )
     assert use(again).kept == 7
+
+
+async def test_versions_that_follow_each_other_at_once_cost_the_calls_of_one(world: World) -> None:
+    changes = [change(document(), version=version) for version in (1, 2, 3)]
+
+    await world.pipeline.publish(*changes)
+
+    assert world.asked == [3, 4]
+    assert all((await world.written()).values())
 
 
 async def test_an_edit_asks_of_the_chunk_that_it_touches(world: World) -> None:

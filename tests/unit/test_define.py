@@ -55,6 +55,8 @@ def test_what_is_explained_is_found(text: str, short: str, long: str) -> None:
         "connector punctuations (Pc)",
         "der Vertrag. Prüfung (VP)",
         "ein Wort (Wort)",
+        "NotGiven = NotGivenType",
+        "Mypy: Mypy at-type-annotation",
         "(UVP)",
         "",
     ],
