@@ -1,7 +1,7 @@
 """What a language model is asked about the chunks of a part."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from hashlib import blake2b
 
@@ -109,5 +109,5 @@ def _headings(chunk: Chunk) -> str:
     return " > ".join(chunk.heading_path)
 
 
-def _digest(*parts: str | Mapping[str, str]) -> str:
+def _digest(*parts: str) -> str:
     return blake2b(json.dumps([VERSION, *parts]).encode(), digest_size=8).hexdigest()

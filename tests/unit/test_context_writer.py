@@ -435,6 +435,23 @@ async def test_documents_and_sections_are_summarised_beside_their_extracts(serve
     assert use(edited).written == 1
 
 
+async def test_a_section_is_summarised_from_its_own_chunks(server: LlmServer, tmp_path: Path) -> None:
+    parts = "\n\n".join(
+        f"## Teil {number}\n\n" + "\n\n".join(f"### {topic}\n\n{rule(topic)}" for topic in topics)
+        for number, topics in (("eins", TOPICS[:2]), ("zwei", TOPICS[2:4]))
+    )
+    async with LlmClient(settings(server)) as llm:
+        world = made(server, llm, tmp_path, llm_on=False, summaries=True)
+        outcome = await world.publish(f"# Satzung\n\n{parts}")
+
+    first, second = (asked_of(body).partition("</document>")[2] for body in server.requests[1:])
+    assert use(outcome).written == 3
+    assert (rule("Stimmrecht") in first, rule("Austritt") in first) == (True, False)
+    assert "Teil zwei" in second
+    sections = [row for row in await world.rows() if row.kind is ChunkKind.SUMMARY and row.level == 1]
+    assert all(row.context.startswith("Satzung > Teil") and "Eine Zusammenfassung" in row.context for row in sections)
+
+
 async def test_an_abbreviation_is_explained_where_it_is_used_without_a_model(server: LlmServer) -> None:
     world = World(Pipeline(contexts=ContextSettings(definitions=True)), server)
     long = f"{rule('Vorprüfung')} Dazu dient die Umweltverträglichkeitsprüfung (UVP)."
