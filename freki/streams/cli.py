@@ -2,7 +2,7 @@
 
 import typer
 
-from freki.streams.commands import ask, evaluate, operate, publish, status, tune, verify
+from freki.streams.commands import ask, evaluate, git, operate, publish, status, tune, verify
 
 app = typer.Typer(
     name="freki",
@@ -14,6 +14,7 @@ app = typer.Typer(
 app.command("up")(operate.up)
 app.command("publish")(publish.publish)
 app.command("watch")(publish.watch_folder)
+app.command("git")(git.publish_git)
 app.command("ask")(ask.ask)
 app.command("verify")(verify.verify)
 app.command("eval")(evaluate.evaluate)

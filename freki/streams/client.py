@@ -1,7 +1,7 @@
 """Talks to a running Freki over its topics: publishes changes, waits for receipts, asks questions."""
 
 import asyncio
-from collections.abc import AsyncIterable, Callable
+from collections.abc import AsyncIterable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
@@ -39,9 +39,13 @@ class ClaimStore(Protocol):
 
 
 class Publisher:
-    """Sends document changes, large content by claim check, and a tombstone after each deletion."""
+    """Sends document changes, large content by claim check, and a tombstone after each deletion.
 
-    def __init__(
+    A producer that may send an older deletion again after newer changes leaves the tombstones out: they count against
+    all that was recorded before them.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is one thing from outside
         self,
         *,
         outbox: Outbox,
@@ -49,22 +53,26 @@ class Publisher:
         topic: str,
         claims: ClaimStore,
         inline_bytes: int,
+        tombstones: bool = True,
     ) -> None:
         self._outbox = outbox
         self._encode = encode
         self._topic = topic
         self._claims = claims
         self._inline_bytes = inline_bytes
+        self._tombstones = tombstones
 
-    async def publish(self, change: DocumentChange) -> None:
-        """Return when the broker has the change."""
-        key = record_key(change.tenant, change.document_id)
-        change = await self._checked_in(change)
-        records = [Outgoing(topic=self._topic, key=key, value=self._encode(change))]
-        if change.operation is Operation.DELETE:
-            # Compaction removes what came before only where the last value is null.
-            records.append(Outgoing(topic=self._topic, key=key, value=None))
+    async def publish(self, *changes: DocumentChange) -> None:
+        """Return when the broker has the changes; those of one document are sent in the order given."""
+        records = [record for change in changes for record in self._records(await self._checked_in(change))]
         await self._outbox.send(*records)
+
+    def _records(self, change: DocumentChange) -> Iterator[Outgoing]:
+        key = record_key(change.tenant, change.document_id)
+        yield Outgoing(topic=self._topic, key=key, value=self._encode(change))
+        if change.operation is Operation.DELETE and self._tombstones:
+            # Compaction removes what came before only where the last value is null.
+            yield Outgoing(topic=self._topic, key=key, value=None)
 
     async def _checked_in(self, change: DocumentChange) -> DocumentChange:
         if change.content is None:

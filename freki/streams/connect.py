@@ -4,6 +4,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from typing import TypeVar
 
 from opentelemetry.trace import Tracer
 
@@ -35,10 +36,13 @@ from freki.schemas.index import Generation
 from freki.streams.client import Asker, Publisher, Receipts
 from freki.streams.context_questions import ContextRules
 from freki.streams.knobs import Knobs
+from freki.streams.ledger import Ledger
 from freki.streams.outbox import Outbox
 from freki.streams.outline import CountTokens, Outliner
 from freki.streams.parsing import ParseLimits, parse
 from freki.streams.topics import Topics
+
+T = TypeVar("T")
 
 
 def wall_clock() -> Timestamp:
@@ -178,7 +182,7 @@ async def open_outbox(settings: Settings) -> AsyncIterator[tuple[Outbox, Tracer]
 
 
 @asynccontextmanager
-async def open_publisher(settings: Settings) -> AsyncIterator[Publisher]:
+async def open_publisher(settings: Settings, *, tombstones: bool = True) -> AsyncIterator[Publisher]:
     """Open a way to publish changes."""
     async with open_registry(settings) as registry, open_outbox(settings) as (outbox, _):
         yield Publisher(
@@ -187,7 +191,19 @@ async def open_publisher(settings: Settings) -> AsyncIterator[Publisher]:
             topic=topics_of(settings).documents.name,
             claims=ClaimStore(settings.claims),
             inline_bytes=settings.claims.inline_bytes,
+            tombstones=tombstones,
         )
+
+
+@asynccontextmanager
+async def open_ledger(settings: Settings, source: str, kind: type[T]) -> AsyncIterator[Ledger[T]]:
+    """Open what a source has published."""
+    topic = topics_of(settings).sources.name
+    async with open_outbox(settings) as (outbox, _):
+        ledger = Ledger(source, kind, topic=topic, outbox=outbox)
+        async with Reader(settings.kafka, topic, start="earliest") as reader:
+            await ledger.read(reader.until_end())
+        yield ledger
 
 
 @asynccontextmanager

@@ -23,6 +23,7 @@ _CONVERSATION_MS = _DAY_MS
 """Questions and answers may hold personal data, and nobody waits for one for a day."""
 _TOMBSTONE_MS = 7 * _DAY_MS
 """How long a reader that starts at the beginning has for seeing all deletions."""
+_SHARED = frozenset({"documents", "sources"})
 _DEAD_LETTER_MARGIN_BYTES = 32 * 1024
 """Room for the headers that say why, around a record of the largest size."""
 
@@ -39,7 +40,7 @@ class Topic:
     """Age at which a record, or with `compact` a tombstone, may go."""
     max_message_bytes: int
     holds: type[object] | None
-    """The record of its values; None: bytes of any topic."""
+    """The record of its values; None: bytes of any topic, or JSON that only the source reads that wrote it."""
 
     @property
     def config(self) -> Mapping[str, str]:
@@ -63,6 +64,7 @@ class Topics:
     queries: Topic
     contexts: Topic
     dead_letters: Topic
+    sources: Topic
 
     @classmethod
     def from_settings(  # noqa: PLR0913 - each is a setting
@@ -77,8 +79,8 @@ class Topics:
     ) -> Self:
         """Name and size the topics.
 
-        All generations of the index read the same documents; each further one has the other topics for itself, so
-        that it can be filled beside the one that serves.
+        All generations of the index read the same documents, and sources publish them once for all; each further one
+        has the other topics for itself, so that it can be filled beside the one that serves.
         """
         own = "" if generation == FIRST_GENERATION else f".{generation}"
 
@@ -91,7 +93,7 @@ class Topics:
             margin_bytes: int = 0,
         ) -> Topic:
             return Topic(
-                name=f"{prefix}.{what}.v{version}" + ("" if what == "documents" else own),
+                name=f"{prefix}.{what}.v{version}" + ("" if what in _SHARED else own),
                 partitions=partitions,
                 replication=replication,
                 cleanup=cleanup,
@@ -108,6 +110,7 @@ class Topics:
             queries=topic("queries", ContextQuery, _CONVERSATION_MS),
             contexts=topic("contexts", ContextResult, _CONVERSATION_MS),
             dead_letters=topic("dead-letters", None, _RECEIPT_MS, margin_bytes=_DEAD_LETTER_MARGIN_BYTES),
+            sources=topic("sources", None, _TOMBSTONE_MS, cleanup="compact"),
         )
 
     def __iter__(self) -> Iterator[Topic]:
@@ -118,3 +121,4 @@ class Topics:
         yield self.queries
         yield self.contexts
         yield self.dead_letters
+        yield self.sources

@@ -30,7 +30,7 @@ async def test_topics_are_created_once_and_as_declared(admin: Admin, topics: Top
 
     assert first == tuple(topic.name for topic in topics)
     assert second == ()
-    assert [state.differences(topic) for state, topic in zip(states, topics, strict=True)] == [()] * 7
+    assert [state.differences(topic) for state, topic in zip(states, topics, strict=True)] == [()] * 8
 
 
 async def test_a_topic_that_is_not_as_declared_is_described_in_words(admin: Admin, topics: Topics) -> None:

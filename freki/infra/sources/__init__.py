@@ -1,7 +1,20 @@
-"""What the command line publishes: files and folders, folders while they change, and recorded streams."""
+"""What the command line publishes: files and folders, folders while they change, repositories, recorded streams."""
 
-from freki.infra.sources.files import SourceFile, read_source, walk
+from freki.infra.sources.files import SourceFile, is_skipped, media_type_of, read_source, walk
+from freki.infra.sources.git import GitRepository
 from freki.infra.sources.recorded import StreamRecord, read_stream
 from freki.infra.sources.watch import FileChange, FileEvent, watch
 
-__all__ = ["FileChange", "FileEvent", "SourceFile", "StreamRecord", "read_source", "read_stream", "walk", "watch"]
+__all__ = [
+    "FileChange",
+    "FileEvent",
+    "GitRepository",
+    "SourceFile",
+    "StreamRecord",
+    "is_skipped",
+    "media_type_of",
+    "read_source",
+    "read_stream",
+    "walk",
+    "watch",
+]

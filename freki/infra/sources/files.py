@@ -3,8 +3,8 @@
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from errno import ELOOP, ENOENT, ENOTDIR
-from pathlib import Path
+from errno import ELOOP, ENOENT, ENOTDIR, ESTALE
+from pathlib import Path, PurePosixPath
 from stat import S_ISREG
 
 from freki.infra.errors import InfraError, Rejected, Unavailable
@@ -31,7 +31,8 @@ _SKIPPED_NAMES = frozenset({"CVS", "_darcs", "4913", "Thumbs.db", "desktop.ini"}
 _SKIPPED_BEGINNINGS = (".", "~$")
 _SKIPPED_ENDINGS = ("~", "#", ".swp", ".swo", ".tmp", ".part", ".crdownload")
 
-_NOT_THERE = frozenset({ENOENT, ENOTDIR, ELOOP})
+# ESTALE: another machine removed it from a shared disk.
+_NOT_THERE = frozenset({ENOENT, ENOTDIR, ELOOP, ESTALE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,8 @@ class SourceFile:
     """Bytes."""
     modified_ns: int
     """Nanoseconds since 1970."""
+    changed_ns: int
+    """The same for content, name or rights: what takes the place of a file may bring its size and time along."""
 
     @property
     def modified_at(self) -> Timestamp:
@@ -77,7 +80,7 @@ def walk(paths: Iterable[Path]) -> Iterator[SourceFile]:
 
 def scan(root: Path, start: Path) -> Iterator[SourceFile]:
     """Give what `walk` finds at or below one place in a folder; nothing where nothing is. `root` has no links in it."""
-    if any(map(_is_skipped, start.relative_to(root).parts)):
+    if any(map(is_skipped, start.relative_to(root).parts)):
         return
     waiting = [start]
     while waiting:
@@ -98,6 +101,16 @@ def read_source(file: SourceFile, *, max_bytes: int) -> bytes:
     if len(content) > max_bytes:
         raise Rejected(f"{file.path} has more than {max_bytes} bytes: split it, or raise FREKI_CLAIMS__MAX_BYTES")
     return content
+
+
+def is_skipped(name: str) -> bool:
+    """Tell whether a file or folder of this name is hidden, or left by version control or an editor at work."""
+    return name in _SKIPPED_NAMES or name.startswith(_SKIPPED_BEGINNINGS) or name.endswith(_SKIPPED_ENDINGS)
+
+
+def media_type_of(name: str) -> str | None:
+    """Tell the media type by a file's name; None where that says nothing."""
+    return _MEDIA_TYPES.get(PurePosixPath(name).suffix.lower())
 
 
 def _named(path: Path) -> Iterator[SourceFile]:
@@ -132,9 +145,10 @@ def _file(path: Path, name: str) -> SourceFile | None:
     return SourceFile(
         document_id=_document_id(path, name),
         path=path,
-        media_type=_MEDIA_TYPES.get(path.suffix.lower()),
+        media_type=media_type_of(path.name),
         size=status.st_size,
         modified_ns=status.st_mtime_ns,
+        changed_ns=status.st_ctime_ns,
     )
 
 
@@ -148,15 +162,11 @@ def _document_id(path: Path, name: str) -> DocumentId:
 
 def _children(folder: Path) -> list[Path]:
     try:
-        return [path for path in folder.iterdir() if not _is_skipped(path.name)]
+        return [path for path in folder.iterdir() if not is_skipped(path.name)]
     except OSError as error:
         if error.errno in _NOT_THERE:
             return []
         raise _translated(folder, error) from error
-
-
-def _is_skipped(name: str) -> bool:
-    return name in _SKIPPED_NAMES or name.startswith(_SKIPPED_BEGINNINGS) or name.endswith(_SKIPPED_ENDINGS)
 
 
 def _translated(path: Path, error: OSError) -> InfraError:

@@ -1,0 +1,228 @@
+"""A git repository, read through the git executable: it knows every format, and nothing has to be installed for it."""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from types import TracebackType
+from typing import IO, NamedTuple, Self, cast
+
+from freki.infra.errors import Misconfigured, Rejected, Unavailable
+from freki.schemas import Timestamp
+
+_FETCH_S = 600.0
+"""A first fetch of a large repository takes minutes; one that hangs must end."""
+_PIECE_BYTES = 1 << 16
+_LATEST_S = 253_402_300_799
+"""The end of the year 9999: what a broken clock wrote into a commit is cut to that."""
+# A repository may bring settings that run programs.
+_TAME = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "--no-pager", "--no-replace-objects")
+_QUIET = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+
+
+class Commit(NamedTuple):
+    """A state of the whole tree."""
+
+    id: str
+    time: Timestamp
+    """When it was committed, as the committer's clock said."""
+
+
+class PathChange(NamedTuple):
+    """What a commit did to a path."""
+
+    path: str
+    """Bytes that are no UTF-8 are lone surrogates."""
+    blob: str | None
+    """The content's id; None where no regular file is there any more."""
+
+
+class GitRepository:
+    """One branch of a repository. All methods wait for git; none changes anything but `fetch`.
+
+    They raise Rejected with git's own words, Unavailable where fetching fails, Misconfigured where git is missing.
+    """
+
+    def __init__(self, path: Path, branch: str, *, max_bytes: int) -> None:
+        self._path = path
+        self._branch = branch
+        self._max_bytes = max_bytes
+        self._contents: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._contents is not None:
+            contents, self._contents = self._contents, None
+            _end(contents)
+
+    def fetch(self) -> None:
+        """Get new commits from where the repository was cloned from."""
+        try:
+            self._ask("fetch", "--quiet", "--prune", timeout_s=_FETCH_S)
+        except (Rejected, subprocess.TimeoutExpired) as error:
+            raise Unavailable(str(error)) from error
+
+    def head(self) -> str:
+        """Give the commit that the branch is at."""
+        if self._branch.startswith("-"):
+            raise Rejected(f"{self._branch} is no branch")
+        self._ask("rev-parse", "--git-dir")
+        try:
+            return self._ask("rev-parse", "--verify", "--quiet", f"{self._branch}^{{commit}}").decode().strip()
+        except Rejected as error:
+            raise Rejected(f"{self._path} has no commit at {self._branch}: name a branch with --branch") from error
+
+    def has(self, commit: str) -> bool:
+        """Tell whether a commit is there: git forgets those that a rewritten branch left behind."""
+        try:
+            self._ask("cat-file", "-e", f"{commit}^{{commit}}")
+        except Rejected:
+            return False
+        return True
+
+    def commit(self, commit: str) -> Commit:
+        """Describe one commit."""
+        return _commit(self._ask("rev-list", "--max-count=1", "--timestamp", commit).decode())
+
+    def commits(self, since: str | None, head: str) -> list[Commit]:
+        """Give the commits of the branch, oldest first: of merges only the side that was merged into.
+
+        since: leave out what this one holds. Where the branch went back to an older commit, that is the only one.
+        """
+        excluded = [] if since is None else [f"^{since}"]
+        listed = self._ask("rev-list", "--first-parent", "--reverse", "--timestamp", head, *excluded).decode()
+        commits = [_commit(line) for line in listed.splitlines()]
+        return commits if commits and commits[-1].id == head else [self.commit(head)]
+
+    def changes(
+        self, since: str | None, commits: Sequence[tuple[str, Timestamp]]
+    ) -> Iterator[tuple[tuple[str, Timestamp], list[PathChange]]]:
+        """Give what each commit changed against the one before it, the first against `since`, None: against nothing.
+
+        So the changes lead from one tree to the other whatever the history between them is. Commits that changed
+        nothing are left out.
+        """
+        known = dict(commits)
+        with tempfile.TemporaryFile() as asked:
+            for commit, before in zip(known, (since, *known), strict=False):
+                asked.write(f"{commit} {before or ''}".rstrip().encode() + b"\n")
+            asked.seek(0)
+            for commit, found in groupby(self._compared(asked), key=itemgetter(0)):
+                yield (commit, known[commit]), [change for _, change in found]
+
+    def tree(self, commit: str) -> Mapping[str, str]:
+        """Give the regular files of a commit with their contents' ids."""
+        files = {}
+        for entry in self._ask("ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0")[:-1]:
+            about, _, path = entry.partition(b"\t")
+            mode, _, blob = about.decode().split(" ")
+            if _is_regular(mode):
+                files[_text(path)] = blob
+        return files
+
+    def read(self, blob: str) -> bytes:
+        """Give a content. Raises Rejected where it is too large."""
+        question, answer = self._asking()
+        question.write(f"{blob}\n".encode())
+        question.flush()
+        about = answer.readline().decode().split()
+        if about[1:2] != ["blob"]:
+            raise Rejected(f"{self._path}: git has no content {blob}: `git fsck` says more")
+        size = int(about[2])
+        if size > self._max_bytes:
+            _skip(answer, size + 1)
+            raise Rejected(f"{size} bytes are more than FREKI_CLAIMS__MAX_BYTES={self._max_bytes}")
+        content = answer.read(size)
+        answer.read(1)
+        return content
+
+    def _compared(self, asked: IO[bytes]) -> Iterator[tuple[str, PathChange]]:
+        process = self._start("diff-tree", "--stdin", "-r", "-z", "--root", "--no-renames", stdin=asked)
+        try:
+            tokens = _tokens(cast(IO[bytes], process.stdout))
+            commit = ""
+            for token in tokens:
+                if token.startswith(b":"):
+                    _, mode, _, blob, _ = token.decode().split(" ")
+                    yield commit, PathChange(_text(next(tokens)), blob if _is_regular(mode) else None)
+                else:
+                    commit = token.decode().strip()
+        finally:
+            ended = _end(process)
+        if ended:
+            raise Rejected(f"{self._path}: git diff-tree ended with {ended}: `git fsck` says more")
+
+    def _asking(self) -> tuple[IO[bytes], IO[bytes]]:
+        if self._contents is None:
+            self._contents = self._start("cat-file", "--batch", stdin=subprocess.PIPE)
+        return cast(IO[bytes], self._contents.stdin), cast(IO[bytes], self._contents.stdout)
+
+    def _start(self, *arguments: str, stdin: IO[bytes] | int) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(  # noqa: S603 - no shell
+            self._command(*arguments),
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=os.environ | _QUIET,
+        )
+
+    def _ask(self, *arguments: str, timeout_s: float | None = None) -> bytes:
+        try:
+            done = subprocess.run(  # noqa: S603 - no shell
+                self._command(*arguments),
+                capture_output=True,
+                stdin=subprocess.DEVNULL,
+                check=False,
+                timeout=timeout_s,
+                env=os.environ | _QUIET,
+            )
+        except FileNotFoundError as error:
+            raise Misconfigured("git is not installed, or not in PATH") from error
+        if done.returncode:
+            reason = done.stderr.decode(errors="replace").strip()
+            raise Rejected(f"{self._path}: {reason or f'git {arguments[0]} ended with {done.returncode}'}")
+        return done.stdout
+
+    def _command(self, *arguments: str) -> list[str]:
+        return ["git", "-C", str(self._path), *_TAME, *arguments]
+
+
+def _commit(line: str) -> Commit:
+    seconds, commit = line.split()
+    return Commit(commit, Timestamp(max(0, min(int(seconds), _LATEST_S)) * 1000))
+
+
+def _is_regular(mode: str) -> bool:
+    """Links and the commits of other repositories are no documents."""
+    return mode.startswith("100")
+
+
+def _text(path: bytes) -> str:
+    return path.decode(errors="surrogateescape")
+
+
+def _tokens(stream: IO[bytes]) -> Iterator[bytes]:
+    rest = b""
+    while piece := stream.read(_PIECE_BYTES):
+        *whole, rest = (rest + piece).split(b"\0")
+        yield from whole
+
+
+def _skip(stream: IO[bytes], size: int) -> None:
+    while size > 0 and (piece := stream.read(min(size, _PIECE_BYTES))):
+        size -= len(piece)
+
+
+def _end(process: subprocess.Popen[bytes]) -> int:
+    """Let git end, which it does when nobody reads or writes any more; give its status."""
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()
+    return process.wait()

@@ -1,0 +1,260 @@
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from freki.infra.errors import Rejected, Unavailable
+from freki.infra.sources import GitRepository, is_skipped, media_type_of
+from freki.schemas import Operation, TenantId
+from freki.streams.git_source import GitSource, Mark, Tally
+from tests.unit.published import Killed, World
+from tests.unit.repositories import Repository
+
+UPSERT, DELETE = Operation.UPSERT, Operation.DELETE
+AT = 1_700_000_000
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return Repository(tmp_path / "wiki")
+
+
+def readable(path: str, content: bytes) -> str | None:
+    if b"\0" in content:
+        raise Rejected("binary")
+    return media_type_of(path)
+
+
+@contextmanager
+def opened(repository: Repository, branch: str = "main", *, max_bytes: int = 1000) -> Iterator[GitRepository]:
+    with GitRepository(repository.path, branch, max_bytes=max_bytes) as git:
+        yield git
+
+
+async def sync(
+    repository: Repository,
+    world: World,
+    *,
+    branch: str = "main",
+    history: bool = False,
+    principals: tuple[str, ...] = ("everyone",),
+) -> Tally:
+    """Look once, as a process does that was just started."""
+    with opened(repository, branch) as git:
+        source = GitSource(
+            git,
+            await world.open_ledger("git t/wiki", Mark),
+            world.publish,
+            name="wiki",
+            tenant=TenantId("t"),
+            principals=principals,
+            priority=0,
+            is_skipped=is_skipped,
+            media_type=readable,
+            refusals=(Rejected,),
+        )
+        return await source.sync(history=history)
+
+
+def told(world: World) -> list[tuple[Operation, str, int]]:
+    return [(change.operation, change.document_id, change.version) for change in world.changes]
+
+
+async def test_the_files_of_a_branch_become_documents_with_the_time_of_their_last_change(
+    repository: Repository,
+) -> None:
+    repository.commit({"a.md": "1", "d/b.md": "2"}, time_s=AT)
+    last = repository.commit({"a.md": "3"}, time_s=AT + 60)
+    world = World()
+
+    await sync(repository, world)
+
+    [b, a] = world.changes
+    assert (b.document_id, b.version, b.occurred_at) == ("wiki/d/b.md", AT * 1000, AT * 1000)
+    assert (a.document_id, a.version, a.occurred_at) == ("wiki/a.md", (AT + 60) * 1000, (AT + 60) * 1000)
+    assert (a.name, a.media_type, a.content) == ("a.md", "text/markdown", b"3")
+    assert a.attributes == {"path": "a.md", "commit": last}
+
+
+async def test_a_new_commit_publishes_what_it_changed(repository: Repository) -> None:
+    repository.commit({"a.md": "1", "b.md": "2", "c.md": "3"})
+    world = World()
+    await sync(repository, world)
+    del world.changes[:]
+    repository.commit({"a.md": "new", "b.md": None}, time_s=AT + 60)
+
+    await sync(repository, world)
+
+    version = (AT + 60) * 1000
+    assert told(world) == [(UPSERT, "wiki/a.md", version), (DELETE, "wiki/b.md", version)]
+
+
+async def test_nothing_new_publishes_nothing(repository: Repository) -> None:
+    repository.commit({"a.md": "1"})
+    world = World()
+    await sync(repository, world)
+
+    tally = await sync(repository, world)
+
+    assert (tally, len(world.changes)) == (Tally(), 1)
+
+
+async def test_a_rename_deletes_one_document_and_makes_another(repository: Repository) -> None:
+    repository.commit({"a.md": "1"})
+    world = World()
+    await sync(repository, world)
+    repository.git("mv", "a.md", "z.md")
+    repository.commit({}, time_s=AT + 1)
+
+    await sync(repository, world)
+
+    assert world.documents == {"wiki/z.md": "1"}
+
+
+async def test_with_history_every_commit_is_replayed_in_order(repository: Repository) -> None:
+    for number in range(3):
+        repository.commit({"a.md": str(number)}, time_s=AT + number)
+    world = World()
+
+    await sync(repository, world, history=True)
+
+    assert told(world) == [(UPSERT, "wiki/a.md", (AT + number) * 1000) for number in range(3)]
+
+
+async def test_versions_grow_along_the_branch_whatever_the_clocks_say(repository: Repository) -> None:
+    for number, time_s in enumerate((AT, AT - 500, AT - 500, 0)):
+        repository.commit({"a.md": str(number)}, time_s=time_s)
+    world = World()
+
+    await sync(repository, world, history=True)
+
+    assert [change.version for change in world.changes] == [AT * 1000 + number for number in range(4)]
+
+
+async def test_a_merge_brings_what_the_merged_branch_changed(repository: Repository) -> None:
+    repository.commit({"a.md": "1"})
+    repository.git("checkout", "--quiet", "-b", "side")
+    repository.commit({"s.md": "side"}, time_s=AT + 1)
+    repository.git("checkout", "--quiet", "main")
+    repository.commit({"a.md": "2"}, time_s=AT + 2)
+    repository.git("merge", "--quiet", "--no-ff", "-m", "merge", "side", time_s=AT + 3)
+    world = World()
+
+    await sync(repository, world, history=True)
+
+    assert told(world)[-1] == (UPSERT, "wiki/s.md", (AT + 3) * 1000)
+    assert world.documents == {"wiki/a.md": "2", "wiki/s.md": "side"}
+
+
+@pytest.mark.parametrize("forget", [False, True], ids=["the old commits are there", "git has forgotten them"])
+async def test_a_rewritten_branch_wins_over_what_was_published_of_it(repository: Repository, *, forget: bool) -> None:
+    first = repository.commit({"a.md": "1", "b.md": "1"})
+    repository.commit({"a.md": "2", "c.md": "2"}, time_s=AT + 100)
+    world = World()
+    await sync(repository, world)
+    repository.git("reset", "--quiet", "--hard", first)
+    repository.commit({"a.md": "3"}, time_s=AT + 50)
+    if forget:
+        repository.git("reflog", "expire", "--expire=now", "--all")
+        repository.git("gc", "--quiet", "--prune=now")
+
+    await sync(repository, world)
+
+    assert world.documents == {"wiki/a.md": "3", "wiki/b.md": "1"}
+
+
+async def test_a_branch_that_goes_back_takes_its_documents_back(repository: Repository) -> None:
+    first = repository.commit({"a.md": "1"})
+    repository.commit({"a.md": "2", "b.md": "2"}, time_s=AT + 1)
+    world = World()
+    await sync(repository, world)
+    repository.git("reset", "--quiet", "--hard", first)
+
+    await sync(repository, world)
+
+    assert world.documents == {"wiki/a.md": "1"}
+
+
+async def test_other_readers_are_a_change_of_every_document(repository: Repository) -> None:
+    repository.commit({"a.md": "1", "b.md": "2"})
+    world = World()
+    await sync(repository, world)
+
+    await sync(repository, world, principals=("staff",))
+
+    [a, b] = world.changes[2:]
+    assert a.principals == b.principals == ("staff",)
+    assert a.version == b.version == AT * 1000 + 1
+
+
+async def test_what_cannot_be_a_document_is_left_out_and_named(repository: Repository) -> None:
+    repository.commit({"a.md": "text", "logo.png": b"\x89\0", "huge.txt": "x" * 2000, ".github/x.md": "hidden"})
+    (repository.path / "link.md").symlink_to("a.md")
+    repository.commit({})
+    world = World()
+
+    tally = await sync(repository, world)
+
+    assert world.documents == {"wiki/a.md": "text"}
+    assert [line.partition(":")[0] for line in tally.left_out] == ["'huge.txt'", "'logo.png'"]
+    assert "FREKI_CLAIMS__MAX_BYTES" in tally.left_out[0]
+
+
+async def test_a_document_that_becomes_unreadable_is_deleted(repository: Repository) -> None:
+    repository.commit({"a.md": "text"})
+    world = World()
+    await sync(repository, world)
+    repository.commit({"a.md": b"\0"}, time_s=AT + 1)
+
+    await sync(repository, world)
+
+    assert world.documents == {}
+
+
+contents = st.dictionaries(st.sampled_from(["a.md", "b.md", "d/c.md"]), st.sampled_from(["1", "2", None]), min_size=1)
+
+
+@settings(max_examples=15)
+@given(
+    commits=st.lists(st.tuples(contents, st.integers(-5, 5)), min_size=1, max_size=4),
+    lives=st.integers(0, 12),
+    history=st.booleans(),
+)
+async def test_a_source_that_is_killed_anywhere_ends_with_the_branch_after_a_restart(
+    tmp_path_factory: pytest.TempPathFactory,
+    commits: list[tuple[dict[str, str | None], int]],
+    lives: int,
+    history: bool,  # noqa: FBT001
+) -> None:
+    repository = Repository(tmp_path_factory.mktemp("git") / "wiki")
+    world = World(lives=lives)
+    there: dict[str, str] = {}
+    repository.commit({})
+    for files, second in commits:
+        known = {name: content for name, content in files.items() if content is not None or name in there}
+        repository.commit(dict(known), time_s=AT + second)
+        there = {name: text for name, text in (there | known).items() if text is not None}
+        try:
+            await sync(repository, world, history=history)
+        except Killed:
+            world.lives = 1_000_000
+
+    await sync(repository, world, history=history)
+
+    assert world.documents == {f"wiki/{name}": content for name, content in there.items()}
+
+
+async def test_a_place_without_repository_or_branch_is_refused_in_gits_words(
+    repository: Repository, tmp_path: Path
+) -> None:
+    (tmp_path / "plain").mkdir()
+
+    with pytest.raises(Rejected, match="--branch"):
+        await sync(repository, World())
+    with opened(repository) as git, pytest.raises(Unavailable):
+        git.fetch()
+    with GitRepository(tmp_path / "nowhere", "main", max_bytes=1) as git, pytest.raises(Rejected, match="nowhere"):
+        git.head()
