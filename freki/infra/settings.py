@@ -1,5 +1,6 @@
 """All settings, read once from the environment and `freki.toml`. No other module reads the environment."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -223,6 +224,28 @@ class TelemetrySettings(Section):
     log_format: Literal["console", "json"] = Field(default="console", description="For people, or for machines")
 
 
+class RelaySettings(Section):
+    """A topic of somebody else, and which part of its records means what; `docs/sources.md` explains it."""
+
+    topic: str = Field(min_length=1)
+    format: Literal["cloudevents", "debezium", "outbox"]
+    name: str | None = None
+    tenant: str | None = None
+    prefix: str = ""
+    document_id: str
+    content: str
+    title: str | None = None
+    media_type: str | None = None
+    language: str | None = None
+    source_uri: str | None = None
+    principals: tuple[str, ...] = ("everyone",)
+    attributes: Mapping[str, str] = {}
+    version: str | None = None
+    event_type: str | None = None
+    deleted_types: tuple[str, ...] = ()
+    priority: int = 0
+
+
 class LocalSettings(Section):
     """The local stack of `freki up`."""
 
@@ -254,6 +277,9 @@ class Settings(BaseSettings):
     retrieval: RetrievalSettings = RetrievalSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
     local: LocalSettings = LocalSettings()
+    relays: tuple[RelaySettings, ...] = Field(
+        default=(), description="Topics of others that `freki relay` reads, `[[relays]]` in freki.toml: docs/sources.md"
+    )
 
     @classmethod
     def settings_customise_sources(

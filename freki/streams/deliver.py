@@ -133,6 +133,7 @@ class Delivery(Generic[T]):
         tracer: Tracer,
         on_dead: OnDead[T] | None = None,
         prepare: Prepare | None = None,
+        keyed: bool = True,
         backoff: Backoff | None = None,
         meters: Meters | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -147,6 +148,7 @@ class Delivery(Generic[T]):
         self._tracer = tracer
         self._on_dead = on_dead
         self._prepare = prepare
+        self._keyed = keyed
         self._backoff = backoff or Backoff()
         self._meters = meters or Meters()
         self._sleep = sleep
@@ -170,11 +172,11 @@ class Delivery(Generic[T]):
                 await self._settle(good)
 
     def _received(self, event: Stored, trace: Context) -> Received[T]:
-        if event.key is None:
+        if event.key is None and self._keyed:
             raise NullKey("the key is null")
         return Received(
             value=self._decode(event.value),
-            key=event.key,
+            key=event.key or b"",
             headers=event.headers,
             topic=event.topic,
             partition=event.partition,

@@ -110,7 +110,7 @@ class GitSource:
         self._priority = priority
         self._is_skipped = is_skipped
         self._media_type = media_type
-        self._refusals = refusals
+        self._refusals: tuple[type[Exception], ...] = (UnicodeEncodeError, *refusals)
 
     async def sync(self, *, history: bool) -> Tally:
         """Publish what leads to the branch's head: each commit in turn, or only what each path has become."""
@@ -210,7 +210,7 @@ class GitSource:
             target.path.encode()
             content = self._repository.read(blob)
             media_type = self._media_type(target.path, content)
-        except (UnicodeEncodeError, *self._refusals) as error:
+        except self._refusals as error:
             tally.left_out.append(f"{target.path!a}: {error}")
             return None
         return DocumentChange(

@@ -24,11 +24,16 @@ class Repository:
                 for who in ("AUTHOR", "COMMITTER")
                 for what in ("NAME", "EMAIL")
             },
-            "GIT_AUTHOR_DATE": f"{time_s} +0000",
-            "GIT_COMMITTER_DATE": f"{time_s} +0000",
+            "GIT_AUTHOR_DATE": f"@{time_s} +0000",
+            "GIT_COMMITTER_DATE": f"@{time_s} +0000",
         }
         done = subprocess.run(
-            ["git", *arguments], cwd=self.path, env=environment, check=True, capture_output=True, text=True
+            ["git", *arguments],  # noqa: S607 - whichever there is
+            cwd=self.path,
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
         )
         return done.stdout.strip()
 

@@ -63,7 +63,7 @@ def told(world: World) -> list[tuple[Operation, str, int]]:
     return [(change.operation, change.document_id, change.version) for change in world.changes]
 
 
-async def test_the_files_of_a_branch_become_documents_with_the_time_of_their_last_change(
+async def test_files_of_a_branch_become_documents_with_the_time_of_their_last_change(
     repository: Repository,
 ) -> None:
     repository.commit({"a.md": "1", "d/b.md": "2"}, time_s=AT)
@@ -254,7 +254,8 @@ async def test_a_place_without_repository_or_branch_is_refused_in_gits_words(
 
     with pytest.raises(Rejected, match="--branch"):
         await sync(repository, World())
-    with opened(repository) as git, pytest.raises(Unavailable):
+    repository.git("remote", "add", "origin", str(tmp_path / "gone.git"))
+    with opened(repository) as git, pytest.raises(Unavailable, match=r"gone\.git"):
         git.fetch()
     with GitRepository(tmp_path / "nowhere", "main", max_bytes=1) as git, pytest.raises(Rejected, match="nowhere"):
         git.head()

@@ -1,0 +1,144 @@
+"""An event as a document change, by a mapping of fields."""
+
+import json
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import partial
+
+from freki.operators.errors import InvalidEnvelope
+from freki.operators.map_envelope.envelope import Event, Json, ordered, parse_time
+from freki.schemas import DocumentChange, DocumentId, Operation, TenantId
+from freki.schemas.names import record
+
+_UNAVAILABLE = "__debezium_unavailable_value"
+"""Stands for a large column that an update left alone, where PostgreSQL does not log it."""
+
+
+@record
+class Fields:
+    """Where the fields of a document stand in the view of an event.
+
+    What begins with a slash is a JSON pointer (RFC 6901) into the view, anything else is the value itself; None leaves
+    a field out.
+    """
+
+    document_id: str
+    prefix: str
+    """Stands before every document id."""
+    content: str
+    title: str | None
+    media_type: str | None
+    language: str | None
+    source_uri: str | None
+    principals: tuple[str, ...]
+    """A pointer gives a name or a list of names; one that finds nothing opens the document to nobody."""
+    attributes: Mapping[str, str]
+    version: str | None
+    """A number, or a time; None: the event's own."""
+    event_type: str | None
+    deleted_types: tuple[str, ...]
+    """Patterns such as `*.deleted`: an event whose type fits one is a deletion."""
+    priority: int
+
+
+def to_change(event: Event, fields: Fields, *, tenant: TenantId) -> DocumentChange:
+    """Make the change that an event tells of. Raises InvalidEnvelope naming the field that is missing or unfit.
+
+    Content is text or bytes; a part of the view that is an object or a list becomes JSON. Attributes that are missing
+    or null are left out.
+    """
+    event_type = _text(event, "event_type", fields.event_type)
+    deleted = event.deleted or any(fnmatchcase(event_type or "", pattern) for pattern in fields.deleted_types)
+    document_id = _text(event, "document_id", fields.document_id)
+    if not document_id:
+        raise InvalidEnvelope(f"document_id: there is nothing at {fields.document_id}")
+    make = partial(
+        DocumentChange,
+        tenant=tenant,
+        document_id=DocumentId(fields.prefix + document_id),
+        version=_version(event, fields.version),
+        occurred_at=event.occurred_at,
+        priority=fields.priority,
+    )
+    if deleted:
+        return make(operation=Operation.DELETE)
+    return make(
+        operation=Operation.UPSERT,
+        name=_text(event, "title", fields.title) or None,
+        media_type=_text(event, "media_type", fields.media_type) or None,
+        language=_text(event, "language", fields.language) or None,
+        source_uri=_text(event, "source_uri", fields.source_uri) or None,
+        principals=tuple(name for place in fields.principals for name in _names(event, place)),
+        attributes=_attributes(event, fields.attributes),
+        content=_content(event, fields.content),
+    )
+
+
+def _found(event: Event, place: str) -> Json | bytes:
+    """Follow a pointer; None where it leads nowhere."""
+    if not place.startswith("/"):
+        return place
+    first, *rest = (part.replace("~1", "/").replace("~0", "~") for part in place[1:].split("/"))
+    value = event.view.get(first)
+    for name in rest:
+        if isinstance(value, dict):
+            value = value.get(name)
+        elif isinstance(value, list) and name.isascii() and name.isdecimal() and int(name) < len(value):
+            value = value[int(name)]
+        else:
+            return None
+    return value
+
+
+def _text(event: Event, field: str, place: str | None) -> str | None:
+    value = None if place is None else _found(event, place)
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int | float):
+        return json.dumps(value)
+    raise InvalidEnvelope(f"{field}: at {place} stands {_kind(value)}, not a text or a number")
+
+
+def _names(event: Event, place: str) -> Sequence[str]:
+    value = _found(event, place)
+    names = value if isinstance(value, list) else [] if value is None else [value]
+    if not all(isinstance(name, str) for name in names):
+        raise InvalidEnvelope(f"principals: at {place} stands {_kind(value)}, not a name or a list of names")
+    return [str(name) for name in names]
+
+
+def _attributes(event: Event, places: Mapping[str, str]) -> dict[str, str]:
+    found = {name: _found(event, place) for name, place in places.items()}
+    return {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in found.items()
+        if value is not None and not isinstance(value, bytes)
+    }
+
+
+def _content(event: Event, place: str) -> str | bytes:
+    value = _found(event, place)
+    if value == _UNAVAILABLE:
+        raise InvalidEnvelope(
+            f"content: {place} was not logged with this change; ALTER TABLE … REPLICA IDENTITY FULL makes it so"
+        )
+    if isinstance(value, str | bytes):
+        return value
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False, indent=1)
+    raise InvalidEnvelope(f"content: at {place} stands {_kind(value)}, not a text")
+
+
+def _version(event: Event, place: str | None) -> int:
+    if place is None:
+        return event.version
+    value = _found(event, place)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return int(value) if value.isascii() and value.isdecimal() else ordered(parse_time(value, "version"), 0)
+    raise InvalidEnvelope(f"version: at {place} stands {_kind(value)}, not a number or a time")
+
+
+def _kind(value: Json | bytes) -> str:
+    return "nothing" if value is None else f"a {type(value).__name__}"
