@@ -224,6 +224,23 @@ class TelemetrySettings(Section):
     log_format: Literal["console", "json"] = Field(default="console", description="For people, or for machines")
 
 
+class CrawlSettings(Section):
+    """How `freki crawl` reads the web."""
+
+    user_agent: str = Field(
+        default="Mozilla/5.0 (compatible; freki/0.1)", description="How servers see us; robots.txt knows us as `freki`"
+    )
+    delay_s: float = Field(
+        default=1.0, ge=0, description="Least time between two pages of a host; robots.txt may ask more"
+    )
+    timeout_s: float = Field(default=30.0, gt=0, description="Longest wait for a page, and again for rendering it")
+    max_page_mb: int = Field(default=20, ge=1, description="Largest page or file, in MiB")
+    max_redirects: int = Field(default=5, ge=0, description="Most redirects in a row")
+    settle_s: float = Field(default=0.5, ge=0, description="A rendered page is done when nothing changed for so long")
+    settle_limit_s: float = Field(default=5.0, gt=0, description="Or when so much time is over")
+    chromium: Path | None = Field(default=None, description="The browser; none: the one that is installed")
+
+
 class RelaySettings(Section):
     """A topic of somebody else, and which part of its records means what; `docs/sources.md` explains it."""
 
@@ -277,6 +294,7 @@ class Settings(BaseSettings):
     retrieval: RetrievalSettings = RetrievalSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
     local: LocalSettings = LocalSettings()
+    crawl: CrawlSettings = CrawlSettings()
     relays: tuple[RelaySettings, ...] = Field(
         default=(), description="Topics of others that `freki relay` reads, `[[relays]]` in freki.toml: docs/sources.md"
     )

@@ -2,7 +2,7 @@
 
 import typer
 
-from freki.streams.commands import ask, evaluate, git, operate, publish, relay, status, tune, verify
+from freki.streams.commands import ask, crawl, evaluate, git, operate, publish, relay, status, tune, verify
 
 app = typer.Typer(
     name="freki",
@@ -15,6 +15,7 @@ app.command("up")(operate.up)
 app.command("publish")(publish.publish)
 app.command("watch")(publish.watch_folder)
 app.command("git")(git.publish_git)
+app.command("crawl")(crawl.crawl)
 app.command("relay")(relay.relay)
 app.command("ask")(ask.ask)
 app.command("verify")(verify.verify)

@@ -134,15 +134,19 @@ def index_of(settings: Settings, *, embedder: str, dim: int, calls: Calls | None
     return MilvusIndex(settings.milvus, generation, calls)
 
 
-@asynccontextmanager
-async def open_outliner(settings: Settings, count_tokens: CountTokens) -> AsyncIterator[Outliner]:
-    """Open what parses, in processes of its own, and chunks."""
-    limits = ParseLimits(
+def parse_limits_of(settings: Settings) -> ParseLimits:
+    """Give how much of a document is parsed."""
+    return ParseLimits(
         max_characters=settings.chunking.max_characters,
         max_pages=settings.parsing.max_pages,
         max_unpacked_bytes=settings.parsing.max_unpacked_mb << 20,
     )
-    async with Children(partial(parse, limits=limits), settings.parsing) as parse_apart:
+
+
+@asynccontextmanager
+async def open_outliner(settings: Settings, count_tokens: CountTokens) -> AsyncIterator[Outliner]:
+    """Open what parses, in processes of its own, and chunks."""
+    async with Children(partial(parse, limits=parse_limits_of(settings)), settings.parsing) as parse_apart:
         contexts = settings.contexts
         yield Outliner(
             limits_of(settings.chunking),

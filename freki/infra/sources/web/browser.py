@@ -1,0 +1,185 @@
+"""Renders pages in a Chromium that is installed: what scripts write into a page is part of it."""
+
+import asyncio
+import os
+import shutil
+from contextlib import AsyncExitStack, suppress
+from importlib.util import find_spec
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from freki.infra.errors import Misconfigured, Unavailable
+from freki.infra.settings import CrawlSettings
+from freki.infra.sources.web.guard import Guard
+from freki.infra.sources.web.proxy import GuardedProxy
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser as Chromium
+    from playwright.async_api import Page, Request, Route
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+_FLAGS = (
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    # UDP would go past the proxy.
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+)
+_AWAITED = frozenset({"script", "xhr", "fetch"})
+_UNSEEN = frozenset({"image", "media", "font"})
+_QUIET_JS = """([quiet, most]) => new Promise(done => {
+    const finish = () => { watch.disconnect(); clearTimeout(last); clearTimeout(next); done() }
+    const watch = new MutationObserver(() => { clearTimeout(next); next = setTimeout(finish, quiet) })
+    let next = setTimeout(finish, quiet)
+    const last = setTimeout(finish, most)
+    watch.observe(document, {subtree: true, childList: true, characterData: true, attributes: true})
+})"""
+_CLOSE_S = 5.0
+
+
+def find_chromium(settings: CrawlSettings) -> str:
+    """Find the browser: the one that is set, else the first of the usual names in PATH.
+
+    Raises Misconfigured where there is none, or where the package that steers it is not installed.
+    """
+    if find_spec("playwright") is None:
+        raise Misconfigured("playwright is not installed: pip install 'freki[crawl]'")
+    if settings.chromium is not None:
+        return str(settings.chromium)
+    found = next((path for name in _NAMES if (path := shutil.which(name))), None)
+    if found is None:
+        raise Misconfigured("there is no Chromium in PATH, and FREKI_CRAWL__CHROMIUM names none")
+    return found
+
+
+class Browser:
+    """Renders one page after another, each in a context of its own, so that none sees another's cookies."""
+
+    def __init__(self, settings: CrawlSettings, guard: Guard, chromium: str) -> None:
+        self._settings = settings
+        self._chromium = chromium
+        self._proxy = GuardedProxy(guard)
+        self._running = AsyncExitStack()
+        self._browser: Chromium | None = None
+
+    async def __aenter__(self) -> Self:
+        """Raises Unavailable where the browser does not start."""
+        await self._proxy.__aenter__()
+        try:
+            await self._started()
+        except BaseException:
+            await self._proxy.__aexit__(None, None, None)
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stop()
+        await self._proxy.__aexit__(kind, error, trace)
+
+    async def render(self, url: str, html: str) -> str:
+        """Give a page as its scripts leave it, once it has settled; `html` is what the server sent for `url`.
+
+        Settled: nothing changed and nothing was loaded for a while, or the time for it is over. Images, media and
+        fonts are not loaded, and the page is not followed where it goes elsewhere. Raises Unavailable where it does
+        not come to an end, or ends the browser: then another one is started.
+        """
+        from playwright.async_api import Error  # noqa: PLC0415 - an extra
+
+        try:
+            async with asyncio.timeout(self._settings.timeout_s):
+                return await self._rendered(await self._started(), url, html)
+        except (Error, TimeoutError) as error:
+            await self._stop()
+            reason = str(error).partition("\n")[0] or f"not within FREKI_CRAWL__TIMEOUT_S={self._settings.timeout_s:g}"
+            raise Unavailable(f"{url} could not be rendered: {reason}") from error
+
+    async def _rendered(self, browser: "Chromium", url: str, html: str) -> str:
+        context = await browser.new_context(
+            user_agent=self._settings.user_agent, service_workers="block", accept_downloads=False
+        )
+        page = await context.new_page()
+        visit = _Visit(page, url, html)
+        await context.route("**/*", visit.decide)
+        await page.goto(url, wait_until="domcontentloaded")
+        await self._settle(page, visit)
+        content = await page.content()
+        # After an error nothing is closed: the browser may not answer any more, and is ended as a whole.
+        await context.close()
+        return content
+
+    async def _settle(self, page: "Page", visit: "_Visit") -> None:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._settings.settle_limit_s
+        while (left_s := end - loop.time()) > 0:
+            await page.evaluate(_QUIET_JS, [self._settings.settle_s * 1000, left_s * 1000])
+            if not visit.loading:
+                return
+
+    async def _started(self) -> "Chromium":
+        if self._browser is not None:
+            return self._browser
+        from playwright.async_api import Error, async_playwright  # noqa: PLC0415 - an extra
+
+        try:
+            playwright = await async_playwright().start()
+            self._running.push_async_callback(playwright.stop)
+            self._browser = await playwright.chromium.launch(
+                executable_path=self._chromium,
+                headless=True,
+                # Chromium refuses to start for root otherwise.
+                chromium_sandbox=os.geteuid() != 0,
+                args=[
+                    *_FLAGS,
+                    f"--proxy-server=socks5://127.0.0.1:{self._proxy.port}",
+                    # Or Chromium goes to this machine by itself.
+                    "--proxy-bypass-list=<-loopback>",
+                ],
+            )
+        except Error as error:
+            await self._stop()
+            raise Unavailable(
+                f"{self._chromium} does not start; FREKI_CRAWL__CHROMIUM names another: {error}"
+            ) from error
+        return self._browser
+
+    async def _stop(self) -> None:
+        browser, self._browser = self._browser, None
+        with suppress(Exception):  # what does not close any more ends with its driver
+            async with asyncio.timeout(_CLOSE_S):
+                if browser is not None:
+                    await browser.close()
+        await self._running.aclose()
+
+
+class _Visit:
+    """Decides what a page may load, and knows what it is loading."""
+
+    def __init__(self, page: "Page", url: str, html: str) -> None:
+        self._page = page
+        self._url = url
+        self._html = html
+        self.loading: set[Request] = set()
+        page.on("requestfinished", self.loading.discard)
+        page.on("requestfailed", self.loading.discard)
+
+    async def decide(self, route: "Route") -> None:
+        """Give the page itself, once; let through what it needs; stop all else."""
+        request = route.request
+        if request.is_navigation_request() and request.frame == self._page.main_frame:
+            html, self._html = self._html, ""
+            if request.url == self._url and html:
+                await route.fulfill(status=200, content_type="text/html; charset=utf-8", body=html)
+            else:
+                await route.abort()
+        elif request.resource_type in _UNSEEN or not request.url.startswith(("http:", "https:")):
+            await route.abort()
+        else:
+            if request.resource_type in _AWAITED:
+                self.loading.add(request)
+            await route.continue_()

@@ -1,0 +1,49 @@
+"""Which addresses may be reached: a page must not send us into the network that we stand in."""
+
+import asyncio
+import socket
+from collections.abc import Collection
+from contextlib import suppress
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+
+from freki.infra.errors import Rejected, Unavailable
+
+_NAT64 = IPv6Network("64:ff9b::/96")
+
+
+class Guard:
+    """Looks hosts up, and refuses those that are not public.
+
+    Whoever connects must use the address that was looked up here: the next look might give another one.
+    """
+
+    def __init__(self, private_hosts: Collection[str]) -> None:
+        self._private = frozenset(host.lower().strip("[]") for host in private_hosts)
+
+    async def address(self, host: str, port: int) -> str:
+        """Give an address of a host. Raises Rejected where any is not public, Unavailable where there is none."""
+        loop = asyncio.get_running_loop()
+        try:
+            found = await loop.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            raise Unavailable(f"{host} is not known: {error}") from error
+        addresses = [str(place[0]) for *_, place in found]
+        hidden = next((address for address in addresses if not is_public(address)), None)
+        if hidden is not None and host.lower().strip("[]") not in self._private:
+            raise Rejected(f"{host} is at {hidden}, no public address; --private-host {host} allows it")
+        return addresses[0]
+
+
+def is_public(address: str) -> bool:
+    """Tell whether an address is one of the internet, also where it wraps one of the old kind."""
+    ip = ip_address(address.partition("%")[0])
+    return all(one.is_global and not one.is_multicast for one in (ip, *_wrapped(ip)))
+
+
+def _wrapped(ip: IPv4Address | IPv6Address) -> Collection[IPv4Address]:
+    if isinstance(ip, IPv4Address):
+        return []
+    found = [ip.ipv4_mapped, ip.sixtofour, *(ip.teredo or ())]
+    with suppress(ValueError):
+        found.append(IPv4Address(int(ip) & 0xFFFFFFFF) if ip in _NAT64 else None)
+    return [one for one in found if one is not None]

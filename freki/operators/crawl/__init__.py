@@ -1,0 +1,17 @@
+"""What a crawler reads: addresses, links of pages, robots.txt, sitemaps."""
+
+from freki.operators.crawl.page import PageLinks, decode_page, read_links
+from freki.operators.crawl.robots import Robots
+from freki.operators.crawl.sitemap import Sitemap, read_sitemap
+from freki.operators.crawl.url import host_of, normalise_url
+
+__all__ = [
+    "PageLinks",
+    "Robots",
+    "Sitemap",
+    "decode_page",
+    "host_of",
+    "normalise_url",
+    "read_links",
+    "read_sitemap",
+]

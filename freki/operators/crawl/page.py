@@ -1,0 +1,80 @@
+"""Where a page leads, and what it says about itself."""
+
+import codecs
+import re
+from collections.abc import Iterator
+
+from selectolax.lexbor import LexborHTMLParser
+
+from freki.operators.crawl.url import normalise_url
+from freki.schemas.names import record
+
+MAX_LINKS = 5000
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
+_HEAD_BYTES = 2048
+# As browsers read these labels: WHATWG Encoding, 4.2.
+_AS_BROWSERS = {"iso8859-1": "cp1252", "ascii": "cp1252", "iso8859-9": "cp1254"}
+_BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+
+
+@record
+class PageLinks:
+    """What a crawler wants to know of a page."""
+
+    links: tuple[str, ...]
+    """Addresses in the order of the page, each once, without those that ask not to be followed."""
+    canonical: str | None
+    """The address that the page would like to be known by."""
+    is_indexed: bool
+    """False: it asks not to be."""
+
+
+def read_links(html: str, *, url: str) -> PageLinks:
+    """Read the links of a page that lies at `url`, at most 5,000.
+
+    `<base>` counts, and so do `rel=nofollow` and the robots of `<meta>`.
+    """
+    tree = LexborHTMLParser(html)
+    base = next(_addresses(tree, "base[href]", "href", url), url)
+    rules = {
+        rule.strip().lower()
+        for meta in tree.css("meta[name][content]")
+        if (meta.attributes["name"] or "").lower() in {"robots", "freki"}
+        for rule in (meta.attributes["content"] or "").split(",")
+    }
+    follows = rules.isdisjoint({"nofollow", "none"})
+    links = dict.fromkeys(_addresses(tree, "a[href], area[href]", "href", base)) if follows else {}
+    return PageLinks(
+        links=tuple(links)[:MAX_LINKS],
+        canonical=next(_addresses(tree, "link[rel~=canonical][href]", "href", base), None),
+        is_indexed=rules.isdisjoint({"noindex", "none"}),
+    )
+
+
+def decode_page(content: bytes, content_type: str) -> str:
+    """Give the text of a page: by its byte order mark, by the header, by its own `<meta>`, else as UTF-8.
+
+    What does not fit its encoding becomes U+FFFD, as in a browser.
+    """
+    head = content[:_HEAD_BYTES].decode("latin-1")
+    marked = next((encoding for mark, encoding in _BOMS if content.startswith(mark)), None)
+    labels = (match[1] for text in (content_type, head) if (match := _CHARSET.search(text)))
+    return content.decode(marked or _encoding(next(labels, "")), errors="replace")
+
+
+def _encoding(label: str) -> str:
+    try:
+        name = codecs.lookup(label).name
+        codecs.decode(b"", name, "strict").encode()
+    except (LookupError, AttributeError, TypeError):
+        return "utf-8"
+    return _AS_BROWSERS.get(name, "utf-8" if name.startswith("utf-16") else name)
+
+
+def _addresses(tree: LexborHTMLParser, selector: str, attribute: str, base: str) -> Iterator[str]:
+    for node in tree.css(selector):
+        if "nofollow" in (node.attributes.get("rel") or "").lower().split():
+            continue
+        address = normalise_url(node.attributes.get(attribute) or "", base=base)
+        if address is not None:
+            yield address

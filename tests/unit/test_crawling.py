@@ -1,0 +1,462 @@
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from freki.infra.errors import Rejected, Unavailable
+from freki.operators.errors import UnreadableContent
+from freki.schemas import Operation, TenantId, Timestamp
+from freki.schemas.web import WebAnswer
+from freki.streams.crawling import Crawl, Outside, Report, Scope, Visit, document_id
+from freki.streams.page_study import PageStudy, study
+from freki.streams.parsing import ParseLimits
+from tests.unit.published import Killed, World
+
+HOME = "https://example.org"
+SCOPE = Scope(
+    hosts=frozenset({"example.org"}),
+    depth=5,
+    pages=100,
+    delay_s=1.0,
+    max_bytes=1000,
+    max_redirects=3,
+    tenant=TenantId("t"),
+    principals=("everyone",),
+    priority=0,
+)
+LIMITS = ParseLimits(max_characters=10_000, max_pages=10, max_unpacked_bytes=10_000)
+
+Page = str | int | Exception | tuple[int, dict[str, str]] | WebAnswer
+
+
+@dataclass
+class Site:
+    """A web server: pages by path; a number is a status, an exception what asking leads to."""
+
+    pages: dict[str, Page] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    time: float = 1000.0
+    lives: int = 1_000_000
+
+    async def fetch(self, url: str, *, headers: Mapping[str, str], max_bytes: int) -> WebAnswer:
+        assert max_bytes == SCOPE.max_bytes
+        path = url.removeprefix(HOME)
+        if not self.lives:
+            raise Killed
+        self.lives -= 1
+        self.asked.append(path)
+        self.times.append(self.time)
+        page = self.pages.get(path, 404)
+        if isinstance(page, Exception):
+            raise page
+        if isinstance(page, int):
+            page = (page, {})
+        if isinstance(page, tuple):
+            return WebAnswer(url=url, status=page[0], headers=page[1], content=b"")
+        if isinstance(page, WebAnswer):
+            return replace(page, url=url)
+        etag = f'"{hash(page)}"'
+        if headers.get("If-None-Match") == etag:
+            return WebAnswer(url=url, status=304, headers={}, content=b"")
+        found = {"content-type": "text/html; charset=utf-8", "etag": etag}
+        return WebAnswer(url=url, status=200, headers=found, content=page.encode())
+
+    async def sleep(self, seconds: float) -> None:
+        self.time += seconds
+
+
+def page(text: str, *links: str, head: str = "") -> str:
+    return f"<html lang=de><head>{head}</head><h1>{text}</h1>" + "".join(f'<a href="{link}">x</a>' for link in links)
+
+
+async def studied(url: str, media_type: str | None, content: str | bytes) -> PageStudy:
+    return study(url, media_type, content, limits=LIMITS)
+
+
+async def crawl(site: Site, world: World, *seeds: str, render: Any = None, **changes: Any) -> Report:
+    """Crawl once, as a process does that was just started."""
+    outside = Outside(
+        fetch=site.fetch,
+        render=render,
+        study=studied,
+        publish=world.publish,
+        now=lambda: Timestamp(int(site.time * 1000)),
+        clock=lambda: site.time,
+        sleep=site.sleep,
+        down=(Unavailable,),
+        refused=(Rejected,),
+        unreadable=(Rejected, UnreadableContent),
+    )
+    site.time += 1
+    ledger = await world.open_ledger("crawl t/example.org", Visit)
+    return await Crawl(outside, ledger, replace(SCOPE, **changes)).walk([HOME + seed for seed in seeds or ("/",)])
+
+
+def paths(world: World) -> list[str]:
+    return sorted(url.removeprefix(HOME) for url in world.documents)
+
+
+SMALL = {"/": page("Home", "/a", "/b", "https://elsewhere.example/"), "/a": page("A", "/"), "/b": page("B", "/c#x")}
+
+
+@pytest.fixture
+def site() -> Site:
+    return Site({**SMALL, "/c": page("C")})
+
+
+async def test_a_site_becomes_documents_with_what_is_known_of_each_page(site: Site) -> None:
+    world = World()
+
+    report = await crawl(site, world)
+
+    assert paths(world) == ["/", "/a", "/b", "/c"]
+    first = world.changes[0]
+    assert (first.document_id, first.source_uri, first.media_type) == (f"{HOME}/", f"{HOME}/", "text/html")
+    assert first.attributes == {
+        "source_url": f"{HOME}/",
+        "crawl_timestamp": "1970-01-01T00:16:43+00:00",
+        "lang": "de",
+    }
+    assert (report.published, report.complete) == (4, True)
+
+
+async def test_a_page_that_has_not_changed_publishes_nothing(site: Site) -> None:
+    world = World()
+    await crawl(site, world)
+    site.pages["/a"] = page("A", "/").replace("<html", "<html data-token=1")
+
+    report = await crawl(site, world)
+
+    assert (report.published, report.unchanged, len(world.changes)) == (0, 4, 4)
+
+
+async def test_a_page_that_has_changed_is_published_again(site: Site) -> None:
+    world = World()
+    await crawl(site, world)
+    site.pages["/c"] = page("New")
+
+    await crawl(site, world)
+
+    assert "New" in world.documents[f"{HOME}/c"]
+    assert len(world.changes) == 5
+
+
+@pytest.mark.parametrize("status", [404, 410])
+async def test_a_page_that_is_gone_is_deleted(site: Site, status: int) -> None:
+    world = World()
+    await crawl(site, world)
+    site.pages["/a"] = status
+
+    await crawl(site, world)
+
+    assert paths(world) == ["/", "/b", "/c"]
+
+
+async def test_a_page_that_nothing_leads_to_any_more_is_deleted(site: Site) -> None:
+    world = World()
+    await crawl(site, world)
+    site.pages["/"] = page("Home", "/a")
+
+    report = await crawl(site, world)
+
+    assert paths(world) == ["/", "/a"]
+    assert report.deleted == 2
+
+
+@pytest.mark.parametrize("trouble", [Unavailable("down"), 500, 503, 403, 429, (302, {"location": "/sorry"})])
+async def test_a_server_in_trouble_deletes_nothing(site: Site, trouble: Page) -> None:
+    world = World()
+    await crawl(site, world)
+    site.pages.update(dict.fromkeys(("/", "/a", "/b", "/c"), trouble))
+
+    await crawl(site, world)
+
+    assert paths(world) == ["/", "/a", "/b", "/c"]
+
+
+async def test_a_page_in_trouble_still_leads_to_where_it_led(site: Site) -> None:
+    world = World()
+    await crawl(site, world)
+    site.pages["/b"] = 500
+    del site.pages["/a"]
+
+    report = await crawl(site, world)
+
+    assert paths(world) == ["/", "/b", "/c"]
+    assert report.complete
+
+
+async def test_a_new_page_in_trouble_keeps_all_that_may_lie_behind_it(site: Site) -> None:
+    world = World()
+    await crawl(site, world)
+    site.pages.update({"/": page("Home", "/a", "/menu"), "/menu": Unavailable("down")})
+
+    report = await crawl(site, world)
+
+    assert paths(world) == ["/", "/a", "/b", "/c"]
+    assert (report.complete, report.failed) == (False, ["down"])
+
+
+async def test_a_limit_of_pages_deletes_nothing(site: Site) -> None:
+    world = World()
+    await crawl(site, world)
+
+    report = await crawl(site, world, pages=2)
+
+    assert (len(paths(world)), report.pages, report.complete) == (4, 2, False)
+
+
+async def test_links_are_followed_as_deep_as_asked(site: Site) -> None:
+    world = World()
+
+    await crawl(site, world, depth=1)
+
+    assert paths(world) == ["/", "/a", "/b"]
+
+
+async def test_robots_are_obeyed(site: Site) -> None:
+    site.pages["/robots.txt"] = "User-agent: freki\nDisallow: /b\nCrawl-delay: 9"
+    world = World()
+
+    report = await crawl(site, world)
+
+    assert paths(world) == ["/", "/a"]
+    assert "/b" not in site.asked
+    assert report.by_robots == 1
+    assert min(after - before for before, after in zip(site.times[1:], site.times[2:], strict=False)) == 9
+
+
+async def test_a_host_whose_robots_cannot_be_read_is_left_alone(site: Site) -> None:
+    world = World()
+    await crawl(site, world)
+    site.pages["/robots.txt"] = 503
+    del site.asked[:]
+
+    await crawl(site, world)
+
+    assert site.asked == ["/robots.txt"]
+    assert len(paths(world)) == 4
+
+
+async def test_a_host_is_asked_no_faster_than_it_should(site: Site) -> None:
+    await crawl(site, World())
+
+    assert all(after - before >= 1 for before, after in zip(site.times, site.times[1:], strict=False))
+
+
+async def test_a_busy_server_says_when_to_come_back(site: Site) -> None:
+    site.pages["/a"] = (429, {"retry-after": "30"})
+    world = World()
+
+    report = await crawl(site, world)
+
+    first, second = (time for path, time in zip(site.asked, site.times, strict=True) if path == "/a")
+    assert second - first >= 30
+    assert report.failed == [f"{HOME}/a: status 429"]
+
+
+async def test_sitemaps_lead_to_pages_that_no_link_does(site: Site) -> None:
+    site.pages["/robots.txt"] = f"Sitemap: {HOME}/index.xml"
+    site.pages["/index.xml"] = "<sitemapindex><sitemap><loc>/map.xml</loc></sitemap></sitemapindex>"
+    site.pages["/map.xml"] = "<urlset><url><loc>/hidden</loc></url><url><loc>https://x.example/</loc></url></urlset>"
+    site.pages["/hidden"] = page("Hidden")
+    world = World()
+
+    await crawl(site, world)
+
+    assert "/hidden" in paths(world)
+
+
+async def test_a_sitemap_that_cannot_be_read_deletes_nothing(site: Site) -> None:
+    site.pages["/sitemap.xml"] = "<urlset><url><loc>/hidden</loc></url></urlset>"
+    site.pages["/hidden"] = page("Hidden")
+    world = World()
+    await crawl(site, world)
+    site.pages["/sitemap.xml"] = 500
+
+    await crawl(site, world)
+
+    assert "/hidden" in paths(world)
+
+
+async def test_a_page_is_known_by_its_canonical_address() -> None:
+    canonical = page("Tea", head='<link rel=canonical href="/tea">')
+    site = Site({"/": page("Home", "/tea?from=home", "/tea?from=menu"), "/tea": canonical})
+    site.pages |= {"/tea?from=home": canonical, "/tea?from=menu": canonical}
+    world = World()
+
+    await crawl(site, world)
+
+    assert paths(world) == ["/", "/tea"]
+
+
+async def test_pages_that_point_at_each_other_are_one_document() -> None:
+    site = Site(
+        {"/": page("1", head='<link rel=canonical href="/x">'), "/x": page("1", head='<link rel=canonical href="/">')}
+    )
+    world = World()
+
+    await crawl(site, world)
+
+    assert paths(world) == ["/x"]
+
+
+async def test_a_page_that_moved_is_known_by_its_new_address(site: Site) -> None:
+    world = World()
+    await crawl(site, world)
+    site.pages |= {"/a": (301, {"location": "/new"}), "/new": page("A")}
+
+    await crawl(site, world)
+
+    assert paths(world) == ["/", "/b", "/c", "/new"]
+
+
+async def test_redirects_end() -> None:
+    site = Site({f"/{number or ''}": (302, {"location": f"/{number + 1}"}) for number in range(20)})
+
+    report = await crawl(site, World())
+
+    assert report.pages == SCOPE.max_redirects + 1
+    assert "redirected to nowhere, or too often" in report.failed[0]
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        page("Secret", "/c", head='<meta name=robots content="noindex">'),
+        WebAnswer(
+            url="",
+            status=200,
+            headers={"content-type": "text/html", "x-robots-tag": "noindex"},
+            content=page("Secret", "/c").encode(),
+        ),
+    ],
+    ids=["meta", "header"],
+)
+async def test_a_page_that_asks_not_to_be_indexed_is_no_document(site: Site, secret: Page) -> None:
+    world = World()
+    await crawl(site, world)
+    site.pages["/b"] = secret
+
+    await crawl(site, world)
+
+    assert paths(world) == ["/", "/a", "/c"]
+
+
+async def test_files_are_documents_and_what_no_parser_reads_is_none() -> None:
+    site = Site({"/": page("Home", "/notes.md", "/data.bin", "/big")})
+    site.pages["/notes.md"] = WebAnswer(
+        url="", status=200, headers={"content-type": "text/markdown"}, content=b"# Notes"
+    )
+    site.pages["/data.bin"] = WebAnswer(url="", status=200, headers={}, content=b"\0\1")
+    site.pages["/big"] = Rejected("more than 1000 bytes")
+    world = World()
+
+    report = await crawl(site, world)
+
+    assert paths(world) == ["/", "/notes.md"]
+    assert [reason.removeprefix(HOME)[:9] for reason in report.left_out] == ["/data.bin", "more than"]
+    assert report.complete
+
+
+async def test_a_page_that_scripts_fill_is_read_as_they_leave_it(site: Site) -> None:
+    async def render(url: str, html: str) -> str:
+        return html.replace("</h1>", " from a script</h1>") if url.endswith("/a") else html
+
+    world = World()
+    await crawl(site, world, render=render)
+    again = await crawl(site, world, render=render)
+
+    assert "from a script" in world.documents[f"{HOME}/a"]
+    assert again.unchanged == 4
+
+
+async def test_a_page_without_text_is_not_taken_for_an_empty_document(site: Site) -> None:
+    world = World()
+    await crawl(site, world)
+    site.pages["/a"] = "<html><script>render()</script>"
+
+    report = await crawl(site, world)
+
+    assert "/a" in paths(world)
+    assert "scripts" in report.failed[0]
+
+
+async def test_other_readers_are_a_change_of_every_document(site: Site) -> None:
+    world = World()
+    await crawl(site, world)
+
+    await crawl(site, world, principals=("staff",))
+
+    assert [change.principals for change in world.changes[4:]] == [("staff",)] * 4
+
+
+async def test_an_unfinished_crawl_goes_on_where_it_ended(site: Site) -> None:
+    world = World()
+    site.lives = 4
+    with pytest.raises(Killed):
+        await crawl(site, world)
+    asked = set(site.asked) - {"/robots.txt", "/sitemap.xml"}
+    del site.asked[:]
+    site.lives = 100
+
+    await crawl(site, world)
+
+    assert len(asked) == 2
+    assert asked.isdisjoint(site.asked)
+    assert paths(world) == ["/", "/a", "/b", "/c"]
+
+
+webs = st.dictionaries(st.sampled_from("abcde"), st.lists(st.sampled_from("abcde"), max_size=3), max_size=5)
+
+
+@settings(max_examples=60)
+@given(before=webs, after=webs, first=st.integers(0, 12), lives=st.integers(0, 14))
+async def test_a_crawl_that_is_killed_anywhere_ends_with_the_site_after_a_restart(
+    before: dict[str, list[str]], after: dict[str, list[str]], first: int, lives: int
+) -> None:
+    def pages(web: dict[str, list[str]]) -> dict[str, Page]:
+        return {f"/{name}": page(name + "".join(links), *links) for name, links in web.items()}
+
+    site, world = Site(pages(before)), World(lives=first)
+    for then, killed_after in ((before, lives), (after, 1_000_000)):
+        site.pages = pages(then)
+        try:
+            await crawl(site, world, "/a")
+        except Killed:
+            world.lives = killed_after
+    site.time += 100_000
+    world.lives = 1_000_000
+    await crawl(site, world, "/a")
+
+    reached, waiting = set(), ["a"]
+    while waiting:
+        name = waiting.pop()
+        if name in after and name not in reached:
+            reached.add(name)
+            waiting += after[name]
+    assert paths(world) == sorted(f"/{name}" for name in reached)
+    assert all(name[1:] + "".join(after[name[1:]]) in world.documents[HOME + name] for name in paths(world))
+
+
+def test_a_long_address_has_an_id_of_its_own() -> None:
+    long = [document_id(f"{HOME}/{'x' * 600}{end}") for end in "ab"]
+
+    assert len(set(long)) == 2
+    assert all(len(one) <= 512 for one in long)
+
+
+async def test_deletions_come_with_a_version_above_what_was_published(site: Site) -> None:
+    world = World()
+    await crawl(site, world)
+    site.time -= 500
+    site.pages["/c"] = 404
+
+    await crawl(site, world)
+
+    assert world.changes[-1].operation is Operation.DELETE
+    assert "/c" not in paths(world)
