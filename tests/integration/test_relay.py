@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-import os
 import secrets
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,12 +10,11 @@ from pathlib import Path
 import pytest
 from kafka.admin import KafkaAdminClient, NewTopic
 
-from freki.infra.kafka import Reader
 from freki.infra.kafka.connection import client_options
 from freki.infra.settings import KafkaSettings
-from freki.schemas import DocumentChange, Operation
-from freki.schemas.avro import Codec
+from freki.schemas import Operation
 from freki.streams.messages import Outgoing
+from tests.integration.commands import Changes, freki, latest, published
 from tests.integration.stages import PATIENCE_S, World, a_world
 
 COUNT = 300
@@ -52,24 +49,8 @@ async def relaying(world: World, topic: str) -> AsyncIterator[asyncio.subprocess
         content = "/row/body"
         """
     )
-    kafka = world.kafka
-    environment = {
-        **os.environ,
-        "FREKI_KAFKA__BOOTSTRAP": kafka.bootstrap,
-        "FREKI_KAFKA__PROFILE": kafka.profile,
-        "FREKI_KAFKA__TOPIC_PREFIX": kafka.topic_prefix,
-        "FREKI_INGEST__BATCH_EVENTS": "4",
-        "FREKI_LOCAL__STATE_DIR": str(world.state),
-    }
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "freki.streams", "relay"), cwd=world.state, env=environment
-    )
-    try:
+    async with freki(world, "relay", FREKI_INGEST__BATCH_EVENTS="4") as process:
         yield process
-    finally:
-        if process.returncode is None:
-            process.terminate()
-        await process.wait()
 
 
 def change(number: int) -> Outgoing:
@@ -84,20 +65,8 @@ def change(number: int) -> Outgoing:
     return Outgoing(topic="", key=json.dumps({"id": key}).encode(), value=json.dumps(value).encode())
 
 
-async def published(world: World, until: int) -> list[DocumentChange]:
-    """Read changes until all with these versions have come."""
-    codec = Codec(DocumentChange)
-    changes: list[DocumentChange] = []
-    async with (
-        asyncio.timeout(PATIENCE_S),
-        Reader(world.kafka, world.topics.documents.name, start="earliest") as reader,
-    ):
-        async for record in reader:
-            assert record.value is not None, "a tombstone that is sent again deletes what came after it"
-            changes.append(codec.decode(record.value))
-            if len({one.version for one in changes}) == until:
-                return changes
-    raise AssertionError
+def versions(changes: Changes) -> int:
+    return len({one.version for one in changes if one is not None})
 
 
 async def test_a_relay_that_is_killed_goes_on_without_loss_and_in_order(world: World, foreign: str) -> None:
@@ -106,18 +75,16 @@ async def test_a_relay_that_is_killed_goes_on_without_loss_and_in_order(world: W
 
     async with relaying(world, foreign) as process:
         await world.outbox.send(*sent[: COUNT // 2], bad)
-        await published(world, COUNT // 10)
+        await published(world, lambda changes: versions(changes) >= COUNT // 10)
         process.kill()
         await process.wait()
     async with relaying(world, foreign):
         await world.outbox.send(*sent[COUNT // 2 :])
-        changes = await published(world, COUNT)
+        changes = await published(world, lambda changes: versions(changes) == COUNT)
         dead = await world.dead_letters(1)
 
-    last: dict[str, DocumentChange] = {}
-    for one in changes:
-        if one.document_id not in last or one.version > last[one.document_id].version:
-            last[one.document_id] = one
+    assert None not in changes, "a tombstone that is sent again deletes what came after it"
+    last = latest(changes)
     assert {one.version - 1000 for one in last.values()} == set(range(COUNT - DOCUMENTS, COUNT))
     assert all((one.operation is Operation.DELETE) == ((one.version - 1000) % 7 == 0) for one in last.values())
     assert [(letter.stage, letter.error) for letter in dead] == [(f"relay-{foreign}", "InvalidEnvelope")]

@@ -32,12 +32,17 @@ _FLAGS = (
 _AWAITED = frozenset({"script", "xhr", "fetch"})
 _UNSEEN = frozenset({"image", "media", "font"})
 _QUIET_JS = """([quiet, most]) => new Promise(done => {
-    const finish = () => { watch.disconnect(); clearTimeout(last); clearTimeout(next); done() }
-    const watch = new MutationObserver(() => { clearTimeout(next); next = setTimeout(finish, quiet) })
-    let next = setTimeout(finish, quiet)
-    const last = setTimeout(finish, most)
-    watch.observe(document, {subtree: true, childList: true, characterData: true, attributes: true})
+    const begin = () => {
+        const finish = () => { watch.disconnect(); clearTimeout(last); clearTimeout(next); done() }
+        const watch = new MutationObserver(() => { clearTimeout(next); next = setTimeout(finish, quiet) })
+        let next = setTimeout(finish, quiet)
+        const last = setTimeout(finish, most)
+        watch.observe(document, {subtree: true, childList: true, characterData: true, attributes: true})
+    }
+    if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", begin, {once: true})
+    else begin()
 })"""
+"""From DOMContentLoaded on, wait for a while without changes."""
 _CLOSE_S = 5.0
 
 
@@ -106,7 +111,8 @@ class Browser:
         page = await context.new_page()
         visit = _Visit(page, url, html)
         await context.route("**/*", visit.decide)
-        await page.goto(url, wait_until="domcontentloaded")
+        # Playwright does not see DOMContentLoaded of a page that tried to go elsewhere before it.
+        await page.goto(url, wait_until="commit")
         await self._settle(page, visit)
         content = await page.content()
         # After an error nothing is closed: the browser may not answer any more, and is ended as a whole.
@@ -165,8 +171,12 @@ class _Visit:
         self._url = url
         self._html = html
         self.loading: set[Request] = set()
-        page.on("requestfinished", self.loading.discard)
-        page.on("requestfailed", self.loading.discard)
+        page.on("requestfinished", self.loaded)
+        page.on("requestfailed", self.loaded)
+
+    def loaded(self, request: "Request") -> None:
+        """Note that something is there, or will not be."""
+        self.loading.discard(request)
 
     async def decide(self, route: "Route") -> None:
         """Give the page itself, once; let through what it needs; stop all else."""
@@ -176,7 +186,8 @@ class _Visit:
             if request.url == self._url and html:
                 await route.fulfill(status=200, content_type="text/html; charset=utf-8", body=html)
             else:
-                await route.abort()
+                # Any other error would take the place of the page that is there.
+                await route.abort("aborted")
         elif request.resource_type in _UNSEEN or not request.url.startswith(("http:", "https:")):
             await route.abort()
         else:

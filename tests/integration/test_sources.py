@@ -1,0 +1,127 @@
+"""`freki git` and `freki crawl` as processes that are killed, on the real broker."""
+
+import asyncio
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from freki.infra.errors import Misconfigured
+from freki.infra.settings import CrawlSettings, KafkaSettings
+from freki.infra.sources.web import find_chromium
+from tests.integration.commands import contents, freki, latest, published
+from tests.integration.stages import PATIENCE_S, World, a_world
+from tests.web_site import WebSite, serving
+
+COMMITS, FILES = 150, 7
+PAGES = 12
+
+
+@pytest.fixture
+async def world(kafka: KafkaSettings, tmp_path: Path) -> AsyncIterator[World]:
+    async with a_world(kafka, tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def site() -> Iterator[WebSite]:
+    with serving() as opened:
+        yield opened
+
+
+async def succeeds(world: World, *arguments: str, **settings: str) -> None:
+    """Run a command to its end."""
+    async with freki(world, *arguments, **settings) as process:
+        assert await asyncio.wait_for(process.wait(), 3 * PATIENCE_S) == 0
+
+
+def imported(path: Path) -> Path:
+    """Make a repository of many commits, each of which changes one file, and some remove it."""
+    stream = []
+    for number in range(COMMITS):
+        name = f"{number % FILES}.md"
+        change = f"D {name}\n" if number % 10 == 9 else f"M 644 inline {name}\ndata <<END\nstate {number}\nEND\n"
+        who = f"committer T <t@example.org> {1_700_000_000 + number} +0000\n"
+        stream.append(f"commit refs/heads/main\n{who}data 1\nx\n{change}\n")
+    for arguments, given in (
+        (["init", "--quiet", "--bare", "--initial-branch=main", str(path)], ""),
+        (["-C", str(path), "fast-import", "--quiet"], "".join(stream)),
+    ):
+        subprocess.run(["git", *arguments], input=given, text=True, check=True)  # noqa: S607 - whichever there is
+    return path
+
+
+async def test_a_history_that_is_killed_while_it_is_replayed_goes_on(world: World, tmp_path: Path) -> None:
+    repository = imported(tmp_path / "wiki.git")
+    command = ("git", str(repository), "--history")
+
+    async with freki(world, *command) as process:
+        await published(world, lambda changes: len(changes) >= COMMITS // 10)
+        process.kill()
+        await process.wait()
+    before = len(await published(world, lambda changes: len(changes) >= COMMITS // 10))
+    await succeeds(world, *command)
+    await succeeds(world, *command)
+
+    records = await world.read_all(world.topics.documents)
+    changes = await published(world, lambda changes: len(changes) == len(records))
+    expected = {f"wiki/{n % FILES}.md": f"state {n}\n" for n in range(COMMITS) if n % 10 != 9}
+    for name in {f"wiki/{n % FILES}.md" for n in range(COMMITS) if n % 10 == 9 and n + FILES >= COMMITS}:
+        expected.pop(name)
+    assert contents(changes) == expected
+    assert before < COMMITS
+    # One commit at most is published twice: the one that was at hand.
+    again = len(changes) - len(
+        {(one.document_id, one.version) if one else number for number, one in enumerate(changes)}
+    )
+    assert again <= 1
+
+
+def has_browser() -> bool:
+    try:
+        find_chromium(CrawlSettings())
+    except Misconfigured:
+        return False
+    return True
+
+
+async def test_a_site_that_is_crawled_by_a_process_that_is_killed_is_there_as_a_whole(
+    world: World, site: WebSite
+) -> None:
+    links = "".join(f'<a href="/{number}">{number}</a>' for number in range(PAGES))
+    scripted = f"<h1>Menu</h1><nav></nav><script>document.querySelector('nav').innerHTML = `{links}`</script>"
+    site.page("/", scripted if has_browser() else f"<h1>Menu</h1>{links}")
+    for number in range(PAGES):
+        site.page(f"/{number}", f"<html lang=en><h1>Page {number}</h1><p>Text of page {number}.")
+    settings = {"FREKI_CRAWL__DELAY_S": "0.1", "FREKI_CRAWL__SETTLE_S": "0.05"}
+    command = ("crawl", f"{site.url}/", "--private-host", "127.0.0.1")
+
+    async with freki(world, *command, **settings) as process:
+        await published(world, lambda changes: len(changes) >= 3)
+        process.kill()
+        await process.wait()
+    await succeeds(world, *command, **settings)
+    site.page("/3", "<h1>Page 3</h1><p>Changed.")
+    del site.pages["/4"]
+    await succeeds(world, *command, **settings)
+
+    records = await world.read_all(world.topics.documents)
+    changes = await published(world, lambda changes: len(changes) == len(records))
+    texts = contents(changes)
+    assert set(texts) == {f"{site.url}/"} | {f"{site.url}/{number}" for number in range(PAGES) if number != 4}
+    assert "Changed." in texts[f"{site.url}/3"]
+    assert ">11</a>" in texts[f"{site.url}/"]
+    # Each page once, but for the one that changed, and the one that was at hand when the process was killed.
+    upserts = [one.document_id for one in changes if one is not None and one.content is not None]
+    assert len(upserts) <= 1 + PAGES + 1 + 1
+    assert latest(changes)[f"{site.url}/5"].attributes["lang"] == "en"
+
+
+async def test_a_private_address_is_not_crawled_by_default(world: World, site: WebSite) -> None:
+    site.page("/", "<h1>Inside</h1>")
+
+    await succeeds(world, "crawl", f"{site.url}/", "--no-browser")
+
+    assert site.asked == []
+    assert await world.read_all(world.topics.documents) == []
