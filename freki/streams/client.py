@@ -115,23 +115,20 @@ class _Follower:
 
 
 class Receipts(_Follower):
-    """Collects outcomes from the moment it is entered, and gives those of the changes that are expected."""
+    """Collects outcomes from the moment it is entered, and gives those of the changes that are expected.
+
+    A change is expected before it is sent: those of other producers, however many, are not kept.
+    """
 
     def __init__(self, records: AsyncIterable[Stored], decode: Callable[[bytes], IndexOutcome]) -> None:
         self._records = records
         self._decode = decode
         self._awaited: set[Change] = set()
-        self._early: dict[Change, IndexOutcome] = {}
         self._arrived: asyncio.Queue[IndexOutcome] = asyncio.Queue()
 
     def expect(self, change: DocumentChange) -> None:
         """Wait for this change too."""
-        which = (change.tenant, change.document_id, change.version)
-        outcome = self._early.pop(which, None)
-        if outcome is None:
-            self._awaited.add(which)
-        else:
-            self._arrived.put_nowait(outcome)
+        self._awaited.add((change.tenant, change.document_id, change.version))
 
     async def next(self, *, patience_s: float) -> IndexOutcome:
         """Give the next receipt of an expected change, each once. Raises TimeoutError if none comes in time."""
@@ -150,8 +147,6 @@ class Receipts(_Follower):
             if which in self._awaited:
                 self._awaited.remove(which)
                 self._arrived.put_nowait(outcome)
-            else:
-                self._early.setdefault(which, outcome)
 
 
 class Asker(_Follower):

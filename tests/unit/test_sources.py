@@ -69,6 +69,8 @@ def test_a_hidden_folder_that_is_named_itself_is_read(tmp_path: Path) -> None:
         "~$a.docx",
         "4913",
         "a.md.part",
+        "a.md.filepart",
+        "a.md___jb_tmp___",
     ],
 )
 def test_what_is_hidden_or_left_by_tools_is_no_document(tmp_path: Path, name: str) -> None:

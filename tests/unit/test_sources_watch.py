@@ -1,13 +1,15 @@
 import asyncio
+import os
 import shutil
 from collections.abc import AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from freki.infra.errors import Rejected, Unavailable
-from freki.infra.sources import FileChange, FileEvent, walk, watch
+from freki.infra.sources import FileChange, FileEvent, read_source, walk, watch
 from freki.infra.sources.watch import FolderState
 
 CREATED, MODIFIED, REMOVED = FileChange.CREATED, FileChange.MODIFIED, FileChange.REMOVED
@@ -204,6 +206,86 @@ async def test_changes_are_seen_as_they_happen(folder: Path, tmp_path: Path) -> 
         write(folder / "other" / "d.md", "in the folder that was moved in")
         (folder / "sub").rename(tmp_path / "sub")
         assert await collect(events, 2) == [(CREATED, "other/d.md"), (REMOVED, "sub/b.md")]
+
+
+async def test_a_folder_on_a_disk_of_others_is_compared_again_and_again(folder: Path) -> None:
+    known = list(walk([folder]))
+
+    async with aclosing(watch(folder, known=known, settle_s=0.01, poll_s=0.02)) as events:
+        write(folder / "a.md", "changed")
+        (folder / "sub" / "b.md").rename(folder / "b.md")
+
+        assert await collect(events, 3) == [(CREATED, "b.md"), (MODIFIED, "a.md"), (REMOVED, "sub/b.md")]
+
+
+def test_a_file_of_the_same_size_and_time_that_takes_the_place_of_another_is_reported(folder: Path) -> None:
+    write(folder / "z.md", "3")
+    for name in ("a.md", "z.md"):
+        os.utime(folder / name, ns=(0, 1_700_000_000_000_000_000))
+    state = state_of(folder)
+    (folder / "z.md").replace(folder / "a.md")
+
+    assert settled(state, folder) == [(MODIFIED, "a.md"), (REMOVED, "z.md")]
+
+
+WRITERS, STEPS = 4, 700
+
+
+def storm(folder: Path, seed: int) -> None:
+    """Change files of one's own and of all: as editors save, as downloads grow, as folders move."""
+    random = Random(seed)  # noqa: S311
+    for step in range(STEPS):
+        mine = folder / f"{seed}-{random.randrange(40)}.md"
+        shared = folder / f"shared-{random.randrange(10)}.md"
+        with suppress(OSError):  # another writer may have been quicker
+            match random.randrange(8):
+                case 0 | 1:
+                    write(mine, f"{seed} {step}")
+                case 2:
+                    write(folder / f"{mine.name}.part", f"half of {step}")
+                    (folder / f"{mine.name}.part").rename(mine)
+                case 3:
+                    mine.rename(f"{mine}~")
+                    write(mine, f"saved {seed} {step}")
+                    Path(f"{mine}~").unlink()
+                case 4:
+                    mine.unlink()
+                case 5:
+                    write(shared, f"{seed} {step}")
+                case 6:
+                    shared.rename(folder / f"shared-{random.randrange(10)}.md")
+                case 7:
+                    home, other = (folder / f"{seed}-{name}" for name in random.sample("xyz", 2))
+                    home.mkdir(exist_ok=True)
+                    write(home / "in.md", f"{seed} {step}")
+                    home.rename(other)
+
+
+@pytest.mark.parametrize("poll_s", [None, 0.05], ids=["told by the system", "compared again and again"])
+async def test_after_a_storm_of_changes_what_was_published_is_what_is_there(folder: Path, poll_s: float | None) -> None:
+    published: dict[str, bytes] = {}
+    writers = [asyncio.create_task(asyncio.to_thread(storm, folder, seed)) for seed in range(WRITERS)]
+    last = asyncio.gather(*writers)
+    last.add_done_callback(lambda _: write(folder / "last.md", "the end"))
+
+    async with aclosing(watch(folder, settle_s=0.1, poll_s=poll_s)) as events:
+        async for batch in events:
+            for event in batch:
+                if event.change is REMOVED:
+                    del published[event.file.document_id]
+                    continue
+                # A file that has gone since is reported as removed later on.
+                with suppress(Rejected):
+                    published[event.file.document_id] = read_source(event.file, max_bytes=100)
+                published.setdefault(event.file.document_id, b"")
+            if "last.md" in published and published == there(folder):
+                break
+
+    assert len(published) > WRITERS
+
+
+def there(folder: Path) -> dict[str, bytes]:
+    return {file.document_id: read_source(file, max_bytes=100) for file in walk([folder])}
 
 
 async def test_a_watch_can_be_stopped_while_it_waits(folder: Path) -> None:

@@ -3,9 +3,10 @@
 from freki.infra.sources.files import SourceFile, is_skipped, media_type_of, read_source, walk
 from freki.infra.sources.git import GitRepository
 from freki.infra.sources.recorded import StreamRecord, read_stream
-from freki.infra.sources.watch import FileChange, FileEvent, watch
+from freki.infra.sources.watch import SETTLE_S, FileChange, FileEvent, watch
 
 __all__ = [
+    "SETTLE_S",
     "FileChange",
     "FileEvent",
     "GitRepository",

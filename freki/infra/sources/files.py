@@ -29,7 +29,10 @@ _MEDIA_TYPES = {
 
 _SKIPPED_NAMES = frozenset({"CVS", "_darcs", "4913", "Thumbs.db", "desktop.ini"})
 _SKIPPED_BEGINNINGS = (".", "~$")
-_SKIPPED_ENDINGS = ("~", "#", ".swp", ".swo", ".tmp", ".part", ".crdownload")
+_SKIPPED_ENDINGS = (
+    *("~", "#", ".swp", ".swo", "___jb_tmp___", "___jb_old___"),
+    *(".tmp", ".part", ".partial", ".filepart", ".crdownload"),
+)
 
 # ESTALE: another machine removed it from a shared disk.
 _NOT_THERE = frozenset({ENOENT, ENOTDIR, ELOOP, ESTALE})

@@ -17,7 +17,7 @@ from freki.infra.sources.files import SourceFile, scan
 
 _LOOK_MS = 200
 """How often files that just changed are looked at again."""
-_SETTLE_S = 0.4
+SETTLE_S = 0.4
 """How long a file must stay as it is: longer than editors need to replace one, and most programs pause in writing."""
 _RESCAN_S = 15.0
 """How often the whole folder is compared: the operating system drops events when many come at once, and sends none for
@@ -41,21 +41,27 @@ class FileEvent:
     """As it is now, or as it was last seen where it is removed."""
 
 
-async def watch(folder: Path, *, known: Iterable[SourceFile] = ()) -> AsyncGenerator[list[FileEvent], None]:
+async def watch(
+    folder: Path, *, known: Iterable[SourceFile] = (), settle_s: float = SETTLE_S, poll_s: float | None = None
+) -> AsyncGenerator[list[FileEvent], None]:
     """Give what changes in a folder, each batch in the order of the ids; the same files count as in `walk`.
 
     `known` is what the caller has handled already, as `walk([folder])` gave it. The folder is compared with it once
     events are being collected, so nothing that changes in between is missed; without it, every file comes as CREATED
     first. A file that is renamed or moved comes as REMOVED and CREATED, and so do all files of a folder that is.
 
-    A change, also a removal, is reported when size and time stayed the same for 0.4 s: that joins what an editor does
-    to replace a file. A writer that pauses for longer is reported half-way, and again when it goes on.
+    A change, also a removal, is reported when size and times stayed the same for `settle_s`: that joins what an editor
+    does to replace a file. A writer that pauses for longer is reported half-way, and again when it goes on.
+
+    poll_s: compare the folder that often and ask the operating system for no events, which it does not have of a disk
+    that other machines write to. A change is then reported by the second look after it at the earliest.
 
     Raises Rejected where something cannot be read, Unavailable where the folder disappears: that is more likely a disk
     that was unplugged than a wish to delete every document.
     """
-    state = await asyncio.to_thread(FolderState, folder, known)
-    async with aclosing(_changed_places(state.root)) as batches:
+    state = await asyncio.to_thread(FolderState, folder, known, settle_s)
+    looks = _changed_places(state.root) if poll_s is None else _everywhere(state.root, poll_s)
+    async with aclosing(looks) as batches:
         async for places in batches:
             events = await asyncio.to_thread(state.look, places, time.monotonic())
             if events:
@@ -77,6 +83,12 @@ async def _changed_places(root: Path) -> AsyncGenerator[set[Path], None]:
         raise Unavailable(f"{root} cannot be watched (fs.inotify.max_user_watches may be too low): {error}") from error
 
 
+async def _everywhere(root: Path, poll_s: float) -> AsyncGenerator[set[Path], None]:
+    while True:
+        yield {root}
+        await asyncio.sleep(poll_s)
+
+
 class _Look(NamedTuple):
     """What was there when a place was looked at; None: nothing."""
 
@@ -87,7 +99,8 @@ class _Look(NamedTuple):
 class FolderState:
     """What was reported of a folder, and what has not settled yet."""
 
-    def __init__(self, folder: Path, known: Iterable[SourceFile]) -> None:
+    def __init__(self, folder: Path, known: Iterable[SourceFile], settle_s: float = SETTLE_S) -> None:
+        self._settle_s = settle_s
         self.root = folder.resolve()
         self._identity = _identity(self.root)
         if self._identity is None:
@@ -97,7 +110,10 @@ class FolderState:
 
     def look(self, places: set[Path], now: float) -> list[FileEvent]:
         """Compare some places, and all that have not settled, with what was reported."""
-        found = self._found(places | self._unsettled.keys())
+        places = places | self._unsettled.keys()
+        if not places:
+            return []
+        found = self._found(places)
         # Looked at last, so that what was found is not the emptiness of a folder that has just gone.
         if _identity(self.root) != self._identity:
             raise Unavailable(
@@ -127,7 +143,7 @@ class FolderState:
         if look is None or look.file != file:
             self._unsettled[path] = _Look(file, now)
             return None
-        if now - look.since < _SETTLE_S:
+        if now - look.since < self._settle_s:
             return None
         del self._unsettled[path]
         if file:

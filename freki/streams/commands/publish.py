@@ -15,7 +15,7 @@ from rich.text import Text
 
 from freki.infra.errors import Rejected
 from freki.infra.settings import Settings
-from freki.infra.sources import FileChange, FileEvent, SourceFile, read_source, read_stream, walk, watch
+from freki.infra.sources import SETTLE_S, FileChange, FileEvent, SourceFile, read_source, read_stream, walk, watch
 from freki.schemas import (
     EVERYONE,
     DocumentChange,
@@ -88,6 +88,13 @@ async def publish(  # noqa: PLR0913 - options of a command
 async def watch_folder(
     directory: Annotated[Path, typer.Argument(help="Folder to watch")],
     *,
+    settle: Annotated[
+        float, typer.Option(help="Seconds that a file must stay as it is before it is published", min=0.0)
+    ] = SETTLE_S,
+    poll: Annotated[
+        float | None,
+        typer.Option(help="Compare the folder every so many seconds, for disks that other machines write to", min=0.1),
+    ] = None,
     tenant: Tenant = None,
     principal: Principals = None,
 ) -> None:
@@ -104,12 +111,15 @@ async def watch_folder(
             outcomes = await collect(receipts, total=sent, progress=progress, patience_s=PATIENCE_S)
         show_outcomes(outcomes, missing=sent - len(outcomes))
         console.print(f"Watching {directory}. Ctrl-C stops.")
-        async for events in watch(directory, known=files):
+        async for events in watch(directory, known=files, settle_s=settle, poll_s=poll):
             made = [partial(maker.event, directory, event) for event in events]
             with bars() as progress:
                 sent = await send(publisher, receipts, made, total=len(made), progress=progress)
-            for _ in range(sent):
-                console.print(line(await receipts.next(patience_s=PATIENCE_S)))
+                outcomes = await collect(receipts, total=sent, progress=progress, patience_s=PATIENCE_S)
+            for outcome in outcomes:
+                console.print(line(outcome))
+            if len(outcomes) < sent:
+                show_error(errors, f"{sent - len(outcomes)} changes have no outcome yet: do workers run?")
 
 
 class ChangeMaker:
@@ -259,12 +269,12 @@ async def send(
         progress.advance(bar)
         try:
             change = make()
+            if receipts is not None:
+                receipts.expect(change)
             await publisher.publish(change)
         except Rejected as error:
             show_error(errors, f"not published: {error}")
             continue
-        if receipts is not None:
-            receipts.expect(change)
         sent += 1
     return sent
 
