@@ -1,6 +1,6 @@
 """What a source publishes, and a ledger that outlives it."""
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -62,7 +62,7 @@ class World:
         """Read what was remembered."""
         ledger = Ledger(source, kind, topic="sources", outbox=Outbox(self, UNTRACED))
 
-        async def records():  # type: ignore[no-untyped-def]  # noqa: ANN202
+        async def records() -> AsyncIterator[Record]:
             for one in tuple(self.ledger):
                 yield one
 

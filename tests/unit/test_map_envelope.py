@@ -1,5 +1,6 @@
 import base64
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -39,7 +40,7 @@ DATA = {
 CLOUD = {"specversion": "1.0", "id": "e1", "source": "/shop", "type": "item.changed", "time": "2023-11-14T22:13:20Z"}
 
 
-def envelope(value: Any, *, key: bytes | None = b"42", offset: int = 7, **headers: str) -> Envelope:
+def envelope(value: Any, headers: Mapping[str, str] = {}, *, key: bytes | None = b"42", offset: int = 7) -> Envelope:
     return Envelope(
         key=key,
         value=value if value is None or isinstance(value, bytes) else json.dumps(value).encode(),
@@ -50,12 +51,12 @@ def envelope(value: Any, *, key: bytes | None = b"42", offset: int = 7, **header
 
 
 def structured(event: dict[str, Any], **fields: Any) -> Envelope:
-    return envelope(event, **{"content-type": "application/cloudevents+json; charset=utf-8"}, **fields)
+    return envelope(event, {"content-type": "application/cloudevents+json; charset=utf-8"}, **fields)
 
 
-def binary(value: Any, content_type: str = "application/json", **headers: str) -> Envelope:
+def binary(value: Any, content_type: str = "application/json") -> Envelope:
     attributes = {f"ce_{name}": text for name, text in CLOUD.items()}
-    return envelope(value, **attributes, **{"content-type": content_type}, **headers)
+    return envelope(value, attributes | {"content-type": content_type})
 
 
 def cloud(given: Envelope, fields: Fields = FIELDS) -> DocumentChange:
@@ -119,7 +120,7 @@ def test_an_event_may_delete(given: Envelope) -> None:
         (structured(CLOUD | {"data": DATA | {"readers": [1]}}), "principals"),
         (binary(b"{", "application/json"), "data is no JSON"),
         (binary(b"[" * 100_000, "application/json"), "data is no JSON"),
-        (envelope({}, **{"content-type": "application/cloudevents-batch+json"}), "send application/cloudevents"),
+        (envelope({}, {"content-type": "application/cloudevents-batch+json"}), "send application/cloudevents"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_its_reason(given: Envelope, reason: str) -> None:
@@ -213,8 +214,8 @@ def test_what_is_no_change_of_a_row_is_refused_with_its_reason(given: Envelope, 
 def test_an_event_of_an_outbox_becomes_a_document(value: Any) -> None:
     fields = replace(FIELDS, event_type="/headers/eventType")
 
-    written = to_change(read_outbox(envelope(value, eventType="ItemChanged")), fields, tenant=TenantId("t"))
-    deleted = to_change(read_outbox(envelope(value, eventType="Item.deleted")), fields, tenant=TenantId("t"))
+    written = to_change(read_outbox(envelope(value, {"eventType": "ItemChanged"})), fields, tenant=TenantId("t"))
+    deleted = to_change(read_outbox(envelope(value, {"eventType": "Item.deleted"})), fields, tenant=TenantId("t"))
     gone = to_change(read_outbox(envelope(None)), fields, tenant=TenantId("t"))
 
     assert (written.document_id, written.name, written.version) == ("shop/42", "Tea", ordered(Timestamp(AT + 5), 7))
