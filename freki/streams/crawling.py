@@ -105,7 +105,9 @@ class Outside:
     sleep: Callable[[float], Awaitable[None]]
     down: tuple[type[Exception], ...]
     refused: tuple[type[Exception], ...]
+    """Too much to take: what was published before stays."""
     unreadable: tuple[type[Exception], ...]
+    """No document, or none any more."""
 
 
 @dataclass
@@ -245,6 +247,10 @@ class Crawl:
         except self._outside.down as error:
             await self._keep(url, known, str(error))
             return
+        except self._outside.refused as error:
+            self.report.left_out.append(str(error))
+            await self._keep(url, known, "")
+            return
         except self._outside.unreadable as error:
             self.report.left_out.append(f"{url}: {error}")
             await self._vanish(url, known, Visit(run=self._run))
@@ -307,6 +313,9 @@ class Crawl:
         if target is None or target == url or hops > self._scope.max_redirects:
             await self._keep(url, known, f"{url}: redirected to nowhere, or too often")
             return
+        if host_of(target) not in self._scope.hosts:
+            await self._lead_out(url, known, target)
+            return
         self._redirects.setdefault(target, hops)
         if answer.status in _ELSEWHERE and known is not None and known.fingerprint:
             # For now only: what was published of it stays.
@@ -314,6 +323,15 @@ class Crawl:
             await self._arrive(url, replace(known, run=self._run))
         else:
             await self._vanish(url, known, Visit(run=self._run, links=(target,), moved=True))
+
+    async def _lead_out(self, url: str, known: Visit | None, target: str) -> None:
+        """Leave alone what now lies on another host: a site that moved there is not a site that is gone."""
+        reason = f"{url} leads to {target}: --host {host_of(target)} would read it"
+        if known is not None or self._depths[url] == 0:
+            await self._keep(url, known, reason)
+        else:
+            self.report.left_out.append(reason)
+            await self._arrive(url, Visit(run=self._run))
 
     async def _keep(self, url: str, known: Visit | None, reason: str) -> None:
         """Leave what was published of an address, and go on to where it led when it could be read."""

@@ -68,6 +68,6 @@ class Ledger(Generic[T]):
     def _item(self, key: bytes | None) -> str | None:
         try:
             source, item = json.loads(key or b"")
-        except ValueError:
+        except (ValueError, TypeError):
             return None
         return item if source == self._source else None

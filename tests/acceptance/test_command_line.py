@@ -12,6 +12,8 @@ import pytest
 from freki.infra.local.state import environment_for, read_stack
 from freki.infra.settings import Settings
 from tests.acceptance.conftest import Freki
+from tests.unit.repositories import Repository
+from tests.web_site import serving
 
 
 def environment(freki: Freki) -> dict[str, str]:
@@ -145,6 +147,31 @@ async def test_a_watched_folder_follows_its_files(freki: Freki, folder: Path) ->
 
     assert "indexed" in created
     assert "deleted" in removed
+
+
+async def test_a_repository_and_a_web_site_can_be_asked(freki: Freki, tmp_path: Path) -> None:
+    repository = Repository(tmp_path / f"wiki-{secrets.token_hex(4)}")
+    repository.commit({"kantine.md": "# Kantine\n\nDie Kantine öffnet um elf Uhr.\n"})
+    with serving() as site:
+        site.page("/", '<html lang="de"><h1>Amt</h1><p>Willkommen.</p><a href="/parken">Parken</a>')
+        site.page("/parken", "<html lang='de'><h1>Parken</h1><p>Der Parkplatz liegt hinter dem Rathaus.</p>")
+        crawled = await freki_command(
+            freki, "crawl", f"{site.url}/", "--no-browser", "--private-host", "127.0.0.1", "--wait"
+        )
+        place = await freki_command(
+            freki, "ask", "Wo liegt der Parkplatz?", "--filter", f"source_url={site.url}/parken"
+        )
+    published = await freki_command(freki, "git", str(repository.path), "--wait")
+    repository.commit({"kantine.md": "# Kantine\n\nDie Kantine öffnet um zwölf Uhr.\n"}, time_s=1_700_000_100)
+    again = await freki_command(freki, "git", str(repository.path), "--wait")
+    time = await freki_command(freki, "ask", "Wann öffnet die Kantine?")
+
+    assert (crawled[0], published[0], again[0]) == (0, 0, 0), (crawled, published, again)
+    assert "2 indexed" in crawled[1]
+    assert "hinter dem Rathaus" in place[1]
+    assert "1 indexed" in published[1]
+    assert "um zwölf Uhr" in time[1]
+    assert "um elf Uhr" not in time[1]
 
 
 async def test_mistakes_end_with_one_line_that_names_the_fix(freki: Freki) -> None:

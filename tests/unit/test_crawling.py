@@ -11,7 +11,8 @@ from freki.operators.errors import UnreadableContent
 from freki.schemas import Operation, TenantId, Timestamp
 from freki.schemas.web import WebAnswer
 from freki.streams.crawling import Crawl, Outside, Report, Scope, Visit, document_id
-from freki.streams.page_study import PageStudy, study
+from freki.streams.page_study import PageStudy
+from freki.streams.page_study import study as study_page
 from freki.streams.parsing import ParseLimits
 from tests.unit.published import Killed, World
 
@@ -74,22 +75,24 @@ def page(text: str, *links: str, head: str = "") -> str:
 
 
 async def studied(url: str, media_type: str | None, content: str | bytes) -> PageStudy:
-    return study(url, media_type, content, limits=LIMITS)
+    return study_page(url, media_type, content, limits=LIMITS)
 
 
-async def crawl(site: Site, world: World, *seeds: str, render: Any = None, **changes: Any) -> Report:
+async def crawl(
+    site: Site, world: World, *seeds: str, render: Any = None, study: Any = studied, **changes: Any
+) -> Report:
     """Crawl once, as a process does that was just started."""
     outside = Outside(
         fetch=site.fetch,
         render=render,
-        study=studied,
+        study=study,
         publish=world.publish,
         now=lambda: Timestamp(int(site.time * 1000)),
         clock=lambda: site.time,
         sleep=site.sleep,
         down=(Unavailable,),
         refused=(Rejected,),
-        unreadable=(Rejected, UnreadableContent),
+        unreadable=(UnreadableContent,),
     )
     site.time += 1
     ledger = await world.open_ledger("crawl t/example.org", Visit)
@@ -322,6 +325,41 @@ async def test_redirects_end() -> None:
 
     assert report.pages == SCOPE.max_redirects + 1
     assert "redirected to nowhere, or too often" in report.failed[0]
+
+
+async def test_a_site_that_moved_to_another_host_deletes_nothing_and_names_it(site: Site) -> None:
+    world = World()
+    await crawl(site, world)
+    site.pages = {"/": (301, {"location": "https://www.example.org/"})}
+
+    report = await crawl(site, world)
+
+    assert "/" in paths(world)
+    assert report.failed == [f"{HOME}/ leads to https://www.example.org/: --host www.example.org would read it"]
+
+
+async def test_a_page_that_leads_to_another_host_hinders_nothing(site: Site) -> None:
+    site.pages["/a"] = (302, {"location": "https://elsewhere.example/"})
+    world = World()
+
+    report = await crawl(site, world)
+
+    assert paths(world) == ["/", "/b", "/c"]
+    assert report.complete
+
+
+async def test_a_page_that_takes_too_much_to_parse_stays_as_it_was(site: Site) -> None:
+    async def too_much(url: str, *_: object) -> PageStudy:
+        raise Rejected(f"{url}: took more than 60 s to parse")
+
+    world = World()
+    await crawl(site, world)
+    site.pages["/a"] = page("Much", "/")
+
+    report = await crawl(site, world, study=too_much)
+
+    assert len(paths(world)) == 4
+    assert report.left_out == [f"{HOME}/a: took more than 60 s to parse"]
 
 
 @pytest.mark.parametrize(

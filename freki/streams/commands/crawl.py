@@ -102,7 +102,7 @@ async def _outside(
         sleep=asyncio.sleep,
         down=(Unavailable,),
         refused=(Rejected,),
-        unreadable=(Rejected, UnreadableContent),
+        unreadable=(UnreadableContent,),
     )
 
 
