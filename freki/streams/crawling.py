@@ -66,6 +66,8 @@ class Visit:
     is_page: bool = False
     validators: Mapping[str, str] = field(default_factory=dict)
     """Headers that ask for it only if it has changed."""
+    pending: bool = False
+    """It was about to be published or deleted: whether it was, nobody knows."""
 
 
 @record
@@ -219,7 +221,9 @@ class Crawl:
     def _may_ask_briefly(self, known: Visit) -> bool:
         """What scripts write into a page may change while the page does not."""
         is_rendered = known.is_page and self._outside.render is not None
-        return bool(known.fingerprint) and known.readers == self._scope.readers and not is_rendered
+        return (
+            bool(known.fingerprint) and not known.pending and known.readers == self._scope.readers and not is_rendered
+        )
 
     async def _take(self, answer: WebAnswer, known: Visit | None) -> None:
         url, status = answer.url, answer.status
@@ -274,7 +278,8 @@ class Crawl:
         visit = replace(
             visit, fingerprint=study.fingerprint, readers=scope.readers, validators=_validators(answer.headers)
         )
-        if known is not None and (known.fingerprint, known.readers) == (visit.fingerprint, visit.readers):
+        published = None if known is None or known.pending else (known.fingerprint, known.readers)
+        if known is not None and published == (visit.fingerprint, visit.readers):
             self.report.unchanged += 1
             await self._arrive(answer.url, replace(visit, version=known.version))
             return
@@ -293,6 +298,9 @@ class Crawl:
             | ({"lang": study.language} if study.language else {}),
             priority=scope.priority,
             content=content,
+        )
+        await self._ledger.write(
+            {answer.url: Visit(run="", fingerprint=visit.fingerprint, version=version, pending=True)}
         )
         await self._outside.publish([change])
         self.report.published += 1
@@ -337,7 +345,7 @@ class Crawl:
         """Leave what was published of an address, and go on to where it led when it could be read."""
         if reason:
             self.report.failed.append(reason)
-        if known is not None:
+        if known is not None and not known.pending:
             await self._arrive(url, replace(known, run=self._run))
         elif reason:
             self.report.complete = False
@@ -364,6 +372,7 @@ class Crawl:
 
     async def _delete(self, gone: Sequence[tuple[str, Visit]]) -> None:
         now = self._outside.now()
+        await self._ledger.write({url: replace(visit, run="", links=(), pending=True) for url, visit in gone})
         await self._outside.publish(
             [
                 DocumentChange(

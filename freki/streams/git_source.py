@@ -3,7 +3,7 @@
 import asyncio
 import unicodedata
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Timestamp
@@ -55,6 +55,8 @@ class Mark:
     """Blob or commit; empty: the document was deleted."""
     readers: str
     """Who may read what was published: the same content for others is another change."""
+    pending: bool = False
+    """It was about to be published: whether it was, nobody knows."""
 
 
 @record
@@ -124,6 +126,7 @@ class GitSource:
             await self._take(step, tally)
             if history and step:
                 await self._arrive(step[-1].commit, step[-1].version)
+        await self._take(await asyncio.to_thread(self._unsettled, head, at), tally)
         await self._arrive(head, at)
         return tally
 
@@ -155,10 +158,18 @@ class GitSource:
             Target(path=path, blob=tree.get(path), commit=commit, time=time, version=version) for path in sorted(paths)
         ]
 
+    def _unsettled(self, head: str, version: int) -> list[Target]:
+        """Give what was about to be published when a process ended, and was rewritten before the next one began."""
+        pending = sorted(path for path, mark in self._ledger if mark.pending)
+        if not pending:
+            return []
+        tree, (commit, time) = self._repository.tree(head), self._repository.commit(head)
+        return [Target(path=path, blob=tree.get(path), commit=commit, time=time, version=version) for path in pending]
+
     async def _take(self, targets: Iterable[Target], tally: Tally) -> None:
         """Publish some changes, each path at most once, and remember them."""
         changes: list[DocumentChange] = []
-        marks: dict[str, Mark | None] = {}
+        marks: dict[str, Mark] = {}
         held = 0
         for target in targets:
             change = await asyncio.to_thread(self._change, target, tally)
@@ -172,7 +183,8 @@ class GitSource:
                 changes, marks, held = [], {}, 0
         await self._flush(changes, marks, tally)
 
-    async def _flush(self, changes: Sequence[DocumentChange], marks: Mapping[str, Mark | None], tally: Tally) -> None:
+    async def _flush(self, changes: Sequence[DocumentChange], marks: Mapping[str, Mark], tally: Tally) -> None:
+        await self._ledger.write({path: replace(mark, pending=True) for path, mark in marks.items()})
         await self._publish(changes)
         await self._ledger.write(marks)
         deletes = sum(change.operation is Operation.DELETE for change in changes)
@@ -188,11 +200,17 @@ class GitSource:
     def _change(self, target: Target, tally: Tally) -> DocumentChange | None:
         """Make the change that gives a path what it should have; None where it has that."""
         known = self._ledger[target.path]
-        if known is not None and (known.state, known.readers) == (target.blob or "", self._readers):
+        is_same = known is not None and (known.state, known.readers) == (target.blob or "", self._readers)
+        if known is None:
+            version = target.version
+        elif not is_same:
+            version = max(target.version, known.version + 1)
+        elif known.pending:
+            version = known.version
+        else:
             return None
-        version = target.version if known is None else max(target.version, known.version + 1)
         made = None if target.blob is None else self._upsert(target, target.blob, version, tally)
-        if made is not None or known is None or not known.state:
+        if made is not None or known is None or not (known.state or known.pending):
             return made
         return DocumentChange(
             tenant=self._tenant,

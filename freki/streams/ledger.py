@@ -22,7 +22,8 @@ ITSELF = ""
 class Ledger(Generic[T]):
     """The entries of one source, one for each item, such as a path or an address.
 
-    A source publishes first and writes then: what a crash cuts in two is published again.
+    A source writes what it is about to publish, publishes, and writes that it did: a change that a crash cut in two is
+    published again, or taken back, whatever has become of its item meanwhile.
     """
 
     def __init__(self, source: str, kind: type[T], *, topic: str, outbox: Outbox) -> None:

@@ -159,7 +159,7 @@ async def test_a_repository_and_a_web_site_can_be_asked(freki: Freki, tmp_path: 
             freki, "crawl", f"{site.url}/", "--no-browser", "--private-host", "127.0.0.1", "--wait"
         )
         place = await freki_command(
-            freki, "ask", "Wo liegt der Parkplatz?", "--filter", f"source_url={site.url}/parken"
+            freki, "ask", "Wo liegt der Parkplatz?", "--filter", f"attributes.source_url={site.url}/parken"
         )
     published = await freki_command(freki, "git", str(repository.path), "--wait")
     repository.commit({"kantine.md": "# Kantine\n\nDie Kantine öffnet um zwölf Uhr.\n"}, time_s=1_700_000_100)

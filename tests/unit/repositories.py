@@ -37,8 +37,8 @@ class Repository:
         )
         return done.stdout.strip()
 
-    def commit(self, files: dict[str, str | bytes | None], *, time_s: int = 1_700_000_000) -> str:
-        """Write files, remove those that are None, commit; give the commit's id."""
+    def commit(self, files: dict[str, str | bytes | None], *, time_s: int = 1_700_000_000, amend: bool = False) -> str:
+        """Write files, remove those that are None, commit, or rewrite the last commit; give the commit's id."""
         for name, content in files.items():
             path = self.path / name
             if content is None:
@@ -47,5 +47,6 @@ class Repository:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content.encode() if isinstance(content, str) else content)
         self.git("add", "--all")
-        self.git("commit", "--quiet", "--allow-empty", "--message", "change", time_s=time_s)
+        how = ["--amend"] if amend else []
+        self.git("commit", "--quiet", "--allow-empty", "--message", "change", *how, time_s=time_s)
         return self.git("rev-parse", "HEAD")

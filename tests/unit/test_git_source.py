@@ -1,5 +1,5 @@
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -217,30 +217,28 @@ async def test_a_document_that_becomes_unreadable_is_deleted(repository: Reposit
 contents = st.dictionaries(st.sampled_from(["a.md", "b.md", "d/c.md"]), st.sampled_from(["1", "2", None]), min_size=1)
 
 
-@settings(max_examples=15)
+@settings(max_examples=30)
 @given(
-    commits=st.lists(st.tuples(contents, st.integers(-5, 5)), min_size=1, max_size=4),
-    lives=st.integers(0, 12),
+    commits=st.lists(st.tuples(contents, st.integers(-5, 5), st.booleans(), st.integers(0, 8)), min_size=1, max_size=4),
     history=st.booleans(),
 )
 async def test_a_source_that_is_killed_anywhere_ends_with_the_branch_after_a_restart(
     tmp_path_factory: pytest.TempPathFactory,
-    commits: list[tuple[dict[str, str | None], int]],
-    lives: int,
+    commits: list[tuple[dict[str, str | None], int, bool, int]],
     history: bool,  # noqa: FBT001
 ) -> None:
     repository = Repository(tmp_path_factory.mktemp("git") / "wiki")
-    world = World(lives=lives)
+    world = World()
     there: dict[str, str] = {}
     repository.commit({})
-    for files, second in commits:
+    for files, second, amend, lives in commits:
         known = {name: content for name, content in files.items() if content is not None or name in there}
-        repository.commit(dict(known), time_s=AT + second)
+        repository.commit(dict(known), time_s=AT + second, amend=amend)
         there = {name: text for name, text in (there | known).items() if text is not None}
-        try:
+        world.lives = lives
+        with suppress(Killed):
             await sync(repository, world, history=history)
-        except Killed:
-            world.lives = 1_000_000
+    world.lives = 1_000_000
 
     await sync(repository, world, history=history)
 
