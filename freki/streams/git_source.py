@@ -229,7 +229,8 @@ class GitSource:
             content = self._repository.read(blob)
             media_type = self._media_type(target.path, content)
         except self._refusals as error:
-            tally.left_out.append(f"{target.path!a}: {error}")
+            reason = str(error).removeprefix(f"{target.path}: ")
+            tally.left_out.append(f"{target.path!a}: {reason}")
             return None
         return DocumentChange(
             tenant=self._tenant,

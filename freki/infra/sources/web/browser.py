@@ -68,24 +68,23 @@ class Browser:
         self._settings = settings
         self._chromium = chromium
         self._proxy = GuardedProxy(guard)
+        self._opened = AsyncExitStack()
         self._running = AsyncExitStack()
         self._browser: Chromium | None = None
 
     async def __aenter__(self) -> Self:
         """Raises Unavailable where the browser does not start."""
-        await self._proxy.__aenter__()
-        try:
+        async with AsyncExitStack() as opened:
+            await opened.enter_async_context(self._proxy)
+            opened.push_async_callback(self._stop)
             await self._started()
-        except BaseException:
-            await self._proxy.__aexit__(None, None, None)
-            raise
+            self._opened = opened.pop_all()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._stop()
-        await self._proxy.__aexit__(kind, error, trace)
+        await self._opened.aclose()
 
     async def render(self, url: str, html: str) -> str:
         """Give a page as its scripts leave it, once it has settled; `html` is what the server sent for `url`.
