@@ -126,7 +126,7 @@ class GitSource:
             await self._take(step, tally)
             if history and step:
                 await self._arrive(step[-1].commit, step[-1].version)
-        await self._take(await asyncio.to_thread(self._unsettled, head, at), tally)
+        await self._take(await asyncio.to_thread(self._left_behind, head, at), tally)
         await self._arrive(head, at)
         return tally
 
@@ -158,13 +158,13 @@ class GitSource:
             Target(path=path, blob=tree.get(path), commit=commit, time=time, version=version) for path in sorted(paths)
         ]
 
-    def _unsettled(self, head: str, version: int) -> list[Target]:
-        """Give what was about to be published when a process ended, and was rewritten before the next one began."""
-        pending = sorted(path for path, mark in self._ledger if mark.pending)
-        if not pending:
-            return []
+    def _left_behind(self, head: str, version: int) -> list[Target]:
+        """Give what is not as the head has it: a process ended over it, and then the branch was rewritten."""
         tree, (commit, time) = self._repository.tree(head), self._repository.commit(head)
-        return [Target(path=path, blob=tree.get(path), commit=commit, time=time, version=version) for path in pending]
+        paths = sorted(
+            path for path, mark in self._ledger if mark.pending or (mark.state and mark.state != tree.get(path))
+        )
+        return [Target(path=path, blob=tree.get(path), commit=commit, time=time, version=version) for path in paths]
 
     async def _take(self, targets: Iterable[Target], tally: Tally) -> None:
         """Publish some changes, each path at most once, and remember them."""
