@@ -111,6 +111,8 @@ def limits_of(settings: ChunkingSettings) -> Mapping[Profile, ChunkLimits]:
         Profile.PDF: limits(settings.pdf),
         Profile.DOCX: limits(settings.docx),
         Profile.ODT: limits(settings.docx),
+        Profile.ODP: limits(settings.docx),
+        Profile.ODS: limits(settings.docx),
         Profile.PPTX: limits(settings.docx),
         Profile.XLSX: limits(settings.docx),
         Profile.EMAIL: limits(settings.text),

@@ -5,11 +5,10 @@ from functools import partial
 from typing import Any
 
 from freki.operators.errors import UnreadableContent
-from freki.operators.parse_code import parse_code
 from freki.operators.parse_email import parse_email
 from freki.operators.parse_html import parse_html
 from freki.operators.parse_markdown import parse_markdown
-from freki.operators.parse_office import parse_docx, parse_odt, parse_pptx, parse_xlsx
+from freki.operators.parse_office import parse_docx, parse_odp, parse_ods, parse_odt, parse_pptx, parse_xlsx
 from freki.operators.parse_rst import parse_rst
 from freki.operators.parse_text import parse_text
 from freki.operators.recognise import Profile, recognise
@@ -44,7 +43,7 @@ def parse(name: str, media_type: str | None, content: str | bytes, *, limits: Pa
     if isinstance(found.content, str):
         _check_length(name, found.content, limits.max_characters)
     try:
-        document = _parsers(limits)[found.profile](found.content)
+        document = _parsers(limits, found.language)[found.profile](found.content)
     except UnreadableContent as error:
         raise UnreadableContent(f"{name}: {error}") from error
     except RecursionError as error:
@@ -53,7 +52,7 @@ def parse(name: str, media_type: str | None, content: str | bytes, *, limits: Pa
     return Parsed(media_type=found.media_type, profile=found.profile, document=document)
 
 
-def _parsers(limits: ParseLimits) -> Mapping[Profile, Callable[[Any], ParsedDocument]]:
+def _parsers(limits: ParseLimits, language: str) -> Mapping[Profile, Callable[[Any], ParsedDocument]]:
     """Give the parser of each profile; each takes what recognising gave with that profile."""
     most = limits.max_unpacked_bytes
     return {
@@ -61,14 +60,22 @@ def _parsers(limits: ParseLimits) -> Mapping[Profile, Callable[[Any], ParsedDocu
         Profile.RST: parse_rst,
         Profile.HTML: parse_html,
         Profile.TEXT: parse_text,
-        Profile.CODE: parse_code,
+        Profile.CODE: partial(_parse_code, language=language),
         Profile.PDF: partial(_parse_pdf, max_pages=limits.max_pages),
         Profile.DOCX: partial(parse_docx, max_unpacked_bytes=most),
         Profile.ODT: partial(parse_odt, max_unpacked_bytes=most),
+        Profile.ODP: partial(parse_odp, max_unpacked_bytes=most),
+        Profile.ODS: partial(parse_ods, max_unpacked_bytes=most),
         Profile.PPTX: partial(parse_pptx, max_unpacked_bytes=most),
         Profile.XLSX: partial(parse_xlsx, max_unpacked_bytes=most),
         Profile.EMAIL: partial(parse_email, html=parse_html, text=parse_text),
     }
+
+
+def _parse_code(source: str, *, language: str) -> ParsedDocument:
+    from freki.operators.parse_code import parse_code  # noqa: PLC0415 - loads tree-sitter
+
+    return parse_code(source, language=language)
 
 
 def _parse_pdf(content: bytes, *, max_pages: int) -> ParsedDocument:

@@ -19,7 +19,7 @@ _ODF = "urn:oasis:names:tc:opendocument:xmlns"
 _ODF_NAMESPACES = " ".join(
     f'xmlns:{name}="{_ODF}:{space}:1.0"'
     for name, space in (
-        *((name, name) for name in ("office", "text", "table", "style", "meta", "manifest")),
+        *((name, name) for name in ("office", "text", "table", "style", "meta", "manifest", "presentation")),
         ("draw", "drawing"),
         ("svg", "svg-compatible"),
     )
@@ -85,15 +85,27 @@ def word_table(*rows: Sequence[str]) -> str:
 
 def odt(text: str, *, declared: str = "", styles: str = "", parts: Mapping[str, str] | None = None) -> bytes:
     """Write an ODT with the elements of its text."""
+    return opendocument("text", text, declared=declared, styles=styles, parts=parts)
+
+
+def opendocument(
+    kind: str, body: str, *, declared: str = "", styles: str = "", parts: Mapping[str, str] | None = None
+) -> bytes:
+    """Write a document of a kind: `text`, `presentation` or `spreadsheet`."""
     return archive(
         {
-            "mimetype": "application/vnd.oasis.opendocument.text",
+            "mimetype": f"application/vnd.oasis.opendocument.{kind}",
             "content.xml": f"{declared}<office:document-content {_ODF_NAMESPACES}><office:automatic-styles>{styles}"
-            f"</office:automatic-styles><office:body><office:text>{text}</office:text></office:body>"
+            f"</office:automatic-styles><office:body><office:{kind}>{body}</office:{kind}></office:body>"
             "</office:document-content>",
             **(parts or {}),
         }
     )
+
+
+def odf_styles(inner: str) -> str:
+    """Write the common styles of an OpenDocument file."""
+    return f"<office:document-styles {_ODF_NAMESPACES}><office:styles>{inner}</office:styles></office:document-styles>"
 
 
 def manifest(inner: str) -> str:

@@ -6,7 +6,7 @@ from freki.operators.errors import UnreadableContent
 from freki.operators.parse_office import parse_odt
 from freki.schemas.outline import BlockKind
 from tests.unit.outlines import headings, parts, texts
-from tests.unit.packages import archive, manifest, odt
+from tests.unit.packages import archive, manifest, odf_styles, odt
 
 _TITLE = '<style:style style:name="P1" style:parent-style-name="Title"/>'
 _TABLE = (
@@ -41,6 +41,44 @@ def test_lists_keep_their_depth() -> None:
     (listed,) = document.blocks
     assert document.text == "- eins\n  - innen\n- zwei"
     assert parts(document, listed) == ["- eins", "- innen", "- zwei"]
+
+
+_NUMBERED = (
+    '<text:list-style style:name="L1">'
+    '<text:list-level-style-number text:level="1" style:num-format="1" style:num-prefix="(" style:num-suffix=")"/>'
+    '<text:list-level-style-number text:level="2" style:num-format="a" style:num-suffix=")" text:display-levels="2"/>'
+    '<text:list-level-style-bullet text:level="3"/></text:list-style>'
+)
+
+
+def test_items_have_the_numbers_that_are_shown_before_them() -> None:
+    first = "<text:list-item><text:p>{}</text:p></text:list-item>"
+    inner = f"<text:list-item><text:p>zwei</text:p><text:list>{first.format('innen') * 2}</text:list></text:list-item>"
+    document = parse_odt(
+        odt(
+            f'<text:list text:style-name="L1">{first.format("eins")}{inner}</text:list><text:p>Text</text:p>'
+            f'<text:list text:style-name="L1" text:continue-numbering="true">{first.format("drei")}</text:list>'
+            f'<text:p>Text</text:p><text:list text:style-name="L1">{first.format("neu")}</text:list>',
+            styles=_NUMBERED,
+        )
+    )
+
+    assert texts(document, BlockKind.LIST) == ["(1) eins\n(2) zwei\n  2.a) innen\n  2.b) innen", "(3) drei", "(1) neu"]
+
+
+def test_headings_have_the_numbers_of_their_outline() -> None:
+    level = '<text:outline-level-style text:level="{0}" style:num-format="1" text:display-levels="{0}"/>'
+    styles = f"<text:outline-style>{level.format(1)}{level.format(2)}</text:outline-style>"
+    document = parse_odt(
+        odt(
+            '<text:h text:outline-level="1">A</text:h><text:h text:outline-level="2">B</text:h>'
+            '<text:h text:outline-level="2" text:is-list-header="true">C</text:h>'
+            '<text:h text:outline-level="2">D</text:h>',
+            parts={"styles.xml": odf_styles(styles)},
+        )
+    )
+
+    assert [title for _, title in headings(document)] == ["1 A", "1.1 B", "C", "1.2 D"]
 
 
 def test_a_list_that_holds_a_heading_is_layout() -> None:

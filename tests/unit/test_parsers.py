@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from freki.operators.errors import UnreadableContent
 from freki.operators.parse_email import parse_email
 from freki.operators.parse_html import parse_html
-from freki.operators.parse_office import parse_docx, parse_odt, parse_pptx, parse_xlsx
+from freki.operators.parse_office import parse_docx, parse_odp, parse_ods, parse_odt, parse_pptx, parse_xlsx
 from freki.operators.parse_pdf import parse_pdf
 from freki.operators.parse_text import parse_text
 from freki.schemas.outline import ParsedDocument
 from tests.unit.outlines import assert_outline
-from tests.unit.packages import archive, docx, odt, paragraph, pptx, shape, slide_table, word_table, xlsx
+from tests.unit.packages import archive, docx, odt, opendocument, paragraph, pptx, shape, slide_table, word_table, xlsx
 from tests.unit.pdfs import pdf, ruled, shown, shown_lines
 
 Parse = Callable[..., ParsedDocument]
@@ -37,6 +37,21 @@ def _odt(words: list[str]) -> bytes:
     listed = "".join(f"<text:list-item><text:p>{word}</text:p></text:list-item>" for word in words[:3])
     body = "".join(f"<text:p>{word}</text:p>" for word in words)
     return odt(f"<text:h>{words[0]}</text:h><text:list>{listed}</text:list>{body}")
+
+
+def _odp(words: list[str]) -> bytes:
+    slides = (
+        f"<draw:page><draw:frame presentation:class='title'><draw:text-box><text:p>{word}</text:p></draw:text-box>"
+        f"</draw:frame><draw:custom-shape><text:p>{word}</text:p></draw:custom-shape></draw:page>"
+        for word in words
+    )
+    return opendocument("presentation", "".join(slides))
+
+
+def _ods(words: list[str]) -> bytes:
+    cells = "".join(f"<table:table-cell><text:p>{word}</text:p></table:table-cell>" for word in words)
+    sheet = f"<table:table table:name='{words[0]}'><table:table-row>{cells}</table:table-row></table:table>"
+    return opendocument("spreadsheet", sheet * 2)
 
 
 def _pptx(words: list[str]) -> bytes:
@@ -65,13 +80,15 @@ def _email(words: list[str]) -> bytes:
 FILES: dict[str, tuple[Parse, Write]] = {
     "docx": (parse_docx, _docx),
     "odt": (parse_odt, _odt),
+    "odp": (parse_odp, _odp),
+    "ods": (parse_ods, _ods),
     "pptx": (parse_pptx, _pptx),
     "xlsx": (parse_xlsx, _xlsx),
     "pdf": (parse_pdf, _pdf),
     "email": (partial(parse_email, html=parse_html, text=parse_text), _email),
 }
-PACKAGES = {name: FILES[name] for name in ("docx", "odt", "pptx", "xlsx")}
-PAGED = {"pptx", "xlsx", "pdf"}
+PACKAGES = {name: FILES[name] for name in ("docx", "odt", "odp", "ods", "pptx", "xlsx")}
+PAGED = {"odp", "ods", "pptx", "xlsx", "pdf"}
 
 each_file = pytest.mark.parametrize("name", FILES)
 each_package = pytest.mark.parametrize("name", PACKAGES)

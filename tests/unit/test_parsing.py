@@ -8,7 +8,7 @@ from freki.operators.recognise import Profile
 from freki.streams.connect import limits_of
 from freki.streams.parsing import PARSER_VERSIONS, Parsed, ParseLimits, parse
 from tests.files import docx_of, pdf_of
-from tests.unit.packages import odt, pptx, shape, xlsx
+from tests.unit.packages import odt, opendocument, pptx, shape, xlsx
 
 LIMITS = ParseLimits(max_characters=1_000, max_pages=3, max_unpacked_bytes=100_000)
 MAIL = b"From: a@example.org\nTo: b@example.org\nDate: Mon, 05 Jan 2026 10:00:00 +0100\nSubject: Fristen\n\n{}\n"
@@ -18,6 +18,8 @@ def parsed(name: str, content: str | bytes, media_type: str | None = None) -> Pa
     return parse(name, media_type, content, limits=LIMITS)
 
 
+CELL = "<table:table-row><table:table-cell><text:p>Vier Wochen.</text:p></table:table-cell></table:table-row>"
+ODS = opendocument("spreadsheet", f"<table:table>{CELL}</table:table>")
 EACH = [
     ("a.md", "# Fristen\n\nVier Wochen.", Profile.MARKDOWN),
     ("a.html", "<h1>Fristen</h1><p>Vier Wochen.</p>", Profile.HTML),
@@ -25,6 +27,9 @@ EACH = [
     ("a.pdf", pdf_of("Fristen\nVier Wochen."), Profile.PDF),
     ("a.docx", docx_of("Fristen", "Vier Wochen."), Profile.DOCX),
     ("a.odt", odt("<text:p>Vier Wochen.</text:p>"), Profile.ODT),
+    ("a.odp", opendocument("presentation", "<draw:page><text:p>Vier Wochen.</text:p></draw:page>"), Profile.ODP),
+    ("a.ods", ODS, Profile.ODS),
+    ("a.py", "def fristen():\n    return 'Vier Wochen.'\n", Profile.CODE),
     ("a.pptx", pptx(shape("Vier Wochen.")), Profile.PPTX),
     ("a.xlsx", xlsx({"Fristen": [["Vier Wochen."]]}), Profile.XLSX),
     ("a.eml", MAIL.replace(b"{}", b"Vier Wochen."), Profile.EMAIL),

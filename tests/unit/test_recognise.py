@@ -6,13 +6,16 @@ from hypothesis import strategies as st
 
 from freki.operators.errors import UnreadableContent
 from freki.operators.recognise import Profile, recognise
-from tests.unit.packages import archive, docx, odt, pptx, xlsx
+from tests.unit.packages import archive, docx, odt, opendocument, pptx, xlsx
 from tests.unit.pdfs import pdf
 
+OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 FILES = [
     (pdf(b""), Profile.PDF),
     (docx(""), Profile.DOCX),
     (odt(""), Profile.ODT),
+    (opendocument("presentation", ""), Profile.ODP),
+    (opendocument("spreadsheet", ""), Profile.ODS),
     (pptx(""), Profile.PPTX),
     (xlsx({"A": [["x"]]}), Profile.XLSX),
 ]
@@ -49,11 +52,48 @@ def test_a_page_without_a_name_is_told_by_its_beginning() -> None:
     assert recognised.media_type == "text/html"
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "cp1252"])
-def test_text_is_decoded(encoding: str) -> None:
-    text = "Grüße aus Köln, und das Porto – es sind 5 € – zahlt der Empfänger.\n" * 3
+GERMAN = "Grüße aus Köln, und das Porto übernimmt der Empfänger der Straßenkarte.\n" * 3
+RUSSIAN = "Договор аренды жилого помещения заключается в письменной форме.\n"
+POLISH = "Umowa najmu lokalu mieszkalnego powinna być zawarta na piśmie, źródło jak wyżej.\n"
+JAPANESE = "賃貸借契約は書面で締結しなければならない。\n"
 
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        *((GERMAN, encoding) for encoding in ("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32")),
+        *((GERMAN, encoding) for encoding in ("cp1252", "iso8859-1", "iso8859-15", "mac-roman", "cp850", "cp437")),
+        *((RUSSIAN, encoding) for encoding in ("koi8-r", "cp1251", "cp866", "utf-16")),
+        *((POLISH, encoding) for encoding in ("cp1250", "iso8859-2", "cp852")),
+        *((JAPANESE, encoding) for encoding in ("shift_jis", "euc_jp", "iso2022_jp")),
+        ("住房租赁合同应当采用书面形式。承租人应当在每月十日前支付租金。", "gb18030"),
+        ("Viele Grüße", "cp1252"),
+        ("\x1b[1mfett\x1b[0m" + " und so weiter" * 30, "ascii"),
+    ],
+)
+def test_text_is_decoded_whatever_its_encoding(text: str, encoding: str) -> None:
     assert recognise("a.txt", None, text.encode(encoding)).content == text
+
+
+@pytest.mark.parametrize(
+    ("name", "media_type", "text"),
+    [
+        ("a.txt", "text/plain; charset=ISO-8859-3", "Ĝis la revido, ĉiuj ŝatas ĝin."),
+        ("a.html", None, "<html><head><meta charset='iso-8859-3'></head><p>Ĝis ŝatas</html>"),
+        ("a.html", None, '<meta http-equiv="Content-Type" content="text/html; charset=iso-8859-3"><p>Ĝis ŝatas'),
+        ("a.xml", None, "<?xml version='1.0' encoding='iso-8859-3'?><a>Ĝis ŝatas</a>"),
+        ("a.py", None, "# -*- coding: iso-8859-3 -*-\nĜis = 'ŝatas'\n"),
+    ],
+)
+def test_an_encoding_that_is_stated_is_taken(name: str, media_type: str | None, text: str) -> None:
+    assert recognise(name, media_type, text.encode("iso8859-3")).content == text
+
+
+@pytest.mark.parametrize("stated", ["utf-8", "iso-8859-1", "ascii", "rot13", "unicode_escape", "none", "\u00e4"])
+def test_an_encoding_that_is_stated_wrongly_does_no_harm(stated: str) -> None:
+    text = f"<meta charset='{stated}'><p>Grüße – über 5 € aus Köln für die Straßenkarte, natürlich.</p>"
+
+    assert recognise("a.html", None, text.encode("cp1252")).content == text
 
 
 def test_a_byte_order_mark_is_not_part_of_the_text() -> None:
@@ -71,13 +111,17 @@ def test_empty_content_is_valid(content: str | bytes) -> None:
         (b"PK\x03\x04\x14\x00other/archive", "a ZIP archive, which is not read"),
         (archive({"mimetype": "application/epub+zip"}), "application/epub\\+zip, which is not read"),
         (archive({"word/a.xml": "no package"}), "a ZIP archive, which is not read"),
-        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office file, or one with a password"),
+        (OLE, "an old Office file; save it as DOCX, XLSX or PPTX"),
+        (OLE + "WordDocument\0".encode("utf-16-le"), "DOC, .* which is not read; save it as DOCX"),
+        (OLE + "Workbook\0".encode("utf-16-le"), "XLS, .* which is not read; save it as XLSX"),
+        (OLE + "PowerPoint Document\0".encode("utf-16-le"), "PPT, .* which is not read; save it as PPTX"),
+        (OLE + "EncryptedPackage\0".encode("utf-16-le"), "with a password; save it without one"),
+        (b"%!PS-Adobe-3.0", "PostScript, which is not read; save it as PDF"),
         (b"{\\rtf1 Hallo}", "RTF, which is not read"),
-        (b"\x89PNG\r\n\x1a\n\x00\x00", "not UTF-8 at byte 0"),
+        (b"\x89PNG\r\n\x1a\n\x00\x00", "a picture, which is not read; run OCR over it"),
+        (bytes(range(128, 256)), "not UTF-8 at byte 0"),
         (b"abc\x00def", "NUL at character 3"),
         ("Grüße, ".encode() * 20 + b"\xff" + b"Ende", "not UTF-8 at byte 180"),
-        ("Привет всем".encode("koi8-r"), "not UTF-8 at byte 0"),
-        ("日本語のテキスト".encode("shift-jis"), "not UTF-8 at byte 0"),
         ("Hallo".encode("utf-16")[:-1], "not UTF-16"),
         (b"\x01\x02\x03 words", "control characters, the first at character 0"),
         ("half \ud800 pair", "surrogate pair at character 5"),
@@ -112,7 +156,7 @@ MAIL = b"Received: from x\r\n\tby y\r\nFrom: a@example.org\r\nDate: Mon, 5 Jan 2
 
 
 def test_a_mail_is_told_by_its_name_or_its_headers() -> None:
-    assert recognise("a.eml", None, b"Subject: x\n\ny") == ("message/rfc822", Profile.EMAIL, b"Subject: x\n\ny")
+    assert recognise("a.eml", None, b"Subject: x\n\ny") == ("message/rfc822", Profile.EMAIL, b"Subject: x\n\ny", "")
     assert recognise("download", None, MAIL).profile is Profile.EMAIL
     assert recognise("a", "message/rfc822", "Subject: x").profile is Profile.EMAIL
 
@@ -137,7 +181,30 @@ def test_a_pdf_that_became_text_on_its_way_is_refused() -> None:
 
 @pytest.mark.parametrize(("media_type", "content"), [(None, "Text"), ("text/plain", b"Text")])
 def test_the_text_of_a_pdf_may_bear_its_name(media_type: str | None, content: str | bytes) -> None:
-    assert recognise("a.pdf", media_type, content) == ("text/plain", Profile.TEXT, "Text")
+    assert recognise("a.pdf", media_type, content) == ("text/plain", Profile.TEXT, "Text", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "media_type", "text", "language"),
+    [
+        ("a.py", None, "x = 1", "python"),
+        ("a.tsx", None, "x", "tsx"),
+        ("a.h", None, "int a;", "cpp"),
+        ("A.JAVA", "text/plain", "class A {}", "java"),
+        ("download", "text/x-python", "x = 1", "python"),
+        ("download", "application/sql", "select 1", "sql"),
+        ("run", None, "#!/usr/bin/env python3\nx = 1", "python"),
+        ("run", None, "#!/usr/bin/python3.11 -u\nx = 1", "python"),
+        ("run", None, "#!/bin/sh\nls", ""),
+        ("a.yaml", None, "a: 1", ""),
+        ("de.ts", None, "<?xml version='1.0'?><TS/>", ""),
+        ("Makefile", None, "all:\n", ""),
+    ],
+)
+def test_the_language_of_code_is_told(name: str, media_type: str | None, text: str, language: str) -> None:
+    recognised = recognise(name, media_type, text)
+
+    assert (recognised.profile, recognised.language) == (Profile.CODE, language)
 
 
 @given(text=st.text(alphabet=st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufeff")))

@@ -17,6 +17,8 @@ _MEDIA_TYPES = {
     ".html": "text/html",
     ".markdown": "text/markdown",
     ".md": "text/markdown",
+    ".odp": "application/vnd.oasis.opendocument.presentation",
+    ".ods": "application/vnd.oasis.opendocument.spreadsheet",
     ".odt": "application/vnd.oasis.opendocument.text",
     ".pdf": "application/pdf",
     ".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",

@@ -32,7 +32,7 @@ class Numbering:
         """Read the definitions in `word/numbering.xml`."""
         found = list(numbering if numbering is not None else ())
         self._levels = {
-            (element.get("{w}abstractNumId", ""), _whole(level.get("{w}ilvl", ""))): _level(level)
+            (element.get("{w}abstractNumId", ""), whole(level.get("{w}ilvl", ""))): _level(level)
             for element in found
             if element.tag == "{w}abstractNum"
             for level in element.iterfind("{w}lvl")
@@ -61,7 +61,7 @@ class Numbering:
         level = self._levels.get((kind, depth))
         if level is None:
             return ""
-        return _FORMS.get(level.form, str)(self._counts.get((kind, depth), level.start))
+        return FORMS.get(level.form, str)(self._counts.get((kind, depth), level.start))
 
 
 def value(element: Element, path: str) -> str:
@@ -71,17 +71,18 @@ def value(element: Element, path: str) -> str:
 
 
 def _level(level: Element) -> _Level:
-    return _Level(value(level, "{w}numFmt"), value(level, "{w}lvlText"), _whole(value(level, "{w}start"), default=1))
+    return _Level(value(level, "{w}numFmt"), value(level, "{w}lvlText"), whole(value(level, "{w}start"), default=1))
 
 
 def _restarts(number: Element) -> Iterator[tuple[int, int]]:
     for override in number.iterfind("{w}lvlOverride"):
         start = value(override, "{w}startOverride")
         if start:
-            yield _whole(override.get("{w}ilvl", "")), _whole(start)
+            yield whole(override.get("{w}ilvl", "")), whole(start)
 
 
-def _whole(digits: str, *, default: int = 0) -> int:
+def whole(digits: str, *, default: int = 0) -> int:
+    """Return a number of at most six digits; the default for what is none."""
     return int(digits[:_MAX_DIGITS]) if digits.isdecimal() else default
 
 
@@ -101,10 +102,11 @@ def _roman(number: int) -> str:
     return signs
 
 
-_FORMS: Mapping[str, Callable[[int], str]] = {
+FORMS: Mapping[str, Callable[[int], str]] = {
     "none": lambda _number: "",
     "lowerLetter": _letters,
     "upperLetter": lambda number: _letters(number).upper(),
     "lowerRoman": _roman,
     "upperRoman": lambda number: _roman(number).upper(),
 }
+"""What a number looks like, by the name that Word gives to it; all others are Arabic."""

@@ -50,6 +50,7 @@ _PREFIXES = {
     f"{_ODF}:meta:1.0": "meta",
     f"{_ODF}:drawing:1.0": "draw",
     f"{_ODF}:svg-compatible:1.0": "svg",
+    f"{_ODF}:presentation:1.0": "presentation",
     f"{_ODF}:manifest:1.0": "manifest",
 }
 _CORE_FIELDS = {

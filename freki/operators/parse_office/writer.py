@@ -1,5 +1,7 @@
 """Puts what a reader of a format meets into parts: list items that follow each other are one list."""
 
+from collections.abc import Sequence
+
 from freki.schemas.outline import BlockKind, Part, one_line, stacked
 
 _MAX_INDENT = 8
@@ -23,7 +25,7 @@ class Writer:
         """Add a paragraph."""
         self._put(Part(kind=BlockKind.PROSE, text=text.strip(), page=self.page))
 
-    def table(self, rows: list[list[str]]) -> None:
+    def table(self, rows: Sequence[Sequence[str]]) -> None:
         """Add a table; rows without text are left out."""
         lines = [" | ".join(map(one_line, row)) for row in rows if any(cell.strip() for cell in row)]
         if lines:

@@ -1,11 +1,11 @@
-"""The outline of source code."""
+"""Definitions by their words, where no grammar is at hand."""
 
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from freki.schemas.outline import Block, BlockKind, ParsedDocument, tidy
+from freki.operators.parse_code.lines import Definition, Found, Lines
 
 # Each pattern names what is defined; indentation is looked at apart. Bounded repeats keep a long line cheap.
 _MODIFIERS = (
@@ -45,59 +45,38 @@ _MEMBER = (
         r"(?:[\w<>\[\],.?]{1,100}[ \t]+){0,3}([A-Za-z_]\w{0,100})[ \t]*\([^;=]{0,400}\Z"
     ),
 )
-_LEADS = re.compile(r"[ \t]*(?:@\w|#\[|//|/\*|\*|#(?!include|define|if|endif|else|pragma|!)|--)")
 _LONGEST_LINE = 500
 _MEMBER_INDENT = 4
 
 
-class _Definition(NamedTuple):
-    """A name and the line that its block begins with: its comments and decorators are part of it."""
+class _Line(NamedTuple):
+    """A line that defines something."""
 
-    line: int
+    number: int
     level: int
     name: str
 
 
-def parse_code(source: str) -> ParsedDocument:
-    """Split source code at its definitions.
+def by_words(lines: Lines) -> Found:
+    """Return what begins like a definition of one of the usual languages, at the margin or within a type at the margin.
 
-    Classes, functions and the like at the margin are headings of level 1, what is defined directly in a class is of
-    level 2. They are told by their words in the usual languages, without a grammar. Headings are empty spans: the
-    line of a definition stands in the code below it, with the comments and decorators above it. The seams of a
-    block are the lines after blank ones. Code without definitions is one block.
+    A definition ends where the next one begins. The seams are the lines after blank ones.
     """
-    text = tidy(source)
-    lines = text.split("\n")
-    definitions = list(_definitions(lines))
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line) + 1)
-    edges = [0, *(definition.line for definition in definitions), len(lines)]
-    blocks: list[Block] = []
-    for definition, (first, end) in zip([None, *definitions], pairwise(edges), strict=True):
-        code = _code(lines, starts, first, end)
-        if definition and code:
-            blocks.append(_heading(definition, code.start))
-        blocks += [code] if code else []
-    return ParsedDocument(text=text, blocks=tuple(blocks), title=None, attributes={})
+    found = list(_defining(lines.lines))
+    starts: list[int] = []
+    for line in found:
+        starts.append(lines.begin(lines.starts[line.number], starts[-1] + 1 if starts else 0))
+    ends = [*starts[1:], len(lines.text)]
+    definitions = (
+        Definition(start, end, line.level, line.name) for start, end, line in zip(starts, ends, found, strict=False)
+    )
+    written = (line for line, text in enumerate(lines.lines) if text.strip())
+    seams = (lines.starts[line] for before, line in pairwise(written) if line > before + 1)
+    return Found(tuple(definitions), tuple(seams))
 
 
-def _heading(definition: _Definition, start: int) -> Block:
-    return Block(kind=BlockKind.HEADING, start=start, end=start, heading_level=definition.level, title=definition.name)
-
-
-def _code(lines: Sequence[str], starts: Sequence[int], first: int, end: int) -> Block | None:
-    written = [line for line in range(first, end) if lines[line].strip()]
-    if not written:
-        return None
-    seams = tuple(starts[line] for before, line in pairwise(written) if line > before + 1)
-    stop = starts[written[-1]] + len(lines[written[-1]].rstrip())
-    return Block(kind=BlockKind.CODE, start=starts[written[0]], end=stop, seams=seams)
-
-
-def _definitions(lines: Sequence[str]) -> Iterator[_Definition]:
+def _defining(lines: Sequence[str]) -> Iterator[_Line]:
     in_type = False
-    free = 0
     for line, text in enumerate(lines):
         if not text or len(text) > _LONGEST_LINE:
             continue
@@ -109,17 +88,9 @@ def _definitions(lines: Sequence[str]) -> Iterator[_Definition]:
         elif in_type and indent <= _MEMBER_INDENT:
             name = _named(_MEMBER, text[indent:])
         if name:
-            yield _Definition(_lead(lines, line, free), 2 if indent else 1, name)
-            free = line + 1
+            yield _Line(line, 2 if indent else 1, name)
 
 
 def _named(patterns: Sequence[re.Pattern[str]], text: str) -> str:
     matches = (pattern.match(text) for pattern in patterns)
     return next((match.group(1) for match in matches if match), "")
-
-
-def _lead(lines: Sequence[str], line: int, free: int) -> int:
-    """Return the first of the comments and decorators that stand right above a definition."""
-    while line > free and _LEADS.match(lines[line - 1]):
-        line -= 1
-    return line

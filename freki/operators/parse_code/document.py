@@ -1,0 +1,85 @@
+"""The outline of source code."""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from freki.operators.parse_code.grammar import by_grammar
+from freki.operators.parse_code.lines import Definition, Lines
+from freki.operators.parse_code.sql import by_statements
+from freki.operators.parse_code.words import by_words
+from freki.schemas.outline import Block, BlockKind, ParsedDocument, one_line, tidy
+
+_SQL = "sql"
+_LEAST_REST_LETTERS = 120
+"""Letters and digits behind a definition that make a section of their own; less stays with the definition."""
+_REST_TITLE_CHARS = 80
+_VISIBLE = re.compile(r"\S")
+_LETTER = re.compile(r"[^\W_]")
+_LINE_REST = re.compile(r"[^\w\n]*\n")
+
+
+def parse_code(source: str, *, language: str = "") -> ParsedDocument:
+    """Split source code at its definitions.
+
+    Functions, classes and the like are headings, each one level below what it is defined in. A class of up to 600
+    characters, and whatever is defined within a function, is not taken apart. Comments and decorators right above a
+    definition are part of it. Longer code behind a definition, which belongs to none, has its first line as a heading.
+    Headings are empty spans: the line of a definition stands in the code below it. Seams are where statements begin.
+
+    language: `sql`, or one of `LANGUAGES`. Of another one, and of code that does not keep its grammar, definitions are
+    told by their words, two levels deep, and seams are the lines after blank ones. Code without definitions is one
+    block.
+    """
+    lines = Lines(tidy(source))
+    found = (by_statements(lines) if language == _SQL else by_grammar(lines, language)) or by_words(lines)
+    blocks: list[Block] = []
+    sections = [None, *_sections(lines.text, found.definitions)]
+    edges = [0, *(section.start for section in sections if section), len(lines.text)]
+    for section, (start, end) in zip(sections, pairwise(edges), strict=True):
+        code = _code(lines, found.seams, start, end)
+        if section and code:
+            blocks.append(_heading(section, code.start))
+        blocks += [code] if code else []
+    return ParsedDocument(text=lines.text, blocks=tuple(blocks), title=None, attributes={})
+
+
+def _heading(section: Definition, start: int) -> Block:
+    return Block(
+        kind=BlockKind.HEADING, start=start, end=start, heading_level=section.level, title=one_line(section.name)
+    )
+
+
+def _code(lines: Lines, seams: Sequence[int], start: int, end: int) -> Block | None:
+    """Return what is visible of a span, with the indentation of its first line."""
+    first = _VISIBLE.search(lines.text, start, end)
+    if not first:
+        return None
+    start = max(start, lines.starts[lines.line_at(first.start())])
+    end = start + len(lines.text[start:end].rstrip())
+    inner = seams[bisect_right(seams, start) : bisect_left(seams, end)]
+    return Block(kind=BlockKind.CODE, start=start, end=end, seams=tuple(inner))
+
+
+def _sections(text: str, definitions: Sequence[Definition]) -> Iterator[Definition]:
+    """Yield the definitions, and between them longer code that belongs to none."""
+    around: list[Definition] = []
+    for definition in [*definitions, None]:
+        start = definition.start if definition else len(text)
+        while around and around[-1].end <= start:
+            ended = around.pop()
+            yield from _rest(text, ended, min(start, around[-1].end) if around else start)
+        if definition:
+            yield definition
+            around.append(definition)
+
+
+def _rest(text: str, ended: Definition, end: int) -> Iterator[Definition]:
+    """Yield the code behind a definition, if there is much of it."""
+    line_rest = _LINE_REST.match(text, ended.end, end)
+    start = line_rest.end() if line_rest else ended.end
+    rest = text[start:end]
+    if len(_LETTER.findall(rest)) >= _LEAST_REST_LETTERS:
+        title = next(line for line in rest.split("\n") if _LETTER.search(line))
+        yield Definition(start, end, ended.level, one_line(title)[:_REST_TITLE_CHARS])

@@ -1,0 +1,187 @@
+"""Definitions by the grammar of a language, through tree-sitter."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from types import MappingProxyType
+
+from tree_sitter import Language, Node, Parser
+
+from freki.operators.parse_code.lines import Definition, Found, Lines
+from freki.schemas.outline import one_line
+
+LANGUAGES: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "c": ("tree_sitter_c", "language"),
+        "cpp": ("tree_sitter_cpp", "language"),
+        "csharp": ("tree_sitter_c_sharp", "language"),
+        "go": ("tree_sitter_go", "language"),
+        "java": ("tree_sitter_java", "language"),
+        "javascript": ("tree_sitter_javascript", "language"),
+        "python": ("tree_sitter_python", "language"),
+        "rust": ("tree_sitter_rust", "language"),
+        "tsx": ("tree_sitter_typescript", "language_tsx"),
+        "typescript": ("tree_sitter_typescript", "language_typescript"),
+    }
+)
+"""Module and function that give the grammar of each language."""
+
+WHOLE_CHARS = 600
+"""A type up to this long is not taken apart, and no seams are looked for in what is no longer."""
+_MAX_CHARS = 2_000_000
+"""Longer code is no longer written by people; its tree would take hundreds of megabytes."""
+_MAX_UNREAD_SHARE = 0.5
+_MAX_NAME_CHARS = 200
+
+# Of all grammars together: where two of them use one word, they mean the same by it.
+_TYPES = {
+    *("class_definition", "class_declaration", "abstract_class_declaration", "class_specifier", "struct_specifier"),
+    *("struct_declaration", "union_specifier", "interface_declaration", "enum_declaration", "record_declaration"),
+    *("annotation_type_declaration", "namespace_declaration", "namespace_definition", "internal_module", "module"),
+    *("impl_item", "trait_item", "mod_item"),
+}
+_BODIED = {"struct_specifier", "union_specifier", "class_specifier", "enum_specifier"}
+"""Without a body they only refer to a type."""
+_FUNCTIONS = {
+    *("function_definition", "function_declaration", "generator_function_declaration", "function_signature"),
+    *("function_item", "macro_definition", "method_definition", "method_declaration", "constructor_declaration"),
+    *("compact_constructor_declaration", "destructor_declaration", "operator_declaration", "enum_specifier"),
+    *("conversion_operator_declaration", "enum_item", "struct_item", "union_item", "type_item", "type_declaration"),
+    *("type_alias_declaration", "type_definition", "delegate_declaration", "concept_definition"),
+}
+"""And all else that is not taken apart."""
+_WRAPPERS = {
+    *("decorated_definition", "export_statement", "template_declaration", "ambient_declaration"),
+    *("expression_statement", "lexical_declaration", "variable_declaration"),
+}
+"""Hold one definition that they belong to."""
+_MAX_WRAPPERS = 4
+_VALUED = {"variable_declarator", "assignment_expression"}
+"""Define something where their value is a function."""
+_HOLDERS = {
+    *("ERROR", "block", "statement_block", "declaration_list", "field_declaration_list", "class_body"),
+    *("interface_body", "enum_body", "enum_body_declarations", "annotation_type_body", "foreign_mod_item"),
+    *("if_statement", "else_clause", "elif_clause", "try_statement", "except_clause", "finally_clause"),
+    *("with_statement", "preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif", "linkage_specification"),
+}
+"""Hold definitions beside each other."""
+_LEADS = {"decorator", "attribute_item", "attribute_list", "modifiers"}
+"""Stand before what they belong to."""
+_FUNCTION_VALUES = {"arrow_function", "function_expression", "generator_function", "class"}
+_NAMING = ("type_spec", "type_alias")
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+
+
+def by_grammar(lines: Lines, language: str) -> Found | None:
+    """Return the definitions in code of a language; None where it has no grammar here, or the code does not keep it."""
+    parser = _parser(language)
+    if parser is None or len(lines.text) > _MAX_CHARS:
+        return None
+    root = parser.parse(_in_ascii(lines.text)).root_node
+    unread = sum(child.end_byte - child.start_byte for child in root.children if child.is_error)
+    if root.is_error or unread > _MAX_UNREAD_SHARE * len(lines.text):
+        return None
+    return Found(tuple(_definitions(root, lines)), tuple(sorted(set(_seams(root, lines)))))
+
+
+@cache
+def _parser(language: str) -> Parser | None:
+    if language not in LANGUAGES:
+        return None
+    module, function = LANGUAGES[language]
+    return Parser(Language(getattr(import_module(module), function)()))
+
+
+def _in_ascii(text: str) -> bytes:
+    """Write one byte for each code point, so that offsets are the same: a letter for what is none of ASCII."""
+    return _NOT_ASCII.sub(lambda found: " " if found.group().isspace() else "x", text).encode("ascii")
+
+
+def _definitions(root: Node, lines: Lines) -> Iterator[Definition]:
+    """Yield definitions in order. The stack holds nodes with the level of what they define."""
+    waiting = [(node, 1) for node in reversed(root.named_children)]
+    floor = 0
+    while waiting:
+        node, level = waiting.pop()
+        inner = _defined(node)
+        name = _name(inner, lines.text) if inner else ""
+        if inner and name:
+            yield Definition(lines.begin(node.start_byte, floor), node.end_byte, level, name)
+            taken_apart = inner.type in _TYPES and node.end_byte - node.start_byte > WHOLE_CHARS
+            floor = inner.start_byte + 1 if taken_apart else node.end_byte
+            if not taken_apart:
+                continue
+            level += 1
+        if node.type in _HOLDERS or inner:
+            held = inner or node
+            waiting += [(child, level) for child in reversed(held.named_children)]
+
+
+def _defined(node: Node) -> Node | None:
+    """Return what a node defines, within its wrappers."""
+    for _ in range(_MAX_WRAPPERS):
+        if node.type in _WRAPPERS and (last := _last(node.named_children)):
+            node = last
+    if node.type in _VALUED:
+        value = node.child_by_field_name("value") or node.child_by_field_name("right")
+        return node if value and value.type in _FUNCTION_VALUES else None
+    defines = node.type in _TYPES or (node.type in _FUNCTIONS)
+    refers = node.type in _BODIED and node.child_by_field_name("body") is None
+    return node if defines and not refers else None
+
+
+def _last(nodes: Iterable[Node]) -> Node | None:
+    """Return the last node that says something, which is what a wrapper holds."""
+    return next((node for node in reversed([*nodes]) if not node.is_extra), None)
+
+
+def _name(node: Node, text: str) -> str:
+    """Return the name that a definition gives; empty for one that gives none."""
+    if node.type == "impl_item":
+        parts = (node.child_by_field_name("trait"), node.child_by_field_name("type"))
+        return " for ".join(_shown(part, text) for part in parts if part)
+    if node.type == "method_declaration" and (receiver := node.child_by_field_name("receiver")):
+        kind = _shown(receiver, text).strip("()").rpartition(" ")[2].lstrip("*")
+        return f"{kind}.{_shown(node.child_by_field_name('name'), text)}"
+    named = node.child_by_field_name("name") or node.child_by_field_name("left")
+    if named is None and (declared := node.child_by_field_name("declarator")):
+        named = _innermost(declared)
+    if named is None:
+        spec = next((child for child in node.named_children if child.type in _NAMING), None)
+        named = spec.child_by_field_name("name") if spec else None
+    return _shown(named, text)
+
+
+def _innermost(declared: Node) -> Node:
+    """Return the name in a declarator of C, such as that of `*(*f)(int)`."""
+    while True:
+        within = declared.child_by_field_name("declarator")
+        if within is None and declared.type in {"reference_declarator", "parenthesized_declarator"}:
+            within = _last(declared.named_children)
+        if within is None:
+            return declared
+        declared = within
+
+
+def _shown(node: Node | None, text: str) -> str:
+    return one_line(text[node.start_byte : node.end_byte])[:_MAX_NAME_CHARS] if node else ""
+
+
+def _seams(root: Node, lines: Lines) -> Iterator[int]:
+    """Yield where the parts of each longer node begin, those that begin on a line of their own."""
+    waiting = [(root, 0)]
+    while waiting:
+        node, floor = waiting.pop()
+        lead = None
+        for child in node.named_children:
+            if child.end_byte - child.start_byte > WHOLE_CHARS:
+                # The grammar of Python has a comment above the first statement of a block before the block.
+                waiting.append((child, floor))
+            if "comment" in child.type or child.type in _LEADS:
+                lead = child.start_byte if lead is None and lines.is_first(child.start_byte) else lead
+                continue
+            start = child.start_byte if lead is None else lead
+            if lines.is_first(start):
+                yield lines.begin(start, floor)
+            floor, lead = child.end_byte, None

@@ -1,0 +1,76 @@
+"""The lines of source code."""
+
+import re
+from bisect import bisect_right
+from itertools import accumulate
+from typing import NamedTuple
+
+_LEADS = re.compile(r"[ \t]*(?:@\w|#\[|//|/\*|\*|#(?!include|define|if|endif|else|pragma|!)|--)")
+_COMMENT_END = re.compile(r"(?<!/)\*/[ \t]*\Z")
+_MAX_COMMENT_LINES = 1000
+
+
+class Definition(NamedTuple):
+    """What code gives a name to."""
+
+    start: int
+    """Offset of its first line, or of the comments and decorators right above it."""
+    end: int
+    """Offset behind it."""
+    level: int
+    """1 is outermost."""
+    name: str
+
+
+class Found(NamedTuple):
+    """What is known of some code."""
+
+    definitions: tuple[Definition, ...]
+    """In the order of their starts: what is defined within another one comes after it."""
+    seams: tuple[int, ...]
+    """Where the code is best cut, ascending."""
+
+
+class Lines:
+    """A text whose lines end in a line feed."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.lines = text.split("\n")
+        self.starts = list(accumulate((len(line) + 1 for line in self.lines), initial=0))
+
+    def line_at(self, offset: int) -> int:
+        """Return the number of the line that holds an offset."""
+        return bisect_right(self.starts, offset, hi=len(self.lines)) - 1
+
+    def is_first(self, offset: int) -> bool:
+        """Say whether only white space stands before it on its line."""
+        return not self.text[self.starts[self.line_at(offset)] : offset].strip()
+
+    def begin(self, offset: int, floor: int) -> int:
+        """Return where that which stands at an offset begins: with its line and the comments and decorators above.
+
+        No line that begins before `floor` is taken; where code stands before it on its line, it begins at the offset.
+        """
+        line = self.line_at(offset)
+        if not self.is_first(offset) or self.starts[line] < floor:
+            return offset
+        return self.starts[self._lead(line, bisect_right(self.starts, floor - 1))]
+
+    def _lead(self, line: int, floor: int) -> int:
+        while line > floor:
+            opened = self._comment_start(line - 1, floor)
+            if opened is None and not _LEADS.match(self.lines[line - 1]):
+                break
+            line = line - 1 if opened is None else opened
+        return line
+
+    def _comment_start(self, last: int, floor: int) -> int | None:
+        """Return the first line of the comment that a line ends, where it stands on lines of its own."""
+        if not _COMMENT_END.search(self.lines[last]):
+            return None
+        for line in range(last, max(floor, last - _MAX_COMMENT_LINES) - 1, -1):
+            before, opened, _ = self.lines[line].rpartition("/*")
+            if opened:
+                return None if before.strip() else line
+        return None

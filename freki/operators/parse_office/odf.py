@@ -1,0 +1,224 @@
+"""The text of OpenDocument files: paragraphs, lists, tables and what stands apart from them."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
+from xml.etree.ElementTree import Element
+
+from freki.operators.errors import UnreadableContent
+from freki.operators.parse_office.numbering import FORMS, whole
+from freki.operators.parse_office.package import Package, opened
+from freki.operators.parse_office.writer import Writer
+
+PARAGRAPHS = {"{text}p", "{text}h"}
+ROW_GROUPS = {"{table}table-header-rows", "{table}table-rows", "{table}table-row-group"}
+CELLS = {"{table}table-cell", "{table}covered-table-cell"}
+_UNREAD = {
+    *("{text}tracked-changes", "{office}annotation", "{office}forms", "{text}ruby-text", "{svg}title", "{svg}desc"),
+    "{presentation}notes",
+}
+_SIGNS = {"{text}tab": "\t", "{text}line-break": "\n"}
+_APART = {"{text}note", "{draw}text-box"}
+"""Stand within a paragraph and are no part of its text."""
+_SPACE = re.compile(r"[ \t\r\n]+")
+_MAX_SPACES = 100
+_MAX_LEVEL = 10
+_FORMS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
+_Counts = Counter[int]
+
+
+class _Level(NamedTuple):
+    """How the numbers of a level look."""
+
+    form: str
+    before: str
+    after: str
+    start: int
+    shown: int
+    """How many levels are shown, this one the last."""
+
+
+class Content(NamedTuple):
+    """A document and what it looks like."""
+
+    package: Package
+    body: Element
+    """Its text, its slides or its sheets."""
+    styles: Mapping[str, Element]
+    """Of this document alone, by name."""
+    lists: Mapping[str, Mapping[int, _Level]]
+    """Levels that have numbers, of each style of list; that of headings has no name."""
+
+
+@contextmanager
+def content_of(content: bytes, kind: str, *, max_unpacked_bytes: int) -> Iterator[Content]:
+    """Open a document of a kind: `text`, `presentation` or `spreadsheet`."""
+    with opened(content, max_unpacked_bytes=max_unpacked_bytes) as package:
+        manifest = package.tree("META-INF/manifest.xml")
+        if manifest is not None and next(manifest.iter("{manifest}encryption-data"), None) is not None:
+            raise UnreadableContent("encrypted: save it without a password")
+        document = package.tree("content.xml")
+        body = None if document is None else document.find(f"{{office}}body/{{office}}{kind}")
+        if document is None or body is None:
+            raise UnreadableContent(f"no {kind} document in the package: save it again")
+        styles = document.iterfind("{office}automatic-styles/{style}style")
+        lists = [*_lists(package.tree("styles.xml")), *_lists(document)]
+        yield Content(package, body, {style.get("{style}name", ""): style for style in styles}, dict(lists))
+
+
+def _lists(element: Element | None) -> Iterator[tuple[str, Mapping[int, _Level]]]:
+    for style in () if element is None else element.iter():
+        if style.tag in {"{text}list-style", "{text}outline-style"}:
+            name = style.get("{style}name", "") if style.tag == "{text}list-style" else ""
+            yield name, {whole(level.get("{text}level", "")): _level(level) for level in style if _has_number(level)}
+
+
+def _has_number(level: Element) -> bool:
+    return bool(level.get("{style}num-format")) and level.tag != "{text}list-level-style-bullet"
+
+
+def _level(level: Element) -> _Level:
+    return _Level(
+        form=level.get("{style}num-format", ""),
+        before=level.get("{style}num-prefix", ""),
+        after=level.get("{style}num-suffix", ""),
+        start=whole(level.get("{text}start-value", ""), default=1),
+        shown=whole(level.get("{text}display-levels", ""), default=1),
+    )
+
+
+class Reader:
+    """Takes up paragraphs, lists and tables in order."""
+
+    def __init__(self, content: Content) -> None:
+        self.writer = Writer()
+        self.title = ""
+        self._styles = content.styles
+        self._lists = content.lists
+        self._headings = _Counts()
+        self._counts: dict[str, _Counts] = {}
+        """Items of each style of list, by level: a list may go on with the numbers of the last one of its style."""
+
+    def read(self, element: Iterable[Element]) -> None:
+        """Take up what an element holds, or what stands beside each other."""
+        for child in element:
+            if child.tag in PARAGRAPHS:
+                self._paragraph(child)
+            elif child.tag == "{text}list" and not _holds(child, "{text}h"):
+                self._list(child)
+            elif child.tag == "{table}table" and not _holds(child, "{text}h", "{table}table"):
+                self.writer.table([[joined(cell) for cell in row] for row in _rows(child)])
+            elif child.tag not in _UNREAD:
+                self.read(child)
+
+    def _paragraph(self, paragraph: Element) -> None:
+        text = text_of(paragraph)
+        level = self._level(paragraph)
+        if level and text.strip():
+            label = self._heading_label(paragraph, level)
+            self.writer.heading(f"{label} {text}" if label else text, level)
+            self.title = self.title or (text if paragraph.tag == "{text}p" else "")
+        else:
+            self.writer.prose(text)
+        self._apart(paragraph)
+
+    def _level(self, paragraph: Element) -> int:
+        if paragraph.tag == "{text}h":
+            return max(whole(paragraph.get("{text}outline-level", ""), default=1), 1)
+        name = paragraph.get("{text}style-name", "")
+        style = self._styles.get(name)
+        return int("Title" in (name, None if style is None else style.get("{style}parent-style-name")))
+
+    def _heading_label(self, heading: Element, level: int) -> str:
+        if heading.tag != "{text}h" or heading.get("{text}is-list-header") == "true":
+            return ""
+        return _label(self._lists.get("", {}), self._headings, level)
+
+    def _list(self, listed: Element, style: str = "", level: int = 1) -> None:
+        own = listed.get("{text}style-name", "")
+        goes_on = listed.get("{text}continue-numbering") == "true" or "{text}continue-list" in listed.attrib
+        style = own or style
+        if level == 1 and not goes_on:
+            self._counts[style] = _Counts()
+        counts = self._counts.setdefault(style, _Counts())
+        for item in listed:
+            if level <= _MAX_LEVEL and (start := whole(item.get("{text}start-value", ""))):
+                counts[level] = start - 1
+            label = "" if item.tag == "{text}list-header" else _label(self._lists.get(style, {}), counts, level)
+            marker = f"{label or '-'} "
+            for child in item:
+                if child.tag == "{text}list":
+                    self._list(child, style, level + 1)
+                elif child.tag in PARAGRAPHS:
+                    self.writer.item(text_of(child), depth=level - 1, marker=marker)
+                    marker = "  "
+                    self._apart(child)
+
+    def _apart(self, paragraph: Element) -> None:
+        for element in _found(paragraph, _APART):
+            if element.tag == "{text}note":
+                self.writer.note(" ".join(joined(body) for body in element.iterfind("{text}note-body")))
+            else:
+                self.read(element)
+
+
+def _label(levels: Mapping[int, _Level], counts: _Counts, level: int) -> str:
+    """Count one more paragraph of a level, and return what stands before it; empty where its numbers are not shown."""
+    look = levels.get(level)
+    counts[level] = counts.get(level, (look.start if look else 1) - 1) + 1
+    for deeper in [other for other in counts if other > level]:
+        del counts[deeper]
+    if look is None:
+        return ""
+    shown = [
+        FORMS.get(_FORMS.get(levels[upper].form, ""), str)(counts.get(upper, levels[upper].start))
+        for upper in range(max(level - look.shown, 0) + 1, level + 1)
+        if upper in levels
+    ]
+    return f"{look.before}{'.'.join(shown)}{look.after}".strip()
+
+
+def _holds(element: Element, *tags: str) -> bool:
+    return any(inner is not element for tag in tags for inner in element.iter(tag))
+
+
+def _rows(table: Element) -> Iterator[list[Element]]:
+    for child in table:
+        if child.tag in ROW_GROUPS:
+            yield from _rows(child)
+        elif child.tag == "{table}table-row":
+            yield [cell for cell in child if cell.tag in CELLS]
+
+
+def _found(element: Element, tags: set[str]) -> Iterator[Element]:
+    """Yield the outermost elements with one of the tags."""
+    for child in element:
+        if child.tag in tags:
+            yield child
+        elif child.tag not in _UNREAD:
+            yield from _found(child, tags)
+
+
+def joined(element: Element) -> str:
+    """Return the paragraphs in an element, each followed by what stands apart within it."""
+    texts = []
+    for paragraph in _found(element, PARAGRAPHS):
+        texts += [text_of(paragraph), *map(joined, _found(paragraph, _APART))]
+    return " ".join(texts)
+
+
+def text_of(element: Element) -> str:
+    """Return what a reader sees of a paragraph. White space folds, as the standard has it."""
+    texts = [_SPACE.sub(" ", element.text or "")]
+    for child in element:
+        if child.tag == "{text}s":
+            count = child.get("{text}c", "1")
+            texts.append(" " * (min(int(count[:4]), _MAX_SPACES) if count.isdecimal() else 1))
+        elif child.tag in _SIGNS:
+            texts.append(_SIGNS[child.tag])
+        elif child.tag not in _UNREAD and child.tag not in _APART:
+            texts.append(text_of(child))
+        texts.append(_SPACE.sub(" ", child.tail or ""))
+    return "".join(texts)
