@@ -27,6 +27,66 @@ def test_what_a_reader_does_not_see_is_left_out() -> None:
     assert document.text == "Text"
 
 
+PAGE = """
+<a class="skip-link" href="#m">Zum Inhalt</a>
+<header><nav>Start</nav><h1>Amt</h1></header>
+<div id="cookie-consent-banner"><p>Wir verwenden Cookies.</p><button>Ja</button></div>
+<div class="breadcrumb">Start / Amt</div>
+<div role="search">Suche</div><div role="dialog">Umfrage</div><div style="display: none">versteckt</div>
+{}
+<aside>Mehr zum Thema</aside><footer><p>Impressum</p></footer>
+<div class="cc-window cc-banner">Cookies!</div>
+"""
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "<main><h2>Fristen</h2><p>Vier Wochen.</p></main>",
+        "<div role=main><h2>Fristen</h2><p>Vier Wochen.</p></div>",
+        "<article><h2>Fristen</h2><p>Vier Wochen.</p></article>",
+        "<div><h2>Fristen</h2><p>Vier Wochen.</p></div>",
+    ],
+)
+def test_what_stands_around_the_content_is_left_out(content: str) -> None:
+    document = parse_html(PAGE.format(content))
+
+    assert headings(document) == [(1, "Amt"), (2, "Fristen")]
+    assert texts(document, BlockKind.PROSE) == ["Vier Wochen."]
+
+
+def test_the_title_above_the_main_part_is_left_out_where_it_has_one_itself() -> None:
+    document = parse_html("<h1>Stadt Bonn</h1><p>Rathaus</p><main><h1>Fristen</h1>Vier Wochen.</main>")
+
+    assert document.text == "Fristen\n\nVier Wochen."
+
+
+def test_a_page_whose_main_part_is_empty_is_read_whole() -> None:
+    assert parse_html("<main></main><p>Vier Wochen.").text == "Vier Wochen."
+
+
+def test_notes_and_sources_within_the_content_are_read() -> None:
+    document = parse_html(
+        "<article><p>Text<aside>Hinweis</aside><blockquote>Zitat<footer>Goethe</footer></blockquote></article>"
+    )
+
+    assert texts(document, BlockKind.PROSE) == ["Text", "Hinweis", "Zitat", "Goethe"]
+
+
+def test_a_page_about_cookies_is_read() -> None:
+    document = parse_html(
+        '<body class="cookie-notice-open"><h1 id="cookies">Cookies</h1><p class="cookie">Was sie sind.'
+    )
+
+    assert document.text == "Cookies\n\nWas sie sind."
+
+
+def test_signs_for_clicking_behind_a_heading_are_left_out() -> None:
+    document = parse_html('<h2>Fristen<a class="headerlink" href="#f" title="Link">¶</a></h2><h3>Ort ¶ 3</h3>')
+
+    assert headings(document) == [(2, "Fristen"), (3, "Ort ¶ 3")]
+
+
 def test_paragraphs_are_parted_and_white_space_is_folded() -> None:
     document = parse_html("lose <i>Worte</i>,\n   auch hier<p>Ein <a href='x'>Link</a>.<br>Neue Zeile<div>Kasten</div>")
 
@@ -42,6 +102,10 @@ def test_lists_keep_their_marks_and_depth() -> None:
     assert parts(document, numbered) == ["1. eins", "2. zwei\n  - innen"]
     assert parts(document, defined) == ["Frist\n14 Tage", "Ort\nBonn"]
     assert {numbered.kind, defined.kind} == {BlockKind.LIST}
+
+
+def test_a_list_begins_with_the_number_that_it_states() -> None:
+    assert parse_html("<ol start=4><li>vier<li>fünf</ol>").text == "4. vier\n5. fünf"
 
 
 def test_a_table_has_a_line_a_row() -> None:

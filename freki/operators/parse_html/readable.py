@@ -1,0 +1,87 @@
+"""What of a page a reader sees, and came for."""
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+_UNREAD = {
+    *("script", "style", "nav", "template", "noscript", "head", "svg", "iframe", "object", "button", "select"),
+    *("search", "dialog"),
+}
+_UNREAD_ROLES = {
+    *("navigation", "search", "dialog", "alertdialog", "menu", "menubar", "toolbar", "tablist"),
+    *("contentinfo", "doc-toc", "doc-pagelist"),
+}
+_AROUND = {"footer", "aside"}
+"""Belong to the page, and not to its content, unless they stand within a part of it."""
+_CONTENT = {"main", "article", "section", "blockquote", "figure", "details", "td"}
+_CONTENT_ROLES = {"main", "article"}
+_MAIN = "main, [role=main]"
+_WHOLE_PAGE = {"html", "body", "main", "article"}
+"""May be named after what lies over them."""
+_INVISIBLE = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
+# The names that consent managers, and makers of pages by hand, give to what lies over a page or above its content.
+_OVERLAY = re.compile(
+    r"(?:cookie|consent|gdpr|dsgvo)[\w-]{0,20}(?:banner|bar\b|notice|popup|modal|overlay|layer|hint|message|dialog|wall)"
+    r"|(?:banner|notice|popup|modal|overlay|layer|hint|dialog)[\w-]{0,20}(?:cookie|consent|gdpr|dsgvo)"
+    r"|onetrust|usercentrics|cookiebot|borlabscookie|cmplz-|didomi-|truste-|\bcc-window\b|\bcky-|\bklaro\b"
+    r"|\bbreadcrumbs?\b",
+    re.IGNORECASE,
+)
+
+
+def main_parts(tree: LexborHTMLParser) -> list[LexborNode]:
+    """Return the outermost main parts of a page, behind the titles above them where they have none themselves."""
+    parts = [node for node in tree.css(_MAIN) if not _is_within(node, {"main"}, {"main"})]
+    titled = not parts or any(part.css_first("h1") for part in parts)
+    return [*([] if titled else tree.css("h1")), *parts]
+
+
+def _is_within(node: LexborNode, tags: Collection[str], roles: Collection[str]) -> bool:
+    around = node.parent
+    while around is not None:
+        if around.tag in tags or around.attributes.get("role") in roles:
+            return True
+        around = around.parent
+    return False
+
+
+def walk(root: LexborNode) -> Iterator[tuple[LexborNode, bool]]:
+    """Yield each readable node twice, on entering and on leaving; without recursion, however deep."""
+    node, end = root, root.mem_id
+    while True:
+        readable = _is_readable(node)
+        if readable:
+            yield node, True
+        child = node.first_child if readable else None
+        if child is not None:
+            node = child
+            continue
+        if readable:
+            yield node, False
+        while node.mem_id != end and node.next is None and node.parent is not None:
+            node = node.parent
+            yield node, False
+        if node.mem_id == end or node.next is None:
+            return
+        node = node.next
+
+
+def _is_readable(node: LexborNode) -> bool:
+    if node.is_text_node:
+        return True
+    if not node.is_element_node or node.tag in _UNREAD:
+        return False
+    attributes = node.attributes
+    if "hidden" in attributes or attributes.get("aria-hidden") == "true" or attributes.get("role") in _UNREAD_ROLES:
+        return False
+    if _INVISIBLE.search(attributes.get("style") or "") or _is_overlay(node, attributes):
+        return False
+    around = node.tag in _AROUND or attributes.get("role") == "complementary"
+    return not around or _is_within(node, _CONTENT, _CONTENT_ROLES)
+
+
+def _is_overlay(node: LexborNode, attributes: Mapping[str, str | None]) -> bool:
+    named = f"{attributes.get('id') or ''} {attributes.get('class') or ''}"
+    return node.tag not in _WHOLE_PAGE and bool(_OVERLAY.search(named))

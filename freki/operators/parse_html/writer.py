@@ -1,0 +1,153 @@
+"""Writes the nodes of a page as text and blocks."""
+
+from selectolax.lexbor import LexborNode
+
+from freki.schemas.outline import Block, BlockKind, one_line
+
+_INLINE = {
+    *("abbr", "acronym", "bdi", "bdo", "cite", "data", "del", "dfn", "img", "input", "ins", "kbd", "label", "mark"),
+    *("math", "q", "ruby", "samp", "span", "sub", "sup", "time", "var", "wbr"),
+}
+_KINDS = {
+    "ul": BlockKind.LIST,
+    "ol": BlockKind.LIST,
+    "dl": BlockKind.LIST,
+    "menu": BlockKind.LIST,
+    "table": BlockKind.TABLE,
+    "pre": BlockKind.CODE,
+}
+HEADINGS = {"h1": 1, "h2": 2, "h3": 3, "h4": 4, "h5": 5, "h6": 6}
+_ARIA_DEFAULT_LEVEL = 2
+_ITEMS = {"li", "dt", "tr"}
+_CELLS = {"td", "th"}
+_STRENGTH = {"": 0, " ": 1, " | ": 2, "\n": 3}
+_MAX_INDENT = 8
+_MAX_LEVEL_DIGITS = 3
+_MAX_NUMBER_DIGITS = 6
+
+
+class Writer:
+    """Builds text and blocks from the nodes of a page in order."""
+
+    def __init__(self, layout: set[int]) -> None:
+        self.text: list[str] = []
+        self.blocks: list[Block] = []
+        self._layout = layout
+        self._length = 0
+        self._containers: list[str] = []
+        self._numbers: list[int] = []
+        self._begin_block()
+
+    def _begin_block(self) -> None:
+        self._level = 0
+        self._buffer: list[str] = []
+        self._buffered = 0
+        self._seams: list[int] = []
+        # What parts the next words from those before, and what stands before them where they begin an item or row.
+        self._gap = ""
+        self._marker: str | None = None
+
+    def enter(self, node: LexborNode) -> None:
+        """Take up a text or the start of an element."""
+        tag = node.tag or ""
+        if node.is_text_node:
+            self._write(node.text_content or "")
+        elif tag == "br":
+            self._break("\n")
+        elif self._is_container(node):
+            self._part()
+            self._containers.append(tag)
+            self._numbers.append(_first_number(node) - 1)
+        elif tag in _ITEMS and self._containers:
+            self._item(tag)
+        elif tag in _CELLS and self._containers:
+            self._break(" | ")
+        elif tag not in _INLINE:
+            self._part()
+            self._level = 0 if self._containers else _heading_level(node)
+
+    def leave(self, node: LexborNode) -> None:
+        """Take up the end of an element."""
+        tag = node.tag or ""
+        if self._is_container(node):
+            if len(self._containers) == 1:
+                self.close_block()
+            self._containers.pop()
+            self._numbers.pop()
+        if not node.is_text_node and tag not in _INLINE and tag != "br" and tag not in _CELLS:
+            self._part()
+
+    def close_block(self) -> None:
+        """End the block that is being written, if it holds anything."""
+        written = "".join(self._buffer).rstrip()
+        text = written.lstrip("\n")
+        if text:
+            gap = "\n\n" if self.text else ""
+            start = self._length + len(gap)
+            self.text += [gap, text]
+            self._length = start + len(text)
+            self.blocks.append(self._block(text, start, offset=start - (len(written) - len(text))))
+        self._begin_block()
+
+    def _block(self, text: str, start: int, *, offset: int) -> Block:
+        end = start + len(text)
+        if self._level:
+            return Block(kind=BlockKind.HEADING, start=start, end=end, heading_level=self._level, title=one_line(text))
+        kind = _KINDS[self._containers[0]] if self._containers else BlockKind.PROSE
+        seams = tuple(offset + seam for seam in self._seams if start < offset + seam < end)
+        return Block(kind=kind, start=start, end=end, seams=seams)
+
+    def _is_container(self, node: LexborNode) -> bool:
+        return node.tag in _KINDS and node.mem_id not in self._layout
+
+    def _item(self, tag: str) -> None:
+        self._break("\n")
+        self._marker = ""
+        if tag == "li" and "table" not in self._containers:
+            self._numbers[-1] += 1
+            marker = f"{self._numbers[-1]}. " if self._containers[-1] == "ol" else "- "
+            self._marker = "  " * min(len(self._containers) - 1, _MAX_INDENT) + marker
+
+    def _part(self) -> None:
+        """End a block, a line of a list, or a phrase of a table."""
+        if not self._containers:
+            self.close_block()
+        else:
+            self._break(" " if "table" in self._containers else "\n")
+
+    def _break(self, gap: str) -> None:
+        if self._buffered and self._marker is None and _STRENGTH[gap] > _STRENGTH[self._gap]:
+            self._gap = gap
+
+    def _write(self, text: str) -> None:
+        if "pre" in self._containers:
+            self._put(text)
+            return
+        words = " ".join(text.split())
+        if text[:1].isspace():
+            self._break(" ")
+        if words:
+            self._put(words)
+        if text[-1:].isspace():
+            self._break(" ")
+
+    def _put(self, text: str) -> None:
+        if self._marker is not None and len(self._containers) == 1:
+            self._seams.append(self._buffered + len(self._gap))
+        written = self._gap + (self._marker or "") + text
+        self._buffer.append(written)
+        self._buffered += len(written)
+        self._gap, self._marker = "", None
+
+
+def _first_number(node: LexborNode) -> int:
+    start = (node.attributes.get("start") or "")[:_MAX_NUMBER_DIGITS]
+    return int(start) if start.isdecimal() else 1
+
+
+def _heading_level(node: LexborNode) -> int:
+    attributes = node.attributes
+    level = (attributes.get("aria-level") or "")[:_MAX_LEVEL_DIGITS]
+    if attributes.get("role") == "heading":
+        return int(level) if level.isdecimal() else HEADINGS.get(node.tag or "", _ARIA_DEFAULT_LEVEL)
+    return HEADINGS.get(node.tag or "", 0)
