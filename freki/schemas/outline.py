@@ -10,6 +10,8 @@ from freki.schemas.names import record
 
 MAX_ATTRIBUTE_CHARS = 256
 """Longer metadata stays in the text only: attributes are for filters."""
+PAGES_WITHOUT_TEXT = "pages_without_text"
+"""Attribute that names pages which show something, but no text that could be read, as "3, 7-9"."""
 
 
 class BlockKind(StrEnum):

@@ -28,6 +28,7 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.index import IndexedChunk, KnownChunk, ManifestEntry, ManifestPage, Root, Watermark
+from freki.schemas.outline import PAGES_WITHOUT_TEXT
 from freki.streams import attributes
 from freki.streams.ports import ChunkRows, Embedder, Floats, Roots
 from freki.streams.tracing import UNTRACED, Attributes, describe, step
@@ -271,7 +272,7 @@ class Indexer:
                 chunks=len(manifests[piece.root_id]),
                 removed=removed[piece.root_id],
                 searchable_at=searchable_at,
-                reason="" if manifests[piece.root_id] else "the document holds no text: nothing of it can be found",
+                reason=_remark(piece.revision, len(manifests[piece.root_id])),
             )
             for piece in complete
         ]
@@ -425,6 +426,14 @@ class Indexer:
             searchable_at=searchable_at,
             llm=piece.parts[-1].llm,
         )
+
+
+def _remark(revision: Revision, chunks: int) -> str:
+    """Say what of an indexed document cannot be found."""
+    if not chunks:
+        return "the document holds no text: nothing of it can be found"
+    unread = revision.attributes.get(PAGES_WITHOUT_TEXT)
+    return f"no text was found on pages {unread}: run OCR over the document, such as ocrmypdf" if unread else ""
 
 
 class MissingPartsError(Exception):

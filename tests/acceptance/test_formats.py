@@ -64,6 +64,18 @@ async def test_a_refused_file_is_answered_with_a_receipt_and_the_corrected_one_i
     assert indexed.status is OutcomeStatus.INDEXED
 
 
+async def test_scanned_pages_are_told_in_the_receipt(freki: Freki, tenant: str) -> None:
+    pages = [TIMES if number in {0, 4} else FEES for number in range(7)]
+
+    (partly,) = await publish(freki, upsert(tenant, "teils.pdf", pdf_of(*pages, None, None, None), version=1))
+    (scan,) = await publish(freki, upsert(tenant, "scan.pdf", pdf_of(None, None), version=1))
+
+    assert partly.status is OutcomeStatus.INDEXED
+    assert partly.reason == "no text was found on pages 8-10: run OCR over the document, such as ocrmypdf"
+    assert scan.status is OutcomeStatus.REJECTED
+    assert "no text on 2 of 2 pages, so this is a scan" in scan.reason
+
+
 SUBJECTS = ("Archiv", "Kantine", "Fuhrpark", "Postlauf", "Telefonie", "Hausmeisterei", "Schließanlage")
 
 

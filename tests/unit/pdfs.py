@@ -2,21 +2,30 @@
 
 from collections.abc import Iterable, Sequence
 
-_FONTS = b"/Font<</F1 3 0 R/F2 4 0 R>>"
+_FONTS = b"/Font<</F1 3 0 R/F2 4 0 R/F3<</Type/Font/Subtype/Type1/BaseFont/Courier/Encoding/WinAnsiEncoding>>>>"
 _WRONG_PASSWORD = (
     b"/Encrypt<</Filter/Standard/V 1/R 2/P -4/O<" + b"41" * 32 + b">/U<" + b"42" * 32 + b">>>/ID[<41><41>]"
 )
 
 
-def shown(left: float, height: float, text: str, *, size: float = 11, bold: bool = False) -> bytes:
+def shown(  # noqa: PLR0913 - what a line may look like
+    left: float, height: float, text: str, *, size: float = 11, bold: bool = False, fixed: bool = False
+) -> bytes:
     """Give the operators that show a text."""
     escaped = text.replace("\\", r"\\").replace("(", r"\(").replace(")", r"\)").encode("cp1252")
-    return b"BT /F%d %g Tf %g %g Td (%s) Tj ET\n" % (1 + bold, size, left, height, escaped)
+    return b"BT /F%d %g Tf %g %g Td (%s) Tj ET\n" % (3 if fixed else 1 + bold, size, left, height, escaped)
 
 
-def shown_lines(texts: Iterable[str], *, left: float = 72, top: float = 750, step: float = 14) -> bytes:
+def shown_lines(
+    texts: Iterable[str], *, left: float = 72, top: float = 750, step: float = 14, fixed: bool = False
+) -> bytes:
     """Give the operators that show lines below each other."""
-    return b"".join(shown(left, top - step * number, text) for number, text in enumerate(texts))
+    return b"".join(shown(left, top - step * number, text, fixed=fixed) for number, text in enumerate(texts))
+
+
+def pictured(width: float = 595, height: float = 842) -> bytes:
+    """Give the operators that show a picture."""
+    return b"q %g 0 0 %g 0 0 cm BI /W 1 /H 1 /CS /G /BPC 8 ID \x80 EI Q\n" % (width, height)
 
 
 def ruled(columns: Sequence[float], rows: Sequence[float]) -> bytes:
@@ -27,12 +36,21 @@ def ruled(columns: Sequence[float], rows: Sequence[float]) -> bytes:
 
 
 def pdf(
-    *pages: bytes, info: str = "", bookmarks: Sequence[tuple[str, int]] = (), locked: bool = False, rotation: int = 0
+    *pages: bytes,
+    info: str = "",
+    bookmarks: Sequence[tuple[str, int]] = (),
+    fields: Sequence[bytes] = (),
+    locked: bool = False,
+    rotation: int = 0,
 ) -> bytes:
-    """Write a PDF of pages, each given by its operators; bookmarks are titles with their 0-based page."""
+    """Write a PDF of pages, each given by its operators; bookmarks are titles with their 0-based page.
+
+    fields: of a form on each page, without the brackets.
+    """
     first_page = 7 + len(bookmarks)
+    filled = range(first_page + 2 * len(pages), first_page + 2 * len(pages) + len(fields))
     objects = {
-        1: b"<</Type/Catalog/Pages 2 0 R/Outlines 5 0 R/Lang(de-DE)>>",
+        1: b"<</Type/Catalog/Pages 2 0 R/Outlines 5 0 R/Lang(de-DE)/AcroForm<</Fields[%s]>>>>" % _references(filled),
         2: b"<</Type/Pages/Count %d/Kids[%s]>>"
         % (len(pages), b" ".join(b"%d 0 R" % (first_page + 2 * number) for number in range(len(pages)))),
         3: b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>",
@@ -50,15 +68,23 @@ def pdf(
     for number, content in enumerate(pages):
         own = first_page + 2 * number
         objects[own] = (
-            b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Rotate %d/Contents %d 0 R/Resources<<%s>>>>"
+            b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Rotate %d/Contents %d 0 R/Resources<<%s>>/Annots[%s]>>"
             % (
                 rotation,
                 own + 1,
                 _FONTS,
+                _references(filled),
             )
         )
         objects[own + 1] = b"<</Length %d>>stream\n%s\nendstream" % (len(content), content)
+    objects |= {
+        number: b"<</Type/Annot/Subtype/Widget%s>>" % field for number, field in zip(filled, fields, strict=True)
+    }
     return written(objects, trailer=_WRONG_PASSWORD if locked else b"")
+
+
+def _references(numbers: Iterable[int]) -> bytes:
+    return b" ".join(b"%d 0 R" % number for number in numbers)
 
 
 def written(objects: dict[int, bytes], *, trailer: bytes = b"") -> bytes:

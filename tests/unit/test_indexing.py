@@ -257,6 +257,17 @@ async def test_the_same_event_again_is_unchanged() -> None:
     assert (outcome.status, outcome.embedded, outcome.removed) == (OutcomeStatus.UNCHANGED, 0, 0)
 
 
+async def test_the_receipt_of_an_indexed_document_says_what_of_it_cannot_be_found() -> None:
+    world = World()
+
+    (partly,) = await world.feed(revision("a", 1, ["u"], attributes={"pages_without_text": "3, 7-9"}))
+    (nothing,) = await world.feed(revision("b", 1, []))
+
+    assert partly.status is nothing.status is OutcomeStatus.INDEXED
+    assert partly.reason.startswith("no text was found on pages 3, 7-9: run OCR")
+    assert nothing.reason.startswith("the document holds no text")
+
+
 async def test_new_readers_rewrite_rows_without_embedding() -> None:
     world = World()
     await world.feed(revision("a", 1, ["u", "v"]))

@@ -8,7 +8,7 @@ from freki.operators.errors import UnreadableContent
 from freki.operators.parse_pdf import parse_pdf
 from freki.schemas.outline import BlockKind
 from tests.unit.outlines import assert_outline, headings, parts, texts
-from tests.unit.pdfs import pdf, ruled, shown, shown_lines, written
+from tests.unit.pdfs import pdf, pictured, ruled, shown, shown_lines, written
 
 _BODY = shown_lines([f"Zeile {number} des Textes, die lang genug ist, um Text zu sein" for number in range(8)], top=600)
 PAGES_IN_THEMSELVES = {
@@ -71,7 +71,11 @@ def test_lines_of_a_paragraph_are_joined_and_paragraphs_are_parted() -> None:
         (["Miet-", "und Pachtrecht"], "Miet- und Pachtrecht"),
         (["The agree-", "ment holds."], "The agreement holds."),
         (["Pre- ", "and postpaid"], "Pre- and postpaid"),
-        (["Berlin-", "Mitte"], "Berlin- Mitte"),
+        (["Berlin-", "Mitte"], "Berlin-Mitte"),
+        (["Das gilt EU-", "weit."], "Das gilt EU-weit."),
+        (["Ein U-", "förmiger Bau."], "Ein U-förmiger Bau."),
+        (["Der 17-", "jährige Fahrer."], "Der 17-jährige Fahrer."),
+        (["Ein well-known Fall ist well-", "known."], "Ein well-known Fall ist well-known."),
         (["von 5 -", "auch mehr"], "von 5 - auch mehr"),
     ],
 )
@@ -235,7 +239,7 @@ def test_pages_without_text_are_named() -> None:
 
 
 def test_many_pages_without_text_are_named_as_far_as_there_is_room() -> None:
-    pages = [b"" if number % 2 else shown(72, 700, f"Seite {number}") for number in range(300)]
+    pages = [pictured() if number % 2 else shown(72, 700, f"Seite {number}") for number in range(300)]
 
     named = parse_pdf(pdf(*pages)).attributes["pages_without_text"]
 
@@ -304,3 +308,75 @@ def test_a_damaged_file_is_refused(content: bytes) -> None:
 )
 def test_odd_pages_are_parsed(content: bytes) -> None:
     assert_outline(parse_pdf(pdf(content + _BODY)))
+
+
+CODE = ["def f(a):", "    if a:", "        return  1", "    return 2"]
+
+
+def indented(lines: list[str], *, top: float) -> bytes:
+    """Show code as programs do: each line from where it begins, without the spaces before it."""
+    return b"".join(
+        shown(72 + 6.6 * (len(line) - len(line.lstrip())), top - 13 * number, line.lstrip(), fixed=True)
+        for number, line in enumerate(lines)
+    )
+
+
+def test_lines_in_a_font_of_one_width_are_code_with_their_indentation() -> None:
+    page = shown_lines(["So geht es:"]) + indented(CODE, top=720) + shown_lines(["Und fertig."], top=640)
+
+    document = parse_pdf(pdf(page))
+
+    assert texts(document, BlockKind.CODE) == ["\n".join(CODE)]
+    assert texts(document, BlockKind.PROSE) == ["So geht es:", "Und fertig."]
+
+
+def test_columns_of_a_drawing_in_code_are_no_table() -> None:
+    art = ["+-----+     +-----+", "| A   | --> | B   |", "| a   |     | b   |", "+-----+     +-----+"]
+
+    document = parse_pdf(pdf(shown_lines(["Das Bild zeigt es."]) + shown_lines(art, top=700, fixed=True)))
+
+    assert texts(document, BlockKind.CODE) == ["\n".join(art)]
+    assert not texts(document, BlockKind.TABLE)
+
+
+def test_words_in_a_font_of_one_width_within_a_paragraph_are_prose() -> None:
+    page = shown(72, 750, "Der Befehl heisst") + shown(72, 736, "freki publish", fixed=True) + shown(72, 722, "und so.")
+
+    assert texts(parse_pdf(pdf(page)), BlockKind.PROSE) == ["Der Befehl heisst freki publish und so."]
+
+
+def test_a_letter_from_a_typewriter_is_no_code() -> None:
+    document = parse_pdf(pdf(shown_lines(["Sehr geehrte Damen,", "wir danken Ihnen."], fixed=True)))
+
+    assert texts(document, BlockKind.PROSE) == ["Sehr geehrte Damen, wir danken Ihnen."]
+
+
+def test_what_was_filled_into_a_form_stands_where_it_is_shown() -> None:
+    fields = [
+        b"/FT/Tx/T(name)/V(Anna Meier)/Rect[110 747 300 762]",
+        b"/FT/Tx/T(empty)/Rect[110 727 300 742]",
+        b"/FT/Tx/T(note)/V(Bitte\\neilig)/Rect[72 600 300 640]",
+        b"/FT/Btn/T(yes)/V/Yes/AS/Yes/Rect[110 707 120 719]/AP<</N<</Yes 3 0 R/Off 3 0 R>>>>",
+    ]
+    page = shown(72, 750, "Name:") + shown(320, 750, "Ort: Bonn") + shown(72, 730, "Alter:") + shown(72, 710, "Eilig:")
+
+    document = parse_pdf(pdf(page, fields=fields))
+
+    assert "Name: Anna Meier" in document.text.replace(" | ", " ")
+    assert "Anna Meier Ort: Bonn" in document.text.replace(" | ", " ")
+    assert "Bitte eilig" in document.text
+    assert "Eilig: [x]" in document.text.replace(" | ", " ")
+
+
+def test_pages_that_are_pictures_but_for_a_stamp_are_named() -> None:
+    text = shown_lines(["Ein Absatz.", "Noch einer."])
+
+    document = parse_pdf(pdf(text, pictured() + shown(72, 20, "Eingang 3. Mai"), pictured(), text, b""))
+
+    assert document.attributes["pages_without_text"] == "2-3"
+
+
+def test_a_small_picture_beside_few_words_is_no_scan() -> None:
+    document = parse_pdf(pdf(pictured(100, 100) + shown_lines(["Titelseite"])))
+
+    assert "pages_without_text" not in document.attributes

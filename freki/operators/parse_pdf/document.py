@@ -4,20 +4,26 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from ctypes import c_ushort
 from itertools import islice
+from typing import NamedTuple
 
-from pypdfium2 import PdfDocument, PdfiumError, PdfTextPage, raw
+from pypdfium2 import PdfDocument, PdfiumError, PdfPage, PdfTextPage, raw
 
 from freki.operators.errors import UnreadableContent
+from freki.operators.parse_pdf.fields import fields, filled_in
 from freki.operators.parse_pdf.layout import Bookmark, layout
-from freki.operators.parse_pdf.lines import Glyph, Line, glyphs, line_of, upright
+from freki.operators.parse_pdf.lines import Glyph, Line, glyphs, is_readable, line_of, upright
 from freki.operators.parse_pdf.tables import Grid, Table, grids, table_of
-from freki.schemas.outline import MAX_ATTRIBUTE_CHARS, ParsedDocument, as_attributes, assemble
+from freki.schemas.outline import MAX_ATTRIBUTE_CHARS, PAGES_WITHOUT_TEXT, ParsedDocument, as_attributes, assemble
 
 MAX_PAGES = 5000
 _MAX_BOOKMARKS = 10_000
 _MAX_SCANNED_SHARE = 0.9
 _TITLE_PREFIX = "Microsoft Word - "
 _FIELDS = ("Author", "Subject", "Keywords")
+_LEAST_SCAN_SHARE = 0.5
+"""Of a page: a picture that covers less is one of its text's."""
+_MAX_SCAN_CHARS = 100
+"""On a page that is a picture: a stamp or a running head, and no text that was recognised."""
 _SCAN = "a scan, or damaged: run OCR over it, such as ocrmypdf"
 
 
@@ -26,28 +32,33 @@ def parse_pdf(content: bytes, *, max_pages: int = MAX_PAGES) -> ParsedDocument:
 
     Headings are lines in fonts larger or bolder than the body's, ranked by size, and titles among the bookmarks, whose
     level they take. Tables are what has rules between cells, and runs of three lines or more that share a column. Lines
-    that stand at the same height of most pages are left out. Paragraphs are joined over line and page ends, and so are
-    words that a hyphen parts. The attribute `pages_without_text` names pages that may be pictures, as "3, 7-9".
+    that stand at the same height of most pages are left out. Lines in a font of one width are code. What was
+    filled into a form stands where it is shown. Paragraphs are joined over line and page ends, and so are
+    words that a hyphen parts. The attribute `pages_without_text` names pages that are pictures but for a few words, or
+    whose fonts do not tell what their characters are, as "3, 7-9".
     Raises UnreadableContent for what is damaged or encrypted, has more than `max_pages` pages, or has no text on more
     than nine in ten of them.
     """
     try:
         with closing(PdfDocument(content)) as pdf:
+            pdf.init_forms()
             pages = len(pdf)
             if pages > max_pages:
                 raise UnreadableContent(
                     f"{pages} pages are more than {max_pages}: split the document, or raise FREKI_PARSING__MAX_PAGES"
                 )
-            items = [item for number in range(pages) for item in _items(pdf, number)]
+            read = [_page(pdf, number) for number in range(pages)]
             bookmarks = list(islice(_bookmarks(pdf), _MAX_BOOKMARKS))
             title, attributes = _stated(pdf, "Title"), [(name, _stated(pdf, name)) for name in _FIELDS]
             attributes.append(("lang", _language(pdf)))
     except PdfiumError as error:
         raise UnreadableContent(_reason(error, content)) from error
-    empty = sorted(set(range(pages)) - {item.page for item in items})
-    if len(empty) > _MAX_SCANNED_SHARE * pages:
-        raise UnreadableContent(f"no text on {len(empty)} of {pages} pages, so this is {_SCAN}")
-    attributes.append(("pages_without_text", _ranges(empty)))
+    empty = sum(not page.items for page in read)
+    if empty > _MAX_SCANNED_SHARE * pages:
+        raise UnreadableContent(f"no text on {empty} of {pages} pages, so this is {_SCAN}")
+    unread = [number for number, page in enumerate(read) if page.is_unread]
+    attributes.append((PAGES_WITHOUT_TEXT, _ranges(unread)))
+    items = [item for page in read for item in page.items]
     return assemble(
         layout(items, bookmarks, pages=pages),
         pages=pages,
@@ -63,17 +74,39 @@ def _reason(error: PdfiumError, content: bytes) -> str:
     return "no PDF that can be opened, cut off or damaged: print it to PDF again"
 
 
-def _items(pdf: PdfDocument, number: int) -> Iterator[Line | Table]:
-    """Yield lines and tables of a page; none of one that is damaged, as of one that is a picture."""
+class _Page(NamedTuple):
+    items: Sequence[Line | Table]
+    is_unread: bool
+    """Whether it shows more than its text: it is a picture but for a few words, or no text was found on it."""
+
+
+def _page(pdf: PdfDocument, number: int) -> _Page:
+    """Return the lines and tables of a page; none of one that is damaged, as of one that is a picture."""
     try:
         with closing(pdf[number]) as page, closing(page.get_textpage()) as text_page:
             turn = upright(page)
-            printed = list(glyphs(text_page, turn))
+            printed = filled_in(list(glyphs(text_page, turn)), fields(page, turn)) if is_readable(text_page) else []
             found = [(grid, table_of(grid, printed, number)) for grid in grids(page, turn)]
             tables = [(grid, table) for grid, table in found if table]
-            yield from _in_order(text_page, printed, tables, number)
+            items = tuple(_in_order(text_page, printed, tables, number))
+            is_scan = sum(map(len, printed)) <= _MAX_SCAN_CHARS and _is_picture(page)
+            return _Page(items, is_scan or not (items or _is_blank(page)))
     except PdfiumError:
-        return
+        return _Page((), is_unread=True)
+
+
+def _is_blank(page: PdfPage) -> bool:
+    return raw.FPDFPage_CountObjects(page) == 0
+
+
+def _is_picture(page: PdfPage) -> bool:
+    """Say whether a picture covers most of a page."""
+    room = page.get_width() * page.get_height()
+    for image in page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=2):
+        left, bottom, right, top = image.get_bounds()
+        if (right - left) * (top - bottom) >= _LEAST_SCAN_SHARE * room:
+            return True
+    return False
 
 
 def _in_order(

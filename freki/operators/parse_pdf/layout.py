@@ -2,11 +2,11 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
-from freki.operators.parse_pdf.lines import Line, extended, joined
+from freki.operators.parse_pdf.lines import Line, extended, joined, vocabulary
 from freki.operators.parse_pdf.tables import Table
 from freki.schemas.outline import BlockKind, Part, stacked
 
@@ -31,6 +31,11 @@ _ALIGNED = 2.0
 """Points: cells of one column begin no further apart."""
 _LEAST_ROWS = 3
 """Of a table without rules: two lines that align may do so by chance."""
+_MAX_FIXED_SHARE = 0.9
+"""Of all characters: more of them in fonts of one width are a typewriter's, and no code."""
+_LARGEST_CODE_STEP = 4.0
+"""Times the size of its font, from line to line of one piece of code."""
+_MAX_CODE_INDENT = 80
 _LEAST_RUNNING_PAGES = 3
 _TITLE_LINES = 3
 _LARGEST_DIFFERENCE = 1.5
@@ -74,8 +79,9 @@ class _Group(NamedTuple):
 
 def layout(items: Iterable[Line | Table], bookmarks: Iterable[Bookmark], *, pages: int) -> Iterator[Part]:
     """Yield what the lines and tables of all pages are, in reading order."""
-    groups = _groups(_without_running_heads(list(items), pages), bookmarks)
-    parts = [_part(group) for group in groups]
+    shown = _without_running_heads(list(items), pages)
+    known = vocabulary(item.text for item in shown if isinstance(item, Line))
+    parts = [_part(group, known) for group in _groups(shown, bookmarks)]
     for kind, same in groupby(parts, key=lambda part: part.kind):
         run = list(same)
         yield from [stacked(kind, run)] if kind is BlockKind.LIST else run
@@ -83,12 +89,15 @@ def layout(items: Iterable[Line | Table], bookmarks: Iterable[Bookmark], *, page
 
 def _groups(items: Sequence[Line | Table], bookmarks: Iterable[Bookmark]) -> list[_Group]:
     look = _look([item for item in items if isinstance(item, Line)])
-    runs, titles = _runs(items), _titles(items, bookmarks)
+    code, titles = _code(items, look.step), _titles(items, bookmarks)
+    runs = {index: run for index, run in _runs(items).items() if index not in code}
     groups: list[_Group] = []
     for index, item in enumerate(items):
         level = 0 if isinstance(item, Table) else titles.get(index, look.levels.get(_style(item), 0))
         if isinstance(item, Table) or index in runs:
             kind, number = BlockKind.TABLE, runs.get(index, 0)
+        elif index in code and index not in titles:
+            kind, number = BlockKind.CODE, 0
         else:
             kind, number = (BlockKind.HEADING if level else BlockKind.PROSE), level
         if groups and groups[-1][:2] == (kind, number) and _continues(groups[-1], item, look):
@@ -143,6 +152,33 @@ def _look(lines: Sequence[Line]) -> _Look:
     return _Look({style: min(rank, _MAX_LEVELS) for rank, style in enumerate(styles, start=1)}, step)
 
 
+def _code(items: Sequence[Line | Table], step: float) -> set[int]:
+    """Return the lines that are code: those in fonts of one width, where they are no words within a paragraph."""
+    lines = [item for item in items if isinstance(item, Line)]
+    share = sum(len(line.text) for line in lines if line.pitch) / max(sum(len(line.text) for line in lines), 1)
+    code: set[int] = set()
+    for is_fixed, run in groupby(range(len(items)), key=lambda index: _is_fixed(items[index])):
+        indices = list(run)
+        if is_fixed and share <= _MAX_FIXED_SHARE and (len(indices) > 1 or _stands_alone(items, indices[0], step)):
+            code.update(indices)
+    return code
+
+
+def _is_fixed(item: Line | Table) -> bool:
+    return isinstance(item, Line) and item.pitch > 0
+
+
+def _stands_alone(items: Sequence[Line | Table], index: int, step: float) -> bool:
+    """Say whether a line is a paragraph of its own."""
+    return not any(
+        isinstance(upper, Line)
+        and isinstance(lower, Line)
+        and upper.page == lower.page
+        and 0 <= upper.top - lower.top <= _PARAGRAPH_STEP * step
+        for upper, lower in pairwise(items[max(0, index - 1) : index + 2])
+    )
+
+
 def _runs(items: Sequence[Line | Table]) -> dict[int, int]:
     """Number the runs of lines that share a column beyond the first, as the rows of a table without rules do."""
     runs: dict[int, int] = {}
@@ -189,9 +225,9 @@ def _continues(group: _Group, item: Line | Table, look: _Look) -> bool:
     before = group.items[-1]
     if isinstance(before, Table) or isinstance(item, Table):
         return isinstance(before, Table) and isinstance(item, Table) and _is_continued(before, item)
-    if group.kind is BlockKind.TABLE:
-        return True
     step = before.top - item.top
+    if group.kind in {BlockKind.TABLE, BlockKind.CODE}:
+        return group.kind is BlockKind.TABLE or item.page != before.page or 0 <= step <= _LARGEST_CODE_STEP * item.size
     if group.kind is BlockKind.HEADING:
         return item.page == before.page and item.size == before.size and 0 <= step < _HEADING_STEP * item.size
     if _begins_item(item.text, before.text, group):
@@ -222,26 +258,45 @@ def _is_item(text: str) -> bool:
     return any(sign.match(text) for sign in (_BULLET, _BULLET_ITEM, _NUMBER_ITEM))
 
 
-def _part(group: _Group) -> Part:
+def _part(group: _Group, known: Container[str]) -> Part:
     lines = [item for item in group.items if isinstance(item, Line)]
     if group.kind is BlockKind.TABLE:
         return _table(group.items)
-    text = joined(line.text for line in lines)
+    if group.kind is BlockKind.CODE:
+        return stacked(BlockKind.CODE, list(_code_lines(lines)))
+    text = joined((line.text for line in lines), known)
     if group.kind is BlockKind.HEADING and len(text) <= _MAX_HEADING_CHARS and _WORD.search(text):
         return Part(kind=BlockKind.HEADING, text=text, heading_level=group.number, page=lines[0].page)
     kind = BlockKind.LIST if _is_item(text) else BlockKind.PROSE
     lines[0] = lines[0]._replace(
         text=_BULLET.sub("- ", lines[0].text, count=1) if _BULLET.match(text) else lines[0].text
     )
-    return _paragraph(lines, kind)
+    return _paragraph(lines, kind, known)
 
 
-def _paragraph(lines: Sequence[Line], kind: BlockKind) -> Part:
+def _code_lines(lines: Sequence[Line]) -> Iterator[Part]:
+    """Yield lines with their indentation, and an empty one where there is room for it."""
+    margins: dict[int, float] = {}
+    for line in lines:
+        margins[line.page] = min(line.left, margins.get(line.page, line.left))
+    usual = min((step for step in _steps(lines) if step > 0), default=0.0)
+    for before, line in zip([lines[0], *lines], lines, strict=False):
+        if before.page == line.page and before.top - line.top > _PARAGRAPH_STEP * usual:
+            yield Part(kind=BlockKind.CODE, text="", page=line.page)
+        indent = min(round((line.left - margins[line.page]) / line.pitch), _MAX_CODE_INDENT)
+        yield Part(kind=BlockKind.CODE, text=" " * indent + line.text, page=line.page)
+
+
+def _steps(lines: Sequence[Line]) -> Iterator[float]:
+    return (before.top - line.top for before, line in pairwise(lines) if before.page == line.page)
+
+
+def _paragraph(lines: Sequence[Line], kind: BlockKind, known: Container[str]) -> Part:
     text = ""
     breaks: list[int] = []
     page = lines[0].page
     for line in lines:
-        text = extended(text, line.text)
+        text = extended(text, line.text, known)
         breaks += [len(text) - len(line.text)] * (line.page - page)
         page = line.page
     return Part(kind=kind, text=text, page=lines[0].page, page_breaks=tuple(breaks))

@@ -2,18 +2,24 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from ctypes import c_int, create_string_buffer
 from itertools import pairwise
+from statistics import median
 from typing import NamedTuple
 
 from pypdfium2 import PdfPage, PdfTextPage, raw
 
 _BOLD_WEIGHT = 600
 _BOLD_NAME = re.compile(rb"[Bb]old|Black|Heavy|Demi")
+_FIXED_NAME = re.compile(rb"Mono|Courier|Consol|Menlo|Typewriter|CMTT|SourceCode|FiraCode")
+_FIXED_FLAG = 1
 _FONT_NAME_BYTES = 128
 _SAMPLES = 5
 """Characters of a line whose font is looked at."""
+_MAX_SPACES = 200
+_MAX_PAGE_SAMPLES = 100
+_MAX_UNKNOWN_SHARE = 0.3
 _LINE_ENDS = {10, 13}
 _MAX_CODE_POINT = 0x10FFFF
 _CELL_GAP = 1.2
@@ -24,6 +30,10 @@ _BULLET = re.compile(r"[-•–◦▪*\ue000-\uf8ff]\Z|\(?\d{1,3}[.)]\Z|\(?[a-z]
 _HYPHENS = "-\u00ad\u2010\ufffe\x02"
 _MARKS = re.compile("[\u00ad\ufffe\x02](?!\\Z)")
 """Where a word may be parted, and is not."""
+_PARTED = re.compile(rf"((?:[^\W_]+-)*[^\W_]+)[{re.escape(_HYPHENS)}]\Z")
+_FIRST_WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
+_HYPHENATED = re.compile(r"[A-ZÄÖÜ]{2,}|[^\W\d_]|.*\d")
+"""What stands before a hyphen that belongs to the word, as in EU-weit, U-förmig and 17-jährig."""
 _SUSPENDED = re.compile(r"(?:und|oder|bzw|sowie|als|noch|bis|and|or|to)\b")
 
 Box = tuple[float, float, float, float]
@@ -61,6 +71,8 @@ class Line(NamedTuple):
     """The text, cut at wide gaps; one where there are none."""
     starts: tuple[float, ...]
     """Left edge of each cell."""
+    pitch: float = 0.0
+    """Points from character to character where all are as wide, as in code; else 0."""
 
 
 def upright(page: PdfPage) -> Callable[[Box], Box]:
@@ -95,6 +107,19 @@ def glyphs(text_page: PdfTextPage, turn: Callable[[Box], Box]) -> Iterator[list[
     yield from [line] if line else []
 
 
+def is_readable(text_page: PdfTextPage) -> bool:
+    """Say whether the fonts of a page tell what their characters are; what they do not tell comes out as junk."""
+    count = text_page.count_chars()
+    samples = range(0, count, max(1, count // _MAX_PAGE_SAMPLES))
+    return sum(_is_unknown(text_page, index) for index in samples) <= _MAX_UNKNOWN_SHARE * len(samples)
+
+
+def _is_unknown(text_page: PdfTextPage, index: int) -> bool:
+    code = raw.FPDFText_GetUnicode(text_page, index)
+    unnamed = code == 0 or (code < ord(" ") and chr(code) not in "\t\n\r\x02")
+    return unnamed or raw.FPDFText_HasUnicodeMapError(text_page, index) == 1
+
+
 def _is_below(glyph: Glyph, before: Glyph) -> bool:
     return glyph.top <= before.bottom + (before.top - before.bottom) / 4 and glyph.left < before.left
 
@@ -103,21 +128,41 @@ def line_of(text_page: PdfTextPage, line: Sequence[Glyph], page: int) -> Line:
     """Describe a line of glyphs, at least one."""
     samples = [glyph.place for glyph in line[:: max(1, len(line) // _SAMPLES)]]
     size = Counter(round(2 * _height(text_page, index)) / 2 for index in samples).most_common(1)[0][0]
-    cells = [list(cell) for cell in _cells(line, max(_CELL_GAP * size, _LEAST_CELL_GAP))]
-    if len(cells) > 1 and _BULLET.match(words(cells[0])):
-        cells[:2] = [cells[0] + [cells[1][0]._replace(spaced=True), *cells[1][1:]]]
+    fonts = [_font(text_page, index) for index in samples]
+    fixed = sum(font.fixed for font in fonts) > len(samples) / 2
+    pitch = median(glyph.right - glyph.left for glyph in line) if fixed else 0.0
+    cells = (
+        [line] if pitch else _with_bullet([list(cell) for cell in _cells(line, max(_CELL_GAP * size, _LEAST_CELL_GAP))])
+    )
     return Line(
-        text=" ".join(words(cell) for cell in cells),
+        text=_spread(line, pitch) if pitch else " ".join(words(cell) for cell in cells),
         page=page,
         size=size,
-        bold=sum(_is_bold(text_page, index) for index in samples) > len(samples) / 2,
+        bold=sum(font.bold for font in fonts) > len(samples) / 2,
         left=min(glyph.left for glyph in line),
         bottom=min(glyph.bottom for glyph in line),
         right=max(glyph.right for glyph in line),
         top=max(glyph.top for glyph in line),
         cells=tuple(map(words, cells)),
         starts=tuple(cell[0].left for cell in cells),
+        pitch=pitch,
     )
+
+
+def _with_bullet(cells: list[list[Glyph]]) -> list[list[Glyph]]:
+    """Put a bullet and what it stands before into one cell."""
+    if len(cells) > 1 and _BULLET.match(words(cells[0])):
+        cells[:2] = [cells[0] + [cells[1][0]._replace(spaced=True), *cells[1][1:]]]
+    return cells
+
+
+def _spread(line: Sequence[Glyph], pitch: float) -> str:
+    """Return the text of a line in which all characters are as wide, with as many spaces as are shown."""
+    text = line[0].text
+    for before, glyph in pairwise(line):
+        gap = round((glyph.left - before.right) / pitch)
+        text += " " * min(max(gap, int(glyph.spaced)), _MAX_SPACES) + glyph.text
+    return _MARKS.sub("", text)
 
 
 def words(line: Iterable[Glyph]) -> str:
@@ -126,19 +171,31 @@ def words(line: Iterable[Glyph]) -> str:
     return _MARKS.sub("", text.strip())
 
 
-def joined(lines: Iterable[str]) -> str:
-    """Join lines by spaces; a word that a hyphen parts is whole again, where a small letter goes on."""
+def vocabulary(texts: Iterable[str]) -> frozenset[str]:
+    """Return the words that stand within lines, in small letters."""
+    return frozenset(word.casefold() for text in texts for word in _FIRST_WORD.findall(text)[:-1])
+
+
+def joined(lines: Iterable[str], known: Container[str] = ()) -> str:
+    """Join lines by spaces; a word that a hyphen parts is whole again."""
     text = ""
     for line in lines:
-        text = extended(text, line)
+        text = extended(text, line, known)
     return text
 
 
-def extended(text: str, line: str) -> str:
-    """Return a text with one more line."""
-    parted = text[-1:] in _HYPHENS and text[-2:-1].isalpha() and line[:1].islower()
-    if text and parted and not _SUSPENDED.match(line):
-        return text[:-1] + line
+def extended(text: str, line: str, known: Container[str] = ()) -> str:
+    """Return a text with one more line.
+
+    The hyphen that parts a word at the end of the text stays where it belongs to the word: before a capital or a digit,
+    behind a letter, a number or capitals, and where `known` holds the word with it but not without.
+    """
+    parted, following = _PARTED.search(text), _FIRST_WORD.match(line)
+    if parted and following and not _SUSPENDED.match(line):
+        before, after = parted.group(1), following.group()
+        both = (f"{before}-{after}".casefold(), f"{before}{after}".casefold())
+        keeps = not after[0].islower() or _HYPHENATED.fullmatch(before) or (both[0] in known and both[1] not in known)
+        return f"{text[:-1]}-{line}" if keeps else text[:-1] + line
     if text and text[-1] in "\u00ad\ufffe\x02":
         text = text[:-1] + "-"
     return f"{text} {line}" if text else line
@@ -153,11 +210,20 @@ def _cells(line: Sequence[Glyph], gap: float) -> Iterator[Sequence[Glyph]]:
     yield line[start:]
 
 
-def _is_bold(text_page: PdfTextPage, index: int) -> bool:
-    """Say whether a character is bold: by the name of its font too, because Chromium's fonts state no weight."""
+class _Font(NamedTuple):
+    bold: bool
+    fixed: bool
+    """Whether all characters are as wide."""
+
+
+def _font(text_page: PdfTextPage, index: int) -> _Font:
+    """Describe the font of a character by its name too, because Chromium's fonts state neither weight nor pitch."""
     name, flags = create_string_buffer(_FONT_NAME_BYTES), c_int()
     raw.FPDFText_GetFontInfo(text_page, index, name, _FONT_NAME_BYTES, flags)
-    return bool(_BOLD_NAME.search(name.value)) or raw.FPDFText_GetFontWeight(text_page, index) >= _BOLD_WEIGHT
+    return _Font(
+        bold=bool(_BOLD_NAME.search(name.value)) or raw.FPDFText_GetFontWeight(text_page, index) >= _BOLD_WEIGHT,
+        fixed=bool(_FIXED_NAME.search(name.value)) or bool(flags.value & _FIXED_FLAG),
+    )
 
 
 def _height(text_page: PdfTextPage, index: int) -> float:

@@ -309,7 +309,8 @@ def show_outcomes(outcomes: Sequence[IndexOutcome], *, missing: int) -> bool:
         console.print(f"from read to searchable: p50 {middle / 1000:.2f} s, p99 {late / 1000:.2f} s")
     show_llm([outcome.llm for outcome in outcomes if outcome.llm is not None])
     rejected = [outcome for outcome in outcomes if outcome.status is OutcomeStatus.REJECTED]
-    for outcome in rejected[:SHOWN_PROBLEMS]:
+    partly = [outcome for outcome in outcomes if outcome.status is OutcomeStatus.INDEXED and outcome.reason]
+    for outcome in [*rejected[:SHOWN_PROBLEMS], *partly[:SHOWN_PROBLEMS]]:
         console.print(line(outcome))
     if len(rejected) > SHOWN_PROBLEMS:
         console.print(f"… and {len(rejected) - SHOWN_PROBLEMS} more; `freki dead-letters list` shows all")

@@ -1,0 +1,57 @@
+"""What was filled into the form on a PDF's page."""
+
+from collections.abc import Callable, Iterator, Sequence
+from ctypes import c_ushort
+
+from pypdfium2 import PdfPage, raw
+
+from freki.operators.parse_pdf.lines import Box, Glyph
+from freki.schemas.outline import one_line
+
+_MAX_FIELDS = 2000
+_WRITTEN = {raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX}
+_TICKED = {raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON}
+_TICK = "[x]"
+
+
+def fields(page: PdfPage, turn: Callable[[Box], Box]) -> Iterator[Glyph]:
+    """Yield what was filled in, each field as if it were one character."""
+    if page.formenv is None:
+        return
+    for index in range(min(raw.FPDFPage_GetAnnotCount(page), _MAX_FIELDS)):
+        field = raw.FPDFPage_GetAnnot(page, index)
+        try:
+            text = one_line(_value(page, field))
+            box = raw.FS_RECTF()
+            if text and raw.FPDFAnnot_GetRect(field, box):
+                left, bottom, right, top = turn((box.left, box.bottom, box.right, box.top))
+                yield Glyph(text, 0, spaced=True, left=left, bottom=bottom, right=right, top=top)
+        finally:
+            raw.FPDFPage_CloseAnnot(field)
+
+
+def _value(page: PdfPage, field: raw.FPDF_ANNOTATION) -> str:
+    kind = raw.FPDFAnnot_GetFormFieldType(page.formenv, field)
+    if kind in _TICKED:
+        return _TICK if raw.FPDFAnnot_IsChecked(page.formenv, field) else ""
+    if kind not in _WRITTEN:
+        return ""
+    size = raw.FPDFAnnot_GetFormFieldValue(page.formenv, field, None, 0)
+    buffer = (c_ushort * (size // 2))()
+    raw.FPDFAnnot_GetFormFieldValue(page.formenv, field, buffer, size)
+    return bytes(buffer).decode("utf-16-le", errors="replace").rstrip("\x00")
+
+
+def filled_in(printed: Sequence[list[Glyph]], filled: Iterator[Glyph]) -> list[list[Glyph]]:
+    """Put each field into the line at its height, else below the last line that is above it."""
+    lines = list(printed)
+    for field in filled:
+        middle = (field.bottom + field.top) / 2
+        line = next((line for line in lines if line[0].bottom <= middle <= line[0].top), None)
+        if line is None:
+            above = [index for index, line in enumerate(lines) if line[0].bottom > middle]
+            lines.insert(above[-1] + 1 if above else 0, [field])
+            continue
+        at = sum(glyph.left < field.left for glyph in line)
+        line[at : at + 1] = [field, *(glyph._replace(spaced=True) for glyph in line[at : at + 1])]
+    return lines
