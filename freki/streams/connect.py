@@ -39,7 +39,7 @@ from freki.streams.knobs import Knobs
 from freki.streams.ledger import Ledger
 from freki.streams.outbox import Outbox
 from freki.streams.outline import CountTokens, Outliner
-from freki.streams.parsing import ParseLimits, parse
+from freki.streams.parsing import ParseLimits, by_weight, parse
 from freki.streams.topics import Topics
 
 T = TypeVar("T")
@@ -147,12 +147,13 @@ def parse_limits_of(settings: Settings) -> ParseLimits:
 
 @asynccontextmanager
 async def open_outliner(settings: Settings, count_tokens: CountTokens) -> AsyncIterator[Outliner]:
-    """Open what parses, in processes of its own, and chunks."""
-    async with Children(partial(parse, limits=parse_limits_of(settings)), settings.parsing) as parse_apart:
+    """Open what parses, all but short text in processes of its own, and chunks."""
+    limits = parse_limits_of(settings)
+    async with Children(partial(parse, limits=limits), settings.parsing) as parse_apart:
         contexts = settings.contexts
         yield Outliner(
             limits_of(settings.chunking),
-            parse=parse_apart,
+            parse=by_weight(parse_apart, limits),
             count_tokens=count_tokens,
             define=contexts.definitions,
             lead_characters=contexts.document_chars if contexts.llm or contexts.summaries else 0,

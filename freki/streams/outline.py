@@ -1,7 +1,7 @@
 """Composes parsing, language detection and chunking into one step."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from freki.operators.chunk import ChunkLimits, chunk_document, chunker_fingerprint
@@ -11,11 +11,9 @@ from freki.operators.identify import chunk_id
 from freki.operators.recognise import Profile
 from freki.schemas import Chunk, Definition, DocumentChange
 from freki.schemas.names import record
-from freki.streams.parsing import PARSER_VERSIONS, Parsed
+from freki.streams.parsing import PARSER_VERSIONS, Parse, Parsed
 
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
-Parse = Callable[[str, str | None, str | bytes], Awaitable[Parsed]]
-"""Parses content of some name and media type, within limits. Raises what says that the content is to blame."""
 
 
 @record

@@ -1,6 +1,7 @@
-"""Composes recognising and parsing. This runs in a process of its own, so it imports no more than it needs."""
+"""Composes recognising and parsing. Most of this runs in a process of its own, so it imports no more than it needs."""
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -11,12 +12,20 @@ from freki.operators.parse_markdown import parse_markdown
 from freki.operators.parse_office import parse_docx, parse_odp, parse_ods, parse_odt, parse_pptx, parse_xlsx
 from freki.operators.parse_rst import parse_rst
 from freki.operators.parse_text import parse_text
-from freki.operators.recognise import Profile, recognise
+from freki.operators.recognise import Profile, Recognised, recognise
 from freki.schemas.names import record
 from freki.schemas.outline import ParsedDocument
 
 PARSER_VERSIONS: Mapping[Profile, int] = dict.fromkeys(Profile, 1)
 """One grows whenever its parser would give another text or other blocks for the same content."""
+
+LIGHT_LENGTH = 50_000
+"""Characters or bytes. A page of text costs less to parse than the way to another process and back."""
+_LIGHT = {Profile.MARKDOWN, Profile.RST, Profile.TEXT}
+
+
+Parse = Callable[[str, str | None, str | bytes], Awaitable["Parsed"]]
+"""Parses content of some name and media type, within limits. Raises what says that the content is to blame."""
 
 
 @record
@@ -39,7 +48,32 @@ class Parsed:
 
 def parse(name: str, media_type: str | None, content: str | bytes, *, limits: ParseLimits) -> Parsed:
     """Recognise and parse. Raises UnreadableContent for what is too long, or not what it claims to be."""
+    return _parsed(name, recognise(name, media_type, content), limits)
+
+
+def by_weight(parse_apart: Parse, limits: ParseLimits) -> Parse:
+    """Parse short text here, in a thread, if it takes no library but Python's; all else apart.
+
+    Such text can do no harm: the worst that was found takes 0.2 s. What is read in C may crash, hang or eat memory.
+    """
+
+    async def parse_somewhere(name: str, media_type: str | None, content: str | bytes) -> Parsed:
+        parsed = await asyncio.to_thread(_light, name, media_type, content, limits) if _is_short(content) else None
+        return parsed or await parse_apart(name, media_type, content)
+
+    return parse_somewhere
+
+
+def _is_short(content: str | bytes) -> bool:
+    return len(content) <= LIGHT_LENGTH
+
+
+def _light(name: str, media_type: str | None, content: str | bytes, limits: ParseLimits) -> Parsed | None:
     found = recognise(name, media_type, content)
+    return _parsed(name, found, limits) if found.profile in _LIGHT else None
+
+
+def _parsed(name: str, found: Recognised, limits: ParseLimits) -> Parsed:
     if isinstance(found.content, str):
         _check_length(name, found.content, limits.max_characters)
     try:

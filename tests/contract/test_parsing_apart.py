@@ -10,8 +10,7 @@ from freki.infra.child import Children
 from freki.infra.errors import Rejected
 from freki.infra.settings import ParsingSettings
 from freki.operators.errors import UnreadableContent
-from freki.streams.outline import Parse
-from freki.streams.parsing import parse
+from freki.streams.parsing import Parse, parse
 from tests.files import docx_of, pdf_of
 from tests.parsing import LIMITS
 from tests.unit.pdfs import written

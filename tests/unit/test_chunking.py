@@ -15,8 +15,8 @@ from freki.streams.connect import limits_of
 from freki.streams.deliver import Handle
 from freki.streams.messages import Received
 from freki.streams.outbox import Outbox
-from freki.streams.outline import Outliner, Parse
-from freki.streams.parsing import Parsed
+from freki.streams.outline import Outliner
+from freki.streams.parsing import Parse, Parsed
 from freki.streams.tracing import UNTRACED
 from tests.parsing import parse_here
 from tests.unit.deliveries import FakeProducer

@@ -6,8 +6,9 @@ from freki.infra.settings import ChunkingSettings
 from freki.operators.errors import UnreadableContent
 from freki.operators.recognise import Profile
 from freki.streams.connect import limits_of
-from freki.streams.parsing import PARSER_VERSIONS, Parsed, ParseLimits, parse
+from freki.streams.parsing import LIGHT_LENGTH, PARSER_VERSIONS, Parsed, ParseLimits, by_weight, parse
 from tests.files import docx_of, pdf_of
+from tests.parsing import parse_here
 from tests.unit.packages import odt, opendocument, pptx, shape, xlsx
 
 LIMITS = ParseLimits(max_characters=1_000, max_pages=3, max_unpacked_bytes=100_000)
@@ -81,3 +82,38 @@ def test_what_is_too_long_is_refused_and_names_the_setting(name: str, content: s
 def test_what_cannot_be_read_is_named_with_the_fix(name: str, content: bytes, reason: str) -> None:
     with pytest.raises(UnreadableContent, match=rf"\A{name}: .*{reason}"):
         parsed(name, content)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "apart"),
+    [
+        ("a.md", "# Fristen", False),
+        ("a.rst", b"Fristen\n=======\n", False),
+        ("a.txt", "Vier Wochen.", False),
+        ("a.md", "x" * (LIGHT_LENGTH + 1), True),
+        ("a.html", "<p>Vier Wochen.", True),
+        ("a.py", "x = 1", True),
+        ("a.txt", b"<!doctype html><p>Vier Wochen.", False),
+        ("a", b"<!doctype html><p>Vier Wochen.", True),
+        ("a.md", pdf_of("Fristen"), True),
+    ],
+)
+async def test_all_but_short_text_is_parsed_apart(name: str, content: str | bytes, apart: bool) -> None:  # noqa: FBT001
+    limits = ParseLimits(max_characters=LIGHT_LENGTH * 2, max_pages=3, max_unpacked_bytes=1)
+    names: list[str] = []
+
+    async def parse_apart(name: str, media_type: str | None, content: str | bytes) -> Parsed:
+        names.append(name)
+        return parse(name, media_type, content, limits=limits)
+
+    document = await by_weight(parse_apart, limits)(name, None, content)
+
+    assert document == parse(name, None, content, limits=limits)
+    assert bool(names) is apart
+
+
+async def test_text_that_cannot_be_read_is_refused_where_it_is_met() -> None:
+    parse_somewhere = by_weight(parse_here, LIMITS)
+
+    with pytest.raises(UnreadableContent, match=r"a\.txt: NUL at character 3"):
+        await parse_somewhere("a.txt", None, b"abc\x00def")

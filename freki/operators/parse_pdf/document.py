@@ -96,7 +96,7 @@ def _page(pdf: PdfDocument, number: int) -> _Page:
 
 
 def _is_blank(page: PdfPage) -> bool:
-    return raw.FPDFPage_CountObjects(page) == 0
+    return int(raw.FPDFPage_CountObjects(page)) == 0
 
 
 def _is_picture(page: PdfPage) -> bool:
