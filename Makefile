@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 OUT ?= training-results
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit check bench peers docs schemas train clean
+.PHONY: help demo test unit check bench peers formats docs schemas train clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -42,6 +42,10 @@ peers: $(READY) ## Measure Freki beside other frameworks, each in an environment
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	@$(BIN)/freki models build
 	@$(BIN)/python -m bench.peers $(ARGS)
+
+formats: $(READY) ## Write files in all formats, parse them, and say what is found; ARGS="--help" lists the options
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	@$(BIN)/python -m bench.formats $(ARGS)
 
 docs: $(READY) ## Write docs/settings.md anew from the settings
 	@$(BIN)/python -m freki.infra.settings_table

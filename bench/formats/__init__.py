@@ -1,0 +1,1 @@
+"""How well files are read that the programs of offices write: `make formats`."""
