@@ -74,7 +74,8 @@ def in_markdown(scores: Mapping[str, Score]) -> str:
     for kind, one in sorted(scores.items()):
         refused = "; ".join(f"{count}: {reason}" for reason, count in one.refused.items()) or "0"
         words = f"{100 * one.words_found / one.words:.1f}" if one.words else ""
-        headings = f"{one.headings_found} of {one.headings} ({one.headings_false})" if one.headings else ""
+        false = "" if one.headings_false is None else f" ({one.headings_false})"
+        headings = f"{one.headings_found} of {one.headings}{false}" if one.headings else ""
         tables = f"{one.tables_found} of {one.tables}" if one.tables else ""
         speed = f"{one.cpu_s / max(one.size, 1) * 1e6:.2f}"
         lines.append(

@@ -34,7 +34,8 @@ class Score:
     words_found: int = 0
     headings: int = 0
     headings_found: int = 0
-    headings_false: int = 0
+    headings_false: int | None = None
+    """None where they are not counted."""
     tables: int = 0
     tables_found: int = 0
     refused: Counter[str] = field(default_factory=Counter)
@@ -80,7 +81,7 @@ def _compare_headings(document: ParsedDocument, items: Sequence[Item], into: Sco
     found = Counter(_folded(block.title) for block in document.blocks if block.kind is BlockKind.HEADING)
     into.headings += true.total()
     into.headings_found += (true & found).total()
-    into.headings_false += (found - true).total()
+    into.headings_false = (into.headings_false or 0) + (found - true).total()
 
 
 def _compare_tables(document: ParsedDocument, items: Sequence[Item], into: Score) -> None:
