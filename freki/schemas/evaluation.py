@@ -1,6 +1,7 @@
 """What an evaluation asks, and of which documents. None of it crosses a topic."""
 
 from collections.abc import Mapping
+from dataclasses import field
 
 from freki.schemas.names import DocumentId, record
 
@@ -27,6 +28,8 @@ class Question:
     """Text of documents that the context should quote."""
     facts: tuple[str, ...] = ()
     """Words that the context should hold, wherever they come from."""
+    sections: Mapping[DocumentId, tuple[str, ...]] = field(default_factory=dict)
+    """Where in its document the answer stands: headings, or how they begin, such as `§ 535`; any of them will do."""
 
     @property
     def is_answerable(self) -> bool:

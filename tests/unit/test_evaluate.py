@@ -18,6 +18,7 @@ from freki.operators.evaluate import (
     judge_rankings,
     mean_of,
     most_changed,
+    place_in_sections,
     rank_documents,
     share_found,
     summarise,
@@ -149,6 +150,17 @@ def test_texts_are_found_whatever_their_case_and_white_space() -> None:
     context = "Der  Vermieter hat die Mietsache\nin einem GEEIGNETEN Zustand zu überlassen. STRASSE 5"
 
     assert share_found(["die mietsache in einem", "Straße 5", "der Mieter"], context) == pytest.approx(2 / 3)
+
+
+def test_a_hit_counts_in_the_section_that_is_expected_and_in_its_document() -> None:
+    headings = [("bgb", "§ 57"), ("hgb", "§ 5 Kaufmann"), ("bgb", "§ 5 Stammkapital"), ("bgb", "§ 5")]
+    hits = [
+        replace(hit(rank, name, 0.5), heading_path=("Teil 1", heading)) for rank, (name, heading) in enumerate(headings)
+    ]
+
+    assert place_in_sections(hits, {DocumentId("bgb"): ["§ 5"]}) == 3
+    assert place_in_sections(hits, {DocumentId("bgb"): ["§ 1", "Teil 1"]}) == 1
+    assert place_in_sections(hits, {DocumentId("bgb"): ["§ 6"]}) is None
 
 
 @given(text=st.text(min_size=1), before=st.text(), after=st.text())

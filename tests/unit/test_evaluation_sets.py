@@ -42,6 +42,26 @@ def gold(tmp_path: Path) -> Path:
     return tmp_path / "fragen.yaml"
 
 
+def test_the_last_state_of_a_recorded_stream_is_a_corpus(gold: Path, tmp_path: Path) -> None:
+    stream = tmp_path / "laws.jsonl"
+    changes = [
+        {"op": "upsert", "document_id": "bgb", "version": 1, "content": "# BGB"},
+        {"op": "upsert", "document_id": "hgb", "version": 1, "content": "# HGB"},
+        {"op": "upsert", "document_id": "bgb", "version": 2, "content": "# BGB, neu"},
+        {"op": "delete", "document_id": "hgb", "version": 2},
+    ]
+    stream.write_text(lines(changes), encoding="utf-8")
+    gold.write_text("- question: Was gilt?\n  expected_sections: {bgb: [§ 1, § 2]}\n", encoding="utf-8")
+
+    found = read_set(gold, corpus=stream)
+
+    assert [(each.document_id, each.content) for each in found.corpus or ()] == [("bgb", "# BGB, neu")]
+    (question,) = found.questions
+    assert question.judgements == {"bgb": 1}
+    assert question.sections == {"bgb": ("§ 1", "§ 2")}
+    assert question.is_answerable
+
+
 def test_a_directory_is_read_with_its_judgements(beir: Path) -> None:
     found = read_set(beir)
 

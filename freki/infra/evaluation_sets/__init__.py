@@ -15,13 +15,13 @@ from freki.schemas.evaluation import EvaluationSet
 __all__ = ["read_set"]
 
 
-def read_set(path: Path) -> EvaluationSet:
-    """Read a BEIR-like directory, or a YAML file with gold questions.
+def read_set(path: Path, *, corpus: Path | None = None) -> EvaluationSet:
+    """Read a BEIR-like directory, or a YAML file with gold questions; `corpus` is for such that name none.
 
     Raises Rejected, with file and line, for what is missing or wrong.
     """
     if path.is_dir():
         return read_beir(path)
     if path.suffix in {".yaml", ".yml"}:
-        return read_gold(path)
+        return read_gold(path, corpus=corpus)
     raise Rejected(f"{path}: a set is a directory with corpus.jsonl, queries.jsonl and qrels.tsv, or a .yaml file")

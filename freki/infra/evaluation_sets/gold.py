@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from freki.infra.errors import Rejected
 from freki.infra.evaluation_sets.beir import read_corpus
 from freki.infra.evaluation_sets.text import read_text, refused
-from freki.infra.sources import read_source, walk
+from freki.infra.sources import read_source, read_stream, walk
 from freki.schemas import DocumentId
 from freki.schemas.evaluation import CorpusDocument, EvaluationSet, Question
 
@@ -27,15 +27,23 @@ class _Gold(BaseModel):
     expected_documents: tuple[str, ...] | None = None
     expected_spans: tuple[str, ...] = ()
     expected_facts: tuple[str, ...] = ()
+    expected_sections: dict[str, tuple[str, ...]] = {}
 
     @model_validator(mode="after")
     def _expects_something(self) -> Self:
-        if self.expected_documents is None and not self.expected_spans and not self.expected_facts:
+        if self.documents is None and not self.expected_spans and not self.expected_facts:
             raise ValueError(
-                "give expected_documents, expected_spans or expected_facts; `expected_documents: []` says that "
-                "nothing answers the question"
+                "give expected_documents, expected_sections, expected_spans or expected_facts; "
+                "`expected_documents: []` says that nothing answers the question"
             )
         return self
+
+    @property
+    def documents(self) -> tuple[str, ...] | None:
+        """Those that answer; sections name theirs."""
+        if self.expected_documents is None:
+            return tuple(self.expected_sections) or None
+        return (*self.expected_documents, *self.expected_sections)
 
 
 class _GoldSet(BaseModel):
@@ -45,22 +53,24 @@ class _GoldSet(BaseModel):
     questions: list[Any] = Field(min_length=1)
 
 
-def read_gold(path: Path) -> EvaluationSet:
-    """Read gold questions; without a corpus they are for what is indexed already.
+def read_gold(path: Path, *, corpus: Path | None = None) -> EvaluationSet:
+    """Read gold questions; where neither they nor the caller name a corpus, they are for what is indexed already.
 
-    The corpus is a folder or file as `freki publish` takes it, or a `corpus.jsonl`. Raises Rejected, with the line,
-    for a question that breaks its form, or expects a document that the corpus lacks.
+    The corpus is a folder or file as `freki publish` takes it, a recorded stream, of which the last state counts, or a
+    `corpus.jsonl`. Raises Rejected, with the line, for a question that breaks its form, or expects a document that the
+    corpus lacks.
     """
     gold, lines = _gold_set(path)
-    corpus = None if gold.corpus is None else _read_documents(path.parent / gold.corpus)
-    known = None if corpus is None else sorted(document.document_id for document in corpus)
+    where = corpus if gold.corpus is None else path.parent / gold.corpus
+    documents = None if where is None else _read_documents(where)
+    known = None if documents is None else sorted(document.document_id for document in documents)
     questions: dict[str, Question] = {}
     for number, (given, line) in enumerate(zip(gold.questions, lines, strict=True), start=1):
         question = _question(given, number, known, f"{path}, line {line}")
         if question.question_id in questions:
             raise Rejected(f"{path}, line {line}: id {question.question_id!r} is there twice")
         questions[question.question_id] = question
-    return EvaluationSet(name=path.stem, corpus=corpus, questions=tuple(questions.values()))
+    return EvaluationSet(name=path.stem, corpus=documents, questions=tuple(questions.values()))
 
 
 def _gold_set(path: Path) -> tuple[_GoldSet, list[int]]:
@@ -87,25 +97,24 @@ def _question(given: object, number: int, known: list[DocumentId] | None, place:
         gold = _Gold.model_validate(given)
     except ValidationError as error:
         raise refused(error, place) from error
-    for name in gold.expected_documents or ():
+    for name in gold.documents or ():
         if known is not None and name not in known:
             near = get_close_matches(name, known, n=_SUGGESTIONS, cutoff=0.3) or known[:_SUGGESTIONS]
             raise Rejected(f"{place}: the corpus has no document {name!r}; it has {', '.join(near)}")
     return Question(
         question_id=gold.id or str(number),
         text=gold.question,
-        judgements=None
-        if gold.expected_documents is None
-        else {DocumentId(name): 1 for name in gold.expected_documents},
+        judgements=None if gold.documents is None else {DocumentId(name): 1 for name in gold.documents},
         spans=gold.expected_spans,
         facts=gold.expected_facts,
+        sections={DocumentId(name): headings for name, headings in gold.expected_sections.items()},
     )
 
 
 def _read_documents(path: Path) -> tuple[CorpusDocument, ...]:
-    """Read files, named as `freki publish` names them, or the lines of a corpus."""
+    """Read files, named as `freki publish` names them, a recorded stream, or the lines of a corpus."""
     if path.name.endswith((".jsonl", ".jsonl.zst")):
-        return read_corpus(path)
+        return _last_states(path) if _is_stream(path) else read_corpus(path)
     within = f"{path.resolve().name}/" if path.is_dir() else ""
     return tuple(
         CorpusDocument(
@@ -116,3 +125,23 @@ def _read_documents(path: Path) -> tuple[CorpusDocument, ...]:
         )
         for file in walk([path])
     )
+
+
+def _is_stream(path: Path) -> bool:
+    """Tell changes of documents from documents, by the first line."""
+    return '"op"' in read_text(path).partition("\n")[0]
+
+
+def _last_states(path: Path) -> tuple[CorpusDocument, ...]:
+    documents: dict[str, CorpusDocument] = {}
+    for change in read_stream(path):
+        if change.content is None:
+            documents.pop(change.document_id, None)
+            continue
+        documents[change.document_id] = CorpusDocument(
+            document_id=DocumentId(change.document_id),
+            name=change.name,
+            media_type=change.media_type,
+            content=change.content,
+        )
+    return tuple(documents.values())

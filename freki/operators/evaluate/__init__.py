@@ -15,7 +15,7 @@ from freki.operators.evaluate.compare import Change, Comparison, compare, most_c
 from freki.operators.evaluate.cost import Cost, cost_of
 from freki.operators.evaluate.figures import FIGURES, Figure
 from freki.operators.evaluate.gain import Asked, Gain, gain_of, less, mean_over_sets
-from freki.operators.evaluate.judge import false_positives, judge_rankings, share_found
+from freki.operators.evaluate.judge import false_positives, judge_rankings, place_in_sections, share_found
 from freki.operators.evaluate.rank import RankedDocument, first_relevant, rank_documents
 from freki.operators.evaluate.shorten import document_frequencies, shorten
 from freki.operators.evaluate.summarise import Mean, mean_of, summarise
@@ -48,6 +48,7 @@ __all__ = [
     "mean_of",
     "mean_over_sets",
     "most_changed",
+    "place_in_sections",
     "rank_documents",
     "share_found",
     "shorten",

@@ -21,6 +21,8 @@ EMPTY = "empty answers"
 FALSE_POSITIVES = "false positives"
 SPANS = "spans quoted"
 FACTS = "facts found"
+HIT_1 = "hit@1"
+HIT_5 = "hit@5"
 
 FIGURES = (
     Figure(name=NDCG, higher_is_better=True, meaning="relevant documents stand early among the first 10, by grade"),
@@ -36,5 +38,7 @@ FIGURES = (
     ),
     Figure(name=SPANS, higher_is_better=True, meaning="share of the expected quotations in the context text"),
     Figure(name=FACTS, higher_is_better=True, meaning="share of the expected facts in the context text"),
+    Figure(name=HIT_1, higher_is_better=True, meaning="the first hit stands in an expected section"),
+    Figure(name=HIT_5, higher_is_better=True, meaning="one of the first 5 hits stands in an expected section"),
 )
 """In the order of reports; the first that a set has is what its questions are compared by."""

@@ -49,6 +49,19 @@ def false_positives(hits: Sequence[ContextHit], judgements: Judgements, *, thres
     return sum(judgements.get(hit.document_id, 0) <= 0 for hit in passed) / len(passed)
 
 
+def place_in_sections(hits: Sequence[ContextHit], sections: Mapping[DocumentId, Sequence[str]]) -> int | None:
+    """Return the 1-based place of the first hit that stands in an expected section; None where none does.
+
+    sections: by document, headings or how they begin: `§ 5` is the beginning of `§ 5 Stammkapital`, not of `§ 57`.
+    """
+    return next((place for place, hit in enumerate(hits, start=1) if _stands_in(hit, sections)), None)
+
+
+def _stands_in(hit: ContextHit, sections: Mapping[DocumentId, Sequence[str]]) -> bool:
+    expected = sections.get(hit.document_id, ())
+    return any(f"{heading} ".startswith(f"{each} ") for heading in hit.heading_path for each in expected)
+
+
 def share_found(texts: Sequence[str], context: str) -> float:
     """Return the share of texts that the context holds, whatever their case and white space.
 

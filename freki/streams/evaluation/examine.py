@@ -6,8 +6,15 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol, TypeVar
 
-from freki.operators.evaluate import RankedDocument, false_positives, judge_rankings, rank_documents, share_found
-from freki.operators.evaluate.figures import EMPTY, FACTS, FALSE_POSITIVES, RECALL_100, SPANS
+from freki.operators.evaluate import (
+    RankedDocument,
+    false_positives,
+    judge_rankings,
+    place_in_sections,
+    rank_documents,
+    share_found,
+)
+from freki.operators.evaluate.figures import EMPTY, FACTS, FALSE_POSITIVES, HIT_1, HIT_5, RECALL_100, SPANS
 from freki.schemas import ContextQuery, ContextResult, DocumentId, Notice, NoticeKind, QueryId, TenantId, Timestamp
 from freki.schemas.evaluation import Question
 from freki.schemas.names import record
@@ -30,6 +37,7 @@ CALIBRATED = frozenset({"remote", "local"})
 """Rerankers whose scores mean the same for every question."""
 T = TypeVar("T")
 
+_HITS = {HIT_1: 1, HIT_5: 5}
 _TOLD = frozenset({NoticeKind.DEGRADED, NoticeKind.SKIPPED, NoticeKind.FRESHNESS, NoticeKind.REJECTED})
 
 
@@ -204,6 +212,9 @@ class Examiner:
             figures[SPANS] = share_found(question.spans, served.context)
         if question.facts:
             figures[FACTS] = share_found(question.facts, served.context)
+        if question.sections:
+            place = place_in_sections(served.hits, question.sections)
+            figures |= {name: float(place is not None and place <= most) for name, most in _HITS.items()}
         return figures
 
 
