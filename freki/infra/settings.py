@@ -75,6 +75,11 @@ class ModelSettings(Section):
 
     cache_dir: Path = Field(default=Path("~/.cache/freki/models"), description="Built models")
     embedder: str = Field(default="multilingual-e5-small", description="Name in the registry, or a directory")
+    late_window_tokens: int = Field(
+        default=0,
+        ge=0,
+        description="Late chunking: encode so many tokens at once and give each chunk the mean of its own; 0: off",
+    )
     reranker: str = Field(
         default="freki-reranker-1",
         description="Name in the registry, or a directory; empty: the order is hybrid search's",
@@ -132,6 +137,12 @@ class ChunkingSettings(Section):
 
     min_tokens: int = Field(default=30, ge=1, description="Smaller neighbours within a section are joined")
     max_tokens: int = Field(default=256, ge=32, description="Most tokens of a chunk")
+    least_similarity: float | None = Field(
+        default=None,
+        ge=-1,
+        le=1,
+        description="Cut long prose where neighbouring sentences are less similar, by vectors; none: at paragraphs",
+    )
     max_characters: int = Field(default=20_000_000, ge=1, description="Longest document")
     part_chunks: int = Field(default=64, ge=1, le=512, description="Most chunks of one ChunkBatch")
     pdf: ChunkProfile = ChunkProfile(max_chars=1000, overlap_chars=150)
@@ -173,6 +184,15 @@ class ContextSettings(Section):
     )
     max_tokens_document: int = Field(
         default=500_000, ge=0, description="Most tokens of the language model for one version of a document; 0: any"
+    )
+
+
+class LexicalSettings(Section):
+    """What BM25 counts."""
+
+    analyser: Literal["freki", "plain"] = Field(
+        default="freki",
+        description="`freki` stems, splits compounds, knows forms such as § 535; `plain` is to compare with",
     )
 
 
@@ -290,6 +310,7 @@ class Settings(BaseSettings):
     chunking: ChunkingSettings = ChunkingSettings()
     llm: LlmSettings = LlmSettings()
     contexts: ContextSettings = ContextSettings()
+    lexical: LexicalSettings = LexicalSettings()
     ingest: IngestSettings = IngestSettings()
     retrieval: RetrievalSettings = RetrievalSettings()
     telemetry: TelemetrySettings = TelemetrySettings()

@@ -28,6 +28,11 @@ def chunk_id(  # noqa: PLR0913 - each part makes another chunk
     return ChunkId(_digest("freki-chunk", [tenant, document_id, level, list(heading_path), text, occurrence]))
 
 
+def chunk_id_within(chunk: ChunkId, window: str) -> ChunkId:
+    """Return the id of a chunk whose vector depends on the text around it: 128 bits as 32 hexadecimal digits."""
+    return ChunkId(_digest("freki-window", [chunk, window]))
+
+
 def _digest(purpose: str, parts: list[object]) -> str:
     # JSON keeps the borders between parts, and its ASCII form knows no unencodable character.
     return blake2b(json.dumps(parts).encode("ascii"), digest_size=16, person=purpose.encode("ascii")).hexdigest()

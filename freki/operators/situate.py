@@ -1,5 +1,6 @@
 """The words that place a chunk in its document, and how they stand before its text."""
 
+import re
 from hashlib import blake2b
 
 from freki.schemas import Chunk
@@ -8,18 +9,23 @@ MAX_CHARS = 200
 NAME_CHARS = 80
 _ARROW = " > "
 _GAP = "…"
+_ABBREVIATION = re.compile(r" \([^()]{1,30}\)$")
 
 
 def situate(revision_name: str, chunk: Chunk) -> str:
     """Return document name and headings as one line of at most 200 characters, such as `BGB > Buch 2 > § 535`.
 
-    The name leads and is cut at 80; where the headings do not all fit, outer ones give way to `…`. An
-    outermost heading that the name begins with is left out.
+    The name leads and is cut at 80, but for an abbreviation in brackets at its end; where the headings do not all fit,
+    outer ones give way to `…`. An outermost heading that the name begins with is left out, and one that begins with
+    the name stands in its place: `Bürgerliches Gesetzbuch (BGB)` says more than `Bürgerliches Gesetzbuch`.
     """
-    name = _cut(" ".join(revision_name.split()), NAME_CHARS)
+    name = " ".join(revision_name.split())
     headings = [heading for heading in chunk.heading_path if heading]
-    if headings and name.startswith(headings[0]):
+    if headings and headings[0].startswith(name):
+        name = headings.pop(0)
+    elif headings and name.startswith(headings[0]):
         del headings[0]
+    name = _cut_name(name)
     kept: list[str] = []
     room = MAX_CHARS - len(name)
     for heading in reversed(headings):
@@ -69,6 +75,13 @@ def written_in(context: str) -> str:
 def situated(context: str, text: str) -> str:
     """Return a chunk's text below the lines that place it: what is embedded, analysed and reranked."""
     return f"{context}\n{text}" if context else text
+
+
+def _cut_name(name: str) -> str:
+    short = _ABBREVIATION.search(name)
+    if short is None or len(name) <= NAME_CHARS:
+        return _cut(name, NAME_CHARS)
+    return f"{_cut(name[: short.start()], NAME_CHARS - len(short[0]))}{short[0]}"
 
 
 def _cut(text: str, size: int) -> str:

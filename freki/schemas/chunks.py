@@ -71,6 +71,10 @@ class Chunk:
     first_page: int = 0
     last_page: int = 0
     """1-based pages, slides or sheets that the span begins and ends on; 0 where the document has none."""
+    window: int = -1
+    """0-based, among the batch's windows: the one whose tokens give the vector; -1: the chunk is encoded by itself."""
+    window_start: int = 0
+    """Where the chunk's text begins in that window, in Unicode code points."""
 
 
 @record
@@ -95,6 +99,8 @@ class ChunkBatch:
     """Short forms that chunks of this part use, wherever the document explains them."""
     lead: str = ""
     """The beginning of the document, for a language model to situate chunks by; empty where none does."""
+    windows: tuple[str, ...] = ()
+    """Texts that are encoded as a whole (late chunking); empty where each chunk is encoded by itself."""
 
 
 @record
@@ -121,3 +127,5 @@ class ContextualChunkBatch:
     chunks: tuple[ContextualChunk, ...]
     llm: LlmUse | None = None
     """What a language model did for this part and those before it; null where it had nothing to do."""
+    windows: tuple[str, ...] = ()
+    """Texts that are encoded as a whole (late chunking); empty where each chunk is encoded by itself."""

@@ -25,7 +25,6 @@ from freki.infra.registry import RegistryClient
 from freki.infra.remote_reranker import RemoteReranker
 from freki.infra.settings import Settings
 from freki.infra.telemetry import set_up_logging, tracing
-from freki.operators.analyse_text import ANALYSER, analyse_text
 from freki.operators.errors import OperatorError
 from freki.schemas import (
     ChunkBatch,
@@ -39,6 +38,7 @@ from freki.schemas import (
 from freki.schemas.avro import Codec
 from freki.streams.chunking import Chunking, chunking
 from freki.streams.connect import (
+    analyser_of,
     group_of,
     index_of,
     knobs_of,
@@ -56,6 +56,7 @@ from freki.streams.health import Health
 from freki.streams.indexing import Indexer
 from freki.streams.meters import Meters
 from freki.streams.outbox import Outbox
+from freki.streams.outline import similarities_by
 from freki.streams.ports import Reranker
 from freki.streams.query_trace import Models, QueryTrace
 from freki.streams.rejecting import rejecting
@@ -117,9 +118,13 @@ class Pipeline:
     async def _chunk(self, source: Topic, sink: Topic) -> Stage:
         settings = self._settings
         count_tokens = await open_token_counter(settings.models)
+        is_semantic = settings.chunking.least_similarity is not None
+        similarities = similarities_by(await self._opened_embedder()) if is_semantic else None
         stage = Chunking(
             claims=ClaimStore(settings.claims),
-            outliner=await self._opened.enter_async_context(open_outliner(settings, count_tokens)),
+            outliner=await self._opened.enter_async_context(
+                open_outliner(settings, count_tokens, similarities=similarities)
+            ),
             part_chunks=settings.chunking.part_chunks,
             now=wall_clock,
             tracer=self._tracer,
@@ -139,12 +144,13 @@ class Pipeline:
 
     async def _embed(self, source: Topic, sink: Topic) -> Stage:
         index = await self._opened_index()
+        analyser = analyser_of(self._settings.lexical)
         indexer = Indexer(
             rows=index,
             roots=index,
             embedder=await self._opened_embedder(),
-            analyse_text=analyse_text,
-            analyser=ANALYSER,
+            analyse_text=analyser.of_chunks,
+            analyser=analyser.version,
             generation=self._settings.milvus.generation,
             slice_tokens=self._settings.ingest.slice_tokens,
             now=wall_clock,
@@ -165,6 +171,7 @@ class Pipeline:
             rows=index,
             roots=index,
             rerankers=await self._rerankers(),
+            analyse_text=analyser_of(self._settings.lexical).of_queries,
             defaults=knobs_of(settings),
             generation=self._settings.milvus.generation,
             strong=settings.strong,

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -28,7 +29,7 @@ from freki.streams import attributes
 from freki.streams.deliver import Handle
 from freki.streams.messages import Outgoing, Received
 from freki.streams.outbox import Outbox
-from freki.streams.outline import Outliner
+from freki.streams.outline import Outline, Outliner
 from freki.streams.tracing import UNTRACED, Attributes, describe, of_document, step
 
 # Four bytes a character at worst, and overlaps: a part stays below the smallest record limit in use, 1 MB.
@@ -95,18 +96,22 @@ class Chunking:
             recorded_at=received.timestamp,
             received_at=received_at,
         )
-        parts = list(_parts(outline.chunks, self._part_chunks)) or [()]
-        return [
-            ChunkBatch(
-                revision=revision,
-                part=number,
-                parts=len(parts),
-                chunks=chunks,
-                definitions=_used(outline.definitions, chunks),
-                lead=outline.lead,
+        parts = list(_parts(outline, self._part_chunks)) or [()]
+        batches = []
+        for number, part in enumerate(parts):
+            chunks, windows = _own_windows(part, outline.windows)
+            batches.append(
+                ChunkBatch(
+                    revision=revision,
+                    part=number,
+                    parts=len(parts),
+                    chunks=chunks,
+                    definitions=_used(outline.definitions, chunks),
+                    lead=outline.lead,
+                    windows=windows,
+                )
             )
-            for number, chunks in enumerate(parts)
-        ]
+        return batches
 
     def _tombstone(self, key: str, recorded_at: Timestamp) -> Revision:
         tenant, slash, document_id = key.partition("/")
@@ -224,14 +229,24 @@ def _used(definitions: Sequence[Definition], chunks: Sequence[Chunk]) -> tuple[D
     return tuple(used(definitions, text))
 
 
-def _parts(chunks: Sequence[Chunk], most: int) -> Iterator[tuple[Chunk, ...]]:
+def _parts(outline: Outline, most: int) -> Iterator[tuple[Chunk, ...]]:
     part: list[Chunk] = []
     characters = 0
-    for chunk in chunks:
-        if part and (len(part) == most or characters + len(chunk.text) > PART_CHARACTERS):
+    for chunk in outline.chunks:
+        is_new = chunk.window >= 0 and all(each.window != chunk.window for each in part)
+        size = len(chunk.text) + (len(outline.windows[chunk.window]) if is_new else 0)
+        if part and (len(part) == most or characters + size > PART_CHARACTERS):
             yield tuple(part)
             part, characters = [], 0
         part.append(chunk)
-        characters += len(chunk.text)
+        characters += size
     if part:
         yield tuple(part)
+
+
+def _own_windows(chunks: Sequence[Chunk], windows: Sequence[str]) -> tuple[tuple[Chunk, ...], tuple[str, ...]]:
+    """Keep of a document's windows those that some of its chunks name, and number them anew."""
+    named = sorted({chunk.window for chunk in chunks if chunk.window >= 0})
+    places = {window: place for place, window in enumerate(named)}
+    renamed = tuple(replace(chunk, window=places[chunk.window]) if chunk.window >= 0 else chunk for chunk in chunks)
+    return renamed, tuple(windows[window] for window in named)

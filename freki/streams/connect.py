@@ -4,7 +4,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from opentelemetry.trace import Tracer
 
@@ -15,10 +15,17 @@ from freki.infra.kafka import Admin, Producer, Reader
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.models import embedder_identity
 from freki.infra.registry import RegistryClient
-from freki.infra.settings import ChunkingSettings, ChunkProfile, ContextSettings, RetrievalSettings, Settings
+from freki.infra.settings import (
+    ChunkingSettings,
+    ChunkProfile,
+    ContextSettings,
+    LexicalSettings,
+    RetrievalSettings,
+    Settings,
+)
 from freki.infra.telemetry import tracing
-from freki.operators.analyse_text import ANALYSER
-from freki.operators.chunk import ChunkLimits
+from freki.operators.analyse_text import ANALYSER, PLAIN, analyse_text, plain_terms, query_terms
+from freki.operators.chunk import ChunkLimits, Similarities
 from freki.operators.recognise import Profile
 from freki.schemas import (
     CitationStyle,
@@ -40,6 +47,7 @@ from freki.streams.ledger import Ledger
 from freki.streams.outbox import Outbox
 from freki.streams.outline import CountTokens, Outliner
 from freki.streams.parsing import ParseLimits, by_weight, parse
+from freki.streams.ports import AnalyseText
 from freki.streams.topics import Topics
 
 T = TypeVar("T")
@@ -100,6 +108,7 @@ def limits_of(settings: ChunkingSettings) -> Mapping[Profile, ChunkLimits]:
             max_tokens=settings.max_tokens,
             max_chars=profile.max_chars,
             overlap_chars=profile.overlap_chars,
+            least_similarity=settings.least_similarity,
         )
 
     return {
@@ -130,9 +139,26 @@ def rules_of(settings: ContextSettings) -> ContextRules:
     )
 
 
+class Analyser(NamedTuple):
+    """What makes terms of chunks, and of queries."""
+
+    version: str
+    of_chunks: AnalyseText
+    of_queries: AnalyseText
+
+
+def analyser_of(settings: LexicalSettings) -> Analyser:
+    """Give the chosen analyser."""
+    if settings.analyser == "plain":
+        return Analyser(PLAIN, plain_terms, plain_terms)
+    return Analyser(ANALYSER, analyse_text, query_terms)
+
+
 def index_of(settings: Settings, *, embedder: str, dim: int, calls: Calls | None = None) -> MilvusIndex:
     """Describe the store of the generation in use."""
-    generation = Generation(name=settings.milvus.generation, embedder=embedder, dim=dim, analyser=ANALYSER)
+    generation = Generation(
+        name=settings.milvus.generation, embedder=embedder, dim=dim, analyser=analyser_of(settings.lexical).version
+    )
     return MilvusIndex(settings.milvus, generation, calls)
 
 
@@ -146,8 +172,10 @@ def parse_limits_of(settings: Settings) -> ParseLimits:
 
 
 @asynccontextmanager
-async def open_outliner(settings: Settings, count_tokens: CountTokens) -> AsyncIterator[Outliner]:
-    """Open what parses, all but short text in processes of its own, and chunks."""
+async def open_outliner(
+    settings: Settings, count_tokens: CountTokens, *, similarities: Similarities | None = None
+) -> AsyncIterator[Outliner]:
+    """Open what parses, all but short text in processes of its own, and chunks; by `similarities` where that is set."""
     limits = parse_limits_of(settings)
     async with Children(partial(parse, limits=limits), settings.parsing) as parse_apart:
         contexts = settings.contexts
@@ -157,6 +185,8 @@ async def open_outliner(settings: Settings, count_tokens: CountTokens) -> AsyncI
             count_tokens=count_tokens,
             define=contexts.definitions,
             lead_characters=contexts.document_chars if contexts.llm or contexts.summaries else 0,
+            similarities=similarities,
+            window_tokens=settings.models.late_window_tokens,
         )
 
 

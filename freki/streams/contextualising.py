@@ -47,4 +47,6 @@ def contextualised(batch: ChunkBatch) -> ContextualChunkBatch:
         )
         context = joined(situate(batch.revision.name, chunk), explained, "")
         chunks.append(ContextualChunk(chunk=chunk, context=context, context_key=context_key(explained)))
-    return ContextualChunkBatch(revision=batch.revision, part=batch.part, parts=batch.parts, chunks=tuple(chunks))
+    return ContextualChunkBatch(
+        revision=batch.revision, part=batch.part, parts=batch.parts, chunks=tuple(chunks), windows=batch.windows
+    )

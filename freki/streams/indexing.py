@@ -30,10 +30,9 @@ from freki.schemas import (
 from freki.schemas.index import IndexedChunk, KnownChunk, ManifestEntry, ManifestPage, Root, Watermark
 from freki.schemas.outline import PAGES_WITHOUT_TEXT
 from freki.streams import attributes
-from freki.streams.ports import ChunkRows, Embedder, Floats, Roots
+from freki.streams.late import Embeddable, embed_each
+from freki.streams.ports import AnalyseText, ChunkRows, Embedder, Floats, Roots
 from freki.streams.tracing import UNTRACED, Attributes, describe, step
-
-AnalyseText = Callable[..., str]
 
 
 class Part(NamedTuple):
@@ -63,6 +62,16 @@ class Piece:
     def chunks(self) -> Iterator[ContextualChunk]:
         """All chunks, in reading order."""
         return (chunk for part in self.parts for chunk in part.chunks)
+
+    def embeddable(self, contextual: ContextualChunk) -> Embeddable:
+        """Say what the vector of one of its chunks is made of."""
+        chunk, text = contextual.chunk, _embeddable(contextual)
+        if chunk.window < 0:
+            return Embeddable(text)
+        part = next(part for part in self.parts if part.chunks and chunk.ordinal <= part.chunks[-1].chunk.ordinal)
+        return Embeddable(
+            text, part.windows[chunk.window], chunk.window_start, chunk.window_start + chunk.end - chunk.start
+        )
 
 
 @dataclass(slots=True)
@@ -222,7 +231,7 @@ class Indexer:
             yield piece_slice, vectors
 
     async def _vectors(self, piece_slice: Slice) -> Floats:
-        texts = [_embeddable(chunk) for _, chunk in piece_slice.fresh.values()]
+        texts = [piece.embeddable(chunk) for piece, chunk in piece_slice.fresh.values()]
         if not texts:
             return np.empty((0, self._embedder.dim), dtype=np.float32)
 
@@ -238,7 +247,7 @@ class Indexer:
             }
 
         with step(self._tracer, "embed", described, kind=attributes.EMBEDDING):
-            return await self._embedder.embed_passages(texts)
+            return await embed_each(self._embedder, texts)
 
     async def _write(self, piece_slice: Slice, vectors: Floats, roots: Mapping[RootId, Root]) -> list[IndexOutcome]:
         rows = [self._row(piece, chunk) for piece, chunk in piece_slice.fresh.values()]

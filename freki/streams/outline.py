@@ -2,16 +2,18 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
-from freki.operators.chunk import ChunkLimits, chunk_document, chunker_fingerprint
+from freki.operators.chunk import ChunkLimits, Similarities, chunk_document, chunker_fingerprint, late_windows
 from freki.operators.define import find_definitions
 from freki.operators.detect_language import UNDETERMINED, detect_language
-from freki.operators.identify import chunk_id
+from freki.operators.identify import chunk_id, chunk_id_within
 from freki.operators.recognise import Profile
 from freki.schemas import Chunk, Definition, DocumentChange
 from freki.schemas.names import record
 from freki.streams.parsing import PARSER_VERSIONS, Parse, Parsed
+from freki.streams.ports import Embedder
 
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
 
@@ -32,12 +34,14 @@ class Outline:
     """Short forms that the document explains."""
     lead: str = ""
     """Its beginning, for a language model; empty where none needs it."""
+    windows: tuple[str, ...] = ()
+    """What chunks say that they are encoded within; those of the whole document."""
 
 
 class Outliner:
     """Parses and chunks: it may take seconds."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is one thing that decides on chunks
         self,
         limits: Mapping[Profile, ChunkLimits],
         *,
@@ -45,10 +49,15 @@ class Outliner:
         count_tokens: CountTokens,
         define: bool = False,
         lead_characters: int = 0,
+        similarities: Similarities | None = None,
+        window_tokens: int = 0,
     ) -> None:
+        """Chunk by `similarities` where the limits say so; lay windows of at most `window_tokens`, none for 0."""
         self._define = define
         self._lead_characters = lead_characters
+        self._window_tokens = window_tokens
         self._limits = limits
+        self._similarities = similarities
         self._parse = parse
         self._count_tokens = count_tokens
 
@@ -65,7 +74,20 @@ class Outliner:
             identify=partial(chunk_id, change.tenant, change.document_id),
             count_tokens=self._count_tokens,
             limits=limits,
+            similarities=self._similarities,
         )
+        windows: Sequence[str] = ()
+        if self._window_tokens:
+            chunks, windows = late_windows(
+                document.text, chunks, count_tokens=self._count_tokens, max_tokens=self._window_tokens
+            )
+            # The same text in other surroundings has another vector, so it is another chunk.
+            chunks = [
+                chunk
+                if chunk.window < 0
+                else replace(chunk, chunk_id=chunk_id_within(chunk.chunk_id, windows[chunk.window]))
+                for chunk in chunks
+            ]
         language = change.language or detect_language(document.text)
         stated = document.attributes.get("lang", "")[:2].lower()
         return Outline(
@@ -79,7 +101,20 @@ class Outliner:
             chunks=tuple(chunks),
             definitions=find_definitions(document.text) if self._define else (),
             lead=document.text[: self._lead_characters].rstrip(),
+            windows=tuple(windows),
         )
+
+
+def similarities_by(embedder: Embedder) -> Similarities:
+    """Compare neighbouring texts by their vectors, from threads other than that of the running loop."""
+    loop = asyncio.get_running_loop()
+
+    def similarities(texts: Sequence[str]) -> Sequence[float]:
+        vectors = asyncio.run_coroutine_threadsafe(embedder.embed_passages(texts), loop).result()
+        neighbours: list[float] = (vectors[:-1] * vectors[1:]).sum(axis=1).tolist()
+        return neighbours
+
+    return similarities
 
 
 def _last_part(change: DocumentChange) -> str:

@@ -30,6 +30,13 @@ PageKey = tuple[RootId, int, int]
 """Root, version and part."""
 
 
+class AnalyseText(Protocol):
+    """Gives the terms of a text that BM25 counts, in its order, separated by spaces."""
+
+    def __call__(self, text: str, *, language: str) -> str:
+        """Analyse; language: ISO 639-1, or `und`."""
+
+
 class Embedder(Protocol):
     """Gives texts their vectors: rows of length 1, dtype float32, shape (texts, dim)."""
 
@@ -43,6 +50,12 @@ class Embedder(Protocol):
 
     async def embed_passages(self, texts: Sequence[str]) -> Floats:
         """Embed what is searched; texts over the model's limit are cut."""
+
+    async def embed_within(self, windows: Sequence[str], spans: Sequence[Sequence[tuple[int, int]]]) -> Floats:
+        """Embed parts of longer texts, each by the states that its tokens have in its window (late chunking).
+
+        spans: of each window, half-open in code points. Returns a row a span, window by window.
+        """
 
     async def embed_queries(self, texts: Sequence[str]) -> Floats:
         """Embed what is asked."""

@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from freki.operators.analyse_query import analyse_query, searchable_text
-from freki.operators.analyse_text import analyse_text
+from freki.operators.analyse_text import query_terms
 from freki.operators.deduplicate import deduplicate
 from freki.operators.detect_language import detect_language
 from freki.operators.diversify import maximal_marginal_relevance
@@ -38,7 +38,7 @@ from freki.schemas.index import Candidate, RerankPair, Scope, Watermark
 from freki.streams.compose import Composer
 from freki.streams.knobs import Knobs
 from freki.streams.live import LiveDocument, read_around, read_live
-from freki.streams.ports import ChunkRows, ChunkSearch, Embedder, Reranker, Roots
+from freki.streams.ports import AnalyseText, ChunkRows, ChunkSearch, Embedder, Reranker, Roots
 from freki.streams.trail import Found, Ranked, Trail, timed
 
 T = TypeVar("T")
@@ -72,8 +72,10 @@ class Retriever:
         failures: tuple[type[Exception], ...],
         now: Callable[[], Timestamp],
         clock_ns: Callable[[], int],
+        analyse_text: AnalyseText = query_terms,
     ) -> None:
         self._embedder = embedder
+        self._analyse_text = analyse_text
         self._search = search
         self._rows = rows
         self._roots = roots
@@ -153,7 +155,7 @@ class Retriever:
             keyword=read.keyword,
             levels=query.levels or read.levels,
             alpha=knobs.alpha_for(keyword=read.keyword),
-            lexical=analyse_text(text, language=language),
+            lexical=self._analyse_text(text, language=language),
         )
         trail = Trail(
             query=query,

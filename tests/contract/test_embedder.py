@@ -12,6 +12,7 @@ import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from freki.infra.errors import Misconfigured
 from freki.infra.models import FakeEmbedder, OnnxEmbedder, check_models, embedder_identity
 from freki.infra.settings import ModelSettings
 from freki.streams.ports import Embedder
@@ -78,6 +79,30 @@ class EmbedderContract:
 
         assert np.linalg.norm(vectors) == pytest.approx(1, abs=1e-5)
 
+    async def test_a_part_of_a_text_is_embedded_as_its_surroundings_colour_it(self, embedder: Embedder) -> None:
+        bank, other = "Er setzt sich auf die Bank.", "Sie hebt Geld ab, denn sie braucht es."
+        windows = [f"{bank} {OTHERS[0]}", f"{other} {bank}", OTHERS[1]]
+        spans = [[(0, len(bank)), (len(bank) + 1, len(windows[0]))], [(len(other) + 1, len(windows[1]))], []]
+
+        vectors = await embedder.embed_within(windows, spans)
+
+        first, mountain, second = vectors
+        (alone, *others) = await embedder.embed_passages([bank, *OTHERS])
+        assert vectors.shape == (3, embedder.dim)
+        assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-5)
+        assert not np.allclose(first, second, atol=1e-3)
+        assert min(first @ alone, second @ alone) > max(first @ other for other in others)
+        assert mountain @ others[0] > mountain @ alone
+
+    async def test_a_part_has_the_same_vector_whatever_its_batch(self, embedder: Embedder) -> None:
+        windows, spans = [ANSWER, LONG[:400], OTHERS[0]], [[(0, 9), (9, 30)], [(5, 300)], [(0, 12)]]
+        all_at_once = await embedder.embed_within(windows, spans)
+
+        singles = [await embedder.embed_within([one], [within]) for one, within in zip(windows, spans, strict=True)]
+
+        assert np.vstack(singles) == pytest.approx(all_at_once, abs=1e-6)
+        assert (await embedder.embed_within([], [])).shape == (0, embedder.dim)
+
     def test_tokens_are_counted_without_special_ones(self, embedder: Embedder) -> None:
         assert embedder.count_tokens(["", "Haus", "Haus Haus"]) == [0, 1, 2]
 
@@ -128,6 +153,19 @@ class TestOnnxEmbedder(EmbedderContract):
         one, other = await embedder.embed_passages([LONG, f"{LONG} und danach etwas ganz anderes"])
 
         assert np.array_equal(one, other)
+
+    async def test_a_part_beyond_the_limit_has_the_vector_of_what_is_read(self, embedder: OnnxEmbedder) -> None:
+        one, other = await embedder.embed_within(
+            [LONG], [[(len(LONG) - 9, len(LONG)), (len(LONG) - 40, len(LONG) - 20)]]
+        )
+
+        assert one == pytest.approx(other)
+        assert np.linalg.norm(one) == pytest.approx(1, abs=1e-5)
+
+    async def test_a_window_must_fit_the_model(self) -> None:
+        with pytest.raises(Misconfigured, match="at most 488"):
+            async with OnnxEmbedder(ModelSettings(late_window_tokens=500)):
+                pass
 
     async def test_questions_and_passages_have_prefixes_of_their_own(self, embedder: OnnxEmbedder) -> None:
         question = await embedder.embed_queries([ANSWER])

@@ -369,6 +369,13 @@ class IndexContract:
 
         assert ids(ranking) == ["a", "b"]
 
+    async def test_a_term_that_is_asked_for_twice_weighs_twice(self, index: Index) -> None:
+        await write(index, chunk("a", lexical="fox"), chunk("b", lexical="dog"))
+
+        [once], [twice] = [await index.lexical([text], [scope()], limit=9, strong=True) for text in ("fox", "fox fox")]
+
+        assert twice[0].score == pytest.approx(2 * once[0].score, rel=1e-3)
+
     async def test_lexical_search_scores_as_in_the_paper(self, index: Index) -> None:
         """Robertson and Zaragoza (2009), eq. 3.15, k1 = 1.2, b = 0.75, mean length 2.75."""
         texts = {"a": "fox fox dog", "b": "fox", "c": "dog cat bird fish cow", "d": "hen hen"}

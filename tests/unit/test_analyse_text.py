@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.operators.analyse_text import ANALYSER, MAX_BYTES, analyse_text
+from freki.operators.analyse_text import ANALYSER, MAX_BYTES, analyse_text, plain_terms, query_terms
 
 
 def terms(text: str, language: str = "de") -> list[str]:
@@ -12,8 +12,8 @@ def terms(text: str, language: str = "de") -> list[str]:
 
 
 def stems(text: str, language: str = "de") -> str:
-    """All terms but the marked words."""
-    return " ".join(term for term in terms(text, language) if not term.startswith("="))
+    """All terms but the marked words and numbers."""
+    return " ".join(term for term in terms(text, language) if not term.startswith(("=", "#")))
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,23 @@ def test_without_a_certain_language_words_are_stemmed_as_german_and_as_english(l
         ("§§ 535, 536 ff. BGB", "§535 535 §536 536 ff bgb"),
         ("§§ 535 bis 540", "§535 535 §540 540"),
         ("Paragraph 535", "§535 535"),
-        ("§ 535 Abs. 1 S. 2", "§535 535 abs 1 s 2"),
+        ("§ 573 c BGB", "§573c 573c bgb"),
+        ("§ 5 I BGB", "§5 5 i bgb"),
+        ("§ 5 a.F.", "§5 5 a.f a f"),
+        ("§ 535 Abs. 1 S. 2", "§535 535 abs1 1 s 2"),
+        ("Absatz 2a", "abs2a 2a"),
+        ("Text\n(2) Der Mieter", "text abs2 2 miet"),
+        ("der Mieter (2) zahlt", "miet 2 zahlt"),
+        ("Nr. 4 und Nummer 5", "nr4 4 nr5 5"),
+        ("Nr. 1.234", "nr 1234"),
         ("Art. 5 GG", "art5 5 gg"),
+        ("Art 5", "art5 5"),
+        ("(EU) 2016/679", "eu 2016/679 2016 679"),
+        ("info@example.org", "info@example.org info example.org exampl org"),
+        (
+            "https://www.example.org/a/Miete.html#b,",
+            "example.org/a/miete.html#b example.org exampl org a miete.html miet html b",
+        ),
         ("Artikel 5", "art5 5"),
         ("DIN 18040-1", "din 18040 1 din18040 din18040-1"),
         ("din 18040", "din 18040 din18040"),
@@ -96,6 +111,7 @@ def test_without_a_certain_language_words_are_stemmed_as_german_and_as_english(l
         ("getUserById", "getuserbyid get user by id"),
         ("HTTPServer", "httpserv http serv"),
         ("GmbH", "gmbh"),
+        ("StGB VwGO PowerPoint", "stgb vwgo powerpoint pow point"),
         ("max_tokens", "max_tokens max tok"),
         ("os.path", "os.path os path"),
         ("C++ C# 5G", "c++ c# 5g"),
@@ -178,6 +194,12 @@ def test_other_languages_have_no_compounds() -> None:
         ("user", "getUserById()"),
         ("Fristen", "Die Kündigungsfrist endet"),
         ("Verträge zur Miete", "der Mietvertrag"),
+        ("Kuendigung", "die Kündigungsfrist"),
+        ("Prüfung", "Umweltvertraeglichkeitspruefung"),
+        ("Art. 5 GG", "GG > Die Grundrechte > Art 5"),
+        ("§ 80 Absatz 2", "VwGO > § 80\n(2) Die aufschiebende Wirkung entfällt"),
+        ("example.org", "siehe https://www.example.org/impressum"),
+        ("Verordnung 2016/679", "Verordnung (EU) 2016/679"),
     ],
 )
 def test_a_question_finds_all_its_terms(query: str, chunk: str) -> None:
@@ -188,7 +210,7 @@ def test_other_terms_need_another_version() -> None:
     # An index holds the terms of its analyser: change this only together with its version.
     text = "Nach § 535 BGB zahlt der Vermieter 50.000 EUR Schadensersatz für E-Mails, die Peter Kühne am 1.2.2024 las."
 
-    assert ANALYSER == "freki-terms@2"
+    assert ANALYSER == "freki-terms@3"
     assert analyse_text(text, language="de") == (
         "§535 535 =bgb bgb =zahlt zahlt =vermieter vermiet 50000 eur =schadensersatz schadensersatz schad "
         "ersatz email =e e =mails mail =peter pet =kuhne kuhn 2024-02-01 2024-02 2024 =las las"
@@ -225,7 +247,27 @@ def test_composed_and_decomposed_letters_are_the_same(text: str) -> None:
     )
 
 
+@pytest.mark.parametrize("heading", ["§ 535 Inhalt", "BGB > Mietvertrag > § 535 Inhalt", "Eins\n§ 535 Inhalt"])
+def test_the_number_of_a_heading_is_told_from_one_that_is_referred_to(heading: str) -> None:
+    assert "#§535" in terms(heading)
+    assert "#§535" not in terms("wie in § 535 steht")
+    assert "#§535" in query_terms("Was steht in § 535 BGB?", language="de").split()
+    assert query_terms("Was steht in Art. 5?", language="de") == "=steht steht art5 5 #art5 #art5"
+
+
+def test_plain_terms_are_the_words_in_small_letters() -> None:
+    assert plain_terms("Nach § 535 BGB\nzahlt der Vermieter.", language="de") == "nach § 535 bgb zahlt der vermieter."
+
+
 HOSTILE = [
+    "http://",
+    "www.a.",
+    "a@",
+    "a.b@",
+    "1/",
+    "\n(1",
+    "Nr. ",
+    "abs 1.",
     "1",
     "a.",
     "DIN ",

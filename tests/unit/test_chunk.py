@@ -4,6 +4,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -145,6 +146,58 @@ def test_an_edit_changes_only_the_chunks_between_the_long_paragraphs_around_it(
     fresh = [leaf for leaf in leaves(chunked(parsed)) if leaf.text not in known]
 
     assert all(leaf.end > first.start and leaf.start < last.end for leaf in fresh)
+
+
+def similarities(texts: Sequence[str]) -> list[float]:
+    """Compare texts by the words that they share."""
+    words = [set(re.findall(r"\w+", text)) for text in texts]
+    return [len(one & other) / max(1, len(one | other)) for one, other in pairwise(words)]
+
+
+def chunked_by_meaning(document: ParsedDocument, limits: ChunkLimits = LIMITS, *, least: float = 0.2) -> list[Chunk]:
+    return chunk_document(
+        document,
+        identify=partial(chunk_id, TenantId("acme"), DocumentId("document")),
+        count_tokens=count_tokens,
+        limits=replace(limits, least_similarity=least),
+        similarities=similarities,
+    )
+
+
+@given(source=documents, limits=st.sampled_from([LIMITS, SMALL]), least=st.sampled_from([-1.0, 0.2, 1.0]))
+def test_leaves_that_are_cut_by_meaning_tile_the_document_too(source: str, limits: ChunkLimits, least: float) -> None:
+    document = parse_markdown(source)
+
+    assert_lawful(document, chunked_by_meaning(document, limits, least=least), limits)
+
+
+def test_long_prose_is_cut_where_it_turns_to_something_else() -> None:
+    bees = "Der Imker sieht nach den Bienen im Stock und der Imker füttert die Bienen. " * 8
+    taxes = "Das Finanzamt setzt die Steuer fest und das Finanzamt verschickt den Bescheid. " * 8
+    document = parse_text(f"{bees}\n\n{bees}{taxes}\n\n{taxes}")
+
+    texts = [leaf.text for leaf in leaves(chunked_by_meaning(document))]
+
+    assert not any("Imker" in text and "Finanzamt" in text for text in texts)
+
+
+def test_cutting_by_meaning_needs_something_that_tells_it() -> None:
+    with pytest.raises(ValueError, match="similarities"):
+        chunked(parse_text("Text."), replace(LIMITS, least_similarity=0.5))
+
+
+@pytest.mark.parametrize("chunk", [chunked, chunked_by_meaning])
+def test_an_insertion_early_in_a_long_paragraph_does_not_shift_later_chunks(
+    chunk: Callable[[ParsedDocument, ChunkLimits], list[Chunk]],
+) -> None:
+    told = [f"Satz {number} handelt von {number * 7919 % 1009} und {number * 31 % 17} Dingen." for number in range(400)]
+    before = leaves(chunk(parse_text(" ".join(told)), LIMITS))
+
+    after = leaves(chunk(parse_text(" ".join([*told[:3], "Hier steht nun etwas Neues.", *told[3:]])), LIMITS))
+
+    known = {leaf.chunk_id for leaf in before}
+    assert len(before) > 20
+    assert sum(leaf.chunk_id not in known for leaf in after) <= 5
 
 
 def paged(pages: Sequence[str]) -> ParsedDocument:
@@ -354,8 +407,9 @@ def test_impossible_limits_are_an_error(limits: ChunkLimits) -> None:
 
 
 def test_the_fingerprint_tells_settings_apart() -> None:
-    assert chunker_fingerprint("markdown", 3, LIMITS) == "1:markdown.3:30-256:1200-150"
+    assert chunker_fingerprint("markdown", 3, LIMITS) == "2:markdown.3:30-256:1200-150"
     assert chunker_fingerprint("text", 3, LIMITS) != chunker_fingerprint("markdown", 3, LIMITS)
+    assert chunker_fingerprint("text", 1, replace(LIMITS, least_similarity=0.8)) == "2:text.1:30-256:1200-150:0.8"
     assert chunker_fingerprint("text", 2, LIMITS) != chunker_fingerprint("text", 3, LIMITS)
 
 

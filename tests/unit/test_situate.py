@@ -38,6 +38,17 @@ def test_a_heading_that_the_name_begins_with_is_not_said_twice() -> None:
     assert situate("Handbuch", _chunk("Handbuch", "Wartung")) == "Handbuch > Wartung"
 
 
+def test_a_heading_that_says_more_than_the_name_stands_for_it() -> None:
+    assert situate("Gesetzbuch", _chunk("Gesetzbuch (GB)", "§ 1")) == "Gesetzbuch (GB) > § 1"
+
+
+def test_a_long_name_keeps_the_abbreviation_at_its_end() -> None:
+    context = situate("Gesetz über " + "vieles und " * 9 + "mehr (VieG)", _chunk("§ 1"))
+
+    assert context.startswith("Gesetz über vieles und")
+    assert context.endswith("… (VieG) > § 1")
+
+
 def test_outer_headings_give_way_to_inner_ones() -> None:
     context = situate("BGB", _chunk("Buch", "T" * 150, "U" * 60, "§ 535"))
 

@@ -116,14 +116,18 @@ class Weights(Protocol):
         """Read a tensor as 4-bit integers, (rows, columns / 2), and their scales, (rows, columns / 32)."""
 
 
-def write_encoder(graph: Graph, weights: Weights, dense: Dense) -> str:
-    """Add embeddings, layers, mean pooling and the L2 norm; returns the output's name: (batch, hidden)."""
-    return graph.add("LpNormalization", [_sum(graph, write_states(graph, weights, dense))], OUTPUT, axis=-1, p=2)
+def write_encoder(graph: Graph, weights: Weights, dense: Dense) -> list[str]:
+    """Add embeddings, layers, mean pooling and the L2 norm; returns the outputs' names.
+
+    These are the text's vector, (batch, hidden), and the states of its tokens before, (batch, tokens, hidden).
+    """
+    states = write_states(graph, weights, dense)
+    return [graph.add("LpNormalization", [_sum(graph, states)], OUTPUT, axis=-1, p=2), states]
 
 
-def write_tokens(graph: Graph, weights: Weights, dense: Dense) -> str:
+def write_tokens(graph: Graph, weights: Weights, dense: Dense) -> list[str]:
     """Add embeddings, layers and the L2 norm of each token; returns the output's name: (batch, tokens, hidden)."""
-    return graph.add("LpNormalization", [write_states(graph, weights, dense)], TOKENS, axis=-1, p=2)
+    return [graph.add("LpNormalization", [write_states(graph, weights, dense)], TOKENS, axis=-1, p=2)]
 
 
 def write_states(graph: Graph, weights: Weights, dense: Dense) -> str:

@@ -24,7 +24,7 @@ from freki.infra.models.registry import BundledSource, WheelSource
 _STEPS = 4
 _HERE = "freki.infra.models"
 
-Writer = Callable[[Graph, Weights, Dense], str]
+Writer = Callable[[Graph, Weights, Dense], list[str]]
 
 
 def wheel_file(source: WheelSource) -> Path | None:
@@ -83,11 +83,11 @@ def make(
     ranges = _ranges(weights, tokenizer, write)
     progress(2, _STEPS, "quantising")
     graph = Graph()
-    output = write(graph, weights, Int8Dense(ranges))
+    outputs = write(graph, weights, Int8Dense(ranges))
     progress(3, _STEPS, "writing")
     # Outside of the graph file, weights are mapped into memory instead of copied.
     onnx.save_model(
-        graph.model([output]),
+        graph.model(outputs),
         directory / WEIGHTS,
         save_as_external_data=True,
         location=f"{WEIGHTS}.data",
@@ -99,9 +99,9 @@ def make(
 def _ranges(weights: Weights, tokenizer: Tokenizer, write: Writer) -> dict[str, Ranges]:
     """See what the dense layers read when the model runs in floats."""
     graph, dense = Graph(), FloatDense()
-    output = write(graph, weights, dense)
+    outputs = write(graph, weights, dense)
     texts = _calibration(tokenizer, weights.shape.positions)
-    return calibrate(graph.model([output, *dense.sources]), dense.sources, texts)
+    return calibrate(graph.model([*outputs, *dense.sources]), dense.sources, texts)
 
 
 def _calibration(tokenizer: Tokenizer, limit: int) -> Iterator[list[int]]:

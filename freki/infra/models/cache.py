@@ -63,8 +63,15 @@ def embedder_identity(settings: ModelSettings) -> tuple[str, int]:
     directory, model = _find(settings.embedder, ModelKind.EMBEDDER)
     if model is None:
         manifest = read_manifest(directory)
-        return fingerprint_of(directory, manifest), dim_of(manifest)
-    return model.fingerprint(_source(settings, model)), dim_of(model.description)
+        fingerprint, dim = fingerprint_of(directory, manifest), dim_of(manifest)
+    else:
+        fingerprint, dim = model.fingerprint(_source(settings, model)), dim_of(model.description)
+    return late_fingerprint(fingerprint, settings.late_window_tokens), dim
+
+
+def late_fingerprint(fingerprint: str, window_tokens: int) -> str:
+    """Name what gives chunks their vectors: a model that reads so many tokens at once, or each chunk alone for 0."""
+    return f"{fingerprint}+late{window_tokens}" if window_tokens else fingerprint
 
 
 def cached(settings: ModelSettings, model: RegisteredModel, source: Source) -> Path:

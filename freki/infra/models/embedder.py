@@ -2,17 +2,25 @@
 
 import time
 from collections.abc import Sequence
+from itertools import accumulate
 from types import TracebackType
 from typing import Self
 
 import numpy as np
+from tokenizers import Encoding
 
 from freki.infra.calls import Calls
+from freki.infra.errors import Misconfigured
+from freki.infra.models.cache import late_fingerprint
+from freki.infra.models.manifest import Manifest
 from freki.infra.models.packing import pack
 from freki.infra.models.progress import Progress, unseen
-from freki.infra.models.registry import ModelKind
-from freki.infra.models.session import Floats, Model, Runner
+from freki.infra.models.registry import ModelKind, Pooling
+from freki.infra.models.session import Floats, Model, Runner, Span
 from freki.infra.settings import ModelSettings
+
+ROOM_TOKENS = 24
+"""Of a window's tokens: for prefix and special tokens, and for windows that come out somewhat longer than planned."""
 
 
 class OnnxEmbedder:
@@ -25,10 +33,13 @@ class OnnxEmbedder:
     def __init__(self, settings: ModelSettings, progress: Progress = unseen, *, calls: Calls | None = None) -> None:
         self._calls = calls or Calls()
         self._budget = settings.batch_tokens
+        self._late_tokens = settings.late_window_tokens
         self._runner = Runner(settings, settings.embedder, ModelKind.EMBEDDER, progress)
 
     async def __aenter__(self) -> Self:
         await self._runner.__aenter__()
+        if self._late_tokens:
+            _check_window(self.model.manifest, self._late_tokens)
         return self
 
     async def __aexit__(
@@ -44,7 +55,7 @@ class OnnxEmbedder:
     @property
     def fingerprint(self) -> str:
         """Name and revision of the model, which also tell its precision."""
-        return self.model.fingerprint
+        return late_fingerprint(self.model.fingerprint, self._late_tokens)
 
     @property
     def dim(self) -> int:
@@ -54,6 +65,22 @@ class OnnxEmbedder:
     async def embed_passages(self, texts: Sequence[str]) -> Floats:
         """Embed what is searched, (texts, dim)."""
         return await self._embed(self.model.manifest.passage_prefix, texts)
+
+    async def embed_within(self, windows: Sequence[str], spans: Sequence[Sequence[Span]]) -> Floats:
+        """Embed parts of longer texts by the states that their tokens have there, (spans, dim)."""
+        started = time.perf_counter()
+        prefix = self.model.manifest.passage_prefix
+        encodings = await self._runner.call(self.model.encode_placed, [prefix + window for window in windows])
+        shifted = [[(start + len(prefix), end + len(prefix)) for start, end in within] for within in spans]
+        firsts = list(accumulate(map(len, spans), initial=0))
+        vectors = np.empty((firsts[-1], self.dim), np.float32)
+        for batch in pack([len(encoding) for encoding in encodings], budget=self._budget):
+            rows = [row for index in batch for row in range(firsts[index], firsts[index + 1])]
+            vectors[rows] = await self._runner.call(
+                self.model.vectors_within, [encodings[index] for index in batch], [shifted[index] for index in batch]
+            )
+        self._count(encodings, started)
+        return vectors
 
     async def embed_queries(self, texts: Sequence[str]) -> Floats:
         """Embed what is asked, (texts, dim)."""
@@ -69,6 +96,23 @@ class OnnxEmbedder:
         vectors = np.empty((len(texts), self.dim), np.float32)
         for batch in pack([len(encoding) for encoding in encodings], budget=self._budget):
             vectors[batch] = await self._runner.call(self.model.vectors, [encodings[index] for index in batch])
+        self._count(encodings, started)
+        return vectors
+
+    def _count(self, encodings: Sequence[Encoding], started: float) -> None:
         tokens, seconds = sum(map(len, encodings)), time.perf_counter() - started
         self._calls.computed("embeddings", self.model.manifest.name, tokens=tokens, seconds=seconds)
-        return vectors
+
+
+def _check_window(manifest: Manifest, tokens: int) -> None:
+    """Raise Misconfigured for a model that cannot read windows of so many tokens, or does not mean their states."""
+    if manifest.pooling is not Pooling.MEAN:
+        raise Misconfigured(
+            f"{manifest.name} does not take the mean of its tokens, so late chunking would give other vectors than its "
+            "own: set FREKI_MODELS__LATE_WINDOW_TOKENS=0, or choose another FREKI_MODELS__EMBEDDER"
+        )
+    if tokens > manifest.max_tokens - ROOM_TOKENS:
+        raise Misconfigured(
+            f"FREKI_MODELS__LATE_WINDOW_TOKENS={tokens} is more than {manifest.name} reads: set at most "
+            f"{manifest.max_tokens - ROOM_TOKENS}"
+        )

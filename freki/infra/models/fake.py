@@ -23,6 +23,17 @@ class FakeEmbedder:
         """Embed what is searched, (texts, dim)."""
         return self._embed(texts)
 
+    async def embed_within(self, windows: Sequence[str], spans: Sequence[Sequence[tuple[int, int]]]) -> Floats:
+        """Embed parts of longer texts, which their windows colour; (spans, dim)."""
+        rows = [
+            2 * self._embed([window[start:end]]) + self._embed([window])
+            for window, within in zip(windows, spans, strict=True)
+            for start, end in within
+        ]
+        mixed = np.vstack(rows) if rows else np.empty((0, self.dim), np.float32)
+        unit: Floats = mixed / np.linalg.norm(mixed, axis=1, keepdims=True)
+        return unit
+
     async def embed_queries(self, texts: Sequence[str]) -> Floats:
         """Embed what is asked, (texts, dim)."""
         return self._embed(texts)

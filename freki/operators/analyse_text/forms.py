@@ -1,4 +1,4 @@
-"""What means something in its form: sections of laws, standards, amounts, dates, versions."""
+"""What means something in its form: addresses, sections of laws, standards, amounts, dates, versions."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -25,15 +25,22 @@ _SIGNS = {"€": "eur", "$": "usd", "£": "gbp", "%": "prozent"}
 # A number is taken whole or not at all, by a look ahead: possessive quantifiers match too little in Python 3.11.2.
 TERM = re.compile(
     rf"""
-      (?:§§|\bparagraphen|\b(?:para|se)(?:graph|ction)s)\s*
+      \b(?:https?://(?:www\.)?|www\.)(?P<url>[^\s<>"'|\\^`{{}}]{{1,2000}})
+    | (?<![\w.+-])(?P<mail>[\w.+-]{{1,64}}@[\w-]{{1,63}}(?:\.[\w-]{{1,63}}){{1,8}})
+    | (?:§§|\bparagraphen|\b(?:para|se)(?:graph|ction)s)\s*
         (?P<sections>\d+[a-z]?\b(?:\s*(?:,|und|bis|oder|and|to|or|[-–])\s*\d+[a-z]?\b)*)
-    | (?:§|\bparagraph|\bsection)\s*(?P<section>\d+[a-z]?\b)
-    | \bart(?:\.|ikels?|icle)\s*(?P<article>\d+[a-z]?\b)
+    | (?P<section_heading>(?m:^)|(?<=>\ ))?(?:§|\bparagraph|\bsection)\s*
+        (?P<section>\d+(?:[a-z]|(?-i:\ [a-h])(?=[\s,;:?!)]|$))?\b)
+    | (?P<article_heading>(?m:^)|(?<=>\ ))?\bart(?:\.|ikels?|icles?)?\s*(?P<article>\d+[a-z]?\b)
+    | \babs(?:\.|atz(?:es)?)?\s*(?P<clause>\d+[a-z]?\b(?![.,]\d))
+    | (?m:^)\s{{0,8}}\((?P<numbered>\d{{1,2}}[a-z]?)\)\s
+    | \b(?:nr\.?|nummer|no\.|ziff(?:er|\.))\s*(?P<item>\d+[a-z]?\b(?![.,]\d))
     | \b(?P<day>\d{{1,2}})\.\s?(?P<month>\d{{1,2}})\.\s?(?P<year>\d{{4}})\b
     | \b(?P<iso_year>\d{{4}})-(?P<iso_month>\d\d)-(?P<iso_day>\d\d)\b
     | \b(?:(?P<named_day>\d{{1,2}})\.?\s+)?(?P<named_month>{_MONTH})\s+
         (?:(?P<english_day>\d{{1,2}})(?:st|nd|rd|th)?,?\s+)?(?P<named_year>\d{{4}})\b
     | \b(?P<norm>(?:(?:{_BODIES})[ /-]{{0,2}}){{1,4}})(?P<norm_number>\d[\d.]*(?:-\d+)*)
+    | (?<![\w/.,])(?P<slashed>\d{{1,6}}(?:/\d{{1,6}}){{1,3}})(?![\w/])
     | (?P<money>\d{{1,3}}(?:\ \d{{3}}){{1,5}}(?:,\d\d)?)(?=\s?(?:€|EUR\b|Euro\b))
     | (?<![\w.])v?(?=(?P<number>\d+(?:[.,'’]\d+)*))(?P=number)(?=\s?(?:€|EUR\b|Euro\b)|(?!-?[^\W\d]))
     | (?P<sign>[€$£%])
@@ -55,14 +62,38 @@ def _sections(found: re.Match[str]) -> Iterable[str]:
     return [term for number in numbers for term in (f"§{number}", number)]
 
 
+def headed(term: str) -> str:
+    """Mark the number of a section or article as that of a heading."""
+    return f"#{term}"
+
+
+def _headed(term: str, heading: str | None) -> str:
+    """Mark a number that begins a line, or a heading of a path; give nothing for any other."""
+    return "" if heading is None else headed(term)
+
+
 def _section(found: re.Match[str]) -> Iterable[str]:
-    number = found["section"].lower()
-    return f"§{number}", number
+    number = found["section"].lower().replace(" ", "")
+    return _headed(f"§{number}", found["section_heading"]), f"§{number}", number
 
 
 def _article(found: re.Match[str]) -> Iterable[str]:
     number = found["article"].lower()
-    return f"art{number}", number
+    return _headed(f"art{number}", found["article_heading"]), f"art{number}", number
+
+
+def _clause(found: re.Match[str]) -> Iterable[str]:
+    number = (found["clause"] or found["numbered"]).lower()
+    return f"abs{number}", number
+
+
+def _item(found: re.Match[str]) -> Iterable[str]:
+    number = found["item"].lower()
+    return f"nr{number}", number
+
+
+def _slashed(found: re.Match[str]) -> Iterable[str]:
+    return found["slashed"], *found["slashed"].split("/")
 
 
 def _norm(found: re.Match[str]) -> Iterable[str]:
@@ -122,6 +153,10 @@ _FORMS: Mapping[str, Callable[[re.Match[str]], Iterable[str]]] = {
     "sections": _sections,
     "section": _section,
     "article": _article,
+    "clause": _clause,
+    "numbered": _clause,
+    "item": _item,
+    "slashed": _slashed,
     "norm_number": _norm,
     "money": _number,
     "number": _number,

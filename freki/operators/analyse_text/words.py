@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 
@@ -35,7 +36,12 @@ _SAME = {"eur": "eur", "euro": "eur", "euros": "eur", "usd": "usd", "dollar": "u
 }
 # The rest of a longer word, such as encoded data, tells nothing apart.
 _LONGEST = 128
+# Of an abbreviation; what is longer is a word of a name such as PowerPoint.
+_LONGEST_SYLLABLE = 3
 _ACCENTS = re.compile("[\u0300-\u0307\u0309-\u036f]")
+# Not in `neue`, `Quelle`, `Steuer`: there the u belongs to the sound before it.
+_SPELT_OUT = re.compile("(?<![aeq])ue|ae|oe")
+_UMLAUTS = {"ae": "ä", "oe": "ö", "ue": "ü"}
 _HUMPS = re.compile(r"(?<=[^\W\d_A-ZÄÖÜ])(?=[A-ZÄÖÜ])|(?<=[A-ZÄÖÜ])(?=[A-ZÄÖÜ][^\W\d_A-ZÄÖÜ])")
 _JOINTS = re.compile(r"[-._'’]+")
 
@@ -49,8 +55,8 @@ def word_terms(word: str, language: str) -> str:
         return ""
     bare = re.sub("['’]s$", "", word)
     parts = [part for joint in _JOINTS.split(bare) for part in _HUMPS.split(joint)]
-    if any(len(part) == 1 and part.isupper() for part in parts):
-        # GmbH and PhD are words.
+    if any(len(part) == 1 and part.isupper() for part in parts) or _is_abbreviation(bare, parts):
+        # GmbH, PhD and StGB are words.
         parts = _JOINTS.split(bare)
     if len(parts) == 1:
         return " ".join(_plain(bare.casefold(), language))
@@ -59,14 +65,27 @@ def word_terms(word: str, language: str) -> str:
     return " ".join(filter(None, [*whole, *(word_terms(part, language) for part in parts)]))
 
 
+def _is_abbreviation(word: str, parts: Sequence[str]) -> bool:
+    return word[:1].isupper() and word.isalpha() and max(map(len, parts)) <= _LONGEST_SYLLABLE
+
+
 def _plain(word: str, language: str) -> list[str]:
     """Give a word as it is, its stem, and the stems of its parts."""
     if word in _SAME:
         return [_SAME[word]]
     if not word.isalpha():
         return [word]
-    parts = [] if language in _STEMMERS and language != "de" else compound_parts(word)
+    parts = [] if language in _STEMMERS and language != "de" else _compound_parts(word)
     return [f"={_unaccented(word)}", *_stems(word, language), *(_stem(part, "de") for part in parts)]
+
+
+def _compound_parts(word: str) -> list[str]:
+    """Split a compound; where its umlauts may be spelt out, by the reading that gives more parts."""
+    parts = compound_parts(word)
+    if not _SPELT_OUT.search(word):
+        return parts
+    spelt = compound_parts(_SPELT_OUT.sub(lambda found: _UMLAUTS[found[0]], word))
+    return spelt if len(spelt) > len(parts) else parts
 
 
 def _stems(word: str, language: str) -> list[str]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 
-from freki.operators.chunk.pieces import Piece, Size, join
+from freki.operators.chunk.pieces import Piece, Size, checksums, join
 from freki.operators.chunk.sentences import sentence_ends
 from freki.schemas.outline import BlockKind
 
@@ -57,15 +57,29 @@ def _steps(size: int, _text: str, start: int, end: int) -> range:
 
 def _cut_at(edges: Edges, text: str, piece: Piece, limit: Size, count_tokens: CountTokens) -> list[Piece]:
     """Cut at all edges and join again what fits together."""
+    parts = _divided(edges, text, piece, count_tokens)
+    if len(parts) == 1:
+        return [piece]
+    half = Size(limit.tokens / 2, limit.chars / 2)
+    groups = join(parts, marks=checksums(text, parts), low=half, high=limit, limit=limit)
+    return recounted(text, groups, parts, count_tokens)
+
+
+def sentences_of(text: str, piece: Piece, count_tokens: CountTokens) -> list[Piece]:
+    """Give the sentences of a piece, which also end at blank lines."""
+    paragraphs = _divided(partial(_matches, _BLANK_LINES), text, piece, count_tokens)
+    return [each for part in paragraphs for each in _divided(sentence_ends, text, part, count_tokens)]
+
+
+def _divided(edges: Edges, text: str, piece: Piece, count_tokens: CountTokens) -> list[Piece]:
+    """Cut at all edges; white space between falls away."""
     cuts = [piece.start, *edges(text, piece.start, piece.end), piece.end]
     spans = [_trimmed(text, start, end, piece.kind) for start, end in pairwise(cuts)]
     spans = [(start, end) for start, end in spans if start < end]
     if len(spans) == 1:
         return [piece]
     counts = count_tokens([text[start:end] for start, end in spans])
-    parts = [Piece(start, end, tokens, piece.kind) for (start, end), tokens in zip(spans, counts, strict=True)]
-    groups = join(text, parts, low=Size(limit.tokens / 2, limit.chars / 2), high=limit, limit=limit)
-    return recounted(text, groups, parts, count_tokens)
+    return [Piece(start, end, tokens, piece.kind) for (start, end), tokens in zip(spans, counts, strict=True)]
 
 
 def recounted(text: str, joined: list[Piece], parts: Sequence[Piece], count_tokens: CountTokens) -> list[Piece]:

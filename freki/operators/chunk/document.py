@@ -7,14 +7,14 @@ from typing import NamedTuple, Protocol
 
 from freki.operators.chunk.cut import CountTokens
 from freki.operators.chunk.extract import extract, is_wrapper
-from freki.operators.chunk.leaves import make_leaves
+from freki.operators.chunk.leaves import Rules, Semantics, Similarities, make_leaves
 from freki.operators.chunk.pieces import Piece, Size
 from freki.operators.chunk.sections import Section, outline
 from freki.schemas import Chunk, ChunkId, ChunkKind, ChunkLevel
 from freki.schemas.names import record
 from freki.schemas.outline import BlockKind, ParsedDocument
 
-VERSION = 1
+VERSION = 2
 """Grows whenever the same document would give other chunks."""
 
 
@@ -27,6 +27,8 @@ class ChunkLimits:
     max_tokens: int
     max_chars: int
     overlap_chars: int
+    least_similarity: float | None = None
+    """Long prose is cut where neighbouring sentences are less similar than this, -1..1; None: at paragraphs."""
 
 
 class Identify(Protocol):
@@ -39,11 +41,17 @@ class Identify(Protocol):
 def chunker_fingerprint(profile: str, parser_version: int, limits: ChunkLimits) -> str:
     """Return what changes whenever the chunks of a document may, such as `1:markdown.1:30-256:1200-150`."""
     sizes = f"{limits.min_tokens}-{limits.max_tokens}:{limits.max_chars}-{limits.overlap_chars}"
-    return f"{VERSION}:{profile}.{parser_version}:{sizes}"
+    semantic = "" if limits.least_similarity is None else f":{limits.least_similarity:g}"
+    return f"{VERSION}:{profile}.{parser_version}:{sizes}{semantic}"
 
 
 def chunk_document(
-    document: ParsedDocument, *, identify: Identify, count_tokens: CountTokens, limits: ChunkLimits
+    document: ParsedDocument,
+    *,
+    identify: Identify,
+    count_tokens: CountTokens,
+    limits: ChunkLimits,
+    similarities: Similarities | None = None,
 ) -> list[Chunk]:
     """Cut a document into chunks, in reading order, a section before its parts. No text gives no chunks.
 
@@ -59,14 +67,17 @@ def chunk_document(
 
     Pages depend on position, so a chunk's id does not depend on them: a page more at the beginning changes no id.
 
+    With `least_similarity`, a section of nothing but prose that does not fit is cut between sentences instead: they are
+    joined while neighbours are similar, and where all are, the cut comes where they are least.
+
     count_tokens: counts each text; taken as additive over parts that end at white space.
-    Raises ValueError for limits below 1, or a negative overlap.
+    similarities: tells how similar each text but the last is to the next one; needed with `least_similarity`.
+    Raises ValueError for limits below 1, a negative overlap, or a missing `similarities`.
     """
     if min(limits.min_tokens, limits.max_tokens, limits.max_chars) < 1 or limits.overlap_chars < 0:
         raise ValueError(f"limits must be at least 1, and the overlap at least 0, got {limits}")
     root = outline(document)
-    size = Size(limits.max_tokens, limits.max_chars)
-    make_leaves(document.text, root, min_tokens=limits.min_tokens, limit=size, count_tokens=count_tokens)
+    make_leaves(document.text, root, _rules(limits, count_tokens, similarities))
     rows = list(_rows(document.text, root))
     counts = iter(count_tokens([row.text for row in rows if row.kind is ChunkKind.SUMMARY]))
     seen: Counter[tuple[int, tuple[str, ...], str]] = Counter()
@@ -94,6 +105,15 @@ def chunk_document(
             )
         )
     return chunks
+
+
+def _rules(limits: ChunkLimits, count_tokens: CountTokens, similarities: Similarities | None) -> Rules:
+    semantics = None
+    if limits.least_similarity is not None:
+        if similarities is None:
+            raise ValueError("least_similarity needs something that tells similarities")
+        semantics = Semantics(similarities, limits.least_similarity)
+    return Rules(limits.min_tokens, Size(limits.max_tokens, limits.max_chars), count_tokens, semantics)
 
 
 class _Row(NamedTuple):

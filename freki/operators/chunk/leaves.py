@@ -1,9 +1,10 @@
 """What of each section becomes a leaf."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from freki.operators.chunk.cut import CountTokens, cut, recounted
-from freki.operators.chunk.pieces import Piece, Size, join, merged
+from freki.operators.chunk.cut import CountTokens, cut, recounted, sentences_of
+from freki.operators.chunk.pieces import Piece, Size, checksums, join, merged
 from freki.operators.chunk.sections import Section
 from freki.schemas.outline import Block, BlockKind
 
@@ -12,34 +13,65 @@ WHOLE = 1.5
 _WHOLE_KINDS = {BlockKind.LIST, BlockKind.TABLE, BlockKind.CODE}
 _SENTENCE_ENDS = ".!?…。"
 
+Similarities = Callable[[Sequence[str]], Sequence[float]]
+"""Tells for each of these texts but the last how similar it is to the next one, -1..1."""
 
-def make_leaves(text: str, root: Section, *, min_tokens: int, limit: Size, count_tokens: CountTokens) -> None:
+
+class Semantics(NamedTuple):
+    """How prose is cut by what it says."""
+
+    similarities: Similarities
+    least: float
+    """Neighbours that are less similar part."""
+
+
+class Rules(NamedTuple):
+    """What decides on leaves, but for the text."""
+
+    min_tokens: int
+    limit: Size
+    count_tokens: CountTokens
+    semantics: Semantics | None
+
+
+def make_leaves(text: str, root: Section, rules: Rules) -> None:
     """Give each section the leaves of its own body."""
     sections = [section for section in root.walk() if section.body]
-    counts = iter(count_tokens([text[block.start : block.end] for section in sections for block in section.body]))
+    blocks = [text[block.start : block.end] for section in sections for block in section.body]
+    counts = iter(rules.count_tokens(blocks))
     for section in sections:
         pieces = [Piece(block.start, block.end, next(counts), block.kind) for block in section.body]
         body = merged(pieces)
-        section.leaves = (
-            [body] if limit.holds(body) else _leaves(text, section.body, pieces, min_tokens, limit, count_tokens)
-        )
+        section.leaves = [body] if rules.limit.holds(body) else _leaves(text, section.body, pieces, rules)
 
 
-def _leaves(  # noqa: PLR0913, PLR0917 - private, called once
-    text: str,
-    blocks: Sequence[Block],
-    pieces: Sequence[Piece],
-    min_tokens: int,
-    limit: Size,
-    count_tokens: CountTokens,
-) -> list[Piece]:
+def _leaves(text: str, blocks: Sequence[Block], pieces: Sequence[Piece], rules: Rules) -> list[Piece]:
+    if rules.semantics and all(piece.kind is BlockKind.PROSE for piece in pieces):
+        return _by_similarity(text, pieces, rules, rules.semantics)
+    limit = rules.limit
     parts: list[Piece] = []
     for block, piece in zip(blocks, pieces, strict=True):
         most = Size(limit.tokens * WHOLE, limit.chars * WHOLE) if piece.kind in _WHOLE_KINDS else limit
-        parts += [piece] if most.holds(piece) else cut(text, piece, block.seams, limit, count_tokens)
-    low, high = Size(min_tokens, float("inf")), Size(2 * min_tokens, limit.chars)
-    joined = join(text, _introduced(text, parts, limit), low=low, high=high, limit=limit)
-    return recounted(text, joined, parts, count_tokens)
+        parts += [piece] if most.holds(piece) else cut(text, piece, block.seams, limit, rules.count_tokens)
+    low, high = Size(rules.min_tokens, float("inf")), Size(2 * rules.min_tokens, limit.chars)
+    introduced = _introduced(text, parts, limit)
+    joined = join(introduced, marks=checksums(text, introduced), low=low, high=high, limit=limit)
+    return recounted(text, joined, parts, rules.count_tokens)
+
+
+def _by_similarity(text: str, pieces: Sequence[Piece], rules: Rules, semantics: Semantics) -> list[Piece]:
+    """Join sentences while they are similar; where all are, cut where they are least."""
+    limit, count_tokens = rules.limit, rules.count_tokens
+    sentences = [
+        part
+        for piece in pieces
+        for sentence in sentences_of(text, piece, count_tokens)
+        for part in ([sentence] if limit.holds(sentence) else cut(text, sentence, (), limit, count_tokens))
+    ]
+    alike = [*semantics.similarities([text[each.start : each.end] for each in sentences]), 1.0]
+    low = Size(rules.min_tokens, float("inf"))
+    joined = join(sentences, marks=alike, low=low, high=limit, limit=limit, sharp=semantics.least)
+    return recounted(text, joined, sentences, count_tokens)
 
 
 def _introduced(text: str, pieces: Sequence[Piece], limit: Size) -> list[Piece]:

@@ -1,5 +1,6 @@
 """Parts of a text, and how neighbours become one."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -43,18 +44,31 @@ def merged(pieces: Sequence[Piece]) -> Piece:
     return Piece(pieces[0].start, pieces[-1].end, sum(piece.tokens for piece in pieces), kind)
 
 
-def join(text: str, pieces: Sequence[Piece], *, low: Size, high: Size, limit: Size) -> list[Piece]:
+def checksums(text: str, pieces: Sequence[Piece]) -> list[float]:
+    """Mark each piece by its text: two versions of a text have the same marks wherever they do not differ."""
+    return [crc32(text[piece.start : piece.end].encode("utf-8", "surrogatepass")) for piece in pieces]
+
+
+def join(  # noqa: PLR0913 - the sizes belong together
+    pieces: Sequence[Piece],
+    *,
+    marks: Sequence[float],
+    low: Size,
+    high: Size,
+    limit: Size,
+    sharp: float = -math.inf,
+) -> list[Piece]:
     """Join neighbours until they reach `low`; nothing is joined over `limit`.
 
-    Between `low` and `high` the cut comes after the piece whose text has the smallest checksum: two versions of a
-    text that differ somewhere soon agree on a cut after that, and then on all later ones. A group that stays below
-    `low` is joined to the one before where that fits.
+    Between `low` and `high` the cut comes after the first piece whose mark is below `sharp`, else after the one with
+    the smallest mark: as marks tell nothing of where a piece stands, two versions of a text that differ somewhere soon
+    agree on a cut after that, and then on all later ones. A group that stays below `low` is joined to the one before
+    where that fits.
     """
-    marks = [crc32(text[piece.start : piece.end].encode("utf-8", "surrogatepass")) for piece in pieces]
     groups: list[Piece] = []
     first = 0
     while first < len(pieces):
-        end = _next_cut(pieces, marks, first, low, high, limit)
+        end = _next_cut(pieces, marks, first, low, high, limit, sharp)
         group = merged(pieces[first:end])
         if groups and not low.reached_by(group):
             both = merged([groups[-1], group])
@@ -67,7 +81,7 @@ def join(text: str, pieces: Sequence[Piece], *, low: Size, high: Size, limit: Si
 
 
 def _next_cut(  # noqa: PLR0913, PLR0917 - the sizes belong together
-    pieces: Sequence[Piece], marks: Sequence[int], first: int, low: Size, high: Size, limit: Size
+    pieces: Sequence[Piece], marks: Sequence[float], first: int, low: Size, high: Size, limit: Size, sharp: float
 ) -> int:
     """Return the end of the group that begins at `first`."""
     best = -1
@@ -79,4 +93,6 @@ def _next_cut(  # noqa: PLR0913, PLR0917 - the sizes belong together
                 return i if best < 0 else best + 1
         if low.reached_by(group) and (best < 0 or marks[i] < marks[best]):
             best = i
+            if marks[i] < sharp:
+                return i + 1
     return len(pieces)

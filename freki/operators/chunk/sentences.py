@@ -8,17 +8,20 @@ _UNENDING = re.compile(
     r"""
     # German
     abb|abl|abs|abschn|allg|anh|anl|anm|art|aufl|az|bd|bek|betr|bgbl|bsp|buchst|bzw|ca|dipl|dr|ehem|einschl|entspr
-    |evtl|ff|fn|fr|geb|gem|gest|ggf|hl|hr|hrsg|inkl|insb|insbes|ing|jh|kap|lfd|lit|max|mind|mio|mrd|nrn?|prof|rdnr
-    |rn|rz|sog|st|std|str|tab|tel|tsd|usf|verf|vgl|vorl|zit|ziff|zzgl
+    |evtl|fa|ff|fn|fr|geb|gem|gest|ggf|hl|hr|hrsg|inkl|insb|insbes|ing|jh|kap|lfd|lit|max|mind|mio|mrd|nrn?|prof|rdnr
+    |rn|rz|sog|st|std|\w*str|tab|tel|tsd|usf|verf|vgl|vorl|zit|ziff|zzgl
     # English
-    |al|approx|assn|co|corp|dept|eds?|eq|est|etc|figs?|gen|gov|inc|jr|ltd|mrs?|ms|mt|nos?|op|pp|refs?|rev|sec|sr|vol|vs
+    |al|approx|assn|co|corp|dept|eds?|eq|est|figs?|gen|gov|inc|jr|ltd|mrs?|ms|mt|nos?|op|pp|refs?|rev|sec|sr|vol|vs
     # Months
     |jan|feb|mar|apr|jun|jul|aug|sept?|o[ck]t|nov|de[cz]
-    # Initials, numbers, and what has full stops within
-    |[^\W\d_]|(?:\d{1,3}\.)*\d{1,3}|[ivxlc]+|(?:[^\W\d_]{1,3}\.)+[^\W\d_]{1,3}
+    # Initials, Roman numbers, and what has full stops within
+    |[^\W\d_]|(?-i:[IVXLC]+)|(?:[^\W\d_]{1,3}\.)+[^\W\d_]{1,3}
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+_ORDINAL = re.compile(r"(?:\d{1,3}\.)*\d{1,3}")
+# What stands before an ordinal number in German: der 3. Tag, am 17.6., seine 2. Frau.
+_BEFORE_ORDINAL = re.compile(r"(?i:am|im|zum|zur|vom|beim|ab|bis|seit|und|oder|das|d(?:ie|e[mnrs]))|[a-zäöüß]+e[mnrs]?")
 _LONGEST = 24
 _OPENING = "([{\"'„“»«‚–-"
 
@@ -26,8 +29,8 @@ _OPENING = "([{\"'„“»«‚–-"
 def sentence_ends(text: str, start: int, end: int) -> Iterator[int]:
     """Yield where the next sentence begins, between start and end.
 
-    A full stop ends none after an abbreviation, an initial or a short number (`Abs. 2`, `z. B.`, `17.6.`), nor does
-    anything before a small letter. For German and English; other languages lose some cuts.
+    A full stop ends none after an abbreviation, an initial or an ordinal number (`Abs. 2`, `z. B.`, `am 17.6.`), nor
+    does anything before a small letter. For German and English; other languages lose some cuts.
     """
     for match in _ENDS.finditer(text, start, end):
         following = match.end()
@@ -40,5 +43,10 @@ def sentence_ends(text: str, start: int, end: int) -> Iterator[int]:
 def _is_abbreviated(text: str, start: int, stop: int) -> bool:
     if text[stop] != ".":
         return False
-    words = text[max(start, stop - _LONGEST) : stop].split()
-    return bool(words and _UNENDING.fullmatch(words[-1].lstrip(_OPENING)))
+    words = [word.lstrip(_OPENING) for word in text[max(start, stop - _LONGEST) : stop].split()]
+    if not words:
+        return False
+    if _ORDINAL.fullmatch(words[-1]):
+        # The number of a list item begins its line.
+        return len(words) == 1 or bool(_BEFORE_ORDINAL.fullmatch(words[-2]))
+    return bool(_UNENDING.fullmatch(words[-1]))

@@ -19,7 +19,6 @@ from freki.infra.evaluation_sets import read_set
 from freki.infra.models import embedder_identity
 from freki.infra.provenance import provenance
 from freki.infra.settings import Settings
-from freki.operators.analyse_text import ANALYSER
 from freki.schemas import DocumentId, QueryId
 from freki.schemas.evaluation import EvaluationSet, Question
 from freki.streams.commands.bars import bars
@@ -27,7 +26,7 @@ from freki.streams.commands.context import command, console, fail, load_settings
 from freki.streams.commands.evaluation_page import render
 from freki.streams.commands.evaluation_place import Place, open_place
 from freki.streams.commands.show_evaluation import show_set
-from freki.streams.connect import knobs_of, open_asker, wall_clock
+from freki.streams.connect import analyser_of, knobs_of, open_asker, wall_clock
 from freki.streams.evaluation.configuration import Configuration, parse_configuration
 from freki.streams.evaluation.corpus import fingerprint_of
 from freki.streams.evaluation.examine import Examiner
@@ -50,6 +49,9 @@ async def evaluate(  # noqa: PLR0913 - options of a command
         ),
     ],
     *,
+    corpus: Annotated[
+        Path | None, typer.Option(help="Documents for gold questions that name none: folder, file or recorded stream")
+    ] = None,
     a: Annotated[str, typer.Option("--a", help="Knobs of the queries, such as alpha=0.4,fusion=rrf")] = "",
     b: Annotated[str | None, typer.Option("--b", help="Other knobs to compare with; '' turns none")] = None,
     against: Annotated[
@@ -73,7 +75,7 @@ async def evaluate(  # noqa: PLR0913 - options of a command
     settings = load_settings()
     configurations = _configurations([b or ""] if against else [a] if b is None else [a, b])
     earlier = None if against is None else _read(against)
-    examined = read_sets(sets)
+    examined = read_sets(sets, corpus=corpus)
     made_at, started = datetime.now(UTC), time.monotonic()
     results: list[SetResult] = []
     for one in examined:
@@ -110,11 +112,11 @@ def require_extra(name: str) -> None:
         fail(f"`freki {name}` needs more than Freki itself: pip install 'freki[eval]'")
 
 
-def read_sets(paths: Sequence[Path]) -> list[EvaluationSet]:
-    """Read sets, each of a name of its own."""
+def read_sets(paths: Sequence[Path], *, corpus: Path | None = None) -> list[EvaluationSet]:
+    """Read sets, each of a name of its own; `corpus` is for gold questions that name none."""
     found: dict[str, EvaluationSet] = {}
     for path in paths:
-        one = read_set(path)
+        one = read_set(path, corpus=corpus)
         if one.name in found:
             fail(f"{path}: another set is named {one.name} too; evaluate them apart", code=2)
         found[one.name] = one
@@ -191,7 +193,7 @@ def made_with(settings: Settings) -> dict[str, str]:
     return {
         "embedder": fingerprint,
         "reranker": settings.remote_reranker.url or settings.models.reranker or "none",
-        "analyser": ANALYSER,
+        "analyser": analyser_of(settings.lexical).version,
         "chunking": settings.chunking.model_dump_json(),
         "retrieval": settings.retrieval.model_dump_json(),
     }

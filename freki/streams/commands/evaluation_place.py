@@ -11,7 +11,6 @@ from freki.infra.local.state import read_stack, settings_for
 from freki.infra.local.supervise import Died, Event, Restarting, Unready
 from freki.infra.models import embedder_identity, ensure_built
 from freki.infra.settings import LocalSettings, Settings
-from freki.operators.analyse_text import ANALYSER
 from freki.operators.chunk import chunker_fingerprint
 from freki.schemas import DocumentChange, IndexOutcome, OutcomeStatus, TenantId
 from freki.schemas.evaluation import CorpusDocument
@@ -22,6 +21,7 @@ from freki.streams.commands.operate import report
 from freki.streams.commands.publish import PATIENCE_S, Make, collect, send
 from freki.streams.commands.show import building
 from freki.streams.connect import (
+    analyser_of,
     apply_topics,
     limits_of,
     open_index,
@@ -92,7 +92,12 @@ def pipeline_of(settings: Settings) -> list[str]:
         f"contexts by {settings.llm.model}": contexts.llm,
         f"summaries by {settings.llm.model}": contexts.summaries,
     }
-    return [*chunkers, fingerprint, ANALYSER, *(line for line, wanted in lines.items() if wanted)]
+    return [
+        *chunkers,
+        fingerprint,
+        analyser_of(settings.lexical).version,
+        *(line for line, wanted in lines.items() if wanted),
+    ]
 
 
 @asynccontextmanager

@@ -1,0 +1,82 @@
+"""Windows for late chunking: what is encoded as a whole, so that each chunk's tokens have read what is around them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import NamedTuple
+
+from freki.operators.chunk.cut import CountTokens
+from freki.operators.chunk.pieces import Piece, Size, checksums, join
+from freki.schemas import Chunk, ChunkKind
+from freki.schemas.outline import BlockKind
+
+CORE = 0.75
+"""Share of a window whose chunks take their vectors from it; the rest lies around it, and in other windows too."""
+
+
+class Windowed(NamedTuple):
+    """Chunks that know their windows."""
+
+    chunks: list[Chunk]
+    windows: list[str]
+
+
+def late_windows(text: str, chunks: Sequence[Chunk], *, count_tokens: CountTokens, max_tokens: int) -> Windowed:
+    """Share the leaves of a document out over windows of its text, each leaf to one of them.
+
+    A document that fits is one window. Others overlap: a window is some leaves, about three quarters of `max_tokens`,
+    and the text around them as far as it fits; it may come out somewhat longer, so leave room. Its borders depend on
+    the text around them only, so that an edit changes the windows that hold it and no others. Headings are in windows,
+    too. A SUMMARY stands nowhere in the text and has no window.
+
+    count_tokens: counts each text; taken as additive over parts that end at white space.
+    Raises ValueError if `max_tokens` is below 8.
+    Source: Günther et al., 2024, arXiv:2409.04701 (late chunking). Deviation: windows do not begin at multiples of a
+    stride but where the text says so.
+    """
+    if max_tokens < 8:  # noqa: PLR2004 - a window needs some words
+        raise ValueError(f"max_tokens must be at least 8, got {max_tokens}")
+    leaves = [chunk for chunk in chunks if chunk.kind is not ChunkKind.SUMMARY]
+    spans = [_span(text, piece, max_tokens) for piece in _cores(text, leaves, count_tokens, max_tokens)]
+    place = 0
+    placed: dict[int, Chunk] = {}
+    for leaf in leaves:
+        while leaf.end > spans[place].core_end:
+            place += 1
+        placed[leaf.ordinal] = replace(leaf, window=place, window_start=leaf.start - spans[place].start)
+    return Windowed(
+        [placed.get(chunk.ordinal, chunk) for chunk in chunks], [text[span.start : span.end] for span in spans]
+    )
+
+
+class _Span(NamedTuple):
+    """A window in the text."""
+
+    start: int
+    core_end: int
+    end: int
+
+
+def _cores(text: str, leaves: Sequence[Chunk], count_tokens: CountTokens, max_tokens: int) -> list[Piece]:
+    """Join leaves, each with the headings before it, to three quarters of a window, or to one where all fit."""
+    edges = [0, *(leaf.end for leaf in leaves)]
+    counts = count_tokens([text[start:end] for start, end in pairwise(edges)])
+    pieces = [
+        Piece(start, end, tokens, BlockKind.PROSE) for (start, end), tokens in zip(pairwise(edges), counts, strict=True)
+    ]
+    anything = float("inf")
+    most = max_tokens if sum(counts) <= max_tokens else CORE * max_tokens
+    low, high = Size(most / 2, anything), Size(most, anything)
+    return join(pieces, marks=checksums(text, pieces), low=low, high=high, limit=high)
+
+
+def _span(text: str, core: Piece, max_tokens: int) -> _Span:
+    """Extend a core to both sides by whole words, as many characters as are likely to fit."""
+    characters = (core.end - core.start) / max(1, core.tokens)
+    room = int(max(0, max_tokens - core.tokens) / 2 * characters)
+    start, end = max(0, core.start - room), min(len(text), core.end + room)
+    while 0 < start < core.start and not text[start - 1].isspace():
+        start += 1
+    while core.end < end < len(text) and not text[end].isspace():
+        end -= 1
+    return _Span(start, core.end, end)

@@ -1,0 +1,130 @@
+"""Chunks are embedded by themselves or within their window, whatever company they have."""
+
+import numpy as np
+import pytest
+from opentelemetry.context import Context
+
+from freki.infra.claims import ClaimStore
+from freki.infra.memory_index import MemoryIndex
+from freki.infra.models import FakeEmbedder
+from freki.infra.settings import ChunkingSettings, ClaimSettings
+from freki.operators.analyse_text import plain_terms
+from freki.schemas import (
+    EVERYONE,
+    ContextualChunkBatch,
+    DocumentChange,
+    DocumentId,
+    Operation,
+    TenantId,
+    Timestamp,
+)
+from freki.schemas.index import Generation
+from freki.streams.chunking import Chunking
+from freki.streams.connect import limits_of
+from freki.streams.contextualising import contextualised
+from freki.streams.indexing import Indexer, Part
+from freki.streams.late import Embeddable, embed_each
+from freki.streams.messages import Received
+from freki.streams.outline import Outliner
+from tests.parsing import parse_here
+
+WINDOW = "Der Imker sieht nach den Bienen. Er füttert sie."
+ALONE = Embeddable("Honig ist süß.")
+FIRST, SECOND = Embeddable("", WINDOW, 0, 32), Embeddable("", WINDOW, 33, len(WINDOW))
+
+
+async def test_chunks_in_windows_and_others_keep_their_order() -> None:
+    embedder = FakeEmbedder()
+
+    mixed = await embed_each(embedder, [FIRST, ALONE, SECOND])
+
+    singles = [await embed_each(embedder, [each]) for each in (FIRST, ALONE, SECOND)]
+    assert mixed == pytest.approx(np.vstack(singles))
+    assert mixed[1] == pytest.approx((await embedder.embed_passages([ALONE.text]))[0])
+
+
+async def test_no_chunks_give_no_rows() -> None:
+    assert (await embed_each(FakeEmbedder(8), [])).shape == (0, 8)
+
+
+async def revised(content: str, version: int) -> list[ContextualChunkBatch]:
+    stage = Chunking(
+        claims=ClaimStore(ClaimSettings()),
+        outliner=Outliner(
+            limits_of(ChunkingSettings(min_tokens=5, max_tokens=32)),
+            parse=parse_here,
+            count_tokens=FakeEmbedder().count_tokens,
+            window_tokens=64,
+        ),
+        part_chunks=8,
+        now=lambda: Timestamp(0),
+    )
+    change = DocumentChange(
+        tenant=TenantId("acme"),
+        document_id=DocumentId("bees.txt"),
+        operation=Operation.UPSERT,
+        version=version,
+        occurred_at=Timestamp(0),
+        principals=(EVERYONE,),
+        content=content,
+    )
+    batches = await stage.revise(
+        Received(
+            value=change,
+            key=b"acme/bees.txt",
+            headers=(),
+            topic="",
+            partition=0,
+            offset=0,
+            timestamp=Timestamp(0),
+            trace=Context(),
+        )
+    )
+    return [contextualised(batch) for batch in batches]
+
+
+TOLD = [f"Absatz {number} sagt etwas über {number * 7919 % 1009} Dinge und noch mehr." for number in range(90)]
+
+
+async def test_each_part_has_the_windows_of_its_chunks_and_no_others() -> None:
+    batches = await revised("\n\n".join(TOLD), 1)
+
+    assert len(batches) > 2
+    for batch in batches:
+        chunks = [contextual.chunk for contextual in batch.chunks]
+        assert {chunk.window for chunk in chunks} - {-1} == set(range(len(batch.windows)))
+        for chunk in chunks:
+            end = chunk.window_start + len(chunk.text)
+            assert chunk.window < 0 or batch.windows[chunk.window][chunk.window_start : end] == chunk.text
+
+
+async def test_an_edit_embeds_the_chunks_of_the_windows_that_it_touches_and_no_others() -> None:
+    embedder = FakeEmbedder()
+    index = MemoryIndex(Generation(name="g1", embedder=embedder.fingerprint, dim=embedder.dim, analyser="plain"))
+    indexer = Indexer(
+        rows=index,
+        roots=index,
+        embedder=embedder,
+        analyse_text=plain_terms,
+        analyser="plain",
+        generation="g1",
+        slice_tokens=500,
+        now=lambda: Timestamp(0),
+    )
+    edited = await revised("\n\n".join([*TOLD[:40], "Hier steht nun etwas Neues.", *TOLD[40:]]), 2)
+    before = {window for batch in await revised("\n\n".join(TOLD), 1) for window in batch.windows}
+    expected = [
+        contextual.chunk.chunk_id
+        for batch in edited
+        for contextual in batch.chunks
+        if contextual.chunk.window >= 0 and batch.windows[contextual.chunk.window] not in before
+    ]
+
+    outcomes = []
+    for batches in (await revised("\n\n".join(TOLD), 1), edited):
+        async for some in indexer.index([Part(batch, 0) for batch in batches]):
+            outcomes += some
+
+    first, second = outcomes
+    assert second.embedded == len(set(expected))
+    assert 0 < second.embedded < first.embedded / 4

@@ -1,0 +1,13 @@
+"""Sentences end where readers of German and English say so."""
+
+import pytest
+
+from freki.operators.chunk.sentences import sentence_ends
+from tests.unit.sentences import ENGLISH, GERMAN, marked
+
+
+@pytest.mark.parametrize("passage", [*GERMAN.strip().splitlines(), *ENGLISH.strip().splitlines()])
+def test_sentences_end_where_they_are_marked(passage: str) -> None:
+    text = passage.replace("‖", "")
+
+    assert marked(text, sentence_ends(text, 0, len(text))) == passage
