@@ -124,7 +124,8 @@ class GitSource:
         steps, at = await asyncio.to_thread(self._steps, head, last)
         for step in steps if history else [await asyncio.to_thread(_folded, steps)]:
             await self._take(step, tally)
-            if history and step:
+            # At the head only once nothing is left behind: the next look ends where the source is at the head.
+            if history and step and step[-1].commit != head:
                 await self._arrive(step[-1].commit, step[-1].version)
         await self._take(await asyncio.to_thread(self._left_behind, head, at), tally)
         await self._arrive(head, at)

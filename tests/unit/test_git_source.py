@@ -3,7 +3,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from freki.infra.errors import Rejected, Unavailable
@@ -221,6 +221,15 @@ contents = st.dictionaries(st.sampled_from(["a.md", "b.md", "d/c.md"]), st.sampl
 @given(
     commits=st.lists(st.tuples(contents, st.integers(-5, 5), st.booleans(), st.integers(0, 8)), min_size=1, max_size=4),
     history=st.booleans(),
+)
+# Killed at the head of a branch that was rewritten, before what the older one left behind was taken back.
+@example(
+    commits=[
+        ({"a.md": "1", "b.md": "1", "d/c.md": "1"}, 0, False, 0),
+        ({"a.md": "1"}, 0, True, 4),
+        ({"a.md": None}, 0, True, 7),
+    ],
+    history=True,
 )
 async def test_a_source_that_is_killed_anywhere_ends_with_the_branch_after_a_restart(
     tmp_path_factory: pytest.TempPathFactory,
