@@ -52,11 +52,11 @@ class Mark:
 
     version: int
     state: str
-    """Blob or commit; empty: the document was deleted."""
+    """Blob or commit; empty: nothing is there any more. A blob that cannot be a document counts as published."""
     readers: str
     """Who may read what was published: the same content for others is another change."""
     pending: bool = False
-    """It was about to be published: whether it was, nobody knows."""
+    """It was about to be published, or the source was on its way: how far that came, nobody knows."""
 
 
 @record
@@ -119,16 +119,18 @@ class GitSource:
         tally = Tally()
         head = await asyncio.to_thread(self._repository.head)
         last = self._ledger[ITSELF]
-        if last is not None and (last.state, last.readers) == (head, self._readers):
+        if last is not None and (last.state, last.readers, last.pending) == (head, self._readers, False):
             return tally
+        if last is not None:
+            # A branch may come back to where it was, after something else of it was published.
+            await self._ledger.write({ITSELF: replace(last, pending=True)})
         steps, at = await asyncio.to_thread(self._steps, head, last)
         for step in steps if history else [await asyncio.to_thread(_folded, steps)]:
             await self._take(step, tally)
-            # At the head only once nothing is left behind: the next look ends where the source is at the head.
-            if history and step and step[-1].commit != head:
-                await self._arrive(step[-1].commit, step[-1].version)
+            if history and step:
+                await self._ledger.write({ITSELF: replace(self._mark(step[-1].commit, step[-1].version), pending=True)})
         await self._take(await asyncio.to_thread(self._left_behind, head, at), tally)
-        await self._arrive(head, at)
+        await self._ledger.write({ITSELF: self._mark(head, at)})
         return tally
 
     def _steps(self, head: str, last: Mark | None) -> tuple[Iterable[list[Target]], int]:
@@ -162,9 +164,7 @@ class GitSource:
     def _left_behind(self, head: str, version: int) -> list[Target]:
         """Give what is not as the head has it: a process ended over it, and then the branch was rewritten."""
         tree, (commit, time) = self._repository.tree(head), self._repository.commit(head)
-        paths = sorted(
-            path for path, mark in self._ledger if mark.pending or (mark.state and mark.state != tree.get(path))
-        )
+        paths = sorted(path for path, mark in self._ledger if mark.pending or mark.state != tree.get(path, ""))
         return [Target(path=path, blob=tree.get(path), commit=commit, time=time, version=version) for path in paths]
 
     async def _take(self, targets: Iterable[Target], tally: Tally) -> None:
@@ -177,7 +177,7 @@ class GitSource:
             if change is None:
                 continue
             changes.append(change)
-            marks[target.path] = self._mark(target.blob if change.content is not None else "", change.version)
+            marks[target.path] = self._mark(target.blob, change.version)
             held += len(change.content or b"")
             if len(changes) >= AT_ONCE or held >= AT_ONCE_BYTES:
                 await self._flush(changes, marks, tally)
@@ -191,9 +191,6 @@ class GitSource:
         deletes = sum(change.operation is Operation.DELETE for change in changes)
         tally.deletes += deletes
         tally.upserts += len(changes) - deletes
-
-    async def _arrive(self, commit: str, version: int) -> None:
-        await self._ledger.write({ITSELF: self._mark(commit, version)})
 
     def _mark(self, state: str | None, version: int) -> Mark:
         return Mark(version=version, state=state or "", readers=self._readers)

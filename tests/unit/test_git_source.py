@@ -231,6 +231,20 @@ contents = st.dictionaries(st.sampled_from(["a.md", "b.md", "d/c.md"]), st.sampl
     ],
     history=True,
 )
+# The branch comes back to the commit that the source was at, after another one was published in part.
+@example(
+    commits=[({"a.md": None}, 0, False, 3), ({"a.md": "1"}, 0, True, 4), ({"a.md": None}, 0, True, 0)], history=False
+)
+# A deletion was published of what the rewritten branch has again.
+@example(
+    commits=[
+        ({"a.md": "1"}, 0, False, 0),
+        ({"a.md": "1"}, 0, False, 4),
+        ({"a.md": None, "b.md": "1"}, 0, False, 6),
+        ({"a.md": "1"}, 0, True, 0),
+    ],
+    history=False,
+)
 async def test_a_source_that_is_killed_anywhere_ends_with_the_branch_after_a_restart(
     tmp_path_factory: pytest.TempPathFactory,
     commits: list[tuple[dict[str, str | None], int, bool, int]],
