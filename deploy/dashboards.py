@@ -85,6 +85,11 @@ def _rate_by(counter: str, *labels: str) -> tuple[Query]:
     return _one(expression, " ".join(f"{{{{{label}}}}}" for label in labels))
 
 
+def _remembered(cache: str) -> tuple[Query]:
+    found = f'sum(rate(freki_cache_lookups_total{{cache="{cache}",outcome="hit"}}[$__rate_interval]))'
+    return _one(f'{found} / (sum(rate(freki_cache_lookups_total{{cache="{cache}"}}[$__rate_interval])) > 0)', "found")
+
+
 _ALERTS = Panel(
     title="Alerts that fire",
     description="Every alert is explained in docs/operations.md.",
@@ -269,6 +274,20 @@ INGEST = Dashboard(
             queries=_rate_by("freki_model_tokens_total", "gen_ai_operation_name"),
         ),
         Panel(
+            title="Vectors remembered",
+            description="Share of chunks without a row whose vector was remembered.",
+            unit="percentunit",
+            queries=_remembered("passages"),
+            nothing="no lookups",
+        ),
+        Panel(
+            title="Memory of vectors",
+            description="By worker.",
+            unit="bytes",
+            queries=_one('sum by (worker) (freki_cache_held_bytes{cache="passages"})', "{{worker}}"),
+            nothing="none",
+        ),
+        Panel(
             title="Model calls, p95",
             description="Duration of one call, by what for.",
             unit="s",
@@ -410,11 +429,7 @@ QUERY = Dashboard(
             title="Reranker's memory",
             description="Share of candidates that the reranker had read before.",
             unit="percentunit",
-            queries=_one(
-                'sum by (cache) (rate(freki_cache_lookups_total{outcome="hit"}[$__rate_interval]))'
-                " / (sum by (cache) (rate(freki_cache_lookups_total[$__rate_interval])) > 0)",
-                "{{cache}}",
-            ),
+            queries=_remembered("rerank"),
             width=6,
             nothing="no lookups",
         ),

@@ -39,6 +39,7 @@ SERIES: Mapping[str, frozenset[str]] = {
     "freki_notices_total": frozenset({"step", "kind"}),
     "freki_candidates_skipped_total": frozenset(),
     **dict(_histogram("freki_hits")),
+    "freki_cache_held_bytes": frozenset({"cache"}),
     "freki_cache_lookups_total": frozenset({"cache", "outcome"}),
     **dict(
         _histogram("gen_ai_client_operation_duration_seconds", "gen_ai_operation_name", "gen_ai_request_model"),

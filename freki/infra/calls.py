@@ -12,6 +12,7 @@ class Calls:
         """Make the instruments; without a meter they forget what they are told."""
         meter = meter or NoOpMeter("freki")
         self._lookups = meter.create_counter("freki.cache.lookups", description="Lookups in a cache")
+        self._held = meter.create_gauge("freki.cache.held", "By", "Bytes that a cache holds")
         self._models = _seconds(meter, "gen_ai.client.operation.duration", "A call of a model")
         self._tokens = meter.create_counter("freki.model.tokens", description="Tokens that went through a model")
         self._store = _seconds(meter, "db.client.operation.duration", "A call of the store, with its attempts")
@@ -26,6 +27,10 @@ class Calls:
         """Count lookups in a cache."""
         self._lookups.add(hits, {"cache": cache, "outcome": "hit"})
         self._lookups.add(misses, {"cache": cache, "outcome": "miss"})
+
+    def holds(self, cache: str, held_bytes: int) -> None:
+        """Show how much a cache holds."""
+        self._held.set(held_bytes, {"cache": cache})
 
     def called(self, operation: str, collection: str, *, seconds: float, error: BaseException | None) -> None:
         """Time a call of the store."""

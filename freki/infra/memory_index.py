@@ -151,6 +151,14 @@ class MemoryIndex:
         self._roots |= {root.root_id: root for root in roots}
         self._watermarks |= {watermark.partition: watermark for watermark in watermarks}
 
+    async def promised(self, above: Mapping[RootId, int]) -> Mapping[RootId, set[ChunkId]]:
+        """Name the chunks on pages of versions above the given one."""
+        found: dict[RootId, set[ChunkId]] = {checked_key(root_id): set() for root_id in above}
+        for (root_id, version, _), page in self._pages.items():
+            if root_id in above and version > above[root_id]:
+                found[root_id].update(entry.chunk_id for entry in page.entries)
+        return found
+
     async def sweep_pages(self, below: Mapping[RootId, int]) -> None:
         """Remove all pages of versions below the given one."""
         for key in [key for key in self._pages if key[0] in below and key[1] < below[key[0]]]:

@@ -87,6 +87,9 @@ class ModelSettings(Section):
     allow_download: bool = Field(default=False, description="May models come from the Hugging Face hub?")
     threads: int = Field(default=0, ge=0, description="Threads a model uses; 0: all cores")
     batch_tokens: int = Field(default=4096, ge=512, description="Most tokens of one padded batch")
+    embed_cache_mb: int = Field(
+        default=64, ge=0, description="Room for vectors of passages that were embedded, in MiB; 0: none are remembered"
+    )
     rerank_cache_mb: int = Field(
         default=64, ge=0, description="Room for texts that the reranker has read, in MiB for each of its two models"
     )
@@ -289,6 +292,13 @@ class LocalSettings(Section):
     state_dir: Path = Field(default=Path(".freki"), description="Everything that the local stack keeps")
     broker_port: int = Field(default=0, ge=0, le=65535, description="0: a free one")
     store_port: int = Field(default=0, ge=0, le=65535, description="0: a free one")
+    embed_workers: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        description="Processes that embed, up to one for each partition; they share the cores, unless"
+        " `FREKI_MODELS__THREADS` says how many each uses",
+    )
 
 
 class Settings(BaseSettings):

@@ -39,8 +39,9 @@ def decide(root: Root | None, revision: Revision, *, facets: str) -> Decision:
     chunked in another way by now, and STALE where they differ: what came first keeps the version. So a version that
     is live is never written again, and a reader of its manifest never meets a mix; other chunks for the same version
     are another generation of the index.
-    A TOMBSTONE has no version. It deletes what was recorded before it and leaves the version as the fence, so that
-    it must keep its place among the events of its document, as it does within one partition.
+    A TOMBSTONE has no version. It deletes what was recorded before it, also what arrives later, and leaves version and
+    time as the fence. So where the versions of a document grow with the time of recording, it ends in the same state in
+    whatever order its events arrive.
     """
     match revision.operation:
         case RevisionOperation.UPSERT:
@@ -52,6 +53,8 @@ def decide(root: Root | None, revision: Revision, *, facets: str) -> Decision:
 
 
 def _upsert(root: Root | None, revision: Revision, *, facets: str) -> Decision:
+    if root is not None and root.deleted and revision.recorded_at < root.tombstoned_at:
+        return _stale(root, f"version {revision.version} was recorded before the tombstone of its document")
     if root is None or revision.version > root.version:
         return Decision(Action.WRITE, revision.version)
     if root.deleted:
@@ -76,10 +79,12 @@ def _delete(root: Root | None, revision: Revision) -> Decision:
 
 
 def _tombstone(root: Root | None, revision: Revision) -> Decision:
-    if root is None or root.deleted:
-        return Decision(Action.ALREADY_DELETED, 0 if root is None else root.version)
-    if revision.recorded_at > root.recorded_at:
+    if root is None:
+        return Decision(Action.DELETE, revision.version)
+    if revision.recorded_at > (root.tombstoned_at if root.deleted else root.recorded_at):
         return Decision(Action.DELETE, root.version)
+    if root.deleted:
+        return Decision(Action.ALREADY_DELETED, root.version)
     return _stale(root, f"version {root.version} was recorded after the tombstone, or in the same millisecond")
 
 

@@ -25,11 +25,16 @@ class Difference(NamedTuple):
     problem: str
 
 
-def expect(before: Expected | None, name: str, change: DocumentChange | None, content_hash: str) -> Expected | None:
-    """Say what a document must be after one more change, None being a tombstone; the highest version wins."""
+def expect(
+    before: Expected | None, name: str, change: DocumentChange | None, content_hash: str, *, buried: int = 0
+) -> Expected | None:
+    """Say what a document must be after one more change, None being a tombstone; the highest version wins.
+
+    buried: the version of the deletion that a tombstone follows; 0 where it names none, and deletes what was before it.
+    """
     version = 0 if before is None else before.version
     if change is None:
-        return Expected(name, version, deleted=True, content_hash="")
+        return before if 0 < buried <= version else Expected(name, max(version, buried), deleted=True, content_hash="")
     if change.version <= version:
         return before
     if change.operation is Operation.DELETE:

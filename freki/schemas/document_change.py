@@ -51,7 +51,7 @@ class DocumentChange:
     attributes: Mapping[str, str] = field(default_factory=dict)
     """Free metadata that queries can filter on."""
     priority: int = 0
-    """Higher is indexed first among the documents that wait together."""
+    """Above 0: urgent, overtakes the documents that wait; higher is indexed first among those that are urgent."""
     content: str | bytes | None = None
     """Text, or the bytes of a file; null for DELETE and where `claim` is given."""
     claim: ClaimCheck | None = None

@@ -131,6 +131,8 @@ class Root:
     recorded_at: Timestamp
     received_at: Timestamp
     searchable_at: Timestamp
+    tombstoned_at: Timestamp = Timestamp(0)
+    """Of a deleted one: what was recorded before that is gone, whatever its version; 0 where versions say all."""
 
 
 @record

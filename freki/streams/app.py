@@ -3,12 +3,13 @@
 import asyncio
 import gc
 import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from contextlib import AsyncExitStack, suppress
 from importlib.metadata import version
 from types import TracebackType
 from typing import Self, TypeVar
 
+import faust
 from opentelemetry.trace import Tracer
 
 from freki.infra.calls import Calls
@@ -20,7 +21,7 @@ from freki.infra.llm import LlmClient
 from freki.infra.llm_ledger import TokenLedger
 from freki.infra.metrics import metering
 from freki.infra.milvus.index import MilvusIndex
-from freki.infra.models import OnnxEmbedder, OnnxReranker, embedder_identity, open_token_counter
+from freki.infra.models import OnnxEmbedder, OnnxReranker, VectorCache, embedder_identity, open_token_counter
 from freki.infra.registry import RegistryClient
 from freki.infra.remote_reranker import RemoteReranker
 from freki.infra.settings import Settings
@@ -39,6 +40,7 @@ from freki.schemas.avro import Codec
 from freki.streams.chunking import Chunking, chunking
 from freki.streams.connect import (
     analyser_of,
+    check_shares,
     group_of,
     index_of,
     knobs_of,
@@ -50,10 +52,11 @@ from freki.streams.connect import (
 )
 from freki.streams.context_writer import ContextWriter
 from freki.streams.contextualising import contextualising
-from freki.streams.deliver import Decode, Delivery, Failures, Handle, OnDead, or_tombstone, required
+from freki.streams.deliver import Decode, Delivery, Failures, Handle, OnDead, Ours, or_tombstone, required
 from freki.streams.embedding import embedding
 from freki.streams.health import Health
 from freki.streams.indexing import Indexer
+from freki.streams.lanes import Lane, in_lane, lane_of
 from freki.streams.meters import Meters
 from freki.streams.outbox import Outbox
 from freki.streams.outline import similarities_by
@@ -65,7 +68,14 @@ from freki.streams.retrieving import Retrieving
 from freki.streams.stage import Stage, register, run_stages
 from freki.streams.topics import Topic
 
-STAGES = ("chunk", "contextualise", "embed", "retrieve")
+LANES = {
+    "chunk": (Lane.EXPRESS, Lane.REGULAR),
+    "contextualise": tuple(Lane),
+    "embed": tuple(Lane),
+    "retrieve": (Lane.REGULAR,),
+}
+"""The lanes of each stage; which changes take which, `lanes.py` says."""
+STAGES = tuple(LANES)
 FAILURES = Failures(stop=(Misconfigured,), retry=(Unavailable,), bury=(OperatorError, Rejected))
 # A lone question should not wait for company.
 QUERY_WAIT_S = 0.002
@@ -73,6 +83,7 @@ LLM_EVENTS = 4
 """Parts of 64 chunks, 13 calls each: more would look like standing still where a call takes half a minute."""
 FORGET_EVERY_S = 3600.0
 DAY_MS = 86_400_000
+MIB = 1 << 20
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -92,6 +103,9 @@ class Pipeline:
         self._registry: RegistryClient | None = None
         self._embedder: OnnxEmbedder | None = None
         self._index: MilvusIndex | None = None
+        self._indexer: Indexer | None = None
+        self._writer: ContextWriter | None = None
+        self._apps: dict[str, faust.App] = {}
 
     async def __aenter__(self) -> Self:
         self._registry = await self._opened.enter_async_context(open_registry(self._settings))
@@ -105,23 +119,26 @@ class Pipeline:
         await self._opened.aclose()
 
     async def stages(self, names: Collection[str]) -> list[Stage]:
-        """Make stages by name. This is the flow."""
+        """Make stages by name, each in all of its lanes. This is the flow."""
         topics = self._topics
-        flow: dict[str, Callable[[], Awaitable[Stage]]] = {
-            "chunk": lambda: self._chunk(topics.documents, topics.chunks),
-            "contextualise": lambda: self._contextualise(topics.chunks, topics.contextual_chunks),
-            "embed": lambda: self._embed(topics.contextual_chunks, topics.outcomes),
-            "retrieve": lambda: self._retrieve(topics.queries, topics.contexts),
+        flow: dict[str, Callable[[Lane], Awaitable[Stage]]] = {
+            "chunk": lambda lane: self._chunk(lane, topics.documents, topics.chunks),
+            "contextualise": lambda lane: self._contextualise(
+                lane, topics.chunks[lane], topics.contextual_chunks[lane]
+            ),
+            "embed": lambda lane: self._embed(lane, topics.contextual_chunks[lane], topics.outcomes),
+            "retrieve": lambda _: self._retrieve(topics.queries, topics.contexts),
         }
-        return [await make() for name, make in flow.items() if name in names]
+        return [await make(lane) for name, make in flow.items() if name in names for lane in LANES[name]]
 
-    async def _chunk(self, source: Topic, sink: Topic) -> Stage:
+    async def _chunk(self, lane: Lane, source: Topic, sinks: Mapping[Lane, Topic]) -> Stage:
         settings = self._settings
         count_tokens = await open_token_counter(settings.models)
         is_semantic = settings.chunking.least_similarity is not None
         similarities = similarities_by(await self._opened_embedder()) if is_semantic else None
         stage = Chunking(
             claims=ClaimStore(settings.claims),
+            # Processes of its own, or an urgent document would wait for a large one to be parsed.
             outliner=await self._opened.enter_async_context(
                 open_outliner(settings, count_tokens, similarities=similarities)
             ),
@@ -129,38 +146,44 @@ class Pipeline:
             now=wall_clock,
             tracer=self._tracer,
         )
-        encode = self._codec(ChunkBatch).encode
-        handle = chunking(stage, encode=encode, outbox=self._outbox, sink=sink.name, at_once=settings.parsing.processes)
+        handle = chunking(
+            stage,
+            encode=self._codec(ChunkBatch).encode,
+            outbox=self._outbox,
+            sink=sinks[lane].name,
+            large=sinks[Lane.BULK if lane is Lane.REGULAR else lane].name,
+            at_once=settings.parsing.processes,
+        )
         decode = or_tombstone(self._codec(DocumentChange).decode)
-        return self._stage("chunk", source, decode, handle, on_dead=self._rejecting())
+        name = in_lane("chunk", lane)
+        return self._stage(
+            name,
+            source,
+            decode,
+            handle,
+            # The lanes read the same topic, each at its own pace.
+            group=name,
+            on_dead=self._rejecting(),
+            ours=lambda stored: lane_of(stored, decode) is lane,
+        )
 
-    async def _contextualise(self, source: Topic, sink: Topic) -> Stage:
+    async def _contextualise(self, lane: Lane, source: Topic, sink: Topic) -> Stage:
         encode = self._codec(ContextualChunkBatch).encode
         writer = await self._context_writer()
         handle = contextualising(encode=encode, outbox=self._outbox, sink=sink.name, situate_all=writer)
         decode = required(self._codec(ChunkBatch).decode)
         most = None if writer is None else LLM_EVENTS
-        return self._stage("contextualise", source, decode, handle, on_dead=self._rejecting(), most=most)
+        name = in_lane("contextualise", lane)
+        return self._stage(name, source, decode, handle, group="contextualise", on_dead=self._rejecting(), most=most)
 
-    async def _embed(self, source: Topic, sink: Topic) -> Stage:
-        index = await self._opened_index()
-        analyser = analyser_of(self._settings.lexical)
-        indexer = Indexer(
-            rows=index,
-            roots=index,
-            embedder=await self._opened_embedder(),
-            analyse_text=analyser.of_chunks,
-            analyser=analyser.version,
-            generation=self._settings.milvus.generation,
-            slice_tokens=self._settings.ingest.slice_tokens,
-            now=wall_clock,
-            tracer=self._tracer,
-        )
-        self.tend(_forgetting(index, self._settings.ingest.deleted_retention_days))
+    async def _embed(self, lane: Lane, source: Topic, sink: Topic) -> Stage:
+        indexer = await self._opened_indexer()
         encode = self._codec(IndexOutcome).encode
-        handle = embedding(indexer, encode=encode, outbox=self._outbox, sink=sink.name, meters=self._meters)
+        handle = embedding(indexer, lane=lane, encode=encode, outbox=self._outbox, sink=sink.name, meters=self._meters)
         decode = required(self._codec(ContextualChunkBatch).decode)
-        return self._stage("embed", source, decode, handle, on_dead=self._rejecting())
+        name = in_lane("embed", lane)
+        # One group for all lanes: what is written to a document is written by one process.
+        return self._stage(name, source, decode, handle, group="embed", on_dead=self._rejecting())
 
     async def _retrieve(self, source: Topic, sink: Topic) -> Stage:
         settings = self._settings.retrieval
@@ -192,7 +215,13 @@ class Pipeline:
         )
         decode = required(self._codec(ContextQuery).decode)
         return self._stage(
-            "retrieve", source, decode, retrieving.handle, most=settings.batch_queries, within_s=QUERY_WAIT_S
+            "retrieve",
+            source,
+            decode,
+            retrieving.handle,
+            group="retrieve",
+            most=settings.batch_queries,
+            within_s=QUERY_WAIT_S,
         )
 
     def _stage(  # noqa: PLR0913 - one place where a stage is put together
@@ -202,13 +231,14 @@ class Pipeline:
         decode: Decode[T],
         handle: Handle[T],
         *,
+        group: str,
         on_dead: OnDead[T] | None = None,
+        ours: Ours | None = None,
         most: int | None = None,
         within_s: float | None = None,
     ) -> Stage:
-        """Join a handler to its topic, as a consumer group of its own."""
+        """Join a handler to its topic, as a member of a consumer group."""
         settings = self._settings
-        group = group_of(settings, name)
         delivery = Delivery(
             stage=name,
             decode=decode,
@@ -219,10 +249,14 @@ class Pipeline:
             tracer=self._tracer,
             on_dead=on_dead,
             prepare=None if self._registry is None else self._registry.prepare,
+            ours=ours,
             meters=self._meters,
         )
+        if group not in self._apps:
+            state_dir = settings.local.state_dir / "faust"
+            self._apps[group] = make_app(settings.kafka, group_of(settings, group), state_dir=state_dir)
         return register(
-            make_app(settings.kafka, group, state_dir=settings.local.state_dir / "faust"),
+            self._apps[group],
             source.name,
             delivery,
             batch_events=most or settings.ingest.batch_events,
@@ -270,6 +304,27 @@ class Pipeline:
             )
         return self._embedder
 
+    async def _opened_indexer(self) -> Indexer:
+        """Give the one that all lanes share, so that they take turns."""
+        if self._indexer is None:
+            await check_shares(self._settings)
+            index, embedder = await self._opened_index(), await self._opened_embedder()
+            analyser = analyser_of(self._settings.lexical)
+            self._indexer = Indexer(
+                rows=index,
+                roots=index,
+                embedder=embedder,
+                vectors=VectorCache(embedder.fingerprint, self._settings.models.embed_cache_mb * MIB, self._calls),
+                analyse_text=analyser.of_chunks,
+                analyser=analyser.version,
+                generation=self._settings.milvus.generation,
+                slice_tokens=self._settings.ingest.slice_tokens,
+                now=wall_clock,
+                tracer=self._tracer,
+            )
+            self.tend(_forgetting(index, self._settings.ingest.deleted_retention_days))
+        return self._indexer
+
     async def _query_trace(self) -> QueryTrace:
         embedder = await self._opened_embedder()
         models = Models(embedder=embedder.fingerprint, reranker=self._settings.models.reranker)
@@ -278,18 +333,18 @@ class Pipeline:
     async def _context_writer(self) -> ContextWriter | None:
         """Open what a language model writes contexts with; None where none is to."""
         settings = self._settings
-        if not (settings.contexts.llm or settings.contexts.summaries):
-            return None
-        index = await self._opened_index()
-        return ContextWriter(
-            rules_of(settings.contexts),
-            llm=await self._opened.enter_async_context(LlmClient(settings.llm, self._calls)),
-            ledger=TokenLedger(settings.llm.ledger, most=settings.llm.max_tokens_day),
-            rows=index,
-            roots=index,
-            meters=self._meters,
-            tracer=self._tracer,
-        )
+        if self._writer is None and (settings.contexts.llm or settings.contexts.summaries):
+            index = await self._opened_index()
+            self._writer = ContextWriter(
+                rules_of(settings.contexts),
+                llm=await self._opened.enter_async_context(LlmClient(settings.llm, self._calls)),
+                ledger=TokenLedger(settings.llm.ledger, most=settings.llm.max_tokens_day),
+                rows=index,
+                roots=index,
+                meters=self._meters,
+                tracer=self._tracer,
+            )
+        return self._writer
 
     async def _opened_index(self) -> MilvusIndex:
         if self._index is None:

@@ -27,7 +27,8 @@ from freki.schemas import (
 )
 from freki.streams import attributes
 from freki.streams.deliver import Handle
-from freki.streams.messages import Outgoing, Received
+from freki.streams.lanes import priority_in
+from freki.streams.messages import Outgoing, Received, version_in
 from freki.streams.outbox import Outbox
 from freki.streams.outline import Outline, Outliner
 from freki.streams.tracing import UNTRACED, Attributes, describe, of_document, step
@@ -66,7 +67,7 @@ class Chunking:
         key = received.key.decode(errors="replace")
         change = received.value
         if change is None:
-            return [_one_part(self._tombstone(key, received.timestamp))]
+            return [_one_part(self._tombstone(key, received))]
         validate_change(change, key=key)
         if change.operation is Operation.DELETE:
             return [_one_part(self._deletion(change, received.timestamp))]
@@ -88,7 +89,7 @@ class Chunking:
             source_uri=change.source_uri,
             principals=change.principals,
             attributes=outline.attributes,
-            priority=change.priority,
+            priority=max(change.priority, priority_in(received.headers)),
             content_hash=content_hash(content),
             chunker=outline.chunker,
             characters=outline.characters,
@@ -113,11 +114,14 @@ class Chunking:
             )
         return batches
 
-    def _tombstone(self, key: str, recorded_at: Timestamp) -> Revision:
+    def _tombstone(self, key: str, received: Received[DocumentChange | None]) -> Revision:
+        """Take a tombstone that names the version of its deletion as that deletion once more."""
         tenant, slash, document_id = key.partition("/")
         if not (tenant and slash and document_id):
             raise InvalidChange(f"key: {key[:200]!r} is not tenant/document_id, so the tombstone names no document")
-        return self._removal(RevisionOperation.TOMBSTONE, TenantId(tenant), DocumentId(document_id), recorded_at)
+        version = version_in(received.headers)
+        operation = RevisionOperation.DELETE if version else RevisionOperation.TOMBSTONE
+        return self._removal(operation, TenantId(tenant), DocumentId(document_id), received.timestamp, version=version)
 
     def _deletion(self, change: DocumentChange, recorded_at: Timestamp) -> Revision:
         return self._removal(
@@ -162,11 +166,18 @@ class Chunking:
         )
 
 
-def chunking(
-    stage: Chunking, *, encode: Callable[[ChunkBatch], bytes], outbox: Outbox, sink: str, at_once: int = 1
+def chunking(  # noqa: PLR0913 - each is one thing from outside
+    stage: Chunking,
+    *,
+    encode: Callable[[ChunkBatch], bytes],
+    outbox: Outbox,
+    sink: str,
+    large: str | None = None,
+    at_once: int = 1,
 ) -> Handle[DocumentChange | None]:
     """Send each document's parts as soon as they are made; important documents first, order per document kept.
 
+    sink, large: topics for revisions of one part and of more; None: the same.
     at_once: documents that are in work together. A document has its place among them until it is sent.
     """
 
@@ -190,8 +201,9 @@ def chunking(
 
     async def send(received: Received[DocumentChange | None], parts: Sequence[ChunkBatch]) -> None:
         describe(get_current_span(received.trace), partial(_described, parts))
+        topic = sink if large is None or len(parts) == 1 else large
         await outbox.send(
-            *(Outgoing(topic=sink, key=received.key, value=encode(part), trace=received.trace) for part in parts)
+            *(Outgoing(topic=topic, key=received.key, value=encode(part), trace=received.trace) for part in parts)
         )
 
     return handle

@@ -20,7 +20,7 @@ from freki.schemas import (
     TenantId,
 )
 from freki.streams.embedding import record_key
-from freki.streams.messages import Outgoing, Stored
+from freki.streams.messages import VERSION_HEADER, Outgoing, Stored
 from freki.streams.outbox import Outbox
 from freki.streams.query_trace import answered, asked
 from freki.streams.tracing import describe
@@ -72,7 +72,8 @@ class Publisher:
         yield Outgoing(topic=self._topic, key=key, value=self._encode(change))
         if change.operation is Operation.DELETE and self._tombstones:
             # Compaction removes what came before only where the last value is null.
-            yield Outgoing(topic=self._topic, key=key, value=None)
+            version = ((VERSION_HEADER, str(change.version).encode()),)
+            yield Outgoing(topic=self._topic, key=key, value=None, headers=version)
 
     async def _checked_in(self, change: DocumentChange) -> DocumentChange:
         if change.content is None:

@@ -11,6 +11,7 @@ from opentelemetry.trace import Tracer
 from freki.infra.calls import Calls
 from freki.infra.child import Children
 from freki.infra.claims import ClaimStore
+from freki.infra.errors import Misconfigured
 from freki.infra.kafka import Admin, Producer, Reader
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.models import embedder_identity
@@ -71,9 +72,9 @@ def topics_of(settings: Settings) -> Topics:
     )
 
 
-def group_of(settings: Settings, stage: str) -> str:
-    """Name the consumer group of a stage: each generation reads the stream for itself."""
-    return f"{settings.kafka.topic_prefix}-{settings.milvus.generation}-{stage}"
+def group_of(settings: Settings, name: str) -> str:
+    """Give a consumer group its whole name: each generation reads the stream for itself."""
+    return f"{settings.kafka.topic_prefix}-{settings.milvus.generation}-{name}"
 
 
 def knobs_of(settings: RetrievalSettings) -> Knobs:
@@ -279,3 +280,17 @@ async def apply_topics(settings: Settings) -> tuple[str, ...]:
     """Create the topics that are missing; give their names."""
     async with Admin(settings.kafka) as admin:
         return await admin.ensure_topics(list(topics_of(settings)))
+
+
+async def check_shares(settings: Settings) -> None:
+    """Raise Misconfigured unless a partition of one lane has its like in every other: one worker gets all of them."""
+    names = [topic.name for topic in topics_of(settings).contextual_chunks.values()]
+    async with Admin(settings.kafka) as admin:
+        partitions = {state.name: state.partitions for state in await admin.describe(names)}
+    if missing := [name for name in names if not partitions[name]]:
+        raise Misconfigured(f"topic {missing[0]} does not exist; create it with `freki topics apply`")
+    if len(set(partitions.values())) > 1:
+        found = ", ".join(f"{name} has {count}" for name, count in partitions.items())
+        raise Misconfigured(
+            f"these topics need equally many partitions, or two workers may write one document: {found}"
+        )

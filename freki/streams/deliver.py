@@ -33,6 +33,8 @@ Handle = Callable[[Sequence[Received[T]]], Awaitable[None]]
 """Does the work for some records, in order per key, and returns when all effects are there. Doing it again is safe."""
 Prepare = Callable[[Sequence[bytes | None]], Awaitable[None]]
 """Fetches what decoding these values will need; decoding itself never waits."""
+Ours = Callable[[Stored], bool]
+"""Tells whether a record is for this stage to take; another one takes the rest."""
 OnDead = Callable[[DeadLetter, Received[T] | None], Awaitable[None]]
 """Called after a record became a dead letter; None where it could not be decoded."""
 
@@ -134,6 +136,7 @@ class Delivery(Generic[T]):
         on_dead: OnDead[T] | None = None,
         prepare: Prepare | None = None,
         keyed: bool = True,
+        ours: Ours | None = None,
         backoff: Backoff | None = None,
         meters: Meters | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -149,6 +152,7 @@ class Delivery(Generic[T]):
         self._on_dead = on_dead
         self._prepare = prepare
         self._keyed = keyed
+        self._ours = ours
         self._backoff = backoff or Backoff()
         self._meters = meters or Meters()
         self._sleep = sleep
@@ -159,9 +163,15 @@ class Delivery(Generic[T]):
 
         Raises what the world or a setting is to blame for: the worker has to stop, and the events come again.
         """
+        if self._prepare is not None:
+            await self._patiently(partial(self._prepare, [event.value for event in events]))
+        if self._ours is not None:
+            events = [event for event in events if self._ours(event)]
+        if events:
+            await self._deliver(events, group)
+
+    async def _deliver(self, events: Sequence[Stored], group: str) -> None:
         with processing(self._tracer, self.stage, group, events) as traces:
-            if self._prepare is not None:
-                await self._patiently(partial(self._prepare, [event.value for event in events]))
             good: list[tuple[Stored, Received[T]]] = []
             for event, trace in zip(events, traces, strict=True):
                 try:

@@ -2,11 +2,17 @@
 
 Chunk rows, then manifest pages, then the root (the commit point), then what the new manifest no longer names is
 deleted. A crash anywhere leaves the old or the new revision; the event comes again and lands in the same state.
+
+Revisions of one document may come in several lanes, so that an older one may be written between two parts of a newer
+one. Three rules keep that harmless. All lanes of a partition belong to one process, in which one lane at a time has its
+turn: what it looked up stays true until its turn ends. A revision that a newer one overtook is STALE from then on,
+whatever of it was written. And what pages of a newer revision name is neither deleted nor rewritten for an older one.
 """
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -24,15 +30,18 @@ from freki.schemas import (
     IndexOutcome,
     OutcomeStatus,
     Revision,
+    RevisionOperation,
     RootId,
     Timestamp,
 )
 from freki.schemas.index import IndexedChunk, KnownChunk, ManifestEntry, ManifestPage, Root, Watermark
 from freki.schemas.outline import PAGES_WITHOUT_TEXT
 from freki.streams import attributes
+from freki.streams.lanes import Lane
 from freki.streams.late import Embeddable, embed_each
-from freki.streams.ports import AnalyseText, ChunkRows, Embedder, Floats, Roots
+from freki.streams.ports import AnalyseText, ChunkRows, Embedder, Floats, Made, Roots, Vectors
 from freki.streams.tracing import UNTRACED, Attributes, describe, step
+from freki.streams.turns import Turns
 
 
 class Part(NamedTuple):
@@ -98,6 +107,12 @@ class Slice:
         """Tokens to embed."""
         return sum(chunk.chunk.tokens for _, chunk in self.fresh.values())
 
+    def take(self, other: "Slice") -> None:
+        """Add what another holds, which may continue the last piece."""
+        self.pieces[:] = _joined([*self.pieces, *other.pieces])
+        self.fresh.update(other.fresh)
+        self.moved.update(other.moved)
+
 
 class Indexer:
     """Writes revisions to the store; holds no state that a crash could lose, but for counts in receipts."""
@@ -108,6 +123,7 @@ class Indexer:
         rows: ChunkRows,
         roots: Roots,
         embedder: Embedder,
+        vectors: Vectors,
         analyse_text: AnalyseText,
         analyser: str,
         generation: str,
@@ -118,20 +134,32 @@ class Indexer:
         self._rows = rows
         self._roots = roots
         self._embedder = embedder
+        self._vectors = vectors
         self._analyse_text = analyse_text
         self._analyser = analyser
         self._generation = generation
         self._slice_tokens = slice_tokens
         self._now = now
         self._tracer = tracer
+        self._turns = Turns()
         self._tallies: dict[tuple[RootId, int], Tally] = {}
         self._seen: dict[int, Timestamp] = {}
 
-    async def index(self, parts: Sequence[Part]) -> AsyncIterator[list[IndexOutcome]]:
-        """Write parts in the order of each document; give receipts as soon as their changes are visible."""
+    async def index(
+        self, parts: Sequence[Part], *, lane: Lane = Lane.REGULAR
+    ) -> AsyncGenerator[list[IndexOutcome], None]:
+        """Write parts in the order of each document; give receipts as soon as their changes are visible.
+
+        One call a lane at a time. Close the iterator where it is left before its end: it may have the turn.
+        """
         for wave in _waves(self._pieces(parts)):
-            async for outcomes in self._index_wave(wave):
-                yield outcomes
+            rest = wave
+            while rest:
+                async with self._turns.taken(lane), aclosing(self._index_turn(rest, lane)) as turn:
+                    async for outcomes, left in turn:
+                        rest = left
+                        if outcomes:
+                            yield outcomes
 
     def _pieces(self, parts: Sequence[Part]) -> Iterator[Piece]:
         """Join consecutive parts of one revision."""
@@ -148,114 +176,167 @@ class Indexer:
             open_pieces[key] = Piece(key, batch.revision, (batch,), partition, fingerprint)
         yield from open_pieces.values()
 
-    async def _index_wave(self, wave: Sequence[Piece]) -> AsyncIterator[list[IndexOutcome]]:
-        """Index pieces of different documents."""
-        with step(self._tracer, "look up", lambda: {attributes.FREKI_ITEMS: len(wave)}):
-            roots = await self._roots.roots([piece.root_id for piece in wave])
+    async def _index_turn(
+        self, pieces: Sequence[Piece], lane: Lane
+    ) -> AsyncGenerator[tuple[list[IndexOutcome], list[Piece]], None]:
+        """Index pieces of different documents, until all are done or the turn is over; each time tell what is left."""
+        with step(self._tracer, "look up", lambda: {attributes.FREKI_ITEMS: len(pieces)}):
+            roots = await self._roots.roots([piece.root_id for piece in pieces])
         decisions = {
-            piece.root_id: decide(roots.get(piece.root_id), piece.revision, facets=piece.facets) for piece in wave
+            piece.root_id: decide(roots.get(piece.root_id), piece.revision, facets=piece.facets) for piece in pieces
         }
-        await self._resituate([piece for piece in wave if decisions[piece.root_id].action is Action.REPEAT])
-        ended = [piece for piece in wave if decisions[piece.root_id].action is not Action.WRITE and piece.complete]
-        if ended:
-            yield await self._end(ended, decisions, roots)
-        writes = [piece for piece in wave if decisions[piece.root_id].action is Action.WRITE]
+        versions = {piece.root_id: _fence(decisions[piece.root_id], piece.revision) for piece in pieces}
+        promised = await self._roots.promised(versions)
+        repeats = [piece for piece in pieces if decisions[piece.root_id].action is Action.REPEAT]
+        if not await self._resituate(repeats, promised, lane):
+            yield [], list(pieces)
+            return
+        writes = [piece for piece in pieces if decisions[piece.root_id].action is Action.WRITE]
+        ended = [piece for piece in pieces if decisions[piece.root_id].action is not Action.WRITE and piece.complete]
+        yield (await self._end(ended, decisions, roots, promised) if ended else []), writes
         committing: asyncio.Task[list[IndexOutcome]] | None = None
+        slices = await self._sliced(writes, promised)
         try:
-            # The store writes one slice while the model embeds the next.
-            async for piece_slice, vectors in self._embedded(await self._sliced(writes)):
+            while slices:
+                # The store writes one slice while the model embeds the next.
+                piece_slice = slices.pop(0)
+                vectors = await self._embedded(piece_slice)
                 if committing is not None:
-                    yield await committing
-                committing = asyncio.create_task(self._write(piece_slice, vectors, roots))
+                    yield await committing, _left([piece_slice, *slices])
+                committing = asyncio.create_task(self._write(piece_slice, vectors, roots, promised))
+                if slices and self._turns.over(lane):
+                    break
             if committing is not None:
-                yield await committing
+                yield await committing, _left(slices)
         finally:
-            if committing is not None and not committing.done():
-                committing.cancel()
+            if committing is not None:
+                # Not cancelled: its effect would be open, and others have their turn next.
+                await asyncio.gather(committing, return_exceptions=True)
 
-    async def _sliced(self, pieces: Sequence[Piece]) -> list[Slice]:
-        """Share pieces out over slices: important ones first, then small ones, so that none waits for a large one."""
+    async def _sliced(self, pieces: Sequence[Piece], promised: Mapping[RootId, set[ChunkId]]) -> list[Slice]:
+        """Share pieces out over slices: important ones first, then small ones, so that none waits for a large one.
+
+        A large piece is cut between its parts.
+        """
         chunk_ids = [chunk.chunk.chunk_id for piece in pieces for chunk in piece.chunks]
         with step(self._tracer, "compare", lambda: {attributes.FREKI_ITEMS: len(chunk_ids)}):
             known = await self._rows.known(chunk_ids)
-        singles = []
-        for piece in pieces:
-            single = Slice([piece])
-            for chunk in piece.chunks:
-                row = known.get(chunk.chunk.chunk_id)
-                if row is None or not self._is_embedded(row, chunk):
-                    single.fresh[chunk.chunk.chunk_id] = (piece, chunk)
-                elif row.facets != piece.facets:
-                    single.moved[chunk.chunk.chunk_id] = (piece, chunk)
-            singles.append(single)
-        singles.sort(key=lambda single: (-single.pieces[0].revision.priority, single.tokens, single.pieces[0].root_id))
+        documents = [
+            [self._compared(replace(piece, parts=(part,)), known, promised[piece.root_id]) for part in piece.parts]
+            for piece in pieces
+        ]
+        documents.sort(
+            key=lambda parts: (
+                -parts[0].pieces[0].revision.priority,
+                sum(part.tokens for part in parts),
+                parts[0].pieces[0].root_id,
+            )
+        )
         slices: list[Slice] = []
-        for single in singles:
-            if not slices or slices[-1].tokens + single.tokens > self._slice_tokens:
-                slices.append(single)
-            else:
-                slices[-1].pieces.extend(single.pieces)
-                slices[-1].fresh.update(single.fresh)
-                slices[-1].moved.update(single.moved)
+        for part in (part for parts in documents for part in parts):
+            if not slices or slices[-1].tokens + part.tokens > self._slice_tokens:
+                slices.append(Slice())
+            slices[-1].take(part)
         return slices
+
+    def _compared(self, piece: Piece, known: Mapping[ChunkId, KnownChunk], promised: Collection[ChunkId]) -> Slice:
+        """Tell what of a piece has to be embedded, and what has to be rewritten."""
+        found = Slice([piece])
+        for chunk in piece.chunks:
+            chunk_id = chunk.chunk.chunk_id
+            row = known.get(chunk_id)
+            if row is not None and chunk_id in promised:
+                continue
+            if row is None or not self._is_embedded(row, chunk):
+                found.fresh[chunk_id] = (piece, chunk)
+            elif row.facets != piece.facets:
+                found.moved[chunk_id] = (piece, chunk)
+        return found
 
     def _is_embedded(self, row: KnownChunk, chunk: ContextualChunk) -> bool:
         """Tell whether a row has the vector that its chunk has now."""
         return row.embedder == self._embedder.fingerprint and row.context_key == chunk.context_key
 
-    async def _resituate(self, repeats: Sequence[Piece]) -> None:
-        """Embed chunks of revisions that are live already, where a better context has come; nothing else changes."""
+    async def _resituate(self, repeats: Sequence[Piece], promised: Mapping[RootId, set[ChunkId]], lane: Lane) -> bool:
+        """Embed chunks of revisions that are live already, where a better context has come; nothing else changes.
+
+        Tells whether all of that is done; it is not where the turn is over before.
+        """
         chunks = {
-            chunk.chunk.chunk_id: (piece, chunk) for piece in repeats for chunk in piece.chunks if chunk.context_key
+            chunk.chunk.chunk_id: (piece, chunk)
+            for piece in repeats
+            for chunk in piece.chunks
+            if chunk.context_key and chunk.chunk.chunk_id not in promised[piece.root_id]
         }
         known = await self._rows.known(list(chunks)) if chunks else {}
-        changed = {
-            chunk_id: chunks[chunk_id]
-            for chunk_id, row in known.items()
-            if not self._is_embedded(row, chunks[chunk_id][1])
-        }
-        if changed:
-            async for _, vectors in self._embedded([Slice(fresh=changed)]):
-                with step(self._tracer, "write", lambda: {attributes.FREKI_ITEMS: len(changed)}):
-                    await self._rows.upsert([self._row(piece, chunk) for piece, chunk in changed.values()], vectors)
+        slices: list[Slice] = []
+        for chunk_id, row in known.items():
+            piece, chunk = chunks[chunk_id]
+            if not self._is_embedded(row, chunk):
+                if not slices or slices[-1].tokens + chunk.chunk.tokens > self._slice_tokens:
+                    slices.append(Slice())
+                slices[-1].fresh[chunk_id] = (piece, chunk)
+        for number, better in enumerate(slices, start=1):
+            await self._upsert(better, await self._embedded(better))
+            if number < len(slices) and self._turns.over(lane):
+                return False
+        return True
 
-    async def _embedded(self, slices: Iterable[Slice]) -> AsyncIterator[tuple[Slice, Floats]]:
-        for piece_slice in slices:
-            vectors = await self._vectors(piece_slice)
-            embedded_at = self._now()
-            for piece, chunk in piece_slice.fresh.values():
-                tally = self._tally(piece)
-                tally.embedded += 1
-                tally.tokens += chunk.chunk.tokens
-                tally.embedded_at = embedded_at
-            yield piece_slice, vectors
+    async def _upsert(self, piece_slice: Slice, vectors: Floats) -> None:
+        rows = [self._row(piece, chunk) for piece, chunk in piece_slice.fresh.values()]
+        with step(self._tracer, "write", lambda: {attributes.FREKI_ITEMS: len(rows)}):
+            await self._rows.upsert(rows, vectors)
 
-    async def _vectors(self, piece_slice: Slice) -> Floats:
-        texts = [piece.embeddable(chunk) for piece, chunk in piece_slice.fresh.values()]
-        if not texts:
-            return np.empty((0, self._embedder.dim), dtype=np.float32)
+    async def _embedded(self, piece_slice: Slice) -> Floats:
+        """Give the vectors of a slice's fresh chunks, (chunks, dim): remembered ones, or the model's."""
+        wanted = [_made(piece, chunk) for piece, chunk in piece_slice.fresh.values()]
+        vectors = dict(self._vectors.among(wanted))
+        unknown: dict[Made, tuple[Piece, ContextualChunk]] = {}
+        for made, fresh in zip(wanted, piece_slice.fresh.values(), strict=True):
+            if made not in vectors:
+                unknown.setdefault(made, fresh)
+        if unknown:
+            new = dict(zip(unknown, await self._embed(list(unknown.values())), strict=True))
+            self._vectors.keep(new)
+            vectors.update(new)
+        embedded_at = self._now()
+        for piece, chunk in unknown.values():
+            tally = self._tally(piece)
+            tally.embedded += 1
+            tally.tokens += chunk.chunk.tokens
+            tally.embedded_at = embedded_at
+        return np.array([vectors[made] for made in wanted], np.float32).reshape(-1, self._embedder.dim)
+
+    async def _embed(self, chunks: Sequence[tuple[Piece, ContextualChunk]]) -> Floats:
+        tokens = sum(chunk.chunk.tokens for _, chunk in chunks)
 
         def described() -> Attributes:
             return {
-                attributes.FREKI_ITEMS: len(texts),
+                attributes.FREKI_ITEMS: len(chunks),
                 attributes.EMBEDDING_MODEL_NAME: self._embedder.fingerprint,
-                attributes.LLM_TOKEN_COUNT_PROMPT: piece_slice.tokens,
+                attributes.LLM_TOKEN_COUNT_PROMPT: tokens,
                 attributes.GEN_AI_OPERATION_NAME: "embeddings",
                 attributes.GEN_AI_REQUEST_MODEL: self._embedder.fingerprint,
-                attributes.GEN_AI_USAGE_INPUT_TOKENS: piece_slice.tokens,
+                attributes.GEN_AI_USAGE_INPUT_TOKENS: tokens,
                 attributes.GEN_AI_EMBEDDINGS_DIMENSION_COUNT: self._embedder.dim,
             }
 
         with step(self._tracer, "embed", described, kind=attributes.EMBEDDING):
-            return await embed_each(self._embedder, texts)
+            return await embed_each(self._embedder, [piece.embeddable(chunk) for piece, chunk in chunks])
 
-    async def _write(self, piece_slice: Slice, vectors: Floats, roots: Mapping[RootId, Root]) -> list[IndexOutcome]:
+    async def _write(
+        self,
+        piece_slice: Slice,
+        vectors: Floats,
+        roots: Mapping[RootId, Root],
+        promised: Mapping[RootId, set[ChunkId]],
+    ) -> list[IndexOutcome]:
         rows = [self._row(piece, chunk) for piece, chunk in piece_slice.fresh.values()]
         if piece_slice.moved:
             kept = await self._rows.fetch(list(piece_slice.moved))
             gone = [chunk_id for chunk_id in piece_slice.moved if chunk_id not in kept]
             if gone:
-                # Rows of a live revision are only deleted by this partition's one writer.
+                # Only this partition's one process deletes rows, and while we have the turn none of its other lanes.
                 raise RuntimeError(f"{len(gone)} chunk rows vanished while their document was written")
             rows += [self._row(piece, chunk) for piece, chunk in piece_slice.moved.values()]
             vectors = np.vstack([vectors, *(kept[chunk_id][1][None] for chunk_id in piece_slice.moved)])
@@ -272,7 +353,7 @@ class Indexer:
         await self._commit(new_roots, self._watermarks(complete, committed))
         searchable_at = self._now()
         removed = await self._sweep(
-            manifests, live={piece.root_id: piece.revision.version for piece in complete}, dead={}
+            manifests, promised, live={piece.root_id: piece.revision.version for piece in complete}, dead={}
         )
         return [
             self._receipt(
@@ -310,7 +391,11 @@ class Indexer:
         return manifests
 
     async def _end(
-        self, pieces: Sequence[Piece], decisions: Mapping[RootId, Decision], roots: Mapping[RootId, Root]
+        self,
+        pieces: Sequence[Piece],
+        decisions: Mapping[RootId, Decision],
+        roots: Mapping[RootId, Root],
+        promised: Mapping[RootId, set[ChunkId]],
     ) -> list[IndexOutcome]:
         """Finish revisions that need no chunk written: deletions, repeats and stale ones."""
         deletions = [piece for piece in pieces if decisions[piece.root_id].action is Action.DELETE]
@@ -327,12 +412,14 @@ class Indexer:
         }
         stored = await self._roots.pages(repeats) if repeats else {}
         manifests = {key: {entry.chunk_id for page in stored.get(key, []) for entry in page.entries} for key in repeats}
+        # Of what is stale because its document is gone, parts may have been written before that.
         dead = {
-            piece.root_id: max(piece.revision.version, roots[piece.root_id].version if piece.root_id in roots else 0)
+            piece.root_id: _fence(decisions[piece.root_id], piece.revision)
             for piece in pieces
             if decisions[piece.root_id].action in {Action.DELETE, Action.ALREADY_DELETED}
+            or (decisions[piece.root_id].action is Action.STALE and roots[piece.root_id].deleted)
         }
-        removed = await self._sweep(manifests, live=repeats, dead=dead)
+        removed = await self._sweep(manifests, promised, live=repeats, dead=dead)
         return [
             self._receipt(
                 piece,
@@ -348,6 +435,7 @@ class Indexer:
     async def _sweep(
         self,
         manifests: Mapping[RootId, set[ChunkId]],
+        promised: Mapping[RootId, set[ChunkId]],
         *,
         live: Mapping[RootId, int],
         dead: Mapping[RootId, int],
@@ -362,7 +450,7 @@ class Indexer:
             return {}
         with step(self._tracer, "sweep") as span:
             stored = await self._rows.ids_of({key: version + 1 for key, version in versions.items()})
-            left = {key: stored.get(key, set()) - manifests.get(key, set()) for key in versions}
+            left = {key: stored.get(key, set()) - manifests.get(key, set()) - promised[key] for key in versions}
             await self._rows.delete(sorted(chunk_id for chunk_ids in left.values() for chunk_id in chunk_ids))
             await self._roots.sweep_pages({**live, **{key: version + 1 for key, version in dead.items()}})
             describe(span, lambda: {attributes.FREKI_ITEMS: sum(map(len, left.values()))})
@@ -466,6 +554,33 @@ def _waves(pieces: Iterable[Piece]) -> list[list[Piece]]:
     return [[queue[turn] for queue in queues.values() if turn < len(queue)] for turn in range(longest)]
 
 
+def _fence(decision: Decision, revision: Revision) -> int:
+    """Give the version up to which a revision may delete rows."""
+    return max(decision.version, revision.version)
+
+
+def _joined(pieces: Iterable[Piece]) -> list[Piece]:
+    """Put neighbours of the same revision together again."""
+    joined: list[Piece] = []
+    for piece in pieces:
+        if joined and joined[-1].root_id == piece.root_id:
+            joined[-1] = replace(joined[-1], parts=(*joined[-1].parts, *piece.parts))
+        else:
+            joined.append(piece)
+    return joined
+
+
+def _left(slices: Iterable[Slice]) -> list[Piece]:
+    return _joined(piece for piece_slice in slices for piece in piece_slice.pieces)
+
+
+def _made(piece: Piece, chunk: ContextualChunk) -> Made:
+    embeddable = piece.embeddable(chunk)
+    if embeddable.window is None:
+        return piece.revision.tenant, embeddable.text
+    return piece.revision.tenant, embeddable.window, str(embeddable.start), str(embeddable.end)
+
+
 def _embeddable(chunk: ContextualChunk) -> str:
     return situated(chunk.context, chunk.chunk.text)
 
@@ -543,7 +658,13 @@ def _dead_root(piece: Piece, root: Root | None, searchable_at: Timestamp) -> Roo
         recorded_at=revision.recorded_at,
         received_at=revision.received_at,
         searchable_at=searchable_at,
+        tombstoned_at=_tombstoned_at(revision, root),
     )
+
+
+def _tombstoned_at(revision: Revision, root: Root | None) -> Timestamp:
+    before = root.tombstoned_at if root is not None else Timestamp(0)
+    return max(before, revision.recorded_at) if revision.operation is RevisionOperation.TOMBSTONE else before
 
 
 def _written_status(piece: Piece, root: Root | None) -> OutcomeStatus:

@@ -10,6 +10,10 @@ from freki.schemas.names import Timestamp
 Headers = tuple[tuple[str, bytes], ...]
 """In order; a name may stand more than once, and then the last one counts."""
 
+VERSION_HEADER = "freki-version"
+"""Of a tombstone: the version of the deletion that it follows, in decimal."""
+_MOST_DIGITS = 18
+
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -75,3 +79,14 @@ class Outgoing:
 def header(headers: Headers, name: str) -> bytes | None:
     """Read a header; None where there is none."""
     return dict(headers).get(name)
+
+
+def version_in(headers: Headers) -> int:
+    """Read the version that a tombstone names; 0 where it names none."""
+    return number_in(headers, VERSION_HEADER)
+
+
+def number_in(headers: Headers, name: str) -> int:
+    """Read a header as a decimal number; 0 where there is none, or it is none."""
+    given = header(headers, name) or b""
+    return int(given) if given.isdigit() and len(given) <= _MOST_DIGITS else 0

@@ -4,7 +4,7 @@ All methods take and give batches, keep order, may be called again with the same
 and raise `Unavailable` (try later) or `Rejected` (never). Adapters own their timeouts.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -62,6 +62,20 @@ class Embedder(Protocol):
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Count tokens as the model sees them, without special ones."""
+
+
+Made = tuple[str, ...]
+"""A tenant, then all that a vector of its own is made of."""
+
+
+class Vectors(Protocol):
+    """Remembers vectors of passages; it may forget any of them at any time."""
+
+    def among(self, passages: Iterable[Made]) -> Mapping[Made, Floats]:
+        """Give those of these that are remembered, shape (dim,) each."""
+
+    def keep(self, vectors: Mapping[Made, Floats]) -> None:
+        """Remember some."""
 
 
 class Reranker(Protocol):
@@ -122,6 +136,9 @@ class Roots(Protocol):
 
     async def commit(self, roots: Sequence[Root], watermarks: Sequence[Watermark]) -> None:
         """Write roots: from here readers see their versions, each root atomically."""
+
+    async def promised(self, above: Mapping[RootId, int]) -> Mapping[RootId, set[ChunkId]]:
+        """Name the chunks on pages of versions above the given one: of revisions that are still being written."""
 
     async def sweep_pages(self, below: Mapping[RootId, int]) -> None:
         """Remove all pages of versions below the given one."""

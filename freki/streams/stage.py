@@ -90,11 +90,12 @@ class _Event:
 
 
 class Stage:
-    """One consumer group that takes one topic through one delivery."""
+    """Takes one topic through one delivery, as a consumer group of its own or beside others in one."""
 
-    def __init__(self, app: faust.App, name: str, *, meters: Meters) -> None:
+    def __init__(self, app: faust.App, name: str, topic: str, *, meters: Meters) -> None:
         self.app = app
         self.name = name
+        self.topic = topic
         self.progress = Progress()
         self.lag = Lag()
         self._meters = meters
@@ -148,7 +149,7 @@ def register(  # noqa: PLR0913 - all but the first three have names
     meters: Meters | None = None,
 ) -> Stage:
     """Attach the agent that takes a topic through a delivery."""
-    stage = Stage(app, delivery.stage, meters=meters or Meters())
+    stage = Stage(app, delivery.stage, topic, meters=meters or Meters())
 
     @app.agent(app.topic(topic), name=delivery.stage, supervisor_strategy=CrashingSupervisor)
     async def agent(stream: StreamT[Any]) -> None:
@@ -165,11 +166,12 @@ async def run_stages(
     In both cases the batches at hand are finished and their offsets committed. Raises what a stage failed with, or
     Stalled; what is not committed is read again by the next process.
     """
+    apps = list(dict.fromkeys(stage.app for stage in stages))
     async with AsyncExitStack() as closing:
-        for stage in stages:
-            closing.push_async_callback(_within, _STOP_S, stage.app.stop)
+        for app in apps:
+            closing.push_async_callback(_within, _STOP_S, app.stop)
         closing.push_async_callback(_within, _DRAIN_S, lambda: _all(stage.drain() for stage in stages))
-        await _all(_start(stage.app) for stage in stages)
+        await _all(_start(app) for app in apps)
         on_ready()
         await _first_failure_or_stop(stages, stop, look_behind)
 
@@ -201,6 +203,7 @@ async def _watch(stage: Stage, look_behind: LookBehind) -> None:
                 raise stage.app.crash_reason or StreamEnded(f"{stage.name}: Faust crashed")
         backlog = await look_behind(stage.app)
         if backlog is not None:
+            backlog = {place: records for place, records in backlog.items() if place[0] == stage.topic}
             stage.lag.seen(backlog, now=Timestamp(time.time_ns() // 1_000_000))
         stage.progress.seen(backlog=backlog is None or any(backlog.values()))
         if stage.progress.stalled:

@@ -12,6 +12,7 @@ from freki.schemas import (
     IndexOutcome,
 )
 from freki.schemas.names import record
+from freki.streams.lanes import Lane, in_lane
 
 FIRST_GENERATION = "g1"
 _DAY_MS = 24 * 60 * 60 * 1000
@@ -58,8 +59,8 @@ class Topics:
     """All topics, in the order of the flow."""
 
     documents: Topic
-    chunks: Topic
-    contextual_chunks: Topic
+    chunks: Mapping[Lane, Topic]
+    contextual_chunks: Mapping[Lane, Topic]
     outcomes: Topic
     queries: Topic
     contexts: Topic
@@ -102,10 +103,13 @@ class Topics:
                 holds=holds,
             )
 
+        def lanes(what: str, holds: type[object]) -> dict[Lane, Topic]:
+            return {lane: topic(in_lane(what, lane), holds, _WORK_MS) for lane in Lane}
+
         return cls(
             documents=topic("documents", DocumentChange, _TOMBSTONE_MS, cleanup="compact"),
-            chunks=topic("chunks", ChunkBatch, _WORK_MS),
-            contextual_chunks=topic("contextual-chunks", ContextualChunkBatch, _WORK_MS),
+            chunks=lanes("chunks", ChunkBatch),
+            contextual_chunks=lanes("contextual-chunks", ContextualChunkBatch),
             outcomes=topic("outcomes", IndexOutcome, _RECEIPT_MS),
             queries=topic("queries", ContextQuery, _CONVERSATION_MS),
             contexts=topic("contexts", ContextResult, _CONVERSATION_MS),
@@ -115,8 +119,8 @@ class Topics:
 
     def __iter__(self) -> Iterator[Topic]:
         yield self.documents
-        yield self.chunks
-        yield self.contextual_chunks
+        yield from self.chunks.values()
+        yield from self.contextual_chunks.values()
         yield self.outcomes
         yield self.queries
         yield self.contexts

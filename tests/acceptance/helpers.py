@@ -1,9 +1,14 @@
 """What the acceptance tests say to a running Freki."""
 
+import os
+import subprocess
+import sys
 import uuid
 from collections.abc import Sequence
 from typing import Any
 
+from freki.infra.local.state import environment_for, read_stack
+from freki.infra.settings import Settings
 from freki.schemas import (
     EVERYONE,
     ContextQuery,
@@ -80,3 +85,14 @@ def messages(result: ContextResult) -> str:
 def documents(result: ContextResult) -> Sequence[str]:
     """Documents of the hits, best first."""
     return list(dict.fromkeys(hit.document_id for hit in result.hits))
+
+
+def verify(freki: Freki) -> int:
+    """Compare topic and store as an operator would."""
+    stack = read_stack(freki.settings.local.state_dir)
+    assert stack is not None
+    command = [sys.executable, "-m", "freki.streams", "verify"]
+    done = subprocess.run(
+        command, env={**os.environ, **environment_for(Settings(), stack)}, check=False, capture_output=True
+    )
+    return done.returncode

@@ -17,10 +17,10 @@ WAY = [
     "publish",
     "send freki.documents.v1",
     "process freki.documents.v1",
-    "send freki.chunks.v1",
-    "process freki.chunks.v1",
-    "send freki.contextual-chunks.v1",
-    "process freki.contextual-chunks.v1",
+    "send freki.chunks-bulk.v1",
+    "process freki.chunks-bulk.v1",
+    "send freki.contextual-chunks-bulk.v1",
+    "process freki.contextual-chunks-bulk.v1",
     "send freki.outcomes.v1",
 ]
 PARAGRAPHS = 400
@@ -38,8 +38,8 @@ async def _spans(freki: Freki, trace_id: str, enough: Callable[[Sequence[SpanRec
     return spans
 
 
-def _has(name: str) -> Callable[[Sequence[SpanRecord]], bool]:
-    return lambda spans: any(span.name == name for span in spans)
+def _has(*names: str) -> Callable[[Sequence[SpanRecord]], bool]:
+    return lambda spans: set(names) <= {span.name for span in spans}
 
 
 def _way(spans: Sequence[SpanRecord], last: str) -> list[str]:
@@ -68,14 +68,14 @@ async def test_a_worker_that_is_killed_over_a_change_leaves_a_whole_trace_to_its
         ):
             trace_id = format_trace_id(root.get_span_context().trace_id)
             await publisher.publish(change)
-        before = await _spans(freki, trace_id, _has("send freki.contextual-chunks.v1"))
+        before = await _spans(freki, trace_id, _has("send freki.contextual-chunks-bulk.v1"))
         await freki.children.kill("embed")
-        after = await _spans(freki, trace_id, _has("process freki.chunks.v1"))
+        after = await _spans(freki, trace_id, _has("process freki.chunks-bulk.v1"))
         outcome = await receipts.next(patience_s=PATIENCE_S * 2)
     whole = await _spans(freki, trace_id, _has("send freki.outcomes.v1"))
 
-    assert not _has("process freki.contextual-chunks.v1")(before)
-    assert _way(after, "process freki.chunks.v1") == WAY[:5]
+    assert not _has("process freki.contextual-chunks-bulk.v1")(before)
+    assert _way(after, "process freki.chunks-bulk.v1") == WAY[:5]
     assert outcome.status is OutcomeStatus.INDEXED
     assert _way(whole, "send freki.outcomes.v1") == WAY
     assert {"outline", "look up", "compare", "embed", "write", "commit", "sweep"} <= {span.name for span in whole}

@@ -8,6 +8,7 @@ from opentelemetry.context import Context
 from freki.infra.claims import ClaimStore
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.models.fake import FakeEmbedder
+from freki.infra.models.vectors import VectorCache
 from freki.operators.analyse_text import ANALYSER, analyse_text
 from freki.operators.identify import root_id
 from freki.schemas import ChunkBatch, ChunkId, ContextualChunkBatch, DocumentChange, RootId
@@ -42,6 +43,7 @@ class Filler:
             rows=index,
             roots=index,
             embedder=embedder,
+            vectors=VectorCache("", 0),
             analyse_text=analyse_text,
             analyser=ANALYSER,
             generation=settings.milvus.generation,

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from rich.progress import Progress
 from rich.table import Table
 
-from freki.infra.local.stack import WORKERS, LocalStack
+from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import StackState, settings_for
 from freki.infra.local.supervise import Died, Event, Restarting, Started, Unready
 from freki.infra.models import open_token_counter
@@ -102,7 +102,7 @@ class Ground:
         self,
         name: str | None = None,
         *,
-        workers: Sequence[Sequence[str]] = WORKERS,
+        workers: Sequence[Sequence[str]] | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> "AsyncIterator[Stack]":
         """Run a stack with a state directory of its own: an empty one, or with a name the one that was left under it.

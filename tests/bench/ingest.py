@@ -142,7 +142,7 @@ async def _topic_bytes(settings: Settings) -> dict[str, int]:
     """Sum up keys, values and headers on the topics of ingest, as a consumer gets them."""
     topics = topics_of(settings)
     sizes = {}
-    for topic in (topics.documents, topics.chunks, topics.contextual_chunks, topics.outcomes):
+    for topic in (topics.documents, *topics.chunks.values(), *topics.contextual_chunks.values(), topics.outcomes):
         async with Reader(settings.kafka, topic.name, start="earliest") as reader:
             sizes[topic.name] = 0
             async for stored in reader.until_end():

@@ -335,6 +335,18 @@ class IndexContract:
 
         assert [await left(name) for name in "rst"] == [[3], [1, 2, 3], [1, 2, 3]]
 
+    async def test_pages_above_a_version_promise_their_chunks(self, index: Index) -> None:
+        pages = {version: page("r", version, 0, entries=3) for version in (7, 8, 9)}
+        await index.write_pages([*pages.values(), page("s", 3, 0)])
+
+        promised = await index.promised({RootId("r"): 7, RootId("s"): 3, RootId("nowhere"): 0})
+
+        assert promised == {
+            "r": {entry.chunk_id for version in (8, 9) for entry in pages[version].entries},
+            "s": set(),
+            "nowhere": set(),
+        }
+
     async def test_watermarks_are_the_last_of_each_partition_in_order(self, index: Index) -> None:
         await index.commit([], [watermark(10, 1), watermark(2, 5)])
         await index.commit([root("r")], [watermark(10, 9), watermark(0, 3)])

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from freki.infra.settings import KafkaSettings
+from freki.streams.lanes import Lane
 from freki.streams.messages import Outgoing
 from tests.integration.stages import Batch, a_world, running
 
@@ -16,7 +17,9 @@ async def main(kafka: KafkaSettings, state: Path) -> None:
 
         async def handle(batch: Batch) -> None:
             for one in batch:
-                await world.outbox.send(Outgoing(topic=world.topics.chunks.name, key=one.key, value=b"first"))
+                await world.outbox.send(
+                    Outgoing(topic=world.topics.chunks[Lane.REGULAR].name, key=one.key, value=b"first")
+                )
             os.kill(os.getpid(), signal.SIGKILL)
 
         async with running(world.stage(handle)):

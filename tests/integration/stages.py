@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import faust
 from opentelemetry.trace import NoOpTracer
 
 from freki.infra.errors import Misconfigured, Rejected, Unavailable
@@ -14,6 +15,7 @@ from freki.infra.settings import KafkaSettings
 from freki.operators.errors import OperatorError
 from freki.streams.dead_letters import DeadLetter, from_record
 from freki.streams.deliver import Backoff, Delivery, Failures, Handle, required
+from freki.streams.lanes import Lane
 from freki.streams.messages import Outgoing, Received
 from freki.streams.outbox import Outbox
 from freki.streams.stage import Stage, register, run_stages
@@ -37,8 +39,19 @@ class World:
 
     def stage(self, handle: Handle[str]) -> Stage:
         """Take the topic `documents` through a handler."""
+        return self._stage(self._app(), "stage", self.topics.documents, handle)
+
+    def lanes(self, handle: Handle[str]) -> list[Stage]:
+        """Take the topics `chunks` of all lanes through a handler, as one member of one group."""
+        app = self._app()
+        return [self._stage(app, lane, topic, handle) for lane, topic in self.topics.chunks.items()]
+
+    def _app(self) -> faust.App:
+        return make_app(self.kafka, f"{self.kafka.topic_prefix}.stage", state_dir=self.state)
+
+    def _stage(self, app: faust.App, name: str, topic: Topic, handle: Handle[str]) -> Stage:
         delivery = Delivery(
-            stage="stage",
+            stage=name,
             decode=required(bytes.decode),
             handle=handle,
             outbox=self.outbox,
@@ -47,8 +60,7 @@ class World:
             tracer=TRACER,
             backoff=Backoff(attempts=3, first_s=0.01),
         )
-        app = make_app(self.kafka, f"{self.kafka.topic_prefix}.stage", state_dir=self.state)
-        return register(app, self.topics.documents.name, delivery, batch_events=8, batch_wait_s=0.02)
+        return register(app, topic.name, delivery, batch_events=8, batch_wait_s=0.02)
 
     async def publish(self, *pairs: tuple[bytes | None, bytes | None]) -> None:
         """Send keys and values to `documents`."""
@@ -56,17 +68,15 @@ class World:
             *(Outgoing(topic=self.topics.documents.name, key=key, value=value) for key, value in pairs)
         )
 
-    async def forward(self, batch: Batch) -> None:
-        """Send what was received on to `chunks`."""
-        await self.outbox.send(
-            *(Outgoing(topic=self.topics.chunks.name, key=one.key, value=one.value.encode()) for one in batch)
-        )
+    async def forward(self, batch: Batch, topic: Topic | None = None) -> None:
+        """Send what was received on to a topic, `chunks` if none is named."""
+        sink = (topic or self.topics.chunks[Lane.REGULAR]).name
+        await self.outbox.send(*(Outgoing(topic=sink, key=one.key, value=one.value.encode()) for one in batch))
 
-    async def outputs(self, count: int) -> list[Record]:
-        """Read `chunks` until so many different values have come; some may have come twice."""
-        return await _read_until(
-            self.kafka, self.topics.chunks.name, lambda records: len({record.value for record in records}) == count
-        )
+    async def outputs(self, count: int, topic: Topic | None = None) -> list[Record]:
+        """Read that topic until so many different values have come; some may have come twice."""
+        source = (topic or self.topics.chunks[Lane.REGULAR]).name
+        return await _read_until(self.kafka, source, lambda records: len({record.value for record in records}) == count)
 
     async def dead_letters(self, count: int) -> list[DeadLetter]:
         """Read `dead-letters` until there were so many."""

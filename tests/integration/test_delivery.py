@@ -10,8 +10,9 @@ from freki.infra.kafka import Admin, look_behind
 from freki.infra.settings import KafkaSettings
 from freki.operators.errors import OperatorError
 from freki.streams.dead_letters import replay
+from freki.streams.lanes import Lane
 from freki.streams.messages import Outgoing
-from freki.streams.stage import Stalled
+from freki.streams.stage import Stage, Stalled
 from tests.integration.stages import PATIENCE_S, Batch, World, a_world, running
 
 
@@ -47,7 +48,7 @@ async def test_every_record_ends_in_its_output_or_in_the_dead_letters_in_order_p
         await world.outbox.send(
             *(
                 Outgoing(
-                    topic=world.topics.chunks.name,
+                    topic=world.topics.chunks[Lane.REGULAR].name,
                     key=one.key,
                     value=one.value.encode() * (2 if one.value.startswith("x") else 1),
                 )
@@ -143,7 +144,7 @@ async def test_on_stop_the_batch_at_hand_is_finished_and_committed(world: World)
     assert sum(behind.values()) == 1
     assert sum(lag.end for lag in lags) == 1
     assert [lag.lag for lag in lags] == [0] * world.kafka.partitions
-    assert len(await world.read_all(world.topics.chunks)) == 1
+    assert len(await world.read_all(world.topics.chunks[Lane.REGULAR])) == 1
 
 
 async def test_a_stage_that_stands_still_while_records_wait_ends_the_worker(
@@ -165,7 +166,7 @@ async def test_a_stage_that_stands_still_while_records_wait_ends_the_worker(
         await until_it_stops()
 
     assert before == [0]
-    assert await world.read_all(world.topics.chunks) == []
+    assert await world.read_all(world.topics.chunks[Lane.REGULAR]) == []
 
 
 async def test_large_records_wait_at_the_broker_and_not_in_memory(
@@ -178,7 +179,8 @@ async def test_large_records_wait_at_the_broker_and_not_in_memory(
     finished = asyncio.Event()
 
     async def handle(batch: Batch) -> None:
-        held.append(getattr(stage.app.consumer, "held_bytes"))  # noqa: B009 - Faust's types do not know it
+        by_topic = getattr(stage.app.consumer, "held_bytes")  # noqa: B009 - Faust's types do not know it
+        held.append(by_topic.total())
         done.update(one.offset for one in batch)
         if len(done) == count:
             finished.set()
@@ -203,3 +205,27 @@ async def test_several_workers_share_the_partitions_and_lose_nothing_when_one_le
         await world.outputs(600)
 
     assert await world.read_all(world.topics.dead_letters) == []
+
+
+async def test_all_lanes_of_a_partition_are_in_one_worker(world: World) -> None:
+    seen: dict[tuple[int, int], set[str]] = {}
+
+    def worker(number: int) -> list[Stage]:
+        async def handle(batch: Batch) -> None:
+            for one in batch:
+                seen.setdefault((number, one.partition), set()).add(one.topic)
+            await world.forward(batch, world.topics.outcomes)
+
+        return world.lanes(handle)
+
+    async with running(*worker(1)), running(*worker(2)):
+        for name in (topic.name for topic in world.topics.chunks.values()):
+            await world.outbox.send(
+                *(Outgoing(topic=name, key=b"%d" % n, value=f"{name} {n}".encode()) for n in range(40))
+            )
+        await world.outputs(40 * len(Lane), world.topics.outcomes)
+
+    partitions = [partition for _, partition in seen]
+    assert {number for number, _ in seen} == {1, 2}
+    assert sorted(partitions) == list(range(world.kafka.partitions))
+    assert all(len(topics) == len(Lane) for topics in seen.values())

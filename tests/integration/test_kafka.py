@@ -7,6 +7,7 @@ import pytest
 from freki.infra.errors import Misconfigured, Rejected, Unavailable
 from freki.infra.kafka import Admin, Producer, Reader
 from freki.infra.settings import KafkaSettings
+from freki.streams.lanes import Lane
 from freki.streams.topics import Topics
 from tests.stack import free_port
 
@@ -30,18 +31,18 @@ async def test_topics_are_created_once_and_as_declared(admin: Admin, topics: Top
 
     assert first == tuple(topic.name for topic in topics)
     assert second == ()
-    assert [state.differences(topic) for state, topic in zip(states, topics, strict=True)] == [()] * 8
+    assert [state.differences(topic) for state, topic in zip(states, topics, strict=True)] == [()] * len(first)
 
 
 async def test_a_topic_that_is_not_as_declared_is_described_in_words(admin: Admin, topics: Topics) -> None:
-    await admin.ensure_topics([topics.chunks])
-    other = replace(topics.chunks, partitions=9, retention_ms=1)
+    await admin.ensure_topics([topics.chunks[Lane.REGULAR]])
+    other = replace(topics.chunks[Lane.REGULAR], partitions=9, retention_ms=1)
 
-    [state] = await admin.describe([topics.chunks.name])
+    [state] = await admin.describe([topics.chunks[Lane.REGULAR].name])
 
     assert state.differences(other) == (
         "partitions is 2, declared 9",
-        f"retention.ms is {topics.chunks.retention_ms}, declared 1",
+        f"retention.ms is {topics.chunks[Lane.REGULAR].retention_ms}, declared 1",
     )
 
 

@@ -13,6 +13,7 @@ from freki.infra.errors import InfraError
 from freki.infra.evaluation_sets import read_set
 from freki.infra.memory_index import MemoryIndex
 from freki.infra.models import OnnxEmbedder, OnnxReranker
+from freki.infra.models.vectors import VectorCache
 from freki.infra.settings import ChunkingSettings, ClaimSettings, IngestSettings, ModelSettings, RetrievalSettings
 from freki.operators.analyse_text import ANALYSER, analyse_text
 from freki.schemas import ContextQuery, ContextResult, DocumentChange, QueryId, TenantId, Timestamp
@@ -117,6 +118,7 @@ class Freki:
             rows=index,
             roots=index,
             embedder=self._embedder,
+            vectors=VectorCache("", 0),
             analyse_text=analyse_text,
             analyser=ANALYSER,
             generation=GENERATION,

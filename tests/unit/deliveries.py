@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from freki.streams.deliver import Backoff, Decode, Delivery, Failures, Handle, OnDead, Prepare
+from freki.streams.deliver import Backoff, Decode, Delivery, Failures, Handle, OnDead, Ours, Prepare
 from freki.streams.messages import Headers
 from freki.streams.outbox import Outbox
 
@@ -134,6 +134,7 @@ class Bench:
         handle: Handle[T],
         on_dead: OnDead[T] | None = None,
         prepare: Prepare | None = None,
+        ours: Ours | None = None,
     ) -> Delivery[T]:
         return Delivery(
             stage="stage",
@@ -145,6 +146,7 @@ class Bench:
             tracer=self.spans.tracer,
             on_dead=on_dead,
             prepare=prepare,
+            ours=ours,
             backoff=self.backoff,
             sleep=self.waits,
             clock=lambda: 42.0,

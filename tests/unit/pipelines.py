@@ -9,6 +9,7 @@ from freki.infra.claims import ClaimStore
 from freki.infra.errors import InfraError
 from freki.infra.memory_index import MemoryIndex
 from freki.infra.models.fake import FakeEmbedder
+from freki.infra.models.vectors import VectorCache
 from freki.infra.settings import ChunkingSettings, ClaimSettings, ContextSettings, RetrievalSettings
 from freki.operators.analyse_text import ANALYSER, analyse_text
 from freki.schemas import (
@@ -88,6 +89,7 @@ class Pipeline:
             rows=self.index,
             roots=self.index,
             embedder=embedder,
+            vectors=VectorCache("", 0),
             analyse_text=analyse_text,
             analyser=ANALYSER,
             generation="g1",

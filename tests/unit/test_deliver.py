@@ -318,3 +318,14 @@ def test_waits_are_positive_and_bounded(attempt: int, spread: float) -> None:
     backoff = Backoff()
 
     assert 0 < backoff.wait_s(attempt, spread) <= backoff.longest_s
+
+
+async def test_what_another_stage_takes_is_done_without_a_trace() -> None:
+    bench, work = Bench(), Work()
+    delivery = bench.delivery(decode=required(text), handle=work, ours=lambda event: event.value != b"theirs")
+
+    await delivery.deliver([*events("ours", "theirs")], group="g")
+    await delivery.deliver([*events("theirs")], group="g")
+
+    assert work.batches == [["ours"]]
+    assert len(bench.spans.finished) == 1

@@ -71,6 +71,7 @@ def root(**changes: Any) -> Root:
 
 UPSERT, DELETE, TOMBSTONE = RevisionOperation.UPSERT, RevisionOperation.DELETE, RevisionOperation.TOMBSTONE
 DELETED = root(deleted=True, content_hash="")
+BURIED = replace(DELETED, tombstoned_at=Timestamp(30))
 
 
 @pytest.mark.parametrize(
@@ -94,8 +95,17 @@ DELETED = root(deleted=True, content_hash="")
         pytest.param(DELETED, revision(DELETE), Action.ALREADY_DELETED, 3, id="deleted is deleted"),
         pytest.param(DELETED, revision(DELETE, version=2), Action.ALREADY_DELETED, 3, id="by an older one as well"),
         pytest.param(DELETED, revision(DELETE, version=5), Action.DELETE, 5, id="a later deletion raises the fence"),
-        pytest.param(None, revision(TOMBSTONE, version=0), Action.ALREADY_DELETED, 0, id="nothing to bury"),
-        pytest.param(DELETED, revision(TOMBSTONE, version=0), Action.ALREADY_DELETED, 3, id="buried already"),
+        pytest.param(None, revision(TOMBSTONE, version=0), Action.DELETE, 0, id="a tombstone fences what comes late"),
+        pytest.param(BURIED, revision(TOMBSTONE, version=0), Action.ALREADY_DELETED, 3, id="buried already"),
+        pytest.param(DELETED, revision(TOMBSTONE, version=0), Action.DELETE, 3, id="a tombstone adds its time"),
+        pytest.param(
+            BURIED,
+            revision(version=4, recorded_at=29),
+            Action.STALE,
+            3,
+            id="what was recorded before a tombstone is gone",
+        ),
+        pytest.param(BURIED, revision(version=4, recorded_at=30), Action.WRITE, 4, id="what came after it lives"),
         pytest.param(
             root(), revision(TOMBSTONE, version=0, recorded_at=31), Action.DELETE, 3, id="a tombstone keeps the version"
         ),
@@ -127,8 +137,14 @@ def applied(events: Iterable[Revision], held: Root | None = None) -> Root | None
                 deleted=decision.action is Action.DELETE,
                 content_hash=event.content_hash,
                 recorded_at=event.recorded_at,
+                tombstoned_at=_tombstoned_at(event, held),
             )
     return held
+
+
+def _tombstoned_at(event: Revision, held: Root | None) -> Timestamp:
+    before = held.tombstoned_at if held is not None else Timestamp(0)
+    return max(before, event.recorded_at) if event.operation is TOMBSTONE else before
 
 
 def log(operations: Sequence[RevisionOperation]) -> list[Revision]:
@@ -191,6 +207,16 @@ def test_no_older_event_raises_a_deleted_document(events: list[Revision], data: 
     late = data.draw(st.lists(st.sampled_from(events)))
 
     assert applied(late, held) == held
+
+
+@given(events=histories, data=st.data())
+def test_a_document_ends_in_the_same_state_in_whatever_order_its_events_arrive(
+    events: list[Revision], data: st.DataObject
+) -> None:
+    extra = data.draw(st.lists(st.sampled_from(events), max_size=4))
+    shuffled = data.draw(st.permutations([*events, *extra]))
+
+    assert visible(applied(shuffled)) == visible(applied(events))
 
 
 @given(events=histories)

@@ -1,193 +1,18 @@
 """The commit protocol under crashes: every store call may be the last one, and every event may come again."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import count
-from typing import Any
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from freki.infra.memory_index import MemoryIndex
-from freki.infra.models.fake import FakeEmbedder
-from freki.operators.identify import chunk_id, root_id
-from freki.schemas import (
-    Chunk,
-    ChunkKind,
-    ContextualChunk,
-    ContextualChunkBatch,
-    DocumentId,
-    IndexOutcome,
-    LlmUse,
-    OutcomeStatus,
-    Revision,
-    RevisionOperation,
-    TenantId,
-    Timestamp,
-)
-from freki.schemas.index import Generation
-from freki.streams.indexing import Indexer, Part
-
-TENANT = TenantId("t")
-ANALYSER = "plain-1"
-WRITES = ("upsert", "write_pages", "commit", "delete", "sweep_pages")
-
-
-class Crash(Exception):
-    """The process is gone."""
-
-
-@dataclass
-class Crashing:
-    """A store whose process dies at the n-th write, before or after its effect."""
-
-    index: MemoryIndex
-    dies_at: int
-    after: bool
-    writes: int = 0
-
-    def __getattr__(self, name: str) -> Any:
-        call: Callable[..., Awaitable[Any]] = getattr(self.index, name)
-        if name not in WRITES:
-            return call
-
-        async def write(*args: Any) -> Any:
-            self.writes += 1
-            dies = self.writes == self.dies_at
-            if dies and not self.after:
-                raise Crash
-            result = await call(*args)
-            if dies:
-                raise Crash
-            return result
-
-        return write
-
-
-@dataclass
-class World:
-    """A store, a clock, and the events that were sent so far."""
-
-    index: MemoryIndex = field(
-        default_factory=lambda: MemoryIndex(Generation(name="g1", embedder="fake", dim=16, analyser=ANALYSER))
-    )
-    ticks: Any = field(default_factory=lambda: count(1_000))
-    embedder: FakeEmbedder = field(default_factory=lambda: FakeEmbedder(dim=16))
-
-    def indexer(self, store: Any | None = None) -> Indexer:
-        return Indexer(
-            rows=store or self.index,
-            roots=store or self.index,
-            embedder=self.embedder,
-            analyse_text=_analysed,
-            analyser=ANALYSER,
-            generation="g1",
-            slice_tokens=40,
-            now=lambda: Timestamp(next(self.ticks)),
-        )
-
-    async def feed(self, batches: Iterable[ContextualChunkBatch], store: Any | None = None) -> list[IndexOutcome]:
-        outcomes = []
-        async for some in self.indexer(store).index([Part(batch, 0) for batch in batches]):
-            outcomes += some
-        return outcomes
-
-    async def texts(self, document: str) -> list[str] | None:
-        """What a reader sees of a document; None where it is gone. Fails where it would see a hole."""
-        key = root_id(TENANT, DocumentId(document))
-        root = (await self.index.roots([key])).get(key)
-        if root is None or root.deleted:
-            return None
-        pages = (await self.index.pages({key: root.version})).get(key, [])
-        entries = sorted((entry for page in pages for entry in page.entries), key=lambda entry: entry.ordinal)
-        rows = await self.index.fetch([entry.chunk_id for entry in entries])
-        assert len(pages) == root.parts
-        return [rows[entry.chunk_id][0].text for entry in entries]
-
-    async def contexts(self, document: str) -> dict[str, str]:
-        """Contexts of the rows that a document has, by their texts."""
-        key = root_id(TENANT, DocumentId(document))
-        ids = (await self.index.ids_of({key: 10**9}))[key]
-        return {row.text: row.context for row, _ in (await self.index.fetch(sorted(ids))).values()}
-
-    async def leftovers(self) -> int:
-        """Chunk rows that no live manifest names."""
-        left = 0
-        for document in "ab":
-            key = root_id(TENANT, DocumentId(document))
-            stored = (await self.index.ids_of({key: 10**9})).get(key, set())
-            left += len(stored) - len(set(await self.texts(document) or []))
-        return left
-
-
-def _analysed(text: str, *, language: str) -> str:
-    return f"{language} {text.lower()}"
-
-
-def revision(document: str, version: int, texts: Sequence[str] | None, **changes: Any) -> list[ContextualChunkBatch]:
-    """Make the parts of a revision, two chunks each; None: a deletion."""
-    operation = RevisionOperation.DELETE if texts is None else RevisionOperation.UPSERT
-    head = Revision(
-        **{
-            "tenant": TENANT,
-            "document_id": DocumentId(document),
-            "operation": operation,
-            "version": version,
-            "name": document,
-            "media_type": "text/plain",
-            "language": "de",
-            "source_uri": None,
-            "principals": ("everyone",),
-            "attributes": {},
-            "priority": 0,
-            "content_hash": "" if texts is None else "|".join(texts),
-            "chunker": "" if texts is None else "c1",
-            "characters": 0,
-            "occurred_at": Timestamp(version),
-            "recorded_at": Timestamp(version),
-            "received_at": Timestamp(version),
-            **changes,
-        }
-    )
-    chunks = [_chunk(document, ordinal, text) for ordinal, text in enumerate(texts or ())]
-    parts = [tuple(chunks[at : at + 2]) for at in range(0, len(chunks), 2)] or [()]
-    return [
-        ContextualChunkBatch(revision=head, part=number, parts=len(parts), chunks=part)
-        for number, part in enumerate(parts)
-    ]
-
-
-def situated_by(batches: Sequence[ContextualChunkBatch], key: str, *texts: str) -> list[ContextualChunkBatch]:
-    """Give the chunks of these texts another context."""
-    return [
-        replace(
-            batch,
-            chunks=tuple(
-                replace(each, context=f"{each.context} {key}", context_key=key) if each.chunk.text in texts else each
-                for each in batch.chunks
-            ),
-        )
-        for batch in batches
-    ]
-
-
-def _chunk(document: str, ordinal: int, text: str) -> ContextualChunk:
-    chunk = Chunk(
-        chunk_id=chunk_id(TENANT, DocumentId(document), level=2, heading_path=(), text=text, occurrence=0),
-        level=2,
-        path=f"0/{ordinal}",
-        ordinal=ordinal,
-        start=ordinal,
-        end=ordinal + 1,
-        kind=ChunkKind.PROSE,
-        heading_path=(),
-        text=text,
-        overlap="",
-        tokens=10,
-    )
-    return ContextualChunk(chunk=chunk, context=document)
-
+from freki.infra.models.vectors import VectorCache
+from freki.operators.identify import root_id
+from freki.operators.situate import situated
+from freki.schemas import ContextualChunkBatch, DocumentId, LlmUse, OutcomeStatus, TenantId
+from freki.streams.indexing import Part
+from tests.unit.revisions import TENANT, Crash, Crashing, World, revision, situated_by
 
 contents = st.one_of(st.none(), st.lists(st.sampled_from("uvwxyz"), max_size=5, unique=True))
 histories = st.lists(st.tuples(st.sampled_from("ab"), contents), min_size=1, max_size=6)
@@ -246,6 +71,28 @@ async def test_moving_a_paragraph_embeds_nothing() -> None:
 
     assert outcome.embedded == 0
     assert await world.texts("a") == ["w", "u", "v"]
+
+
+async def test_a_text_that_comes_again_in_its_tenant_is_not_embedded_again() -> None:
+    world = World(vectors=VectorCache("fake", 1_000_000))
+    await world.feed(revision("a", 1, ["u", "v", "w"]))
+
+    # Under another id, but in the same context.
+    (copy,) = await world.feed([_situated(batch, "a") for batch in revision("b", 1, ["u", "v", "w", "x"])])
+    (elsewhere,) = await world.feed(
+        [_situated(batch, "a") for batch in revision("c", 1, ["u"], tenant=TenantId("other"))]
+    )
+
+    assert (copy.chunks, copy.embedded, copy.tokens) == (4, 1, 10)
+    assert elsewhere.embedded == 1
+    key = root_id(TENANT, DocumentId("b"))
+    rows = await world.index.fetch(sorted((await world.index.ids_of({key: 9}))[key]))
+    for row, vector in rows.values():
+        assert np.allclose(vector, (await world.embedder.embed_passages([situated(row.context, row.text)]))[0])
+
+
+def _situated(batch: ContextualChunkBatch, context: str) -> ContextualChunkBatch:
+    return replace(batch, chunks=tuple(replace(chunk, context=context) for chunk in batch.chunks))
 
 
 async def test_the_same_event_again_is_unchanged() -> None:

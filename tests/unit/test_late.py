@@ -7,6 +7,7 @@ from opentelemetry.context import Context
 from freki.infra.claims import ClaimStore
 from freki.infra.memory_index import MemoryIndex
 from freki.infra.models import FakeEmbedder
+from freki.infra.models.vectors import VectorCache
 from freki.infra.settings import ChunkingSettings, ClaimSettings
 from freki.operators.analyse_text import plain_terms
 from freki.schemas import (
@@ -105,6 +106,7 @@ async def test_an_edit_embeds_the_chunks_of_the_windows_that_it_touches_and_no_o
         rows=index,
         roots=index,
         embedder=embedder,
+        vectors=VectorCache("", 1_000_000),
         analyse_text=plain_terms,
         analyser="plain",
         generation="g1",

@@ -3,8 +3,11 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from freki.infra.local.stack import worker_spec
+import pytest
+
+from freki.infra.local.stack import share_cores, worker_spec, workers_of
 from freki.infra.local.state import Ports, StackState
+from freki.infra.settings import LocalSettings, ModelSettings, Settings
 
 
 def state(directory: Path) -> StackState:
@@ -19,3 +22,20 @@ def test_workers_of_the_same_stages_have_names_and_ready_files_of_their_own(tmp_
     assert (first.name, second.name) == ("embed", "embed-2")
     assert first.ready != second.ready
     assert first.command == second.command
+
+
+@pytest.mark.parametrize(("embed_workers", "threads"), [(1, {}), (2, {"4"}), (3, {"2"}), (20, {"1"})])
+def test_workers_that_embed_share_the_cores(embed_workers: int, threads: set[str]) -> None:
+    workers = workers_of(Settings(local=LocalSettings(embed_workers=embed_workers)))
+
+    shares = [share_cores(stages, workers, ModelSettings(), cores=8) for stages in workers]
+
+    assert [stages for stages in workers if "embed" in stages] == [("embed",)] * embed_workers
+    assert {share for each in shares for share in each.values()} == set(threads)
+    assert sum(map(bool, shares)) == (embed_workers if threads else 0)
+
+
+def test_threads_that_were_set_stay_as_they_are() -> None:
+    workers = workers_of(Settings(local=LocalSettings(embed_workers=2)))
+
+    assert not any(share_cores(stages, workers, ModelSettings(threads=3), cores=8) for stages in workers)

@@ -26,7 +26,7 @@ from freki.schemas import (
 from freki.schemas.index import RerankPair
 from freki.streams.knobs import Knobs
 from freki.streams.retriever import Retriever
-from tests.unit.test_indexing import TENANT, World, revision
+from tests.unit.revisions import TENANT, World, revision
 
 KNOBS = Knobs(
     top_k=5,

@@ -6,8 +6,12 @@ TOPICS = Topics.from_settings(prefix="acme", version=2, partitions=6, replicatio
 def test_names_are_made_of_prefix_and_version() -> None:
     assert [topic.name for topic in TOPICS] == [
         "acme.documents.v2",
+        "acme.chunks-express.v2",
         "acme.chunks.v2",
+        "acme.chunks-bulk.v2",
+        "acme.contextual-chunks-express.v2",
         "acme.contextual-chunks.v2",
+        "acme.contextual-chunks-bulk.v2",
         "acme.outcomes.v2",
         "acme.queries.v2",
         "acme.contexts.v2",

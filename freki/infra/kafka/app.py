@@ -4,6 +4,7 @@ Faust 0.15.3 does a few things in a way that we need otherwise; each class below
 """
 
 import asyncio
+from collections import Counter
 from pathlib import Path
 from typing import Any, cast
 
@@ -33,14 +34,14 @@ _POLLED_RECORDS = 256
 _BUFFERED_RECORDS = 4096
 _BUFFER_POLLS = 5
 """Faust pauses partitions when the buffer of their stream is 80 % full, and wakes them late: five polls stay below."""
-_HELD_BYTES = 64 * 1024 * 1024
-"""Values in memory that are not finished; what one more poll brings comes on top."""
+_HELD_BYTES = 32 * 1024 * 1024
+"""Values of a topic in memory that are not finished; what one more poll brings comes on top."""
 _RECORD_BYTES = 1024
 """What a record takes besides its value."""
 
 
 def make_app(settings: KafkaSettings, name: str, *, state_dir: Path) -> faust.App:
-    """Make the app of one stage: its name is the consumer group.
+    """Make an app: its name is the consumer group. Topics of one app with equally many partitions are shared out alike.
 
     Topics carry raw bytes, partitions are read from the earliest record where the group has no offset yet, and an
     event counts as done only when the stage acknowledges it. `state_dir` gets a few empty directories: Faust makes
@@ -138,9 +139,10 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
 
 
 class _Consumer(driver.Consumer):
-    """Knows what was read and what of it is finished, and holds no more bytes than it may.
+    """Knows what was read and what of it is finished, and holds no more bytes of a topic than it may.
 
-    Faust limits how many records wait for the stream, whatever their size.
+    Faust limits how many records wait for the stream, whatever their size. Each topic has a limit of its own, so that
+    one with a backlog does not hold up another.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - passed on as they are
@@ -149,23 +151,25 @@ class _Consumer(driver.Consumer):
         """One past the last record that was read of each partition."""
         self.finished: dict[TP, int] = {}
         """One past the last one that was acknowledged; at first, where reading began."""
-        self.held_bytes = 0
+        self.held_bytes: Counter[str] = Counter()
 
     def _new_consumer_thread(self) -> driver.AIOKafkaConsumerThread:
         return _ConsumerThread(self, loop=self.loop, beacon=self.beacon)
 
     def _to_message(self, tp: TP, record: Any) -> ConsumerMessage:  # noqa: ANN401 - aiokafka is untyped
-        self.held_bytes += _size(record.value)
-        if self.held_bytes > _HELD_BYTES:
+        self.held_bytes[tp.topic] += _size(record.value)
+        if self.held_bytes[tp.topic] > _HELD_BYTES:
             self.on_buffer_full(TP(tp.topic, tp.partition))
         return super()._to_message(tp, record)
 
     def ack(self, message: Message) -> bool:
         self.finished[message.tp] = message.offset + 1
-        self.held_bytes = max(0, self.held_bytes - _size(message.value))
-        if self.held_bytes < _HELD_BYTES // 2:
+        topic = message.tp.topic
+        self.held_bytes[topic] = max(0, self.held_bytes[topic] - _size(message.value))
+        if self.held_bytes[topic] < _HELD_BYTES // 2:
             for place in tuple(self._buffered_partitions):
-                self.on_buffer_drop(place)
+                if place.topic == topic:
+                    self.on_buffer_drop(place)
         return super().ack(message)
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
@@ -173,7 +177,7 @@ class _Consumer(driver.Consumer):
         await self.commit(revoked)
         self.read.clear()
         self.finished.clear()
-        self.held_bytes = 0
+        self.held_bytes.clear()
         await super().on_partitions_revoked(revoked)
 
 

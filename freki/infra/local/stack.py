@@ -33,10 +33,10 @@ from freki.infra.local.state import (
     writing,
 )
 from freki.infra.local.supervise import ChildSpec, Event, RestartPolicy, Supervisor
-from freki.infra.settings import Settings
+from freki.infra.settings import ModelSettings, Settings
 
-WORKERS = (("chunk", "contextualise"), ("embed",), ("retrieve",))
-"""The stages of each worker process."""
+EMBED = "embed"
+THREADS = "FREKI_MODELS__THREADS"
 
 BROKER, STORE = "broker", "store"
 
@@ -63,9 +63,9 @@ class LocalStack:
     """Runs from entering to leaving its context; entering returns when everything is ready.
 
     `prepare` runs each time the broker has come up, which is empty then, before any worker starts. `report` gets every
-    event of the children. `workers` are the stages of each worker process; a worker creates the file named by
-    `FREKI_READY_FILE` when its partitions are assigned. `environment` adds variables to theirs. `restart` says when a
-    worker that died is started again.
+    event of the children. `workers` are the stages of each worker process, None: as the settings say; a worker creates
+    the file named by `FREKI_READY_FILE` when its partitions are assigned. `environment` adds variables to theirs.
+    `restart` says when a worker that died is started again.
     Raises Misconfigured if the state directory or a port that was set cannot be used, Rejected if a stack runs there
     already or a child fails again and again.
     """
@@ -76,7 +76,7 @@ class LocalStack:
         *,
         report: Callable[[Event], None],
         prepare: Prepare = _leave_empty,
-        workers: Sequence[Sequence[str]] = WORKERS,
+        workers: Sequence[Sequence[str]] | None = None,
         environment: Mapping[str, str] | None = None,
         restart: RestartPolicy = RestartPolicy(),  # noqa: B008 - frozen
     ) -> None:
@@ -84,7 +84,7 @@ class LocalStack:
         self._restart = restart
         self._report = report
         self._prepare = prepare
-        self._workers = workers
+        self._workers = workers_of(settings) if workers is None else workers
         self._environment = environment or {}
         self._directory = settings.local.state_dir.expanduser().absolute()
         self._exit = AsyncExitStack()
@@ -146,9 +146,17 @@ class LocalStack:
             if name == BROKER:
                 await self._prepare(settings_for(self._settings, state))
 
-        environment = {**environment_for(self._settings, state), **self._environment}
+        shared = environment_for(self._settings, state)
         workers = (
-            replace(worker_spec(state, stages, environment, number=number), restart=self._restart)
+            replace(
+                worker_spec(
+                    state,
+                    stages,
+                    {**shared, **share_cores(stages, self._workers, self._settings.models), **self._environment},
+                    number=number,
+                ),
+                restart=self._restart,
+            )
             for number, stages in _numbered(self._workers)
         )
         return Supervisor(
@@ -171,7 +179,7 @@ async def up(
     on_ready: Callable[[StackState], None],
     report: Callable[[Event], None],
     prepare: Prepare = _leave_empty,
-    workers: Sequence[Sequence[str]] = WORKERS,
+    workers: Sequence[Sequence[str]] | None = None,
 ) -> None:
     """Run a local stack until SIGINT, SIGTERM or SIGHUP; a second one kills it. Main thread only.
 
@@ -196,6 +204,21 @@ async def up(
             loop.remove_signal_handler(number)
     if not serving.cancelled():
         serving.result()
+
+
+def workers_of(settings: Settings) -> list[tuple[str, ...]]:
+    """Give the stages of each worker process."""
+    return [("chunk", "contextualise"), *[(EMBED,)] * settings.local.embed_workers, ("retrieve",)]
+
+
+def share_cores(
+    stages: Sequence[str], workers: Sequence[Sequence[str]], settings: ModelSettings, *, cores: int | None = None
+) -> dict[str, str]:
+    """Give the variables that keep workers which embed from using all cores each."""
+    embedding = sum(EMBED in each for each in workers)
+    if EMBED not in stages or embedding == 1 or settings.threads:
+        return {}
+    return {THREADS: str(max(1, (cores or os.cpu_count() or 1) // embedding))}
 
 
 def broker_spec(state: StackState) -> ChildSpec:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from freki.infra.calls import Calls
 from freki.infra.errors import Rejected
 from freki.infra.milvus.collections import open_collections
-from freki.infra.milvus.filters import listed, scope_expression
+from freki.infra.milvus.filters import listed, literal, scope_expression
 from freki.infra.milvus.layout import CHUNKS, DOCUMENTS, MANIFESTS, Layout, Row
 from freki.infra.milvus.rows import (
     KNOWN,
@@ -57,6 +57,8 @@ FETCHED_CHUNKS = 200
 SCANNED_ROOTS = 400
 SCANNED_PAGES = 100
 SCANNED_PLACES = 1000
+COMPARED_ROOTS = 32
+"""Of which one condition names each with a version of its own."""
 
 _ROOTS = f'record == "{ROOT}"'
 _WATERMARKS = f'record == "{WATERMARK}"'
@@ -203,6 +205,19 @@ class MilvusIndex:
         ]
         await self._store.upsert(DOCUMENTS, rows)
         await self._store.delete(DOCUMENTS, [row["id"] for row in before.values()])
+
+    async def promised(self, above: Mapping[RootId, int]) -> Mapping[RootId, set[ChunkId]]:
+        """Name the chunks on pages of versions above the given one."""
+        found: dict[RootId, set[ChunkId]] = {checked_key(root_id): set() for root_id in above}
+        for batch in batched(list(above.items()), COMPARED_ROOTS):
+            conditions = [f"(root_id == {literal(root_id)} and version > {version:d})" for root_id, version in batch]
+            fields = ["id", "root_id", "chunk_ids"]
+            async for rows in self._store.scan(
+                MANIFESTS, f"({' or '.join(conditions)})", fields, by="id", size=SCANNED_PLACES
+            ):
+                for row in rows:
+                    found[RootId(row["root_id"])].update(map(ChunkId, row["chunk_ids"]))
+        return found
 
     async def sweep_pages(self, below: Mapping[RootId, int]) -> None:
         """Remove all pages of versions below the given one."""

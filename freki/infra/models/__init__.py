@@ -7,6 +7,7 @@ from freki.infra.models.health import ModelCheck, ModelInfo, ModelState, check_m
 from freki.infra.models.registry import ModelKind
 from freki.infra.models.reranker import OnnxReranker
 from freki.infra.models.tokens import open_token_counter
+from freki.infra.models.vectors import VectorCache
 
 __all__ = [
     "FakeEmbedder",
@@ -16,6 +17,7 @@ __all__ = [
     "ModelState",
     "OnnxEmbedder",
     "OnnxReranker",
+    "VectorCache",
     "check_models",
     "describe_models",
     "embedder_identity",

@@ -56,7 +56,8 @@ async def publish(  # noqa: PLR0913 - options of a command
     prune: Annotated[
         bool, typer.Option("--prune", help="Delete documents whose file is gone from the folders")
     ] = False,
-    priority: Annotated[int, typer.Option(help="Higher is indexed first")] = 0,
+    priority: Annotated[int, typer.Option(help="Above 0: overtakes what waits; higher is indexed first")] = 0,
+    urgent: Annotated[bool, typer.Option("--urgent", help="The same as --priority 1")] = False,
     tenant: Tenant = None,
     principal: Principals = None,
     patience: Annotated[
@@ -65,7 +66,7 @@ async def publish(  # noqa: PLR0913 - options of a command
 ) -> None:
     """Publish files, folders and recorded streams as document changes."""
     settings = load_settings()
-    maker = ChangeMaker(settings, tenant, principal, priority)
+    maker = ChangeMaker(settings, tenant, principal, max(priority, int(urgent)))
     total, changes = plan(paths, maker)
     pruned = await gone(settings, maker, paths) if prune else []
     total += len(pruned)

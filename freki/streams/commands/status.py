@@ -22,6 +22,7 @@ from freki.infra.local.state import StackState, read_stack
 from freki.infra.settings import Settings
 from freki.streams.commands.context import command, console, load_settings
 from freki.streams.connect import group_of, open_index, topics_of, wall_clock
+from freki.streams.lanes import Lane, in_lane
 
 _EVERY_S = 2.0
 _ANSWER_S = 2.0
@@ -177,18 +178,18 @@ def quantile(counts: Mapping[float, float], share: float) -> float:
 
 async def _stages(settings: Settings) -> RenderableType:
     topics = topics_of(settings)
-    sources = {
-        "chunk": topics.documents,
-        "contextualise": topics.chunks,
-        "embed": topics.contextual_chunks,
-        "retrieve": topics.queries,
-    }
+    sources = [
+        *((in_lane("chunk", lane), in_lane("chunk", lane), topics.documents) for lane in (Lane.EXPRESS, Lane.REGULAR)),
+        *((in_lane("contextualise", lane), "contextualise", topic) for lane, topic in topics.chunks.items()),
+        *((in_lane("embed", lane), "embed", topic) for lane, topic in topics.contextual_chunks.items()),
+        ("retrieve", "retrieve", topics.queries),
+    ]
     table = Table("stage", "topic", "records", "waiting", "oldest waits")
     for column in table.columns[2:]:
         column.justify = "right"
     async with Admin(settings.kafka) as admin:
-        for stage, topic in sources.items():
-            lags = await admin.lag(group_of(settings, stage), [topic.name])
+        for stage, group, topic in sources:
+            lags = await admin.lag(group_of(settings, group), [topic.name])
             oldest = min((lag.oldest_ms for lag in lags if lag.oldest_ms is not None), default=None)
             age = "–" if oldest is None else f"{max(0, wall_clock() - oldest) / 1000:.1f} s"
             table.add_row(stage, topic.name, str(sum(lag.end for lag in lags)), str(sum(lag.lag for lag in lags)), age)

@@ -15,6 +15,7 @@ from freki.streams.client import Change
 from freki.streams.commands.bars import bars
 from freki.streams.commands.context import command, console, load_settings
 from freki.streams.connect import open_index, open_registry, topics_of
+from freki.streams.messages import version_in
 
 SHOWN = 50
 # Documents read together: enough to save calls, few enough for the bar to move.
@@ -72,7 +73,13 @@ async def _expected(settings: Settings, rejected: set[Change], progress: Progres
             if change is not None and (tenant, document_id, change.version) in rejected:
                 continue
             key = root_id(TenantId(tenant), DocumentId(document_id))
-            after = expect(expected.get(key), name, change, "" if change is None else _hash(change))
+            after = expect(
+                expected.get(key),
+                name,
+                change,
+                "" if change is None else _hash(change),
+                buried=version_in(stored.headers),
+            )
             if after is not None:
                 expected[key] = after
     return expected

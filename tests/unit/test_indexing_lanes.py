@@ -1,0 +1,231 @@
+"""Revisions of one document in several lanes, written turn by turn, in any order and with crashes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from freki.operators.identify import root_id
+from freki.schemas import ContextualChunkBatch, DocumentId, IndexOutcome, OutcomeStatus, RevisionOperation, Timestamp
+from freki.streams.indexing import Indexer, Part
+from freki.streams.lanes import Lane
+from tests.unit.revisions import TENANT, WRITES, Crash, World, revision, situated_by
+
+
+class Event(NamedTuple):
+    """A change as its producer makes it."""
+
+    document: str
+    texts: list[str] | None
+    """None: gone."""
+    lane: Lane
+    reader: str
+    bare: bool
+    """A deletion without version."""
+    key: str = ""
+    """What made the contexts."""
+
+
+@dataclass
+class Watched:
+    """A store in which calls of several lanes mix, readers look after each write, and whose process may die."""
+
+    world: World
+    allowed: dict[str, list[list[str] | None]]
+    pauses: list[int]
+    dies_at: int
+    writes: int = 0
+    calls: int = 0
+    versions: dict[str, int] = field(default_factory=dict)
+
+    def __getattr__(self, name: str) -> Any:
+        call: Callable[..., Awaitable[Any]] = getattr(self.world.index, name)
+
+        async def mixed(*args: Any) -> Any:
+            self.calls += 1
+            for _ in range(self.pauses[self.calls % len(self.pauses)]):
+                await asyncio.sleep(0)
+            if self.writes >= self.dies_at:
+                raise Crash
+            result = await call(*args)
+            if name in WRITES:
+                self.writes += 1
+                await self.look()
+            return result
+
+        return mixed
+
+    async def look(self) -> None:
+        for document, revisions in self.allowed.items():
+            assert await self.world.texts(document) in revisions
+            key = root_id(TENANT, DocumentId(document))
+            root = (await self.world.index.roots([key])).get(key)
+            before = self.versions.get(document, 0)
+            self.versions[document] = 0 if root is None else root.version
+            assert self.versions[document] >= before
+
+
+def parts_of(version: int, event: Event) -> list[ContextualChunkBatch]:
+    if event.texts is None and event.bare:
+        return revision(event.document, 0, None, operation=RevisionOperation.TOMBSTONE, recorded_at=Timestamp(version))
+    parts = revision(event.document, version, event.texts, principals=(event.reader,))
+    return situated_by(parts, event.key, *(event.texts or ())) if event.key else parts
+
+
+def begins_in(event: Event) -> Lane:
+    """Deletions are urgent, and only what has several parts is bulk."""
+    if event.texts is None:
+        return Lane.EXPRESS
+    return Lane.REGULAR if event.lane is Lane.BULK and len(event.texts) <= 2 else event.lane
+
+
+async def _lane(indexer: Indexer, lane: Lane, queue: list[ContextualChunkBatch], most: int) -> None:
+    """Take batch after batch; what is done leaves the queue."""
+    while queue:
+        batch = queue[:most]
+        async with aclosing(indexer.index([Part(part, 0) for part in batch], lane=lane)) as indexed:
+            async for _ in indexed:
+                await asyncio.sleep(0)
+        del queue[: len(batch)]
+
+
+events = st.builds(
+    Event,
+    document=st.sampled_from("ab"),
+    texts=st.one_of(st.none(), st.lists(st.sampled_from("uvwxyz"), max_size=6, unique=True)),
+    lane=st.sampled_from(Lane),
+    reader=st.sampled_from(["board", "staff"]),
+    bare=st.booleans(),
+    key=st.sampled_from(["", "k1"]),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    history=st.lists(events, min_size=1, max_size=7),
+    crashes=st.lists(st.integers(0, 12), max_size=3),
+    pauses=st.lists(st.integers(0, 3), min_size=1, max_size=7),
+    batches=st.fixed_dictionaries({lane: st.integers(1, 4) for lane in Lane}),
+)
+async def test_in_whatever_order_lanes_work_a_document_ends_as_its_last_change_left_it(
+    history: list[Event], crashes: list[int], pauses: list[int], batches: dict[Lane, int]
+) -> None:
+    world = World()
+    allowed: dict[str, list[list[str] | None]] = {"a": [None], "b": [None]}
+    queues: dict[Lane, list[ContextualChunkBatch]] = {lane: [] for lane in Lane}
+    last: dict[str, Event] = {}
+    for version, event in enumerate(history, start=1):
+        allowed[event.document].append(event.texts)
+        queues[begins_in(event)] += parts_of(version, event)
+        last[event.document] = event
+
+    for dies_at in [*crashes, 10**9]:
+        indexer = world.indexer(Watched(world, allowed, pauses, dies_at))
+        works = [_lane(indexer, lane, queue, batches[lane]) for lane, queue in queues.items()]
+        # All of the process dies at once, and what was not done comes again to another.
+        for ending in await asyncio.gather(*works, return_exceptions=True):
+            if ending is not None and not isinstance(ending, Crash):
+                raise ending
+
+    for document, event in last.items():
+        assert await world.texts(document) == event.texts
+        key = root_id(TENANT, DocumentId(document))
+        rows = await world.index.fetch(sorted((await world.index.ids_of({key: 10**9}))[key]))
+        assert {(row.principals, row.context_key) for row, _ in rows.values()} <= {((event.reader,), event.key)}
+    assert await world.leftovers() == 0
+
+
+async def _feed(world: World, batches: list[ContextualChunkBatch], lane: Lane) -> list[IndexOutcome]:
+    return [
+        outcome
+        async for outcomes in world.indexer().index([Part(batch, 0) for batch in batches], lane=lane)
+        for outcome in outcomes
+    ]
+
+
+async def test_a_revision_that_is_overtaken_between_its_parts_is_stale_and_leaves_nothing() -> None:
+    world = World()
+    first, second, last = revision("a", 1, ["u", "v", "w", "x", "y"])
+    await _feed(world, [first], Lane.BULK)
+
+    await _feed(world, revision("a", 2, ["v", "new"]), Lane.EXPRESS)
+    (overtaken,) = await _feed(world, [second, last], Lane.BULK)
+
+    assert overtaken.status is OutcomeStatus.STALE
+    assert await world.texts("a") == ["v", "new"]
+    assert await world.leftovers() == 0
+
+
+async def test_a_late_deletion_leaves_what_a_newer_revision_has_already_claimed() -> None:
+    world = World()
+    await _feed(world, revision("a", 1, ["u", "v", "w"]), Lane.REGULAR)
+    first, last = revision("a", 3, ["u", "v", "x"])
+    await _feed(world, [first], Lane.BULK)
+
+    (deleted,) = await _feed(world, revision("a", 2, None), Lane.EXPRESS)
+    gone = await world.texts("a")
+    await _feed(world, [last], Lane.BULK)
+
+    assert (deleted.status, gone) == (OutcomeStatus.DELETED, None)
+    assert await world.texts("a") == ["u", "v", "x"]
+    assert await world.leftovers() == 0
+
+
+async def test_a_late_revision_does_not_give_a_newer_one_back_its_old_readers() -> None:
+    world = World()
+    await _feed(world, revision("a", 1, ["u", "v", "w"], principals=("staff",)), Lane.REGULAR)
+    first, last = revision("a", 3, ["u", "v", "x"], principals=("board",))
+    await _feed(world, [first], Lane.BULK)
+
+    await _feed(world, revision("a", 2, ["u", "w"], principals=("staff",)), Lane.EXPRESS)
+    await _feed(world, [last], Lane.BULK)
+
+    key = root_id(TENANT, DocumentId("a"))
+    rows = await world.index.fetch(sorted((await world.index.ids_of({key: 9}))[key]))
+    assert {row.principals for row, _ in rows.values()} == {("board",)}
+
+
+@pytest.mark.parametrize("bare", [True, False])
+async def test_a_deletion_that_overtakes_its_document_keeps_it_out(*, bare: bool) -> None:
+    world = World()
+    upsert = parts_of(1, Event("a", ["secret"], Lane.REGULAR, "staff", bare=False))
+    deletion = parts_of(2, Event("a", None, Lane.EXPRESS, "staff", bare=bare))
+
+    await _feed(world, deletion, Lane.EXPRESS)
+    (late,) = await _feed(world, upsert, Lane.REGULAR)
+
+    assert late.status is OutcomeStatus.STALE
+    assert await world.texts("a") is None
+    assert await world.leftovers() == 0
+
+
+async def test_urgent_work_is_done_between_the_slices_of_a_large_document() -> None:
+    world = World()
+    indexer = world.indexer()
+    large = [Part(part, 0) for part in revision("a", 1, [f"chunk {number}" for number in range(40)])]
+    order: list[str] = []
+    begun = asyncio.Event()
+    embed = world.embedder.embed_passages
+
+    async def embed_passages(texts: Any) -> Any:
+        begun.set()
+        await asyncio.sleep(0)
+        return await embed(texts)
+
+    world.embedder.embed_passages = embed_passages  # type: ignore[method-assign]
+
+    async def work(parts: list[Part], lane: Lane) -> None:
+        async for outcomes in indexer.index(parts, lane=lane):
+            order.extend(outcome.document_id for outcome in outcomes)
+
+    bulk = asyncio.create_task(work(large, Lane.BULK))
+    await begun.wait()
+    await work([Part(part, 0) for part in revision("b", 1, ["urgent"])], Lane.EXPRESS)
+    await bulk
+
+    assert order == ["b", "a"]

@@ -1,0 +1,80 @@
+import asyncio
+from collections import Counter
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freki.streams.lanes import Lane
+from freki.streams.turns import MOST_PASSED, Turns
+
+
+async def work(turns: Turns, lane: Lane, slices: int, done: list[Lane]) -> None:
+    """Do slices, turn after turn."""
+    while slices:
+        async with turns.taken(lane):
+            while True:
+                await asyncio.sleep(0)
+                done.append(lane)
+                slices -= 1
+                if not slices or turns.over(lane):
+                    break
+
+
+async def run(*lanes: tuple[Lane, int]) -> list[Lane]:
+    turns, done = Turns(), list[Lane]()
+    await asyncio.gather(*(work(turns, lane, slices, done) for lane, slices in lanes))
+    return done
+
+
+async def test_an_urgent_lane_goes_on_after_the_slice_at_hand() -> None:
+    turns, done = Turns(), list[Lane]()
+    bulk = asyncio.create_task(work(turns, Lane.BULK, 20, done))
+    await asyncio.sleep(0)
+
+    await work(turns, Lane.EXPRESS, 1, done)
+    await bulk
+
+    assert done.index(Lane.EXPRESS) <= 2
+
+
+async def test_who_waits_gets_its_share_of_a_steady_stream_of_urgent_work() -> None:
+    done = await run((Lane.EXPRESS, 100), (Lane.BULK, 10))
+
+    last = max(place for place, lane in enumerate(done) if lane is Lane.BULK)
+    assert last <= 10 * (MOST_PASSED + 1)
+
+
+@given(slices=st.fixed_dictionaries({lane: st.integers(0, 30) for lane in Lane}))
+async def test_all_work_is_done_and_nobody_is_passed_more_often_than_said(slices: dict[Lane, int]) -> None:
+    done = await run(*slices.items())
+
+    assert Counter(done) == Counter({lane: count for lane, count in slices.items() if count})
+    for lane in Lane:
+        own = [-1, *(place for place, other in enumerate(done) if other is lane)]
+        # Both other lanes may have been passed over as often, and go first.
+        assert all(after - before <= MOST_PASSED + len(Lane) for before, after in pairwise(own))
+
+
+async def test_who_is_cancelled_while_it_waits_holds_up_nobody() -> None:
+    turns, done = Turns(), list[Lane]()
+    async with turns.taken(Lane.REGULAR):
+        given_up = asyncio.create_task(work(turns, Lane.EXPRESS, 1, done))
+        waiting = asyncio.create_task(work(turns, Lane.BULK, 1, done))
+        await asyncio.sleep(0)
+        given_up.cancel()
+    await waiting
+
+    assert done == [Lane.BULK]
+
+
+async def test_a_turn_ends_with_what_fails_in_it() -> None:
+    turns = Turns()
+
+    async def fail() -> None:
+        async with turns.taken(Lane.EXPRESS):
+            raise ValueError
+
+    await asyncio.gather(fail(), return_exceptions=True)
+    async with asyncio.timeout(5), turns.taken(Lane.BULK):
+        pass
