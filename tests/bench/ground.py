@@ -121,7 +121,8 @@ class Ground:
                 report=lambda event: _note(event, pids),
                 prepare=apply_topics,
                 workers=workers,
-                environment=environment,
+                # Copies of documents, and edits that are undone, cost what others cost.
+                environment={"FREKI_MODELS__EMBED_CACHE_MB": "0", **(environment or {})},
             )
             with self.step("starting broker, store and workers", 1):
                 stack = await opened.enter_async_context(running)
