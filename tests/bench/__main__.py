@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from freki.infra.settings import Settings
-from tests.bench import freshness, growth, ingest, memory, query, republish, tracing
+from tests.bench import freshness, growth, ingest, memory, query, republish, steps, tracing
 from tests.bench.corpus import Corpus
 from tests.bench.ground import Figures, Ground, Measurement
 from tests.bench.machine import machine
@@ -26,6 +26,7 @@ from tests.bench.write import Section, markdown
 MEASUREMENTS: Mapping[str, Measurement] = {
     "ingest": ingest,
     "republish": republish,
+    "steps": steps,
     "query": query,
     "freshness": freshness,
     "memory": memory,
