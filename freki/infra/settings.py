@@ -86,7 +86,7 @@ class ModelSettings(Section):
     )
     allow_download: bool = Field(default=False, description="May models come from the Hugging Face hub?")
     threads: int = Field(default=0, ge=0, description="Threads a model uses; 0: all cores")
-    batch_tokens: int = Field(default=4096, ge=512, description="Most tokens of one padded batch")
+    batch_tokens: int = Field(default=2048, ge=512, description="Most tokens of one padded batch")
     embed_cache_mb: int = Field(
         default=64, ge=0, description="Room for vectors of passages that were embedded, in MiB; 0: none are remembered"
     )
