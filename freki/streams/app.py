@@ -63,7 +63,7 @@ from freki.streams.outline import similarities_by
 from freki.streams.ports import Reranker
 from freki.streams.query_trace import Models, QueryTrace
 from freki.streams.rejecting import rejecting
-from freki.streams.retriever import Retriever
+from freki.streams.retrieval.retriever import Retriever
 from freki.streams.retrieving import Retrieving
 from freki.streams.stage import Stage, register, run_stages
 from freki.streams.topics import Topic

@@ -43,12 +43,12 @@ from freki.schemas.avro import Codec
 from freki.schemas.index import Generation
 from freki.streams.client import Asker, Publisher, Receipts
 from freki.streams.context_questions import ContextRules
-from freki.streams.knobs import Knobs
 from freki.streams.ledger import Ledger
 from freki.streams.outbox import Outbox
 from freki.streams.outline import CountTokens, Outliner
 from freki.streams.parsing import ParseLimits, by_weight, parse
 from freki.streams.ports import AnalyseText
+from freki.streams.retrieval.knobs import Knobs
 from freki.streams.topics import Topics
 
 T = TypeVar("T")

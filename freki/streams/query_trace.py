@@ -15,8 +15,8 @@ from freki.schemas import ChunkId, ContextQuery, ContextResult, Notice, NoticeKi
 from freki.schemas.index import Candidate
 from freki.schemas.names import record
 from freki.streams import attributes as names
+from freki.streams.retrieval.trail import Found, StageRun, Trail
 from freki.streams.tracing import Attributes, describe
-from freki.streams.trail import Found, StageRun, Trail
 
 SHOWN_DOCUMENTS = 20
 """Of each list, the first ones."""

@@ -15,9 +15,9 @@ from freki.streams.messages import Outgoing, Received
 from freki.streams.meters import Meters
 from freki.streams.outbox import Outbox
 from freki.streams.query_trace import QueryTrace
-from freki.streams.retriever import Retriever
+from freki.streams.retrieval.retriever import Retriever
+from freki.streams.retrieval.trail import Trail
 from freki.streams.tracing import attached
-from freki.streams.trail import Trail
 
 # Questions that wait for a document to become fresher do so beside the others, up to this many at once.
 MOST_PATIENT = 64

@@ -32,7 +32,7 @@ from freki.streams.indexing import Indexer, Part
 from freki.streams.messages import Received
 from freki.streams.outline import Outliner
 from freki.streams.ports import Reranker
-from freki.streams.retriever import Retriever
+from freki.streams.retrieval.retriever import Retriever
 from tests.parsing import parse_here
 
 TENANT = TenantId("quality")

@@ -36,7 +36,7 @@ from freki.streams.outbox import Outbox
 from freki.streams.outline import Outliner
 from freki.streams.ports import Ledger, Llm, Reranker
 from freki.streams.query_trace import Models, QueryTrace
-from freki.streams.retriever import Retriever
+from freki.streams.retrieval.retriever import Retriever
 from freki.streams.retrieving import Retrieving
 from tests.parsing import parse_here
 from tests.unit.deliveries import DEAD_LETTERS, FAILURES, Event, FakeProducer, Sent, Spans

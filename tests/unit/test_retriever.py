@@ -24,8 +24,8 @@ from freki.schemas import (
     VersionFloor,
 )
 from freki.schemas.index import RerankPair
-from freki.streams.knobs import Knobs
-from freki.streams.retriever import Retriever
+from freki.streams.retrieval.knobs import Knobs
+from freki.streams.retrieval.retriever import Retriever
 from tests.unit.revisions import TENANT, World, revision
 
 KNOBS = Knobs(

@@ -20,7 +20,7 @@ from freki.schemas.evaluation import Question
 from freki.schemas.names import record
 from freki.streams.evaluation.configuration import Configuration
 from freki.streams.evaluation.result import Answered, Place, Run
-from freki.streams.knobs import Knobs
+from freki.streams.retrieval.knobs import Knobs
 
 DEPTH = 200
 """The most hits that a query may ask for."""

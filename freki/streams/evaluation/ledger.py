@@ -7,7 +7,7 @@ from freki.operators.evaluate import Asked
 from freki.streams.evaluation.configuration import Configuration
 from freki.streams.evaluation.examine import Examiner, Served, told
 from freki.streams.evaluation.pose import Posed
-from freki.streams.knobs import Knobs
+from freki.streams.retrieval.knobs import Knobs
 
 Plan = Mapping[str, Mapping[Asked, Configuration]]
 """By value: which questions, each with all that it turns."""

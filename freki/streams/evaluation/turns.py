@@ -6,7 +6,7 @@ from dataclasses import replace
 from freki.operators.errors import InvalidQuery
 from freki.schemas.names import record
 from freki.streams.evaluation.configuration import Configuration, parse_configuration
-from freki.streams.knobs import Knobs
+from freki.streams.retrieval.knobs import Knobs
 
 ALPHA = "alpha"
 """Of questions; short queries of keywords have their own."""

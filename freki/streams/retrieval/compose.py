@@ -27,7 +27,7 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.index import Watermark
-from freki.streams.trail import Found, Trail
+from freki.streams.retrieval.trail import Found, Trail
 
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
 # About 1,000 tokens of German: a section that is longer is shown around the hit only.

@@ -21,9 +21,9 @@ from freki.schemas import (
 )
 from freki.schemas.index import Candidate, IndexedChunk, ManifestEntry, Passage, Root
 from freki.schemas.names import record
-from freki.streams.knobs import Knobs
-from freki.streams.live import LiveDocument
 from freki.streams.ports import Floats
+from freki.streams.retrieval.knobs import Knobs
+from freki.streams.retrieval.live import LiveDocument
 
 NANOS = 1_000_000
 
@@ -127,6 +127,13 @@ class Trail:
         """Remember what was left out, for the log; the same of the same step and reason counts once."""
         if ids := dict.fromkeys(chunk_ids):
             self.dropped.setdefault((stage, reason), {}).update(ids)
+
+    def keep_only(self, stage: str, reason: str, kept: Sequence[Found]) -> None:
+        """Go on with those of the found; remember which are not among them, and why."""
+        if len(kept) < len(self.found):
+            stay = {found.chunk_id for found in kept}
+            self.drop(stage, reason, (found.chunk_id for found in self.found if found.chunk_id not in stay))
+        self.found = list(kept)
 
     def best_documents(self, most: int = 3) -> list[DocumentId]:
         """Name the documents of the best hits, best first."""

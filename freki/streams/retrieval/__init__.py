@@ -1,0 +1,14 @@
+"""From questions to results, in the order of a question's way.
+
+retriever  the way itself: which step follows which
+understand what a question wants, in which language, with which terms
+knobs      what a query may turn
+search     candidates: both searches, one fusion, what is live of the best
+live       which chunks may be quoted, and where they stand
+rerank     the best candidates read together with the question
+select     the hits among them
+surround   what stands around the hits
+compose    the result
+trail      what is known of one query on its way
+attempts   calls within the time that is left
+"""

@@ -1,0 +1,115 @@
+"""Rescores the best candidates of a query: each reranker of a chain steps in for the one before it."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import nullcontext
+
+from freki.operators.situate import situated
+from freki.schemas import Fusion, NoticeKind, RerankerChoice
+from freki.schemas.index import RerankPair
+from freki.streams.ports import Reranker
+from freki.streams.retrieval.attempts import LEAST_STEP_S, RESERVE_S, Attempts
+from freki.streams.retrieval.trail import Found, Trail, timed
+
+REMOTE = "remote"
+LOCAL = "local"
+COSINE = "cosine"
+PROBABILITIES = frozenset({REMOTE, LOCAL})
+"""Rerankers whose scores are probabilities."""
+_CHAIN = {
+    RerankerChoice.AUTO: (REMOTE, LOCAL, COSINE),
+    RerankerChoice.REMOTE: (REMOTE, LOCAL, COSINE),
+    RerankerChoice.LOCAL: (LOCAL, COSINE),
+    RerankerChoice.COSINE: (COSINE,),
+}
+_MISSING = {
+    REMOTE: "no remote reranker: set FREKI_REMOTE_RERANKER__URL",
+    LOCAL: "no reranker: cosine gives scores, hybrid search the order; set FREKI_MODELS__RERANKER",
+}
+
+
+class Reranking:
+    """One query at a time: what it may cost depends on the time that the query has left."""
+
+    def __init__(self, rerankers: Sequence[Reranker], *, attempts: Attempts) -> None:
+        self._rerankers = {reranker.name: reranker for reranker in rerankers}
+        self._attempts = attempts
+        self._turn = asyncio.Lock()
+
+    async def __call__(self, trail: Trail) -> None:
+        """Set `reranked` of the best candidates, as many as there is time for."""
+        head = trail.found[: trail.knobs.rerank_candidates]
+        trail.head = head
+        if not head or trail.knobs.reranker is RerankerChoice.NONE:
+            return
+        for name in _CHAIN[trail.knobs.reranker]:
+            scores = await self._scores(trail, name, head)
+            if scores is not None:
+                trail.reranker = name
+                break
+        else:
+            return
+        for found, score in zip(head, scores, strict=True):
+            found.reranked = score
+        left_out = sum(score is None for score in scores)
+        if left_out:
+            trail.unranked += left_out
+            trail.notice(
+                "rerank",
+                NoticeKind.SKIPPED,
+                f"{left_out} of {len(head)} candidates were not reranked: the deadline of "
+                f"{trail.knobs.deadline_ms} ms left no time",
+            )
+
+    async def _scores(self, trail: Trail, name: str, head: Sequence[Found]) -> list[float | None] | None:
+        if name == COSINE:
+            with timed([trail], "rerank", lambda _: len(head)):
+                return _cosines(trail, head)
+        reranker = self._rerankers.get(name)
+        if reranker is None:
+            if name in _asked_for(trail.knobs.reranker):
+                trail.notice("rerank", NoticeKind.DEGRADED, _MISSING[name])
+            return None
+        # Two at once on the same cores would both be late; others compute elsewhere.
+        async with self._turn if name == LOCAL else nullcontext():
+            budget_s = self._attempts.remaining_s(trail) - RESERVE_S
+            if budget_s < LEAST_STEP_S:
+                trail.notice("rerank", NoticeKind.SKIPPED, f"no time was left for the {name} reranker")
+                return None
+            started = trail.clock_ns()
+            scores = await self._attempts([trail], "rerank", reranker.score(_pairs(trail, head), budget_s=budget_s))
+            trail.note("rerank", started, trail.clock_ns(), sum(score is not None for score in scores or ()))
+            return scores
+
+
+def _asked_for(choice: RerankerChoice) -> tuple[str, ...]:
+    """Name the rerankers whose absence is worth telling."""
+    return (LOCAL,) if choice is RerankerChoice.AUTO else _CHAIN[choice][:1]
+
+
+def _cosines(trail: Trail, head: Sequence[Found]) -> list[float | None] | None:
+    """Score by the vectors that are there anyway; not possible where the question has none."""
+    if not len(trail.vectors):
+        return None
+    question = trail.vectors[0]
+    return [None if found.vector is None else float(found.vector @ question) for found in head]
+
+
+def _pairs(trail: Trail, head: Sequence[Found]) -> list[RerankPair]:
+    cosines = _cosines(trail, head) or [None] * len(head)
+    most = max((found.lexical or 0.0 for found in head), default=0.0)
+    # Reciprocal ranks sum up to some hundredths: rerankers are promised 0..1.
+    best = head[0].fused if trail.knobs.fusion is Fusion.RRF else 1.0
+    return [
+        RerankPair(
+            query=trail.variants[0],
+            query_language=trail.analysis.language,
+            heading=next((heading for heading in reversed(found.content.heading_path) if heading), ""),
+            text=situated(found.content.context, found.content.text),
+            language=found.content.language,
+            fused=found.fused / best,
+            lexical=(found.lexical or 0.0) / most if most > 0 else 0.0,
+            cosine=cosine or 0.0,
+        )
+        for found, cosine in zip(head, cosines, strict=True)
+    ]

@@ -1,0 +1,191 @@
+"""Finds candidates for a batch of queries: both searches at once, one fusion, what is live of the best, their rows."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from freki.operators.deduplicate import deduplicate
+from freki.operators.fuse import reciprocal_rank_fusion, weighted_fusion
+from freki.schemas import EVERYONE, ChunkId, Fusion, NoticeKind, RootId
+from freki.schemas.index import Candidate, Scope, Watermark
+from freki.streams.ports import ChunkRows, ChunkSearch, Embedder, Roots
+from freki.streams.retrieval.attempts import RESERVE_S, Attempts
+from freki.streams.retrieval.live import LiveDocument, read_live
+from freki.streams.retrieval.trail import Found, Ranked, Trail, timed
+
+
+class Searcher:
+    """Each step takes all queries and makes one call of the model, or one call each of the store's searches."""
+
+    def __init__(  # noqa: PLR0913 - each is one thing from outside
+        self,
+        *,
+        embedder: Embedder,
+        search: ChunkSearch,
+        rows: ChunkRows,
+        roots: Roots,
+        strong: bool,
+        attempts: Attempts,
+    ) -> None:
+        self._embedder = embedder
+        self._search = search
+        self._rows = rows
+        self._roots = roots
+        self._strong = strong
+        self._attempts = attempts
+
+    async def embed(self, trails: list[Trail]) -> None:
+        """Give every variant its vector."""
+        texts = [variant for trail in trails for variant in trail.variants]
+        with timed(trails, "embed", lambda trail: len(trail.variants)):
+            vectors = await self._attempts(trails, "embed", self._embedder.embed_queries(texts))
+        if vectors is None:
+            return
+        at = 0
+        for trail in trails:
+            trail.vectors = vectors[at : at + len(trail.variants)]
+            at += len(trail.variants)
+
+    async def watermarks(self, trails: list[Trail]) -> Sequence[Watermark]:
+        """Read how far the index is."""
+        with timed(trails, "freshness", lambda _: 1):
+            return await self._attempts(trails, "freshness", self._search.watermarks()) or ()
+
+    async def find(self, trails: list[Trail]) -> None:
+        """Search and keep what is live; search once more where a document changed in between."""
+        await self._search_both(trails)
+        moved = [trail for trail in await self._keep_live(trails) if self._attempts.remaining_s(trail) > RESERVE_S]
+        if moved:
+            await self._search_both(moved)
+            await self._keep_live(moved)
+
+    async def load(self, trails: list[Trail]) -> None:
+        """Read rows and vectors of the best candidates; drop repeated texts."""
+        wanted: dict[ChunkId, None] = {}
+        for trail in trails:
+            wanted.update(dict.fromkeys(found.chunk_id for found in trail.found))
+        with timed(trails, "load", lambda trail: len(trail.found)):
+            fetched = await self._attempts(trails, "load", self._rows.fetch(list(wanted)))
+        rows = fetched or {}
+        for trail in trails:
+            there = [found for found in trail.found if found.chunk_id in rows]
+            trail.replaced = fetched is not None and len(there) < len(trail.found)
+            trail.keep_only("load", "its row was not read", there)
+            trail.loaded = rows
+            for found in trail.found:
+                found.row, found.vector = rows[found.chunk_id]
+            kept = [trail.found[place] for place in deduplicate([found.content.text for found in trail.found])]
+            trail.keep_only("load", "a better candidate has the same text", kept)
+
+    async def _search_both(self, trails: list[Trail]) -> None:
+        depth = max(trail.knobs.depth for trail in trails)
+        searched = [trail for trail in trails if len(trail.vectors)]
+        scopes = [_scope(trail) for trail in searched for _ in trail.variants]
+        vectors = np.vstack([trail.vectors for trail in searched]) if searched else None
+        texts = [trail.analysis.lexical for trail in trails]
+
+        async def dense() -> list[list[Candidate]] | None:
+            if vectors is None:
+                return []
+            with timed(searched, "search.dense", lambda trail: len(trail.variants)):
+                call = self._search.dense(vectors, scopes, limit=depth, strong=self._strong)
+                return await self._attempts(searched, "search.dense", call)
+
+        async def lexical() -> list[list[Candidate]] | None:
+            with timed(trails, "search.lexical", lambda _: 1):
+                call = self._search.lexical(
+                    texts, [_scope(trail) for trail in trails], limit=depth, strong=self._strong
+                )
+                return await self._attempts(trails, "search.lexical", call)
+
+        by_vector, by_terms = await asyncio.gather(dense(), lexical())
+        for trail in trails:
+            trail.dense, trail.lexical = [], []
+        rest = iter(by_vector or [])
+        for trail in searched:
+            trail.dense = [ranking[: trail.knobs.depth] for _, ranking in zip(trail.variants, rest, strict=False)]
+        for trail, ranking in zip(trails, by_terms or [], strict=False):
+            trail.lexical = [ranking[: trail.knobs.depth]]
+
+    async def _keep_live(self, trails: list[Trail]) -> list[Trail]:
+        """Fuse, and take from the top what is live and readable, as many as are wanted; give trails that met others."""
+        with timed(trails, "fuse", lambda trail: len(trail.ranked)):
+            for trail in trails:
+                trail.ranked, trail.found = _fused(trail), []
+                trail.dropped.clear()
+        dropped = dict.fromkeys(map(id, trails), 0)
+        with timed(trails, "manifest", lambda trail: len(trail.found)):
+            short, at = trails, 0
+            while short:
+                # The best are nearly always live, so looking further down is nearly always needless.
+                step = max(trail.wanted for trail in short)
+                slices = [(trail, trail.ranked[at : at + step]) for trail in short]
+                candidates = [each for _, ranked in slices for each in ranked]
+                live = await self._attempts(short, "manifest", read_live(self._roots, candidates))
+                if live is None:
+                    break
+                for trail, ranked in slices:
+                    dropped[id(trail)] += _take_live(trail, ranked, live)
+                at += step
+                short = [trail for trail in short if len(trail.found) < trail.wanted and at < len(trail.ranked)]
+        return [trail for trail in trails if dropped[id(trail)]]
+
+
+def _take_live(trail: Trail, ranked: Sequence[Ranked], live: Mapping[RootId, LiveDocument]) -> int:
+    """Add to the found what is live and what the asker may read; count what is not live."""
+    # Rows are rewritten before the root when access changes: the root is what decides.
+    allowed = {*trail.query.principals, EVERYONE}
+    trail.roots.update((key, document.root) for key, document in live.items())
+    dead, hidden = [], []
+    for each in ranked:
+        document = live.get(each.root_id)
+        if document is None or each.chunk_id not in document.parts:
+            dead.append(each.chunk_id)
+        elif not allowed.intersection(document.root.principals):
+            hidden.append(each.chunk_id)
+        elif len(trail.found) < trail.wanted:
+            trail.found.append(Found(each.chunk_id, document, fused=each.fused, dense=each.dense, lexical=each.lexical))
+    if dead:
+        trail.notice("manifest", NoticeKind.DROPPED, f"{len(dead)} candidates are not of a live revision")
+    trail.drop("manifest", "it is not of a live revision", dead)
+    trail.drop("manifest", "the asker may not read it any more", hidden)
+    return len(dead)
+
+
+def _scope(trail: Trail) -> Scope:
+    return Scope(
+        tenant=trail.query.tenant,
+        principals=trail.query.principals,
+        levels=trail.analysis.levels,
+        filters=trail.query.filters,
+    )
+
+
+def _fused(trail: Trail) -> list[Ranked]:
+    """Fuse all rankings once, and keep what each retriever said."""
+    rankings = [*trail.dense, *trail.lexical]
+    if trail.knobs.fusion is Fusion.RRF:
+        hits = reciprocal_rank_fusion(rankings, k=trail.knobs.rrf_k)
+    else:
+        # Where one kind of retriever failed, the other counts alone.
+        alpha = trail.analysis.alpha if trail.lexical and trail.dense else 0.5
+        shares = ((alpha, trail.dense), (1 - alpha, trail.lexical))
+        weights = [share / len(variants) for share, variants in shares for _ in variants]
+        hits = weighted_fusion(rankings, weights=weights)
+    dense = _best(trail.dense)
+    lexical = _best(trail.lexical)
+    owners = {hit.chunk_id: hit.root_id for ranking in rankings for hit in ranking}
+    return [
+        Ranked(hit.chunk_id, owners[hit.chunk_id], hit.score, dense.get(hit.chunk_id), lexical.get(hit.chunk_id))
+        for hit in hits
+    ]
+
+
+def _best(rankings: Sequence[Sequence[Candidate]]) -> dict[ChunkId, float]:
+    """Give each chunk the best score that any variant gave it."""
+    best: dict[ChunkId, float] = {}
+    for ranking in rankings:
+        for hit in ranking:
+            best[hit.chunk_id] = max(hit.score, best.get(hit.chunk_id, hit.score))
+    return best

@@ -1,0 +1,39 @@
+"""Reads where hits stand and what stands around them."""
+
+from freki.schemas import NoticeKind
+from freki.streams.ports import ChunkRows, Roots
+from freki.streams.retrieval.attempts import LEAST_STEP_S, Attempts
+from freki.streams.retrieval.compose import Composer
+from freki.streams.retrieval.live import read_around
+from freki.streams.retrieval.trail import Trail, timed
+
+
+class Surroundings:
+    """Manifests say what stands around a hit, rows hold its text."""
+
+    def __init__(self, *, roots: Roots, rows: ChunkRows, composer: Composer, attempts: Attempts) -> None:
+        self._roots = roots
+        self._rows = rows
+        self._composer = composer
+        self._attempts = attempts
+
+    async def locate(self, trail: Trail) -> bool:
+        """Read where the hits stand; tell whether the revision of some candidates is gone by now."""
+        hits = [(found.chunk_id, found.document) for found in trail.found]
+        with timed([trail], "locate", lambda _: len(trail.found)):
+            around = await self._attempts([trail], "locate", read_around(self._roots, hits)) or {}
+        for found in trail.found:
+            found.near = around.get(found.root.root_id, ())
+        there = [found for found in trail.found if any(entry.chunk_id == found.chunk_id for entry in found.near)]
+        is_lost = trail.replaced or len(there) < len(trail.found)
+        trail.keep_only("locate", "its place in the document was not read", there)
+        return is_lost
+
+    async def augment(self, trail: Trail) -> None:
+        """Read what stands around the hits."""
+        if self._attempts.remaining_s(trail) < LEAST_STEP_S:
+            trail.notice("augment", NoticeKind.SKIPPED, "no time was left for sections and neighbours")
+            return
+        wanted = dict.fromkeys(self._composer.surroundings(trail))
+        with timed([trail], "augment", lambda _: len(trail.found)):
+            trail.around = await self._attempts([trail], "augment", self._rows.passages(list(wanted))) or {}
