@@ -22,6 +22,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from freki.infra.calls import Calls
 from freki.infra.errors import InfraError, Misconfigured, Rejected, Unavailable
+from freki.infra.http import OF_SETTINGS, may_pass
 from freki.infra.settings import LlmSettings
 from freki.schemas import Completion, NoCompletion, Prompt
 
@@ -36,13 +37,6 @@ _REPLY_BYTES = 1_000_000
 """More than any answer of bounded length: a server that goes on has to be stopped."""
 _CHARS_A_TOKEN = 4
 """Where the server counts no tokens: about right for English, and somewhat low for German."""
-_LATER = {
-    HTTPStatus.REQUEST_TIMEOUT,
-    HTTPStatus.CONFLICT,
-    HTTPStatus.TOO_EARLY,
-    HTTPStatus.TOO_MANY_REQUESTS,
-}
-_SETTINGS = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}
 
 _log = structlog.get_logger(__name__)
 
@@ -263,10 +257,11 @@ def _check(url: str) -> None:
 def _refused(response: httpx.Response, text: str) -> InfraError:
     status = response.status_code
     message = f"{response.url} answered {status}: {text[:200]}"
-    if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _LATER:
+    # With this interface a conflict is about a lock of the server's, which passes: OpenAI's own client tries again.
+    if may_pass(status) or status == HTTPStatus.CONFLICT:
         wait_s = _wait_s(response.headers.get("Retry-After", ""))
         return Unavailable(message) if wait_s is None else _Busy(message, wait_s)
-    if status in _SETTINGS:
+    if status in OF_SETTINGS:
         return Misconfigured(f"{message}; see FREKI_LLM__URL, __MODEL and __API_KEY")
     return Rejected(message)
 

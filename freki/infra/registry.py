@@ -15,6 +15,7 @@ import httpx
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from freki.infra.errors import InfraError, Misconfigured, Rejected, Unavailable
+from freki.infra.http import may_pass
 from freki.infra.settings import RegistrySettings
 from freki.schemas.avro import packaged_contracts, schema_id_of
 
@@ -24,7 +25,6 @@ _MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 _HEADERS = {"Accept": f"{_MEDIA_TYPE}, application/json", "Content-Type": _MEDIA_TYPE}
 _NOT_THERE = frozenset({40401, 40402, 40403})
 """Error codes for a subject, version or schema that is not there; a 404 without one comes from some other server."""
-_TRY_LATER = frozenset({httpx.codes.REQUEST_TIMEOUT, httpx.codes.TOO_EARLY, httpx.codes.TOO_MANY_REQUESTS})
 _NO_ACCESS = frozenset({httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN})
 
 
@@ -157,7 +157,7 @@ def _refusal(response: httpx.Response) -> InfraError:
     said = f"{asked}: {response.status_code} {refusal.message}".strip()
     if refusal.error_code in _NOT_THERE:
         return UnknownToRegistry(said)
-    if response.is_server_error or response.status_code in _TRY_LATER:
+    if may_pass(response.status_code):
         return Unavailable(said)
     if response.status_code in _NO_ACCESS:
         return Misconfigured(f"{said}: check FREKI_REGISTRY__USERNAME and __PASSWORD, and what that account may do")

@@ -7,7 +7,6 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from http import HTTPStatus
 from types import TracebackType
 from typing import Self
 
@@ -15,13 +14,12 @@ import httpx
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from freki.infra.errors import Misconfigured, Rejected, Unavailable
+from freki.infra.http import OF_SETTINGS, may_pass
 from freki.infra.settings import RemoteRerankerSettings
 from freki.schemas.index import RerankPair
 
 CALL_TEXTS = 32
 """Most texts a call: what text-embeddings-inference takes unless told otherwise."""
-_LATER = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
-_SETTINGS = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}
 
 
 class _Scored(BaseModel):
@@ -98,9 +96,9 @@ def _translated(url: str) -> Iterator[None]:
     except httpx.HTTPStatusError as error:
         status = error.response.status_code
         message = f"{url} answered {status}: {error.response.text[:200]}"
-        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _LATER:
+        if may_pass(status):
             raise Unavailable(message) from error
-        if status in _SETTINGS:
+        if status in OF_SETTINGS:
             raise Misconfigured(f"{message}; see FREKI_REMOTE_RERANKER__URL and __TOKEN") from error
         raise Rejected(message) from error
     except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:

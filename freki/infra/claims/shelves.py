@@ -14,10 +14,10 @@ import httpx
 
 from freki.infra.claims.place import Place
 from freki.infra.errors import Rejected, Unavailable
+from freki.infra.http import may_pass
 
 _ANSWER_S = 10.0
 """Until a web server answers, and between two pieces of what it sends."""
-_TRY_LATER = frozenset({httpx.codes.REQUEST_TIMEOUT, httpx.codes.TOO_EARLY, httpx.codes.TOO_MANY_REQUESTS})
 
 
 def read_file(place: Place, roots: Iterable[Place], size: int) -> bytes:
@@ -81,7 +81,7 @@ async def read_web(place: Place, size: int) -> bytes:
     ):
         if response.is_redirect:
             raise Rejected("the server sends the reader on to another place: publish that place instead")
-        if response.is_server_error or response.status_code in _TRY_LATER:
+        if may_pass(response.status_code):
             raise Unavailable(f"the server answers {response.status_code}")
         if response.status_code != httpx.codes.OK:
             raise Rejected(f"the server answers {response.status_code}")
