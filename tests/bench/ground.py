@@ -46,6 +46,8 @@ FEWEST_CHARACTERS = 250
 """Of a chunk, on average: what is under way makes at most as many chunks as this says, so that few are too many."""
 UNDER_WAY = 256
 """Documents that are published and have no receipt yet, while an index is filled."""
+BENCHMARK = "this benchmark (publishes, reads receipts)"
+"""How the process that measures is called beside those of a stack."""
 QUESTIONS_FROM = 300_000
 """Characters of the documents that questions are made from: the first ones, which every index of 1,000 chunks holds."""
 

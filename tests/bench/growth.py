@@ -30,7 +30,7 @@ from tests.bench.filler import Filler
 from tests.bench.fit import Fit, fit
 from tests.bench.ground import Figures, Ground, Stack, ask, fill, outliner, percentiles, publish, questions
 from tests.bench.plots import lines
-from tests.bench.processes import KIB, cpu_by_name, memory
+from tests.bench.processes import KIB, cpu_by_name, cpu_spent, memory
 
 TITLE = "Growth: costs as the index grows"
 
@@ -149,15 +149,17 @@ async def _store(ground: Ground, asked: Sequence[str]) -> Figures:
 
 
 async def _point(ground: Ground, stack: Stack, filler: Filler, size: int, asked: Sequence[str]) -> Figures:
-    before, held = cpu_by_name(stack.pids)["store"], len(filler.chunk_ids)
-    with ground.step(f"filling the store alone to {size:,} chunks", size - held) as advance:
+    held = len(filler.chunk_ids)
+    with (
+        ground.step(f"filling the store alone to {size:,} chunks", size - held) as advance,
+        cpu_spent(stack.pids) as cpu_s,
+    ):
         seconds = await filler.fill(size, advance)
     written = len(filler.chunk_ids) - held
-    cpu_s = cpu_by_name(stack.pids)["store"] - before
     return {
         "chunks": len(filler.chunk_ids),
         "written_per_s": written / seconds,
-        "store_cpu_ms_per_chunk": 1000 * cpu_s / written,
+        "store_cpu_ms_per_chunk": 1000 * cpu_s["store"] / written,
         "disk_bytes": _size(stack.state.directory / "store"),
         "memory_bytes": memory(stack.pids["store"]).rss,
         **await _timed(filler, asked, QUICK_REPEATED if ground.quick else REPEATED),
@@ -185,10 +187,10 @@ async def _timed(filler: Filler, asked: Sequence[str], number: int) -> Figures:
 async def _lexical_cpu_ms(stack: Stack, filler: Filler, asked: Sequence[str], number: int) -> float:
     """CPU of the store for one BM25 search, which does not depend on what else the machine does."""
     terms = [analyse_text(text, language="de") for text in asked]
-    before = cpu_by_name(stack.pids)["store"]
-    for text in islice(cycle(terms), number):
-        await filler.index.lexical([text], [EVERYTHING], limit=DEPTH, strong=True)
-    return 1000 * (cpu_by_name(stack.pids)["store"] - before) / number
+    with cpu_spent(stack.pids) as cpu_s:
+        for text in islice(cycle(terms), number):
+            await filler.index.lexical([text], [EVERYTHING], limit=DEPTH, strong=True)
+    return 1000 * cpu_s["store"] / number
 
 
 async def _median_ms(call: Callable[[int], Awaitable[object]], number: int) -> float:

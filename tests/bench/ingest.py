@@ -20,6 +20,7 @@ from freki.schemas.names import record
 from freki.streams.connect import topics_of
 from tests.bench.corpus import Words, seeded, some, text_of
 from tests.bench.ground import (
+    BENCHMARK,
     Advance,
     Figures,
     Ground,
@@ -30,7 +31,7 @@ from tests.bench.ground import (
     publish,
 )
 from tests.bench.plots import bars
-from tests.bench.processes import cpu_by_name
+from tests.bench.processes import cpu_spent
 
 TITLE = "Ingest: the pipeline beside its bare model, and the cost of an edit"
 CHARACTERS, QUICK_CHARACTERS = 1_500_000, 60_000
@@ -46,7 +47,6 @@ CHANGED_WORDS = 0.5
 """Share of the words of an edited paragraph that are exchanged."""
 LEAST_WORDS = 10
 """A paragraph that is edited has more: it is none but a heading."""
-BENCHMARK = "this benchmark (publishes, reads receipts)"
 MODEL = "for comparison: the model alone"
 
 
@@ -127,13 +127,17 @@ class Run:
 
 
 async def _pipeline(ground: Ground, stack: Stack, changes: Sequence[DocumentChange]) -> Run:
-    bytes_before, cpu_before = await _topic_bytes(stack.settings), cpu_by_name(stack.pids)
-    with ground.step("documents through the pipeline", len(changes)) as advance, _spent() as own:
+    bytes_before = await _topic_bytes(stack.settings)
+    with (
+        ground.step("documents through the pipeline", len(changes)) as advance,
+        cpu_spent(stack.pids) as cpu_s,
+        _spent() as own,
+    ):
         published = await publish(stack.settings, changes, advance=advance)
-    cpu_after, bytes_after = cpu_by_name(stack.pids), await _topic_bytes(stack.settings)
+    bytes_after = await _topic_bytes(stack.settings)
     return Run(
         published=published,
-        cpu_s={**{name: cpu_after[name] - cpu_before[name] for name in cpu_after}, BENCHMARK: own.cpu_s},
+        cpu_s={**cpu_s, BENCHMARK: own.cpu_s},
         topic_bytes={topic: bytes_after[topic] - bytes_before[topic] for topic in bytes_after},
     )
 

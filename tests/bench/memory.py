@@ -13,7 +13,7 @@ from freki.streams.connect import wall_clock
 from tests.bench.corpus import some
 from tests.bench.ground import Figures, Ground, Stack, ask, indexed, open_filled, publish, questions
 from tests.bench.plots import bars
-from tests.bench.processes import KIB, Memory, cpu_by_name, memory
+from tests.bench.processes import KIB, Memory, cpu_spent, memory
 
 TITLE = "Memory: what each process holds"
 EVERY_S = 0.5
@@ -29,10 +29,10 @@ async def measure(ground: Ground) -> Figures:
     """Watch the processes of a filled stack; what is indexed meanwhile is deleted again."""
     async with open_filled(ground, ground.sizes[-1]) as stack:
         asked = await questions(ground, QUICK_QUESTIONS if ground.quick else QUESTIONS)
-        idle_s, cpu_before = QUICK_IDLE_S if ground.quick else IDLE_S, cpu_by_name(stack.pids)
-        async with _watched(stack) as idle:
-            await asyncio.sleep(idle_s)
-        cpu_after = cpu_by_name(stack.pids)
+        idle_s = QUICK_IDLE_S if ground.quick else IDLE_S
+        with cpu_spent(stack.pids) as cpu_s:
+            async with _watched(stack) as idle:
+                await asyncio.sleep(idle_s)
         async with _watched(stack) as ingest:
             indexed_chunks = await _ingest(ground, stack)
         with ground.step("questions while memory is watched", len(asked)) as advance:
@@ -45,7 +45,7 @@ async def measure(ground: Ground) -> Figures:
         "chunks_ingested": indexed_chunks,
         "questions": len(asked),
         "questions_at_once": AT_ONCE,
-        "idle_cpu_share": {name: (cpu_after[name] - cpu_before[name]) / idle_s for name in cpu_after},
+        "idle_cpu_share": {name: seconds / idle_s for name, seconds in cpu_s.items()},
         "peak_mib": {phase: {name: _mib(most) for name, most in peaks.items()} for phase, peaks in phases.items()},
     }
 

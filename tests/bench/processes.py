@@ -1,7 +1,8 @@
 """What processes of this machine have used, as Linux counts it in /proc."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from freki.schemas.names import record
@@ -35,6 +36,15 @@ def cpu_s(leader: int) -> float:
 def cpu_by_name(leaders: Mapping[str, int]) -> dict[str, float]:
     """CPU seconds so far of each named session."""
     return {name: cpu_s(pid) for name, pid in leaders.items()}
+
+
+@contextmanager
+def cpu_spent(leaders: Mapping[str, int]) -> Iterator[Mapping[str, float]]:
+    """Give what holds, once the context has ended, the CPU seconds that each named session used within it."""
+    spent: dict[str, float] = {}
+    before = cpu_by_name(leaders)
+    yield spent
+    spent |= {name: seconds - before[name] for name, seconds in cpu_by_name(leaders).items()}
 
 
 def memory(leader: int) -> Memory:

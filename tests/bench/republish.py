@@ -12,7 +12,7 @@ from freki.streams.commands.publish import ChangeMaker
 from tests.bench.corpus import text_of
 from tests.bench.ground import Figures, Ground, Published, Stack, publish
 from tests.bench.plots import bars
-from tests.bench.processes import cpu_by_name
+from tests.bench.processes import cpu_spent
 
 TITLE = "Publishing an unchanged folder again"
 FILES, QUICK_FILES = 10_000, 200
@@ -54,12 +54,10 @@ def _short_ones(text: str) -> list[str]:
 async def _run(ground: Ground, stack: Stack, folder: Path, title: str) -> Figures:
     maker = ChangeMaker(stack.settings, None, None, priority=0)
     files = list(walk([folder]))
-    before = cpu_by_name(stack.pids)
-    with ground.step(f"files published: {title}", len(files)) as advance:
+    with ground.step(f"files published: {title}", len(files)) as advance, cpu_spent(stack.pids) as cpu_s:
         published = await publish(stack.settings, (maker.upsert(folder, file) for file in files), advance=advance)
-    after = cpu_by_name(stack.pids)
     return _figures(title, published) | {
-        "cpu_ms_per_document": {name: 1000 * (after[name] - before[name]) / len(files) for name in after}
+        "cpu_ms_per_document": {name: 1000 * seconds / len(files) for name, seconds in cpu_s.items()}
     }
 
 

@@ -10,7 +10,7 @@ from freki.schemas import DocumentChange, TenantId
 from tests.bench.corpus import some, text_of
 from tests.bench.ground import Figures, Ground, publish
 from tests.bench.plots import bars
-from tests.bench.processes import cpu_by_name
+from tests.bench.processes import cpu_spent
 from tests.llm_server import LlmServer, an_llm_server
 
 TITLE = "Steps of ingest: throughput with and without each"
@@ -53,13 +53,12 @@ async def measure(ground: Ground) -> Figures:
 async def _run(ground: Ground, environment: Mapping[str, str], documents: Sequence[DocumentChange]) -> Figures:
     async with ground.open_stack(environment=environment) as stack:
         await publish(stack.settings, [replace(documents[0], tenant=WARM_UP)])
-        before = cpu_by_name(stack.pids)
-        published = await publish(stack.settings, documents)
-        after = cpu_by_name(stack.pids)
+        with cpu_spent(stack.pids) as cpu_s:
+            published = await publish(stack.settings, documents)
     return {
         "chunks": published.chunks,
         "chunks_per_s": published.chunks / published.seconds,
-        "cpu_ms_per_chunk": {name: 1000 * (after[name] - before[name]) / published.chunks for name in after},
+        "cpu_ms_per_chunk": {name: 1000 * seconds / published.chunks for name, seconds in cpu_s.items()},
     }
 
 

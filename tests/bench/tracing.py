@@ -12,9 +12,9 @@ from freki.infra.settings import Settings
 from freki.schemas import DocumentChange, TenantId
 from freki.schemas.names import record
 from tests.bench.corpus import some
-from tests.bench.ground import Advance, Figures, Ground, Stack, percentiles, publish
+from tests.bench.ground import BENCHMARK, Advance, Figures, Ground, Stack, percentiles, publish
 from tests.bench.plots import bars
-from tests.bench.processes import cpu_by_name
+from tests.bench.processes import cpu_spent
 
 TITLE = "Telemetry: what traces cost while documents are indexed"
 CHARACTERS, QUICK_CHARACTERS = 400_000, 20_000
@@ -22,7 +22,6 @@ ROUNDS, QUICK_ROUNDS = 10, 2
 OFF, ON = "off", "on"
 SHARES = {OFF: 0.0, ON: 1.0}
 """Of traces that are kept: none at all, or every one, in files."""
-BENCHMARK = "this benchmark (publishes, reads receipts)"
 
 
 @record
@@ -82,10 +81,11 @@ async def _turn(stack: Stack, mode: str, changes: Sequence[DocumentChange], adva
     # Workers do as the publisher does, so it must have the same share.
     telemetry = stack.settings.telemetry.model_copy(update={"trace_share": SHARES[mode]})
     settings = stack.settings.model_copy(update={"telemetry": telemetry})
-    before, own = cpu_by_name(stack.pids), time.process_time()
-    published = await publish(settings, changes, advance=advance)
-    own, after = time.process_time() - own, cpu_by_name(stack.pids)
-    return Turn(chunks=published.chunks, cpu_s={**{name: after[name] - before[name] for name in after}, BENCHMARK: own})
+    with cpu_spent(stack.pids) as cpu_s:
+        began_s = time.process_time()
+        published = await publish(settings, changes, advance=advance)
+        own_s = time.process_time() - began_s
+    return Turn(chunks=published.chunks, cpu_s={**cpu_s, BENCHMARK: own_s})
 
 
 def _by_process(turns: Sequence[Turn]) -> dict[str, float]:
