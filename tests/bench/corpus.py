@@ -13,6 +13,8 @@ from freki.schemas.names import record
 
 SAMPLES = Path(__file__).parents[2] / "freki" / "samples"
 TENANT = TenantId("bench")
+WARM_UP = TenantId("bench-warm-up")
+"""Has the first document of a stack, which waits for models to load and is not counted."""
 CHANGED_WORDS = 0.15
 """Share of the words that a copy has otherwise: enough that no chunk of it is the original's."""
 WORDS = re.compile(r"(?<=\s)[^\W\d_]{4,}(?=[\s.,;])")

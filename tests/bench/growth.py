@@ -21,11 +21,11 @@ from freki.infra.milvus.rows import chunk_row
 from freki.infra.models import embedder_identity
 from freki.infra.models.fake import FakeEmbedder
 from freki.operators.analyse_text import analyse_text
-from freki.schemas import ChunkLevel, ContextResult, TenantId
+from freki.schemas import ChunkLevel, ContextResult
 from freki.schemas.avro import Codec
 from freki.schemas.index import Scope
 from freki.streams.connect import index_of, wall_clock
-from tests.bench.corpus import TENANT
+from tests.bench.corpus import TENANT, WARM_UP
 from tests.bench.filler import Filler
 from tests.bench.fit import Fit, fit
 from tests.bench.ground import Figures, Ground, Stack, ask, fill, outliner, percentiles, publish, questions
@@ -38,7 +38,6 @@ PIPELINE_SIZES, QUICK_PIPELINE_SIZES = (1_000, 10_000), (500, 1_500)
 STORE_SIZES = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
 QUICK_STORE_SIZES = (500, 1_000, 2_000, 3_000)
 EMBED_WORKERS = (1, 2)
-WARM_UP = TenantId("bench-warm-up")
 QUESTIONS, QUICK_QUESTIONS = 60, 8
 WARM_UP_QUESTIONS = 4
 REPEATED, QUICK_REPEATED = 30, 5

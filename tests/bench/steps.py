@@ -6,8 +6,8 @@ from pathlib import Path
 
 from rich.table import Table
 
-from freki.schemas import DocumentChange, TenantId
-from tests.bench.corpus import some, text_of
+from freki.schemas import DocumentChange
+from tests.bench.corpus import WARM_UP, some, text_of
 from tests.bench.ground import Figures, Ground, publish
 from tests.bench.plots import bars
 from tests.bench.processes import cpu_spent
@@ -18,7 +18,6 @@ CHARACTERS, QUICK_CHARACTERS = 600_000, 20_000
 AS_SET = "as set"
 AGAIN = "as set, again"
 """Tells how much is chance."""
-WARM_UP = TenantId("bench-warm-up")
 
 
 def _steps(server: LlmServer) -> Mapping[str, Mapping[str, str]]:
