@@ -163,9 +163,12 @@ class GitSource:
 
     def _left_behind(self, head: str, version: int) -> list[Target]:
         """Give what is not as the head has it: a process ended over it, and then the branch was rewritten."""
-        tree, (commit, time) = self._repository.tree(head), self._repository.commit(head)
-        paths = sorted(path for path, mark in self._ledger if mark.pending or mark.state != tree.get(path, ""))
-        return [Target(path=path, blob=tree.get(path), commit=commit, time=time, version=version) for path in paths]
+        commit, time = self._repository.commit(head)
+        return [target for target in self._compared(commit, time, version) if self._is_left_behind(target)]
+
+    def _is_left_behind(self, target: Target) -> bool:
+        mark = self._ledger[target.path]
+        return mark is not None and (mark.pending or mark.state != (target.blob or ""))
 
     async def _take(self, targets: Iterable[Target], tally: Tally) -> None:
         """Publish some changes, each path at most once, and remember them."""
