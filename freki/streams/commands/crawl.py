@@ -16,14 +16,12 @@ from freki.operators.crawl import host_of, normalise_url
 from freki.operators.errors import UnreadableContent
 from freki.schemas import EVERYONE, TenantId
 from freki.streams.commands.context import command, console, errors, fail, load_settings
-from freki.streams.commands.feeding import Every, Feed, Priority, Wait, look_again, open_feed, show_left_out
+from freki.streams.commands.feeding import Every, Feed, Priority, Wait, look_again, open_feed, show_first
 from freki.streams.commands.publish import Principals, Tenant
 from freki.streams.commands.show import show_error
 from freki.streams.connect import parse_limits_of, wall_clock
 from freki.streams.crawling import Crawl, Outside, Render, Report, Scope, Visit
 from freki.streams.page_study import study
-
-SHOWN_FAILED = 5
 
 
 @command
@@ -121,10 +119,7 @@ def _show(report: Report) -> None:
         f"{report.pages} addresses asked: {report.published} published, {report.unchanged} unchanged,"
         f" {report.deleted} deleted; robots.txt kept us from {report.by_robots}"
     )
-    show_left_out(report.left_out, "addresses")
-    for one in report.failed[:SHOWN_FAILED]:
-        show_error(errors, f"kept as it was: {one}")
-    if len(report.failed) > SHOWN_FAILED:
-        console.print(f"{len(report.failed)} addresses could not be read")
+    show_first(report.left_out, each="left out", together="addresses were left out")
+    show_first(report.failed, each="kept as it was", together="addresses could not be read")
     if not report.complete:
         console.print("Not all could be reached, so nothing was deleted for being out of reach.")

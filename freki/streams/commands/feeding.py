@@ -20,7 +20,7 @@ from freki.streams.ledger import Ledger
 
 T = TypeVar("T")
 
-SHOWN_LEFT_OUT = 5
+SHOWN = 5
 
 Wait = Annotated[bool, typer.Option("--wait", help="Wait for what became of each change")]
 Every = Annotated[float | None, typer.Option(help="Look again after so many seconds, until Ctrl-C", min=0.1)]
@@ -78,9 +78,9 @@ async def look_again(look: Callable[[], Awaitable[bool]], *, every: float | None
         await asyncio.sleep(every)
 
 
-def show_left_out(left_out: Sequence[str], what: str) -> None:
-    """Name the first few that cannot be documents."""
-    for one in left_out[:SHOWN_LEFT_OUT]:
-        show_error(errors, f"left out: {one}")
-    if len(left_out) > SHOWN_LEFT_OUT:
-        console.print(f"{len(left_out)} {what} were left out")
+def show_first(found: Sequence[str], *, each: str, together: str) -> None:
+    """Name the first few of what was not published, each with what became of it, then how many there are."""
+    for one in found[:SHOWN]:
+        show_error(errors, f"{each}: {one}")
+    if len(found) > SHOWN:
+        console.print(f"{len(found)} {together}")

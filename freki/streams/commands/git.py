@@ -12,7 +12,7 @@ from freki.operators.errors import UnreadableContent
 from freki.operators.recognise import recognise
 from freki.schemas import EVERYONE, TenantId
 from freki.streams.commands.context import command, console, load_settings
-from freki.streams.commands.feeding import Every, Priority, Wait, look_again, open_feed, show_left_out
+from freki.streams.commands.feeding import Every, Priority, Wait, look_again, open_feed, show_first
 from freki.streams.commands.publish import Principals, Tenant
 from freki.streams.git_source import GitSource, Mark
 
@@ -58,7 +58,7 @@ async def publish_git(  # noqa: PLR0913 - options of a command
                 if fetch:
                     await asyncio.to_thread(git.fetch)
                 tally = await source.sync(history=history)
-                show_left_out(tally.left_out, "files")
+                show_first(tally.left_out, each="left out", together="files were left out")
                 if tally.upserts or tally.deletes or every is None:
                     console.print(f"{name}: published {tally.upserts} upserts, {tally.deletes} deletions")
                 return await feed.settle()
