@@ -3,13 +3,10 @@
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 
-import numpy as np
 from cachetools import LRUCache
-from numpy.typing import NDArray
 
 from freki.infra.calls import Calls
-
-Floats = NDArray[np.float32]
+from freki.infra.models.session import Floats
 
 _ENTRY_BYTES = 512
 """About what an entry takes besides its numbers."""
