@@ -1,11 +1,14 @@
 """Topics of a test's own on the session's broker."""
 
 import secrets
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from freki.infra.settings import KafkaSettings
 from freki.streams.topics import Topics
+from tests.integration.stages import World, a_world
 
 
 @pytest.fixture
@@ -31,3 +34,10 @@ def topics(kafka: KafkaSettings) -> Topics:
         replication=kafka.replication,
         max_message_bytes=kafka.max_message_bytes,
     )
+
+
+@pytest.fixture
+async def world(kafka: KafkaSettings, tmp_path: Path) -> AsyncIterator[World]:
+    """The topics, created, and a directory."""
+    async with a_world(kafka, tmp_path) as opened:
+        yield opened

@@ -1,25 +1,16 @@
 import asyncio
 import sys
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from freki.infra.errors import Unavailable
 from freki.infra.kafka import Admin, look_behind
-from freki.infra.settings import KafkaSettings
 from freki.operators.errors import OperatorError
 from freki.streams.dead_letters import replay
 from freki.streams.lanes import Lane
 from freki.streams.messages import Outgoing
 from freki.streams.stage import Stage, Stalled
-from tests.integration.stages import PATIENCE_S, Batch, World, a_world, running
-
-
-@pytest.fixture
-async def world(kafka: KafkaSettings, tmp_path: Path) -> AsyncIterator[World]:
-    async with a_world(kafka, tmp_path) as opened:
-        yield opened
+from tests.integration.stages import PATIENCE_S, Batch, World, running
 
 
 def numbered(first: int, last: int, *, keys: int) -> list[tuple[bytes, bytes]]:

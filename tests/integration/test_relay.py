@@ -5,26 +5,18 @@ import json
 import secrets
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from freki.infra.kafka.connection import client_options
-from freki.infra.settings import KafkaSettings
 from freki.schemas import Operation
 from freki.streams.messages import Outgoing
 from tests.integration.commands import Changes, freki, latest, published
-from tests.integration.stages import PATIENCE_S, World, a_world
+from tests.integration.stages import PATIENCE_S, World
 
 COUNT = 300
 DOCUMENTS = 20
-
-
-@pytest.fixture
-async def world(kafka: KafkaSettings, tmp_path: Path) -> AsyncIterator[World]:
-    async with a_world(kafka, tmp_path) as opened:
-        yield opened
 
 
 @pytest.fixture

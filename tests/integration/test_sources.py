@@ -2,26 +2,20 @@
 
 import asyncio
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from freki.infra.errors import Misconfigured
-from freki.infra.settings import CrawlSettings, KafkaSettings
+from freki.infra.settings import CrawlSettings
 from freki.infra.sources.web import find_chromium
 from tests.integration.commands import contents, freki, latest, published
-from tests.integration.stages import PATIENCE_S, World, a_world
+from tests.integration.stages import PATIENCE_S, World
 from tests.web_site import WebSite, serving
 
 COMMITS, FILES = 150, 7
 PAGES = 12
-
-
-@pytest.fixture
-async def world(kafka: KafkaSettings, tmp_path: Path) -> AsyncIterator[World]:
-    async with a_world(kafka, tmp_path) as opened:
-        yield opened
 
 
 @pytest.fixture
