@@ -3,8 +3,6 @@
 import time
 from collections import Counter
 
-from opentelemetry.context import Context
-
 from freki.infra.claims import ClaimStore
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.models.fake import FakeEmbedder
@@ -16,11 +14,10 @@ from freki.schemas.avro import Codec
 from freki.streams.chunking import Chunking
 from freki.streams.connect import wall_clock
 from freki.streams.contextualising import contextualised
-from freki.streams.embedding import record_key
 from freki.streams.indexing import Indexer, Part
-from freki.streams.messages import Received
 from freki.streams.outline import Outliner
 from tests.bench.ground import Advance, Ground
+from tests.received import received
 
 TOGETHER = 16
 """Parts of documents that the indexer gets at once; at most a document more."""
@@ -77,7 +74,7 @@ class Filler:
         return spent
 
     async def _parts(self, change: DocumentChange) -> list[Part]:
-        batches = await self._ingest.revise(_received(change))
+        batches = await self._ingest.revise(received(change, wall_clock()))
         contextual = [contextualised(batch) for batch in batches]
         self.documents += 1
         self.root_ids.append(root_id(change.tenant, change.document_id))
@@ -86,16 +83,3 @@ class Filler:
         self.topic_bytes["chunks"] += sum(map(len, map(self._chunks.encode, batches)))
         self.topic_bytes["contextual-chunks"] += sum(map(len, map(self._contextual_chunks.encode, contextual)))
         return [Part(batch, 0) for batch in contextual]
-
-
-def _received(change: DocumentChange) -> Received[DocumentChange | None]:
-    return Received(
-        value=change,
-        key=record_key(change.tenant, change.document_id),
-        headers=(),
-        topic="documents",
-        partition=0,
-        offset=0,
-        timestamp=wall_clock(),
-        trace=Context(),
-    )

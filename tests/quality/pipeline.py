@@ -6,8 +6,6 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-from opentelemetry.context import Context
-
 from freki.infra.claims import ClaimStore
 from freki.infra.errors import InfraError
 from freki.infra.evaluation_sets import read_set
@@ -16,24 +14,23 @@ from freki.infra.models import OnnxEmbedder, OnnxReranker
 from freki.infra.models.vectors import VectorCache
 from freki.infra.settings import ChunkingSettings, ClaimSettings, IngestSettings, ModelSettings, RetrievalSettings
 from freki.operators.analyse_text import ANALYSER, analyse_text
-from freki.schemas import ContextQuery, ContextResult, DocumentChange, QueryId, TenantId, Timestamp
+from freki.schemas import ContextQuery, ContextResult, QueryId, TenantId, Timestamp
 from freki.schemas.evaluation import CorpusDocument, EvaluationSet
 from freki.schemas.index import Generation, RerankPair
 from freki.schemas.names import record
 from freki.streams.chunking import Chunking
 from freki.streams.connect import knobs_of, limits_of, wall_clock
 from freki.streams.contextualising import contextualised
-from freki.streams.embedding import record_key
 from freki.streams.evaluation.configuration import parse_configuration
 from freki.streams.evaluation.corpus import missing, roots_of
 from freki.streams.evaluation.examine import Examiner
 from freki.streams.evaluation.result import Run
 from freki.streams.indexing import Indexer, Part
-from freki.streams.messages import Received
 from freki.streams.outline import Outliner
 from freki.streams.ports import Reranker
 from freki.streams.retrieval.retriever import Retriever
 from tests.parsing import parse_here
+from tests.received import received
 
 TENANT = TenantId("quality")
 GENERATION = "g1"
@@ -126,7 +123,8 @@ class Freki:
             now=wall_clock,
         )
         changes = missing(roots_of(corpus, TENANT), {}, tenant=TENANT, now=wall_clock())
-        batches = [batch for change in changes for batch in await chunking.revise(_received(change))]
+        arrived = [received(change, Timestamp(change.version)) for change in changes]
+        batches = [batch for each in arrived for batch in await chunking.revise(each)]
         async for _ in indexer.index([Part(contextualised(batch), 0) for batch in batches]):
             pass
         return index
@@ -179,16 +177,3 @@ def _read(directory: Path) -> EvaluationSet:
     """Read a set with its questions that nothing answers, which its own form has no place for."""
     answerable, hopeless = read_set(directory), read_set(directory / "unanswerable.yaml")
     return replace(answerable, questions=(*answerable.questions, *hopeless.questions))
-
-
-def _received(change: DocumentChange) -> Received[DocumentChange | None]:
-    return Received(
-        value=change,
-        key=record_key(change.tenant, change.document_id),
-        headers=(),
-        topic="",
-        partition=0,
-        offset=0,
-        timestamp=Timestamp(change.version),
-        trace=Context(),
-    )

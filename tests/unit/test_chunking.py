@@ -3,8 +3,6 @@
 import asyncio
 from collections.abc import Callable
 
-from opentelemetry.context import Context
-
 from freki.infra.claims import ClaimStore
 from freki.infra.models.fake import FakeEmbedder
 from freki.infra.settings import ChunkingSettings, ClaimSettings
@@ -19,6 +17,7 @@ from freki.streams.outline import Outliner
 from freki.streams.parsing import Parse, Parsed
 from freki.streams.tracing import UNTRACED
 from tests.parsing import parse_here
+from tests.received import received
 from tests.unit.deliveries import FakeProducer
 
 
@@ -33,7 +32,7 @@ def handler(parse: Parse, producer: FakeProducer, *, at_once: int) -> Handle[Doc
     return chunking(stage, encode=Codec(ChunkBatch).encode, outbox=outbox, sink="chunks", at_once=at_once)
 
 
-def received(name: str, priority: int = 0) -> Received[DocumentChange | None]:
+def arrived(name: str, priority: int = 0) -> Received[DocumentChange | None]:
     change = DocumentChange(
         tenant=TenantId("acme"),
         document_id=DocumentId(name),
@@ -43,16 +42,7 @@ def received(name: str, priority: int = 0) -> Received[DocumentChange | None]:
         priority=priority,
         content="Text",
     )
-    return Received(
-        value=change,
-        key=f"acme/{name}".encode(),
-        headers=(),
-        topic="documents",
-        partition=0,
-        offset=0,
-        timestamp=Timestamp(2_000),
-        trace=Context(),
-    )
+    return received(change, Timestamp(2_000))
 
 
 def after(first: Callable[[str], asyncio.Event], then: Callable[[str], asyncio.Event]) -> Parse:
@@ -77,7 +67,7 @@ async def test_a_document_that_takes_long_does_not_hold_up_the_parsing_of_the_ne
         at_once=2,
     )
 
-    await handle([received("slow.txt"), received("quick.txt")])
+    await handle([arrived("slow.txt"), arrived("quick.txt")])
 
     assert [sent.key for sent in producer.to("chunks")] == [b"acme/slow.txt", b"acme/quick.txt"]
 
@@ -90,7 +80,7 @@ async def test_no_more_documents_are_in_work_than_asked_for() -> None:
         seen.append((name, len(producer.to("chunks"))))
         return await parse_here(name, media_type, content)
 
-    await handler(parse, producer, at_once=1)([received("a"), received("b"), received("c", priority=1)])
+    await handler(parse, producer, at_once=1)([arrived("a"), arrived("b"), arrived("c", priority=1)])
 
     # Each begins when those before it are sent.
     assert seen == [("c", 0), ("a", 1), ("b", 2)]

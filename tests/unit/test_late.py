@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from opentelemetry.context import Context
 
 from freki.infra.claims import ClaimStore
 from freki.infra.memory_index import MemoryIndex
@@ -25,9 +24,9 @@ from freki.streams.connect import limits_of
 from freki.streams.contextualising import contextualised
 from freki.streams.indexing import Indexer, Part
 from freki.streams.late import Embeddable, embed_each
-from freki.streams.messages import Received
 from freki.streams.outline import Outliner
 from tests.parsing import parse_here
+from tests.received import received
 
 WINDOW = "Der Imker sieht nach den Bienen. Er füttert sie."
 ALONE = Embeddable("Honig ist süß.")
@@ -69,18 +68,7 @@ async def revised(content: str, version: int) -> list[ContextualChunkBatch]:
         principals=(EVERYONE,),
         content=content,
     )
-    batches = await stage.revise(
-        Received(
-            value=change,
-            key=b"acme/bees.txt",
-            headers=(),
-            topic="",
-            partition=0,
-            offset=0,
-            timestamp=Timestamp(0),
-            trace=Context(),
-        )
-    )
+    batches = await stage.revise(received(change, Timestamp(0)))
     return [contextualised(batch) for batch in batches]
 
 
