@@ -228,6 +228,7 @@ class RetrievalSettings(Section):
     strong: bool = Field(default=True, description="Strong consistency for every search")
     reply_topics: tuple[str, ...] = Field(default=(), description="Topics that queries may name in `reply_to`")
     batch_queries: int = Field(default=16, ge=1, description="Most queries answered together")
+    batches: int = Field(default=4, ge=1, description="Most such batches at a time: a new one waits for no other")
 
 
 class TelemetrySettings(Section):

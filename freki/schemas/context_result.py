@@ -15,6 +15,8 @@ class ResultStatus(StrEnum):
     """Nothing was found, and no step failed; that does not mean that nothing exists. See `advice`."""
     REJECTED = "REJECTED"
     """The query itself cannot be answered; `notices` says why."""
+    EXPIRED = "EXPIRED"
+    """No time was left to answer; `notices` says why. The same question may be asked again."""
 
 
 class QueryType(StrEnum):

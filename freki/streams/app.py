@@ -222,6 +222,7 @@ class Pipeline:
             group="retrieve",
             most=settings.batch_queries,
             within_s=QUERY_WAIT_S,
+            at_once=settings.batches,
         )
 
     def _stage(  # noqa: PLR0913 - one place where a stage is put together
@@ -236,6 +237,7 @@ class Pipeline:
         ours: Ours | None = None,
         most: int | None = None,
         within_s: float | None = None,
+        at_once: int = 1,
     ) -> Stage:
         """Join a handler to its topic, as a member of a consumer group."""
         settings = self._settings
@@ -261,6 +263,7 @@ class Pipeline:
             delivery,
             batch_events=most or settings.ingest.batch_events,
             batch_wait_s=settings.ingest.batch_wait_s if within_s is None else within_s,
+            at_once=at_once,
             meters=self._meters,
         )
 

@@ -1,6 +1,7 @@
 """Answers queries: one batch in, one result a query out."""
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 
@@ -10,7 +11,7 @@ from opentelemetry.trace import get_current_span
 
 from freki.operators.errors import InvalidQuery
 from freki.operators.validate_query import validate_query
-from freki.schemas import ContextQuery, ContextResult
+from freki.schemas import ContextQuery, ContextResult, Notice, NoticeKind
 from freki.streams.messages import Outgoing, Received
 from freki.streams.meters import Meters
 from freki.streams.outbox import Outbox
@@ -57,15 +58,7 @@ class Retrieving:
         before: after a crash the asker's deadline is over anyway, and the asker asks again.
         """
         prompt: list[Received[ContextQuery]] = []
-        for received in batch:
-            try:
-                validate_query(received.value, max_characters=self._max_query_chars, reply_topics=self._reply_topics)
-            except InvalidQuery as error:
-                refusal = self._retriever.refusal(received.value, str(error), trace_id=_trace_id(received.trace))
-                self._traces.refuse(received.trace, refusal)
-                await self._outbox.send(self._outgoing(received, refusal, self._sink))
-                self._meters.answered(refusal)
-                continue
+        for received in await self._in_time(await self._valid(batch)):
             if received.value.at_least and len(self._patient) < MOST_PATIENT:
                 task = asyncio.create_task(self._answer([received]))
                 self._patient.add(task)
@@ -75,13 +68,43 @@ class Retrieving:
         if prompt:
             await self._answer(prompt)
 
+    async def _valid(self, batch: Sequence[Received[ContextQuery]]) -> list[Received[ContextQuery]]:
+        """Refuse queries that break a rule; give the others."""
+        valid = []
+        for received in batch:
+            try:
+                validate_query(received.value, max_characters=self._max_query_chars, reply_topics=self._reply_topics)
+            except InvalidQuery as error:
+                notice = Notice(stage="validate", kind=NoticeKind.REJECTED, message=str(error))
+                await self._refuse(received, notice, self._sink)
+            else:
+                valid.append(received)
+        return valid
+
+    async def _in_time(self, batch: Sequence[Received[ContextQuery]]) -> list[Received[ContextQuery]]:
+        """Refuse queries that there is no time for; give the others."""
+        reasons = self._retriever.refusals([received.value for received in batch])
+        for received, reason in zip(batch, reasons, strict=True):
+            if reason is not None:
+                notice = Notice(stage="admit", kind=NoticeKind.SKIPPED, message=reason)
+                await self._refuse(received, notice, received.value.reply_to or self._sink)
+        return [received for received, reason in zip(batch, reasons, strict=True) if reason is None]
+
+    async def _refuse(self, received: Received[ContextQuery], notice: Notice, topic: str) -> None:
+        refusal = self._retriever.refusal(received.value, notice, trace_id=_trace_id(received.trace))
+        self._traces.refuse(received.trace, refusal)
+        await self._outbox.send(self._outgoing(received, refusal, topic))
+        self._meters.answered(refusal)
+
     async def _answer(self, batch: Sequence[Received[ContextQuery]]) -> None:
         answers = self._retriever.answer([(received.value, _trace_id(received.trace)) for received in batch])
         async with aclosing(answers):
             async for place, result, trail in answers:
                 received = batch[place]
                 self._report(received.trace, trail, result)
+                started_s = time.perf_counter()
                 await self._outbox.send(self._outgoing(received, result, received.value.reply_to or self._sink))
+                self._retriever.learn_sending(time.perf_counter() - started_s)
                 self._meters.answered(result)
                 self._meters.unranked(trail.unranked)
 

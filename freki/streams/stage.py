@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
@@ -48,32 +48,39 @@ class Progress:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._since = clock()
-        self._busy = False
+        self._begun: list[float] = []
         self._waits = False
 
-    def began(self) -> None:
-        """Note that a batch is at hand."""
-        self._since, self._busy = self._clock(), True
-
-    def ended(self) -> None:
-        """Note that no batch is at hand, or that nothing waits for one."""
-        self._since, self._busy = self._clock(), False
+    @contextmanager
+    def at_hand(self) -> Iterator[None]:
+        """Take a batch; others may be at hand at the same time."""
+        begun = self._clock()
+        self._begun.append(begun)
+        try:
+            yield
+        finally:
+            self._begun.remove(begun)
+            self._since = self._clock()
 
     def seen(self, *, backlog: bool) -> None:
         """Note whether records wait: without any, standing still is fine."""
         self._waits = backlog
-        if not backlog and not self._busy:
-            self.ended()
+        if not backlog and not self._begun:
+            self._since = self._clock()
 
     @property
     def idle_s(self) -> float:
-        """Seconds since something was finished, while something waits or a batch is at hand; else 0."""
-        return self._clock() - self._since if self._busy or self._waits else 0.0
+        """Seconds that the oldest batch is at hand; where there is none, that records have waited; else 0."""
+        if self._begun:
+            return self._clock() - self._begun[0]
+        return self._clock() - self._since if self._waits else 0.0
 
     @property
     def stalled(self) -> bool:
         """Has nothing happened for too long, although something waits?"""
-        return self._clock() - self._since > (_BUSY_S if self._busy else _STALLED_S)
+        if self._begun:
+            return self._clock() - self._begun[0] > _BUSY_S
+        return self._clock() - self._since > _STALLED_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,30 +106,54 @@ class Stage:
         self.progress = Progress()
         self.lag = Lag()
         self._meters = meters
-        self._turn = asyncio.Lock()
+        self._at_hand: set[asyncio.Task[None]] = set()
+        self._leaving = False
 
     def standing(self, now: Timestamp) -> Standing:
         """Say how far the stage is behind, and whether it moves; in any thread."""
         return Standing(waiting=self.lag.waiting(now), idle_s=self.progress.idle_s)
 
-    async def consume(self, stream: StreamT[Any], delivery: Delivery[Any], most: int, within_s: float) -> None:
-        """Deliver batch after batch, and acknowledge each when all of it is done."""
+    async def consume(
+        self, stream: StreamT[Any], delivery: Delivery[Any], *, most: int, within_s: float, at_once: int
+    ) -> None:
+        """Deliver batch after batch, up to `at_once` at a time, and acknowledge each when all of it is done.
+
+        With more than one at a time, records of one key may be done in any order.
+        """
         # Faust acknowledges what it drops when a batched stream ends, unless `noack` stands before `noack_take`.
         manual = cast("faust.Stream[EventT[Any]]", cast("faust.Stream[Any]", stream).noack())
-        async for events in manual.noack_take(most, within=within_s):
-            async with self._turn:
-                self.progress.began()
-                records = [_event(event.message) for event in events]
-                self.lag.reached(
-                    ((record.topic, record.partition), Timestamp(record.timestamp_ms)) for record in records
-                )
-                with self._timed(len(records), most):
-                    await delivery.deliver(records, group=self.app.conf.id)
-                for event in events:
-                    await manual.ack(event)
-                self.progress.ended()
+        batches = aiter(manual.noack_take(most, within=within_s))
+        try:
+            async with asyncio.TaskGroup() as group:
+                while (events := await self._next(batches, at_once)) is not None:
+                    task = group.create_task(self._take(manual, events, delivery, most))
+                    self._at_hand.add(task)
+                    task.add_done_callback(self._at_hand.discard)
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from failures
         if not self.app.should_stop:
             raise StreamEnded(f"{self.name}: Faust ended the stream")
+
+    async def _next(self, batches: AsyncIterator[Sequence[EventT[Any]]], at_once: int) -> Sequence[EventT[Any]] | None:
+        """Wait for room, then for records: what arrives meanwhile comes as one batch."""
+        while len(self._at_hand) >= at_once:
+            await asyncio.wait(self._at_hand, return_when=asyncio.FIRST_COMPLETED)
+        events = await anext(batches, None)
+        if self._leaving:
+            # Not ours any more: they are not acknowledged, so the next process has them.
+            await asyncio.Event().wait()
+        return events
+
+    async def _take(
+        self, stream: faust.Stream[EventT[Any]], events: Sequence[EventT[Any]], delivery: Delivery[Any], most: int
+    ) -> None:
+        with self.progress.at_hand():
+            records = [_event(event.message) for event in events]
+            self.lag.reached(((record.topic, record.partition), Timestamp(record.timestamp_ms)) for record in records)
+            with self._timed(len(records), most):
+                await delivery.deliver(records, group=self.app.conf.id)
+            for event in events:
+                await stream.ack(event)
 
     @contextmanager
     def _timed(self, records: int, most: int) -> Iterator[None]:
@@ -135,8 +166,10 @@ class Stage:
             self._meters.handled(self.name, records=records, most=most, seconds=seconds, failed=failed)
 
     async def drain(self) -> None:
-        """Wait until the batch at hand is done, and let no other begin."""
-        await self._turn.acquire()
+        """Wait until the batches at hand are done, and let no other begin."""
+        self._leaving = True
+        if self._at_hand:
+            await asyncio.wait(self._at_hand)
 
 
 def register(  # noqa: PLR0913 - all but the first three have names
@@ -146,6 +179,7 @@ def register(  # noqa: PLR0913 - all but the first three have names
     *,
     batch_events: int,
     batch_wait_s: float,
+    at_once: int = 1,
     meters: Meters | None = None,
 ) -> Stage:
     """Attach the agent that takes a topic through a delivery."""
@@ -153,7 +187,7 @@ def register(  # noqa: PLR0913 - all but the first three have names
 
     @app.agent(app.topic(topic), name=delivery.stage, supervisor_strategy=CrashingSupervisor)
     async def agent(stream: StreamT[Any]) -> None:
-        await stage.consume(stream, delivery, batch_events, batch_wait_s)
+        await stage.consume(stream, delivery, most=batch_events, within_s=batch_wait_s, at_once=at_once)
 
     return stage
 

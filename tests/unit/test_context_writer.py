@@ -157,7 +157,7 @@ async def test_hits_show_the_original_text_and_no_word_of_the_model(world: World
     await world.publish(document())
 
     result = await world.pipeline.ask(
-        ContextQuery(query_id=QueryId("q"), tenant=TENANT, text="Wer darf fischen?", asked_at=Timestamp(9))
+        ContextQuery(query_id=QueryId("q"), tenant=TENANT, text="Wer darf fischen?", asked_at=Timestamp(10**14))
     )
 
     assert result.hits

@@ -70,7 +70,9 @@ def document(paragraphs: Sequence[str] = PARAGRAPHS, name: str = "d1", **fields:
 
 
 def question(text: str = QUESTION, **knobs: Any) -> ContextQuery:
-    return ContextQuery(query_id=QueryId("q1"), tenant=TENANT, text=text, asked_at=Timestamp(10**14), **knobs)
+    return ContextQuery(
+        **{"query_id": QueryId("q1"), "tenant": TENANT, "text": text, "asked_at": Timestamp(10**14), **knobs}
+    )
 
 
 def one(pipeline: Pipeline, name: str) -> ReadableSpan:
@@ -265,6 +267,18 @@ async def test_a_query_that_breaks_a_rule_says_so_on_its_span_without_the_rule_s
     assert [dict(event.attributes or {}) for event in span.events] == [
         {"freki.notice.step": "validate", "freki.notice.kind": "REJECTED"}
     ]
+
+
+async def test_a_query_that_was_asked_too_long_ago_is_refused_at_once() -> None:
+    pipeline = Pipeline()
+    await pipeline.publish(document())
+
+    result = await pipeline.ask(question(asked_at=Timestamp(1), deadline_ms=300))
+
+    (notice,) = result.notices
+    assert (result.status, result.hits, notice.stage) == (ResultStatus.EXPIRED, (), "admit")
+    assert "ask again" in notice.message
+    assert (one(pipeline, "process queries").attributes or {})["freki.status"] == "EXPIRED"
 
 
 async def test_a_question_that_waits_for_a_version_has_its_spans_too(caplog: pytest.LogCaptureFixture) -> None:

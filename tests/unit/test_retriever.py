@@ -275,6 +275,32 @@ async def test_an_answer_leaves_before_the_next_question_is_reranked_and_the_mos
     assert [place async for place, _, _ in answers] == [1, 0]
 
 
+async def test_one_whose_time_is_over_leaves_while_the_others_are_still_searched_for(world: World) -> None:
+    # given a store whose search ends when it is told to
+    told = asyncio.Event()
+    store = Broken(world.index, before={"dense": told.wait})
+    answers = retriever(world, store).answer([asked_within("Antrag?", 60_000), asked_within("Amt?", 40)])
+
+    place, hurried, _ = await anext(answers)
+
+    assert (place, hurried.hits, hurried.status) == (1, (), ResultStatus.DEGRADED)
+    assert ("search", NoticeKind.DEGRADED) in kinds(hurried)
+    assert hurried.answered_at <= hurried.asked_at + 40
+    told.set()
+    assert [(place, bool(result.hits)) async for place, result, _ in answers] == [(0, True)]
+
+
+async def test_nothing_goes_on_for_questions_that_have_all_left(world: World) -> None:
+    told = asyncio.Event()
+    store = Broken(world.index, before={"dense": told.wait})
+    asked = retriever(world, store)
+
+    (left,) = [result async for _, result, _ in asked.answer([asked_within("Amt?", 40)])]
+
+    assert left.status is ResultStatus.DEGRADED
+    assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+
+
 async def test_questions_that_nobody_waits_for_are_not_finished(world: World) -> None:
     slow = Slow()
     answers = retriever(world, rerankers=[slow]).answer([asked_within("Antrag?", 60_000), asked_within("Amt?", 50_000)])

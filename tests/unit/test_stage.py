@@ -1,4 +1,14 @@
-from freki.streams.stage import Progress
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from freki.streams.deliver import Delivery
+from freki.streams.messages import Stored
+from freki.streams.meters import Meters
+from freki.streams.stage import Progress, Stage, StreamEnded
 
 
 class Clock:
@@ -37,33 +47,174 @@ def test_a_batch_at_hand_has_more_time_but_not_for_ever() -> None:
     clock = Clock()
     progress = Progress(clock)
 
-    progress.began()
-    clock.now_s = 3000
-    progress.seen(backlog=True)
-    early = progress.stalled
-    clock.now_s = 4000
+    with progress.at_hand():
+        clock.now_s = 3000
+        progress.seen(backlog=True)
+        early = progress.stalled
+        clock.now_s = 4000
 
-    assert (early, progress.stalled) == (False, True)
+        assert (early, progress.stalled) == (False, True)
 
 
 def test_nothing_waiting_is_no_excuse_for_a_batch_that_hangs() -> None:
     clock = Clock()
     progress = Progress(clock)
 
-    progress.began()
-    clock.now_s = 4000
-    progress.seen(backlog=False)
+    with progress.at_hand():
+        clock.now_s = 4000
+        progress.seen(backlog=False)
 
-    assert progress.stalled
+        assert progress.stalled
+
+
+def test_batches_that_end_do_not_hide_one_that_hangs() -> None:
+    clock = Clock()
+    progress = Progress(clock)
+
+    with progress.at_hand():
+        for _ in range(40):
+            clock.now_s += 100
+            with progress.at_hand():
+                pass
+
+        assert progress.stalled
+        assert progress.idle_s == 4000
 
 
 def test_the_end_of_a_batch_counts_as_progress() -> None:
     clock = Clock()
     progress = Progress(clock)
 
-    progress.began()
-    clock.now_s = 3000
-    progress.ended()
+    with progress.at_hand():
+        clock.now_s = 3000
     clock.now_s = 3050
 
     assert not progress.stalled
+
+
+class Stream:
+    """What a stage needs of Faust's: batches as they come, and acknowledgements."""
+
+    def __init__(self) -> None:
+        self.batches: asyncio.Queue[list[Any] | None] = asyncio.Queue()
+        self.acked: list[int] = []
+
+    def noack(self) -> "Stream":
+        return self
+
+    async def noack_take(self, most: int, within: float) -> AsyncIterator[list[Any]]:
+        assert (most, within) == (8, 0.01)
+        while (batch := await self.batches.get()) is not None:
+            yield batch
+
+    async def ack(self, event: Any) -> None:
+        self.acked.append(event.message.offset)
+
+    def put(self, *offsets: int) -> None:
+        self.batches.put_nowait(
+            [
+                SimpleNamespace(
+                    message=SimpleNamespace(
+                        topic="t", partition=0, offset=offset, timestamp=0.0, key=b"k", value=b"v", headers=None
+                    )
+                )
+                for offset in offsets
+            ]
+        )
+
+
+class Held:
+    """A delivery that ends, or fails, when it is told to."""
+
+    def __init__(self) -> None:
+        self.begun: list[list[int]] = []
+        self.told: dict[int, asyncio.Future[None]] = {}
+
+    async def deliver(self, events: Sequence[Stored], *, group: str) -> None:
+        assert group == "g"
+        offsets = [event.offset for event in events]
+        self.begun.append(offsets)
+        self.told[offsets[0]] = asyncio.get_running_loop().create_future()
+        await self.told[offsets[0]]
+
+
+class Running:
+    """A stage that takes a stream through a delivery."""
+
+    def __init__(self, at_once: int) -> None:
+        self.stream, self.delivery = Stream(), Held()
+        app = SimpleNamespace(conf=SimpleNamespace(id="g"), should_stop=False)
+        self.stage = Stage(cast("Any", app), "retrieve", "t", meters=Meters())
+        work = self.stage.consume(
+            cast("Any", self.stream), cast("Delivery[Any]", self.delivery), most=8, within_s=0.01, at_once=at_once
+        )
+        self.task = asyncio.create_task(work)
+
+    async def settle(self) -> None:
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+
+async def test_batches_are_delivered_side_by_side_up_to_a_number_and_acknowledged_when_done() -> None:
+    running = Running(at_once=2)
+    for offset in range(3):
+        running.stream.put(offset)
+    await running.settle()
+    both = list(running.delivery.begun)
+
+    running.delivery.told[1].set_result(None)
+    await running.settle()
+
+    assert both == [[0], [1]]
+    assert running.delivery.begun == [[0], [1], [2]]
+    assert running.stream.acked == [1]
+    running.task.cancel()
+
+
+async def test_one_batch_waits_for_another_unless_told_otherwise() -> None:
+    running = Running(at_once=1)
+    running.stream.put(0, 1)
+    running.stream.put(2)
+    await running.settle()
+
+    assert running.delivery.begun == [[0, 1]]
+    running.task.cancel()
+
+
+async def test_a_batch_that_fails_stops_the_stage_and_is_not_acknowledged() -> None:
+    running = Running(at_once=2)
+    running.stream.put(0)
+    running.stream.put(1)
+    await running.settle()
+
+    running.delivery.told[0].set_exception(ConnectionError("the store is down"))
+
+    with pytest.raises(ConnectionError, match="the store is down"):
+        await running.task
+    assert running.stream.acked == []
+
+
+async def test_a_stage_that_leaves_finishes_what_is_at_hand_and_begins_nothing() -> None:
+    running = Running(at_once=2)
+    running.stream.put(0)
+    await running.settle()
+
+    draining = asyncio.create_task(running.stage.drain())
+    await running.settle()
+    running.stream.put(1)
+    waits = not draining.done()
+    running.delivery.told[0].set_result(None)
+    await draining
+    await running.settle()
+
+    assert waits
+    assert (running.stream.acked, running.delivery.begun) == ([0], [[0]])
+    running.task.cancel()
+
+
+async def test_a_stream_that_ends_by_itself_is_an_error() -> None:
+    running = Running(at_once=2)
+    running.stream.batches.put_nowait(None)
+
+    with pytest.raises(StreamEnded):
+        await running.task

@@ -113,7 +113,7 @@ async def ask(  # noqa: PLR0913 - every knob of a query is an option
         show_result(console, result, question=question)
     if trace:
         show_trace(console, result.trace_id, await _spans(settings, result.trace_id))
-    if result.status is ResultStatus.REJECTED:
+    if result.status in {ResultStatus.REJECTED, ResultStatus.EXPIRED}:
         raise typer.Exit(1)
     if not result.hits:
         raise typer.Exit(EXIT_EMPTY)

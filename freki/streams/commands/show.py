@@ -14,7 +14,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from freki.infra.telemetry import SpanRecord
-from freki.schemas import ContextHit, ContextPart, ContextResult, NoticeKind, StageTime
+from freki.schemas import ContextHit, ContextPart, ContextResult, NoticeKind, ResultStatus, StageTime
 from freki.streams.attributes import ERROR_TYPE, FREKI_DOCUMENT_ID, FREKI_ITEMS, FREKI_STATUS, GEN_AI_REQUEST_MODEL
 
 SHOWN_CHARACTERS = 420
@@ -41,7 +41,7 @@ def show_result(console: Console, result: ContextResult, *, question: str) -> No
         console.print(_hit(hit))
     if result.hits and result.hits[0].parent is not None and result.hits[0].parent.path == WHOLE_DOCUMENT:
         console.print(_around(result.hits[0].name, result.hits[0].parent))
-    if not result.hits:
+    if not result.hits and result.status is not ResultStatus.EXPIRED:
         nothing = Text("Nothing was found. That does not mean that nothing exists.", style="yellow")
         console.print(Padding(nothing, (0, 2)))
     for advice in result.advice:

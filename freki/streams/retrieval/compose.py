@@ -89,19 +89,19 @@ class Composer:
             trace_id=trail.trace_id,
         )
 
-    def refuse(self, query: ContextQuery, reason: str, *, trace_id: str) -> ContextResult:
-        """Make the result of a query that breaks a rule."""
+    def refuse(self, query: ContextQuery, notice: Notice, *, trace_id: str) -> ContextResult:
+        """Make the result of a query that breaks a rule, or that there is no time for."""
         return ContextResult(
             query_id=query.query_id,
             tenant=query.tenant,
-            status=ResultStatus.REJECTED,
+            status=ResultStatus.REJECTED if notice.kind is NoticeKind.REJECTED else ResultStatus.EXPIRED,
             hits=(),
             context="",
             analysis=None,
             variants=(),
             reranker="none",
             stages=(),
-            notices=(Notice(stage="validate", kind=NoticeKind.REJECTED, message=reason),),
+            notices=(notice,),
             advice=(),
             freshness=self._freshness(()),
             generation=self._generation,

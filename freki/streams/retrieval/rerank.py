@@ -1,6 +1,5 @@
 """Rescores the best candidates of a query: each reranker of a chain steps in for the one before it."""
 
-import asyncio
 from collections.abc import Sequence
 from contextlib import nullcontext
 
@@ -8,7 +7,8 @@ from freki.operators.situate import situated
 from freki.schemas import Fusion, NoticeKind, RerankerChoice
 from freki.schemas.index import RerankPair
 from freki.streams.ports import Reranker
-from freki.streams.retrieval.attempts import LEAST_STEP_S, RESERVE_S, Attempts
+from freki.streams.retrieval.attempts import FINISHING, LEAST_STEP_S, Attempts
+from freki.streams.retrieval.fair_turns import FairTurns
 from freki.streams.retrieval.trail import Found, Trail, timed
 
 REMOTE = "remote"
@@ -34,7 +34,7 @@ class Reranking:
     def __init__(self, rerankers: Sequence[Reranker], *, attempts: Attempts) -> None:
         self._rerankers = {reranker.name: reranker for reranker in rerankers}
         self._attempts = attempts
-        self._turn = asyncio.Lock()
+        self._turns = FairTurns()
 
     async def __call__(self, trail: Trail) -> None:
         """Set `reranked` of the best candidates, as many as there is time for."""
@@ -70,9 +70,12 @@ class Reranking:
             if name in _asked_for(trail.knobs.reranker):
                 trail.notice("rerank", NoticeKind.DEGRADED, _MISSING[name])
             return None
+        after = (*trail.extras, *FINISHING)
+        ends_at_s = self._attempts.now_s + self._attempts.spare_s(trail, before=after)
         # Two at once on the same cores would both be late; others compute elsewhere.
-        async with self._turn if name == LOCAL else nullcontext():
-            budget_s = self._attempts.remaining_s(trail) - RESERVE_S
+        async with self._turns.turn(ends_at_s) if name == LOCAL else nullcontext():
+            now_s = self._attempts.now_s
+            budget_s = self._turns.share_s(ends_at_s, now_s) if name == LOCAL else ends_at_s - now_s
             if budget_s < LEAST_STEP_S:
                 trail.notice("rerank", NoticeKind.SKIPPED, f"no time was left for the {name} reranker")
                 return None

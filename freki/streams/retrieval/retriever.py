@@ -6,20 +6,24 @@ answer.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from typing import Any
 
 from freki.operators.analyse_text import query_terms
 from freki.operators.identify import root_id
-from freki.schemas import ContextQuery, ContextResult, NoticeKind, QueryId, TenantId, Timestamp
+from freki.operators.shed import Step, affordable
+from freki.schemas import ContextQuery, ContextResult, Notice, NoticeKind, QueryId, TenantId, Timestamp
 from freki.schemas.index import Watermark
 from freki.streams.ports import AnalyseText, ChunkRows, ChunkSearch, Embedder, Reranker, Roots
-from freki.streams.retrieval.attempts import RESERVE_S, Attempts
+from freki.streams.retrieval.admit import Admission
+from freki.streams.retrieval.attempts import FINISHING, LOOKING_UP, Attempts
 from freki.streams.retrieval.compose import Composer
+from freki.streams.retrieval.estimates import Estimates
 from freki.streams.retrieval.knobs import Knobs
 from freki.streams.retrieval.rerank import Reranking
 from freki.streams.retrieval.search import Searcher
 from freki.streams.retrieval.select import select
-from freki.streams.retrieval.surround import Surroundings
+from freki.streams.retrieval.surround import AUGMENT, Surroundings
 from freki.streams.retrieval.trail import Trail
 from freki.streams.retrieval.understand import Understanding
 
@@ -27,6 +31,8 @@ from freki.streams.retrieval.understand import Understanding
 FLOOR_POLL_S = 0.02
 # A document that is replaced again and again: after this many looks its hits are left out.
 MOST_TRIES = 3
+# What a step adds to an answer, as nDCG@10 or its like: docs/evaluation.md.
+WORTH = {AUGMENT: 0.05}
 
 
 class Retriever:
@@ -52,10 +58,12 @@ class Retriever:
         self._roots = roots
         self._now = now
         self._clock_ns = clock_ns
-        self._attempts = Attempts(failures=failures, now=now)
+        self._estimates = Estimates(lambda: now() / 1000)
+        self._attempts = Attempts(failures=failures, now=now, estimates=self._estimates)
         self._searcher = Searcher(
             embedder=embedder, search=search, rows=rows, roots=roots, strong=strong, attempts=self._attempts
         )
+        self._admission = Admission(defaults, estimates=self._estimates, now=now)
         self._rerank = Reranking(rerankers, attempts=self._attempts)
         self._composer = Composer(count_tokens=embedder.count_tokens, generation=generation, strong=strong, now=now)
         self._surroundings = Surroundings(roots=roots, rows=rows, composer=self._composer, attempts=self._attempts)
@@ -66,43 +74,80 @@ class Retriever:
         """Answer valid queries, given with their trace ids; each result comes as soon as it is there.
 
         Before it stands its query's place, after it its trail. What all need is done for all at once; then each is
-        finished by itself, the most urgent first, so that no answer waits for the reranking of all the others.
+        finished by itself, the most urgent first, so that no answer waits for the reranking of all the others. One
+        whose time is over before leaves with nothing rather than late.
         """
         received_at = self._now()
         started = self._clock_ns()
         trails = [self._understand(query, trace_id, received_at) for query, trace_id in asked]
         for trail in trails:
             trail.note("analyse", started, self._clock_ns(), 1)
-        for trail in trails:
-            await self._wait_for_floor(trail)
-        # The watermarks first: what is committed after them may be missing from the search.
-        watermarks, _ = await asyncio.gather(self._searcher.watermarks(trails), self._searcher.embed(trails))
-        await self._searcher.find(trails)
-        await self._searcher.load(trails)
-        now = self._now()
-        urgent = sorted(enumerate(trails), key=lambda each: each[1].remaining_s(now))
-        finishing = [asyncio.create_task(self._finish(place, trail, watermarks)) for place, trail in urgent]
+        waiting = dict(enumerate(trails))
+        looking_up = asyncio.create_task(self._look_up(trails))
+        tasks: list[asyncio.Task[Any]] = [looking_up]
         try:
+            async for place in self._overdue(waiting, looking_up):
+                yield place, self._composer.compose(waiting[place], ()), waiting.pop(place)
+            if not waiting:
+                return
+            watermarks = await looking_up
+            urgent = sorted(waiting.items(), key=lambda each: self._attempts.remaining_s(each[1]))
+            finishing = [asyncio.create_task(self._finish(place, trail, watermarks)) for place, trail in urgent]
+            tasks += finishing
             for finished in asyncio.as_completed(finishing):
                 yield await finished
         finally:
-            for task in finishing:
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*finishing, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _look_up(self, trails: list[Trail]) -> Sequence[Watermark]:
+        """Do what all queries need at once."""
+        for trail in trails:
+            await self._wait_for_floor(trail)
+        with self._admission.counted(len(trails)):
+            # The watermarks first: what is committed after them may be missing from the search.
+            watermarks, _ = await asyncio.gather(self._searcher.watermarks(trails), self._searcher.embed(trails))
+            await self._searcher.find(trails)
+            await self._searcher.load(trails)
+        return watermarks
+
+    async def _overdue(self, waiting: Mapping[int, Trail], work: asyncio.Future[Any]) -> AsyncIterator[int]:
+        """Name the places of those that have to leave before the work is done, as long as any are waiting."""
+        leaving = ("assemble", "send")
+        while waiting:
+            spare_s, place = min(
+                (self._attempts.spare_s(trail, before=leaving), place) for place, trail in waiting.items()
+            )
+            done, _ = await asyncio.wait({work}, timeout=max(0.0, spare_s))
+            if done:
+                return
+            waiting[place].notice("search", NoticeKind.DEGRADED, "no answer within the deadline")
+            yield place
 
     async def _finish(
         self, place: int, trail: Trail, watermarks: Sequence[Watermark]
     ) -> tuple[int, ContextResult, Trail]:
         """Choose the hits among what was found; once more where a document was replaced while it was being read."""
+        trail.extras = self._affordable(trail)
+        again = (*LOOKING_UP, *FINISHING)
         for _ in range(MOST_TRIES):
             await self._rerank(trail)
             select(trail)
-            if not await self._surroundings.locate(trail) or self._attempts.remaining_s(trail) <= RESERVE_S:
+            if not await self._surroundings.locate(trail) or self._attempts.spare_s(trail, before=again) <= 0:
                 break
             await self._searcher.find([trail])
             await self._searcher.load([trail])
         await self._surroundings.augment(trail)
-        return place, self._composer.compose(trail, watermarks), trail
+        result = self._composer.compose(trail, watermarks)
+        for run in trail.stages:
+            self._estimates.learn(run.stage, (run.ended_ns - run.started_ns) / 1e9)
+        return place, result, trail
+
+    def _affordable(self, trail: Trail) -> frozenset[str]:
+        """Choose what improves the answer most for the time that it takes; reranking has the rest."""
+        steps = [Step(name, worth, self._estimates.careful_s(name)) for name, worth in WORTH.items()]
+        return affordable(steps, budget_s=self._attempts.spare_s(trail, before=FINISHING))
 
     async def warm_up(self) -> None:
         """Ask something once: else the first question waits for word lists, the language model and connections."""
@@ -112,9 +157,17 @@ class Retriever:
         async for _ in self.answer([(probe, "")]):
             pass
 
-    def refusal(self, query: ContextQuery, reason: str, *, trace_id: str) -> ContextResult:
-        """Answer a query that breaks a rule."""
-        return self._composer.refuse(query, reason, trace_id=trace_id)
+    def learn_sending(self, seconds: float) -> None:
+        """Take into account how long a result took to leave."""
+        self._estimates.learn("send", seconds)
+
+    def refusals(self, queries: Sequence[ContextQuery]) -> list[str | None]:
+        """Tell of each query, in the order of arrival, why there is no time left to answer it; None where there is."""
+        return self._admission.refusals(queries)
+
+    def refusal(self, query: ContextQuery, notice: Notice, *, trace_id: str) -> ContextResult:
+        """Answer a query that breaks a rule, or that there is no time for."""
+        return self._composer.refuse(query, notice, trace_id=trace_id)
 
     async def _wait_for_floor(self, trail: Trail) -> None:
         """Wait until the index holds the versions that the query asks for, as long as its deadline allows."""
@@ -129,7 +182,7 @@ class Retriever:
             floors = {
                 key: floor for key, floor in floors.items() if key not in roots or roots[key].version < floor.version
             }
-            if not floors or self._attempts.remaining_s(trail) < RESERVE_S + FLOOR_POLL_S:
+            if not floors or self._attempts.spare_s(trail, before=(*LOOKING_UP, *FINISHING)) < FLOOR_POLL_S:
                 break
             await asyncio.sleep(FLOOR_POLL_S)
         for floor in floors.values():

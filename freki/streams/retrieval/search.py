@@ -10,7 +10,7 @@ from freki.operators.fuse import reciprocal_rank_fusion, weighted_fusion
 from freki.schemas import EVERYONE, ChunkId, Fusion, NoticeKind, RootId
 from freki.schemas.index import Candidate, Scope, Watermark
 from freki.streams.ports import ChunkRows, ChunkSearch, Embedder, Roots
-from freki.streams.retrieval.attempts import RESERVE_S, Attempts
+from freki.streams.retrieval.attempts import FINISHING, LOOKING_UP, Attempts
 from freki.streams.retrieval.live import LiveDocument, read_live
 from freki.streams.retrieval.trail import Found, Ranked, Trail, timed
 
@@ -55,7 +55,8 @@ class Searcher:
     async def find(self, trails: list[Trail]) -> None:
         """Search and keep what is live; search once more where a document changed in between."""
         await self._search_both(trails)
-        moved = [trail for trail in await self._keep_live(trails) if self._attempts.remaining_s(trail) > RESERVE_S]
+        again = (*LOOKING_UP, *FINISHING)
+        moved = [trail for trail in await self._keep_live(trails) if self._attempts.spare_s(trail, before=again) > 0]
         if moved:
             await self._search_both(moved)
             await self._keep_live(moved)

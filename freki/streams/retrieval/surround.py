@@ -2,10 +2,12 @@
 
 from freki.schemas import NoticeKind
 from freki.streams.ports import ChunkRows, Roots
-from freki.streams.retrieval.attempts import LEAST_STEP_S, Attempts
+from freki.streams.retrieval.attempts import Attempts
 from freki.streams.retrieval.compose import Composer
 from freki.streams.retrieval.live import read_around
 from freki.streams.retrieval.trail import Trail, timed
+
+AUGMENT = "augment"
 
 
 class Surroundings:
@@ -31,9 +33,9 @@ class Surroundings:
 
     async def augment(self, trail: Trail) -> None:
         """Read what stands around the hits."""
-        if self._attempts.remaining_s(trail) < LEAST_STEP_S:
-            trail.notice("augment", NoticeKind.SKIPPED, "no time was left for sections and neighbours")
+        if AUGMENT not in trail.extras or self._attempts.spare_s(trail, before=("assemble", "send")) <= 0:
+            trail.notice(AUGMENT, NoticeKind.SKIPPED, "no time was left for sections and neighbours")
             return
         wanted = dict.fromkeys(self._composer.surroundings(trail))
-        with timed([trail], "augment", lambda _: len(trail.found)):
-            trail.around = await self._attempts([trail], "augment", self._rows.passages(list(wanted))) or {}
+        with timed([trail], AUGMENT, lambda _: len(trail.found)):
+            trail.around = await self._attempts([trail], AUGMENT, self._rows.passages(list(wanted))) or {}

@@ -111,6 +111,8 @@ class Trail:
     """Candidates that the reranker was given, in the fused order."""
     replaced: bool = False
     """Were candidates deleted while they were being read?"""
+    extras: frozenset[str] = frozenset()
+    """Steps beside reranking that improve the answer, as far as there is time for them."""
     reranker: str = "none"
     unranked: int = 0
     """Candidates that the deadline left no time to rerank."""

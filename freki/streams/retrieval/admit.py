@@ -1,0 +1,55 @@
+"""Decides which queries there is time for."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from freki.schemas import ContextQuery, Timestamp
+from freki.streams.retrieval.attempts import FINISHING
+from freki.streams.retrieval.estimates import Estimates
+from freki.streams.retrieval.knobs import Knobs
+from freki.streams.retrieval.load import Load
+
+
+class Admission:
+    """Where more arrives than can be answered, nothing is gained if all are late together: some are refused at once."""
+
+    def __init__(self, defaults: Knobs, *, estimates: Estimates, now: Callable[[], Timestamp]) -> None:
+        self._defaults = defaults
+        self._estimates = estimates
+        self._now = now
+        self._load = Load()
+        self._at_once = 0
+
+    def refusals(self, queries: Sequence[ContextQuery]) -> list[str | None]:
+        """Tell of each query, in the order of arrival, why there is no time left to answer it; None where there is."""
+        at_once, now = self._at_once, self._now()
+        reasons: list[str | None] = []
+        for query in queries:
+            expected_s = self._load.expected_s(at_once + 1) + self._estimates.typical_s(*FINISHING)
+            # A clock that is ahead of ours does not give more time.
+            left_s = (min(query.asked_at, now) + self._defaults.turned(query).deadline_ms - now) / 1000
+            if left_s > expected_s:
+                at_once += 1
+                reasons.append(None)
+            else:
+                reasons.append(_refusal(1000 * left_s, 1000 * expected_s, at_once))
+        return reasons
+
+    @contextmanager
+    def counted(self, queries: int) -> Iterator[None]:
+        """Learn how long it takes to look up so many, also where it is given up."""
+        self._at_once += queries
+        at_once, started = self._at_once, self._now()
+        try:
+            yield
+        finally:
+            self._at_once -= queries
+            self._load.learn(at_once, (self._now() - started) / 1000)
+
+
+def _refusal(left_ms: float, expected_ms: float, at_once: int) -> str:
+    left = f"{left_ms:.0f} ms were left" if left_ms > 0 else f"its time had been over for {-left_ms:.0f} ms"
+    return (
+        f"{left} when it was read, and answers take about {expected_ms:.0f} ms with {at_once} others at hand: "
+        "ask again, allow more time with deadline_ms, or run more workers"
+    )

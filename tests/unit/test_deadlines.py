@@ -1,0 +1,216 @@
+"""How the time of queries is estimated, shared out and kept."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freki.schemas import ContextQuery, QueryId, TenantId, Timestamp
+from freki.streams.retrieval.admit import Admission
+from freki.streams.retrieval.estimates import Estimates
+from freki.streams.retrieval.fair_turns import FairTurns
+from freki.streams.retrieval.load import Load
+from tests.unit.test_retriever import KNOBS
+
+times = st.floats(0.001, 10, allow_nan=False)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    def ms(self) -> Timestamp:
+        return Timestamp(round(self.now_s * 1000))
+
+
+class TestEstimates:
+    def test_a_step_that_was_never_seen_takes_no_time(self) -> None:
+        assert Estimates(Clock()).careful_s("locate", "send") == 0
+
+    @given(seconds=times)
+    def test_a_step_that_always_takes_the_same_is_estimated_so(self, seconds: float) -> None:
+        estimates = Estimates(Clock())
+        for _ in range(60):
+            estimates.learn("locate", seconds)
+
+        assert estimates.typical_s("locate") == pytest.approx(seconds)
+        assert estimates.careful_s("locate") == pytest.approx(seconds, rel=0.01)
+
+    @given(seen=st.lists(times, min_size=1, max_size=50))
+    def test_to_be_careful_is_to_allow_more_than_is_typical_of_what_was_seen(self, seen: list[float]) -> None:
+        estimates = Estimates(Clock())
+        for seconds in seen:
+            estimates.learn("locate", seconds)
+
+        assert min(seen) - 1e-9 <= estimates.typical_s("locate") <= max(seen) + 1e-9
+        assert estimates.careful_s("locate") >= estimates.typical_s("locate")
+
+    def test_steps_add_up_and_an_old_estimate_fades(self) -> None:
+        clock = Clock()
+        estimates = Estimates(clock)
+        estimates.learn("locate", 0.2)
+        estimates.learn("send", 0.1)
+
+        now_s = estimates.typical_s("locate", "send")
+        clock.now_s += 5
+
+        assert now_s == pytest.approx(0.3)
+        assert estimates.typical_s("locate", "send") == pytest.approx(0.15)
+
+
+class TestLoad:
+    def test_nothing_is_expected_of_what_was_never_seen(self) -> None:
+        assert Load().expected_s(16) == 0
+
+    def test_a_first_burst_is_expected_to_take_no_longer_than_one(self) -> None:
+        load = Load()
+        load.learn(1, 0.04)
+
+        assert load.expected_s(16) == pytest.approx(0.04)
+
+    @given(base_s=st.floats(0.001, 0.1), each_s=st.floats(0.001, 0.1))
+    def test_a_line_is_learnt(self, base_s: float, each_s: float) -> None:
+        load = Load()
+        for at_once in [1, 16, 4, 8] * 30:
+            load.learn(at_once, base_s + each_s * at_once)
+
+        assert load.expected_s(12) == pytest.approx(base_s + each_s * 12, rel=0.02)
+
+    @given(
+        seen=st.lists(st.tuples(st.integers(1, 64), times), max_size=60),
+        few=st.integers(1, 64),
+        more=st.integers(0, 64),
+    )
+    def test_more_at_once_are_never_expected_to_take_less(
+        self, seen: list[tuple[int, float]], few: int, more: int
+    ) -> None:
+        load = Load()
+        for at_once, seconds in seen:
+            load.learn(at_once, seconds)
+
+        assert 0 <= load.expected_s(few) <= load.expected_s(few + more)
+
+
+class TestFairTurns:
+    async def test_the_most_urgent_is_next_and_only_one_has_the_turn(self) -> None:
+        turns, order, holding = FairTurns(), [], 0
+
+        async def take(ends_at_s: float) -> None:
+            nonlocal holding
+            async with turns.turn(ends_at_s):
+                holding += 1
+                assert holding == 1
+                order.append(ends_at_s)
+                await asyncio.sleep(0)
+                holding -= 1
+
+        await asyncio.gather(*(take(ends_at_s) for ends_at_s in (1.0, 9.0, 3.0, 5.0)))
+
+        assert order == [1.0, 3.0, 5.0, 9.0]
+
+    async def test_those_who_wait_have_their_share(self) -> None:
+        turns = FairTurns()
+        async with turns.turn(10.0):
+            alone_s = turns.share_s(10.0, 0.0)
+            waiting = [asyncio.create_task(_hold(turns, ends_at_s)) for ends_at_s in (12.0, 12.0, 100.0)]
+            await asyncio.sleep(0)
+            shared_s = turns.share_s(10.0, 0.0)
+        await asyncio.gather(*waiting)
+
+        assert (alone_s, shared_s) == (10.0, 4.0)
+
+    @given(
+        ends=st.lists(st.floats(0.1, 10), min_size=1, max_size=8),
+        cancelled=st.sets(st.integers(0, 7)),
+    )
+    async def test_all_come_up_in_time_and_one_who_gives_up_holds_nobody_up(
+        self, ends: list[float], cancelled: set[int]
+    ) -> None:
+        # given that each takes all of its share, by a clock that nothing else moves
+        turns, clock, late = FairTurns(), Clock(), []
+
+        async def take(place: int, ends_at_s: float) -> None:
+            async with turns.turn(ends_at_s):
+                clock.now_s += max(0.0, turns.share_s(ends_at_s, clock()))
+                await asyncio.sleep(0)
+                late.extend([place] if clock() > ends_at_s + 1e-6 else [])
+
+        async with turns.turn(0.0):
+            tasks = [asyncio.create_task(take(place, clock() + end)) for place, end in enumerate(ends)]
+            await asyncio.sleep(0)
+            for place in cancelled:
+                if place < len(tasks):
+                    tasks[place].cancel()
+        async with asyncio.timeout(5):
+            await asyncio.gather(*tasks, return_exceptions=True)
+            async with turns.turn(0.0):
+                pass
+
+        assert late == []
+
+
+async def _hold(turns: FairTurns, ends_at_s: float) -> None:
+    async with turns.turn(ends_at_s):
+        pass
+
+
+class TestAdmission:
+    def test_what_arrives_after_its_time_is_refused_at_once_and_told_so(self) -> None:
+        clock = Clock()
+
+        (reason,) = _admission(clock).refusals([_query(clock, 300, age_s=0.5)])
+
+        assert reason is not None
+        assert "its time had been over for 200 ms" in reason
+        assert "deadline_ms" in reason
+
+    def test_a_burst_is_answered_as_far_as_it_fits(self) -> None:
+        # given a store that takes 50 ms for each that is at hand
+        clock = Clock()
+        admission = _admission(clock)
+        for at_once in (1, 16) * 10:
+            with admission.counted(at_once):
+                clock.now_s += 0.05 * at_once
+
+        reasons = admission.refusals([_query(clock, 300)] * 16)
+
+        taken = [reason is None for reason in reasons]
+        assert taken == sorted(taken, reverse=True)
+        assert sum(taken) in {4, 5, 6}
+
+    def test_those_with_time_are_taken_behind_one_that_has_none(self) -> None:
+        clock = Clock()
+        admission = _admission(clock)
+        with admission.counted(1):
+            clock.now_s += 0.2
+
+        reasons = admission.refusals([_query(clock, 100), _query(clock, 5000)])
+
+        assert [reason is None for reason in reasons] == [False, True]
+
+    def test_a_step_that_fails_is_learnt_from_as_well(self) -> None:
+        clock = Clock()
+        admission = _admission(clock)
+        with suppress(OSError), admission.counted(1):
+            clock.now_s += 1
+            raise OSError
+
+        assert admission.refusals([_query(clock, 300)]) != [None]
+
+
+def _admission(clock: Clock) -> Admission:
+    seconds: Callable[[], float] = clock
+    return Admission(KNOBS, estimates=Estimates(seconds), now=clock.ms)
+
+
+def _query(clock: Clock, deadline_ms: int, *, age_s: float = 0.0) -> ContextQuery:
+    asked_at = Timestamp(clock.ms() - round(age_s * 1000))
+    return ContextQuery(
+        query_id=QueryId("q"), tenant=TenantId("t"), text="Was?", asked_at=asked_at, deadline_ms=deadline_ms
+    )
