@@ -285,7 +285,6 @@ async def test_one_whose_time_is_over_leaves_while_the_others_are_still_searched
 
     assert (place, hurried.hits, hurried.status) == (1, (), ResultStatus.DEGRADED)
     assert ("search", NoticeKind.DEGRADED) in kinds(hurried)
-    assert hurried.answered_at <= hurried.asked_at + 40
     told.set()
     assert [(place, bool(result.hits)) async for place, result, _ in answers] == [(0, True)]
 
