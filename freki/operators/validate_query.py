@@ -61,6 +61,8 @@ def validate_query(
     for floor in _at_most("at_least", query.at_least, MAX_FLOORS):
         _line("at_least.document_id", floor.document_id, MAX_ID_CHARS)
         _within("at_least.version", floor.version, 1, 2**63 - 1)
+    for document_id in _at_most("expect", query.expect, MAX_FLOORS):
+        _line("expect", document_id, MAX_ID_CHARS)
     if query.reply_to is not None and query.reply_to not in reply_topics:
         raise InvalidQuery(
             f"reply_to: {query.reply_to[:MAX_ID_CHARS]!r} is not on the allow-list; leave it out to be answered on "

@@ -32,6 +32,7 @@ from freki.schemas.context_result import (
     StageTime,
 )
 from freki.schemas.document_change import ClaimCheck, DocumentChange, Operation
+from freki.schemas.explanation import ChunkStory, ExpectedDocument, Explanation, Retrieved, StepRank
 from freki.schemas.index_outcome import IndexOutcome, OutcomeStatus
 from freki.schemas.llm import Completion, LlmUse, NoCompletion, Prompt
 from freki.schemas.names import (
@@ -53,6 +54,7 @@ __all__ = [
     "ChunkId",
     "ChunkKind",
     "ChunkLevel",
+    "ChunkStory",
     "CitationStyle",
     "ClaimCheck",
     "Completion",
@@ -65,6 +67,8 @@ __all__ = [
     "Definition",
     "DocumentChange",
     "DocumentId",
+    "ExpectedDocument",
+    "Explanation",
     "Filter",
     "FilterOperator",
     "Freshness",
@@ -83,10 +87,12 @@ __all__ = [
     "QueryType",
     "RerankerChoice",
     "ResultStatus",
+    "Retrieved",
     "Revision",
     "RevisionOperation",
     "RootId",
     "StageTime",
+    "StepRank",
     "TenantId",
     "Timestamp",
     "VersionFloor",

@@ -119,3 +119,7 @@ class ContextQuery:
     """Most tokens of the context text."""
     citations: CitationStyle | None = None
     at_least: tuple[VersionFloor, ...] = ()
+    explain: bool = False
+    """Tell with the result why each hit stands where it stands."""
+    expect: tuple[DocumentId, ...] = ()
+    """Tell of these documents, if they are not found, which step lost them."""

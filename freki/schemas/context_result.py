@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 
+from freki.schemas.explanation import Explanation
 from freki.schemas.names import ChunkId, ChunkKind, DocumentId, QueryId, TenantId, Timestamp, record
 
 
@@ -172,3 +173,5 @@ class ContextResult:
     answered_at: Timestamp
     trace_id: str
     """32 hexadecimal digits of the W3C trace, or empty."""
+    explanation: Explanation | None = None
+    """Where the query asked for it."""

@@ -26,6 +26,7 @@ from freki.schemas import (
 )
 from freki.streams.commands.context import command, console, fail, load_settings
 from freki.streams.commands.show import show_result, show_trace
+from freki.streams.commands.show_explanation import show_explanation
 from freki.streams.connect import open_asker, wall_clock
 
 # An answer that is due may still be on its way.
@@ -68,6 +69,10 @@ async def ask(  # noqa: PLR0913 - every knob of a query is an option
     reply_to: Annotated[str | None, typer.Option(help="Topic for the answer; must be allowed")] = None,
     context: Annotated[bool, typer.Option("--context", help="Print the context text for a prompt instead")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON instead")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Tell why each hit stands where it stands")] = False,
+    expect: Annotated[
+        list[str] | None, typer.Option(help="Document that should be found: tell which step lost it; may be repeated")
+    ] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Print the trace of this question too")] = False,
 ) -> None:
     """Ask a question and show what Freki finds."""
@@ -98,6 +103,8 @@ async def ask(  # noqa: PLR0913 - every knob of a query is an option
         context_tokens=context_tokens,
         citations=citations,
         at_least=tuple(_floor(text) for text in at_least or ()),
+        explain=explain,
+        expect=tuple(map(DocumentId, expect or ())),
     )
     patience_s = (deadline or settings.retrieval.deadline_ms) / 1000 + SLACK_S
     async with open_asker(_traced(settings) if trace else settings, answers_on=reply_to) as asker:
@@ -111,6 +118,7 @@ async def ask(  # noqa: PLR0913 - every knob of a query is an option
         console.print(result.context, markup=False, highlight=False)
     else:
         show_result(console, result, question=question)
+        show_explanation(console, result)
     if trace:
         show_trace(console, result.trace_id, await _spans(settings, result.trace_id))
     if result.status in {ResultStatus.REJECTED, ResultStatus.EXPIRED}:

@@ -9,6 +9,7 @@ rerank     the best candidates read together with the question
 select     the hits among them
 surround   what stands around the hits
 compose    the result
+explain    why it is as it is
 trail      what is known of one query on its way
 attempts   calls within the time that is left
 """

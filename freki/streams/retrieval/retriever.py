@@ -7,6 +7,7 @@ answer.
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from freki.operators.analyse_text import query_terms
@@ -19,6 +20,7 @@ from freki.streams.retrieval.admit import Admission
 from freki.streams.retrieval.attempts import FINISHING, LOOKING_UP, Attempts
 from freki.streams.retrieval.compose import Composer
 from freki.streams.retrieval.estimates import Estimates
+from freki.streams.retrieval.explain import Explaining
 from freki.streams.retrieval.knobs import Knobs
 from freki.streams.retrieval.rerank import Reranking
 from freki.streams.retrieval.search import Searcher
@@ -65,6 +67,7 @@ class Retriever:
         )
         self._admission = Admission(defaults, estimates=self._estimates, now=now)
         self._rerank = Reranking(rerankers, attempts=self._attempts)
+        self._explain = Explaining(search, strong=strong, attempts=self._attempts)
         self._composer = Composer(count_tokens=embedder.count_tokens, generation=generation, strong=strong, now=now)
         self._surroundings = Surroundings(roots=roots, rows=rows, composer=self._composer, attempts=self._attempts)
 
@@ -140,6 +143,8 @@ class Retriever:
             await self._searcher.load([trail])
         await self._surroundings.augment(trail)
         result = self._composer.compose(trail, watermarks)
+        if trail.query.explain or trail.query.expect:
+            result = replace(result, explanation=await self._explain(trail))
         for run in trail.stages:
             self._estimates.learn(run.stage, (run.ended_ns - run.started_ns) / 1e9)
         return place, result, trail

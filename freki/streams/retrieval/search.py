@@ -78,11 +78,12 @@ class Searcher:
                 found.row, found.vector = rows[found.chunk_id]
             kept = [trail.found[place] for place in deduplicate([found.content.text for found in trail.found])]
             trail.keep_only("load", "a better candidate has the same text", kept)
+            trail.left("load")
 
     async def _search_both(self, trails: list[Trail]) -> None:
         depth = max(trail.knobs.depth for trail in trails)
         searched = [trail for trail in trails if len(trail.vectors)]
-        scopes = [_scope(trail) for trail in searched for _ in trail.variants]
+        scopes = [scope_of(trail) for trail in searched for _ in trail.variants]
         vectors = np.vstack([trail.vectors for trail in searched]) if searched else None
         texts = [trail.analysis.lexical for trail in trails]
 
@@ -96,7 +97,7 @@ class Searcher:
         async def lexical() -> list[list[Candidate]] | None:
             with timed(trails, "search.lexical", lambda _: 1):
                 call = self._search.lexical(
-                    texts, [_scope(trail) for trail in trails], limit=depth, strong=self._strong
+                    texts, [scope_of(trail) for trail in trails], limit=depth, strong=self._strong
                 )
                 return await self._attempts(trails, "search.lexical", call)
 
@@ -154,7 +155,8 @@ def _take_live(trail: Trail, ranked: Sequence[Ranked], live: Mapping[RootId, Liv
     return len(dead)
 
 
-def _scope(trail: Trail) -> Scope:
+def scope_of(trail: Trail) -> Scope:
+    """Say what the query may see, and wants to."""
     return Scope(
         tenant=trail.query.tenant,
         principals=trail.query.principals,

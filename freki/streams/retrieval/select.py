@@ -15,6 +15,7 @@ def select(trail: Trail) -> None:
     """Order by final score, apply the threshold, then diversify down to the limit."""
     with timed([trail], "diversify", lambda _: len(trail.found)):
         _score(trail)
+        trail.left("rerank")
         passed = [found for found in trail.found if found.score >= trail.knobs.min_score]
         if len(passed) < len(trail.found):
             trail.notice(
@@ -24,6 +25,7 @@ def select(trail: Trail) -> None:
             )
             trail.keep_only("threshold", "its score is below min_score", passed)
         trail.found = _diversified(trail, trail.found)
+    trail.left("diversify")
 
 
 def _score(trail: Trail) -> None:

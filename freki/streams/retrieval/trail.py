@@ -111,6 +111,8 @@ class Trail:
     """Candidates that the reranker was given, in the fused order."""
     replaced: bool = False
     """Were candidates deleted while they were being read?"""
+    orders: dict[str, tuple[ChunkId, ...]] = field(default_factory=dict)
+    """What was left after each step, best first."""
     extras: frozenset[str] = frozenset()
     """Steps beside reranking that improve the answer, as far as there is time for them."""
     reranker: str = "none"
@@ -136,6 +138,10 @@ class Trail:
             stay = {found.chunk_id for found in kept}
             self.drop(stage, reason, (found.chunk_id for found in self.found if found.chunk_id not in stay))
         self.found = list(kept)
+
+    def left(self, step: str) -> None:
+        """Remember what is left after a step; of one that is done again, what is left at last."""
+        self.orders[step] = tuple(found.chunk_id for found in self.found)
 
     def best_documents(self, most: int = 3) -> list[DocumentId]:
         """Name the documents of the best hits, best first."""

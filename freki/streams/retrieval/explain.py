@@ -1,0 +1,138 @@
+"""Tells why each hit stands where it stands, and which step lost a document that was expected."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from freki.operators.identify import root_id
+from freki.schemas import (
+    ChunkId,
+    ChunkStory,
+    DocumentId,
+    ExpectedDocument,
+    Explanation,
+    Filter,
+    FilterOperator,
+    Retrieved,
+    StepRank,
+)
+from freki.schemas.index import Candidate, Scope
+from freki.streams.ports import ChunkSearch
+from freki.streams.retrieval.attempts import Attempts
+from freki.streams.retrieval.search import scope_of
+from freki.streams.retrieval.trail import Trail
+
+ALL_LEVELS = (0, 1, 2)
+FUSE = "fuse"
+SEARCH = "search"
+_LOSSES = {
+    "load": "it stood too far down after fusion to be looked at closely",
+    "rerank": "too many candidates answer the question better",
+    "diversify": "it says what better hits say already, or too many candidates answer the question better",
+    "locate": "its document was replaced while it was being read",
+}
+"""Why a step leaves out what it does not name a reason for."""
+
+
+class Explaining:
+    """Reads the trail that a query leaves; asks the store only about documents that no search found."""
+
+    def __init__(self, search: ChunkSearch, *, strong: bool, attempts: Attempts) -> None:
+        self._search = search
+        self._strong = strong
+        self._attempts = attempts
+
+    async def __call__(self, trail: Trail) -> Explanation:
+        """Explain a result. Nothing is told of documents that the asker may not read, not even that they exist."""
+        orders = _orders(trail)
+        return Explanation(
+            hits=tuple(_story(trail, orders, found.chunk_id, found.root.document_id) for found in trail.found),
+            expected=tuple([await self._expected(trail, orders, each) for each in dict.fromkeys(trail.query.expect)]),
+        )
+
+    async def _expected(self, trail: Trail, orders: "Orders", document_id: DocumentId) -> ExpectedDocument:
+        key = root_id(trail.query.tenant, document_id)
+        chunks = dict.fromkeys(hit.chunk_id for ranking in _rankings(trail) for hit in ranking if hit.root_id == key)
+        if not chunks:
+            lost_at, reason = await self._not_found(trail, document_id)
+            return ExpectedDocument(document_id=document_id, lost_at=lost_at, reason=reason, best=None)
+        best = max((_story(trail, orders, chunk_id, document_id) for chunk_id in chunks), key=_farthest)
+        if len(best.ranks) == len(orders):
+            reason = f"it is hit {best.ranks[-1].rank}"
+            return ExpectedDocument(document_id=document_id, lost_at=None, reason=reason, best=best)
+        lost_at = orders[len(best.ranks)][0]
+        return ExpectedDocument(
+            document_id=document_id, lost_at=lost_at, reason=_why(trail, best.chunk_id, lost_at), best=best
+        )
+
+    async def _not_found(self, trail: Trail, document_id: DocumentId) -> tuple[str, str]:
+        """Say why no search found a document, and which step that is."""
+        of_it = Filter(field="document_id", operator=FilterOperator.EQ, values=(document_id,))
+        scope = scope_of(trail)
+        nearest = await self._nearest(trail, replace(scope, filters=(*scope.filters, of_it)))
+        if nearest:
+            return SEARCH, f"no chunk of it is among the first {trail.knobs.depth} of a search; {'; '.join(nearest)}"
+        if await self._nearest(trail, replace(scope, filters=(of_it,), levels=ALL_LEVELS)):
+            return "filter", "the filters of the question, or the levels that it looks at, leave it out"
+        return SEARCH, "nothing of it was found: it is not in the index, or the asker may not read it"
+
+    async def _nearest(self, trail: Trail, scope: Scope) -> list[str]:
+        """Tell of each search how near the best chunk in scope comes to the last one that was found."""
+        told = []
+        if len(trail.vectors):
+            call = self._search.dense(trail.vectors[:1], [scope], limit=1, strong=self._strong)
+            told += _compared("cosine", await self._attempts([trail], "explain", call), trail.dense)
+        call = self._search.lexical([trail.analysis.lexical], [scope], limit=1, strong=self._strong)
+        return told + _compared("BM25", await self._attempts([trail], "explain", call), trail.lexical)
+
+
+Orders = Sequence[tuple[str, Sequence[ChunkId]]]
+"""What was left after each step, best first."""
+
+
+def _orders(trail: Trail) -> Orders:
+    fused = (FUSE, [ranked.chunk_id for ranked in trail.ranked])
+    return [fused, *trail.orders.items(), ("hits", [found.chunk_id for found in trail.found])]
+
+
+def _rankings(trail: Trail) -> Iterable[Sequence[Candidate]]:
+    return [*trail.dense, *trail.lexical]
+
+
+def _story(trail: Trail, orders: Orders, chunk_id: ChunkId, document_id: DocumentId) -> ChunkStory:
+    searches = (("dense", trail.dense), ("bm25", trail.lexical))
+    return ChunkStory(
+        chunk_id=chunk_id,
+        document_id=document_id,
+        retrieved=tuple(
+            Retrieved(search=search, variant=variant, rank=rank, score=hit.score)
+            for search, rankings in searches
+            for variant, ranking in enumerate(rankings)
+            for rank, hit in enumerate(ranking, start=1)
+            if hit.chunk_id == chunk_id
+        ),
+        ranks=tuple(
+            StepRank(step=step, rank=order.index(chunk_id) + 1, of=len(order))
+            for step, order in orders
+            if chunk_id in order
+        ),
+        rerank_score=next((found.reranked for found in trail.head if found.chunk_id == chunk_id), None),
+    )
+
+
+def _farthest(story: ChunkStory) -> tuple[int, int]:
+    """Order chunks of a document: by how many steps one survived, then by where it stood at last."""
+    return len(story.ranks), -story.ranks[-1].rank if story.ranks else 0
+
+
+def _why(trail: Trail, chunk_id: ChunkId, lost_at: str) -> str:
+    said = [f"{stage}: {reason}" for (stage, reason), dropped in trail.dropped.items() if chunk_id in dropped]
+    return "; ".join(said) or _LOSSES.get(lost_at, f"the step {lost_at} left it out")
+
+
+def _compared(
+    measure: str, found: Sequence[Sequence[Candidate]] | None, rankings: Sequence[Sequence[Candidate]]
+) -> list[str]:
+    if not found or not found[0]:
+        return []
+    last = f", that of the last one found {rankings[0][-1].score:.3f}" if rankings and rankings[0] else ""
+    return [f"its best {measure} is {found[0][0].score:.3f}{last}"]

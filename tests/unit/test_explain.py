@@ -1,0 +1,113 @@
+"""Why hits stand where they stand, and which step lost what was expected."""
+
+import pytest
+
+from freki.schemas import ContextResult, DocumentId, Explanation, Filter, FilterOperator
+from tests.unit.revisions import World, revision
+from tests.unit.test_retriever import TEXTS, Scorer, ask, retriever
+
+QUESTION = "Wer entscheidet über den Antrag?"
+
+
+@pytest.fixture
+async def world() -> World:
+    made = World()
+    await made.feed(revision("a", 1, TEXTS))
+    await made.feed(revision("b", 1, ["der antrag eilt", "das freibad öffnet um acht"]))
+    await made.feed(revision("hidden", 1, ["über den antrag entscheidet das geheime amt"], principals=("chief",)))
+    return made
+
+
+def explained(result: ContextResult) -> Explanation:
+    assert result.explanation is not None
+    return result.explanation
+
+
+async def test_nothing_is_explained_unless_asked(world: World) -> None:
+    assert (await ask(retriever(world))).explanation is None
+
+
+async def test_each_hit_has_its_place_in_each_search_and_after_each_step(world: World) -> None:
+    result = await ask(retriever(world, rerankers=[Scorer("amt")]), QUESTION, explain=True)
+
+    stories = explained(result).hits
+    assert [story.chunk_id for story in stories] == [hit.chunk_id for hit in result.hits]
+    for hit, story in zip(result.hits, stories, strict=True):
+        assert {"dense": hit.dense_score, "bm25": hit.lexical_score} == {
+            "dense": None, "bm25": None, **{each.search: pytest.approx(each.score) for each in story.retrieved}
+        }  # fmt: skip
+        assert story.rerank_score == hit.rerank_score
+        assert [rank.step for rank in story.ranks] == ["fuse", "load", "rerank", "diversify", "hits"]
+        assert story.ranks[-1].rank == hit.rank
+        assert all(1 <= rank.rank <= rank.of for rank in story.ranks)
+
+
+async def test_an_expected_document_that_is_found_is_named_with_its_place(world: World) -> None:
+    result = await ask(retriever(world), QUESTION, expect=(DocumentId("a"),))
+
+    (expected,) = explained(result).expected
+    rank = next(hit.rank for hit in result.hits if hit.document_id == "a")
+    assert (expected.lost_at, expected.reason) == (None, f"it is hit {rank}")
+
+
+async def test_what_others_beat_is_lost_where_hits_are_chosen(world: World) -> None:
+    result = await ask(retriever(world, rerankers=[Scorer("amt")]), QUESTION, expect=(DocumentId("b"),), top_k=1)
+
+    (expected,) = explained(result).expected
+    assert expected.lost_at == "diversify"
+    assert expected.best is not None
+    assert expected.best.rerank_score == 0.0
+
+
+async def test_what_stands_too_far_down_after_fusion_is_lost_before_it_is_read(world: World) -> None:
+    result = await ask(
+        retriever(world), "Gebühr zehn euro", expect=(DocumentId("b"),), top_k=1, rerank_candidates=1, alpha=0.5
+    )
+
+    (expected,) = explained(result).expected
+    assert expected.lost_at == "load"
+    assert "too far down" in expected.reason
+
+
+async def test_a_threshold_is_named_as_the_reason(world: World) -> None:
+    result = await ask(retriever(world, rerankers=[Scorer("amt")]), QUESTION, expect=(DocumentId("b"),), min_score=0.5)
+
+    (expected,) = explained(result).expected
+    assert "below min_score" in expected.reason
+
+
+async def test_a_filter_that_leaves_a_document_out_is_named(world: World) -> None:
+    only_a = Filter(field="document_id", operator=FilterOperator.EQ, values=("a",))
+
+    result = await ask(retriever(world), QUESTION, expect=(DocumentId("b"),), filters=(only_a,))
+
+    (expected,) = explained(result).expected
+    assert expected.lost_at == "filter"
+    assert "filters" in expected.reason
+
+
+async def test_what_no_search_reaches_is_told_with_how_near_it_comes(world: World) -> None:
+    result = await ask(
+        retriever(world), "die gebühr beträgt zehn euro", expect=(DocumentId("b"),), candidates=1, top_k=1
+    )
+
+    (expected,) = explained(result).expected
+    assert expected.lost_at == "search"
+    assert "cosine" in expected.reason
+
+
+async def test_a_document_that_may_not_be_read_is_spoken_of_like_one_that_does_not_exist(world: World) -> None:
+    asked = (DocumentId("hidden"), DocumentId("nowhere"))
+
+    result = await ask(retriever(world), QUESTION, expect=asked)
+
+    hidden, nowhere = explained(result).expected
+    assert (hidden.lost_at, hidden.reason, hidden.best) == (nowhere.lost_at, nowhere.reason, nowhere.best)
+    assert "hidden" not in {story.document_id for story in explained(result).hits}
+
+
+async def test_who_may_read_a_document_is_told_what_became_of_it(world: World) -> None:
+    result = await ask(retriever(world), QUESTION, expect=(DocumentId("hidden"),), principals=("chief",))
+
+    (expected,) = explained(result).expected
+    assert expected.lost_at is None
