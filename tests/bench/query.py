@@ -9,6 +9,9 @@ The time of a question, from the call of the asker to the decoded answer, is div
 
 Our own share is steps and transport.
 
+With a deadline of `DEADLINE_MS`, an answer is late where the asker has it later than that; what was shed is told by the
+answers themselves.
+
 Reranking is `on` where the reranker reads every candidate, `again` where it remembers them all from a first time; what
 users see lies between.
 """
@@ -20,7 +23,7 @@ from statistics import fmean
 
 from rich.table import Table
 
-from freki.schemas import NoticeKind, RerankerChoice, StageTime
+from freki.schemas import ContextResult, NoticeKind, RerankerChoice, StageTime
 from tests.bench.ground import Asked, Figures, Ground, Stack, ask, indexed, open_filled, percentiles, questions
 from tests.bench.plots import lines, short, stacked
 
@@ -32,6 +35,7 @@ SHARES = ("p50", "p95", "p99")
 COLOURS = ("#08519c", "#6baed6", "#006d2c", "#74c476", "#a63603", "#fd8d3c")
 """Of parts: two hues each of model, store and own."""
 CUT = {NoticeKind.DEGRADED, NoticeKind.SKIPPED}
+DEADLINE_MS = 300
 RERANKING = {"on": RerankerChoice.AUTO, "again": RerankerChoice.AUTO, "off": RerankerChoice.NONE}
 FORGETFUL = {"FREKI_MODELS__RERANK_CACHE_MB": "0"}
 # More than the candidates of all questions need.
@@ -52,11 +56,12 @@ async def _at_size(ground: Ground, size: int, asked: Sequence[str]) -> Figures:
         held = await indexed(stack.settings)
         await ask(stack.settings, asked[:WARM_UP], at_once=1)
         runs = await _runs(ground, stack, asked, ("on", "off"))
+        hurried = await _hurried(ground, stack, asked)
     async with open_filled(ground, size, MINDFUL) as stack:
         await ask(stack.settings, asked, at_once=1)
         runs += await _runs(ground, stack, asked, ("again",))
     runs.sort(key=lambda run: (run["at_once"], list(RERANKING).index(run["reranking"])))
-    return {"documents": len(held), "chunks": sum(held.values()), "runs": runs}
+    return {"documents": len(held), "chunks": sum(held.values()), "runs": runs, "hurried": hurried}
 
 
 async def _runs(ground: Ground, stack: Stack, asked: Sequence[str], reranking: Sequence[str]) -> list[Figures]:
@@ -67,6 +72,37 @@ async def _runs(ground: Ground, stack: Stack, asked: Sequence[str], reranking: S
                 answers = await ask(stack.settings, asked, at_once=at_once, advance=go, reranker=RERANKING[each])
                 runs.append({"at_once": at_once, "reranking": each, **_run(answers)})
     return runs
+
+
+async def _hurried(ground: Ground, stack: Stack, asked: Sequence[str]) -> list[Figures]:
+    runs = []
+    with ground.step(f"questions that have {DEADLINE_MS} ms", len(asked) * len(AT_ONCE)) as advance:
+        for at_once in AT_ONCE:
+            answers = await ask(stack.settings, asked, at_once=at_once, advance=advance, deadline_ms=DEADLINE_MS)
+            runs.append({"at_once": at_once, **_kept(answers)})
+    return runs
+
+
+def _kept(answers: Sequence[Asked]) -> Figures:
+    shed = Counter(
+        stage
+        for answer in answers
+        for stage in {notice.stage for notice in answer.result.notices if notice.kind in CUT}
+    )
+    reached = [answer.result for answer in answers if answer.result.reranker != "none"]
+    return {
+        "late": sum(answer.milliseconds > DEADLINE_MS for answer in answers),
+        "left_late": sum(answer.result.answered_at - answer.result.asked_at > DEADLINE_MS for answer in answers),
+        "questions": len(answers),
+        "whole_ms": _spread(answer.milliseconds for answer in answers),
+        "statuses": dict(Counter(answer.result.status for answer in answers)),
+        "shed": dict(shed.most_common()),
+        "reranked": fmean(_reranked(result) for result in reached) if reached else 0.0,
+    }
+
+
+def _reranked(result: ContextResult) -> int:
+    return sum(stage.items for stage in result.stages if stage.stage == "rerank")
 
 
 def _run(answers: Sequence[Asked]) -> Figures:
@@ -116,7 +152,11 @@ def _spread(values: Iterable[float]) -> dict[str, float]:
 
 def tables(figures: Figures) -> list[Table]:
     """Of each size: the whole, whose time it is, the stages."""
-    return [table for size in figures["sizes"] for table in (_whole(figures, size), _shares(size), *_stages(size))]
+    return [
+        table
+        for size in figures["sizes"]
+        for table in (_whole(figures, size), _in_time(size), _shares(size), *_stages(size))
+    ]
 
 
 def _whole(figures: Figures, size: Figures) -> Table:
@@ -136,6 +176,31 @@ def _whole(figures: Figures, size: Figures) -> Table:
             f"{100 * run['cut_short']:.0f} %",
         )
     return table
+
+
+def _in_time(size: Figures) -> Table:
+    table = Table(
+        title=f"With {DEADLINE_MS} ms to answer, {size['chunks']:,} chunks in the index",
+        caption="late: later at the asker; left late: sent later; candidates: of those that were reranked at all",
+    )
+    for column in ("in flight", "late", "left late", "p50", "p99", "candidates", "statuses", "shed"):
+        table.add_column(column, justify="right")
+    for run in size["hurried"]:
+        table.add_row(
+            str(run["at_once"]),
+            f"{run['late']} of {run['questions']}",
+            str(run["left_late"]),
+            short(run["whole_ms"]["p50"]),
+            short(run["whole_ms"]["p99"]),
+            short(run["reranked"]),
+            _counts(run["statuses"]),
+            _counts(run["shed"]),
+        )
+    return table
+
+
+def _counts(counted: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counted.items()) or "–"
 
 
 def _shares(size: Figures) -> Table:
