@@ -232,12 +232,7 @@ class Indexer:
                 parts[0].pieces[0].root_id,
             )
         )
-        slices: list[Slice] = []
-        for part in (part for parts in documents for part in parts):
-            if not slices or slices[-1].tokens + part.tokens > self._slice_tokens:
-                slices.append(Slice())
-            slices[-1].take(part)
-        return slices
+        return _packed((part for parts in documents for part in parts), self._slice_tokens)
 
     def _compared(self, piece: Piece, known: Mapping[ChunkId, KnownChunk], promised: Collection[ChunkId]) -> Slice:
         """Tell what of a piece has to be embedded, and what has to be rewritten."""
@@ -269,13 +264,8 @@ class Indexer:
             if chunk.context_key and chunk.chunk.chunk_id not in promised[piece.root_id]
         }
         known = await self._rows.known(list(chunks)) if chunks else {}
-        slices: list[Slice] = []
-        for chunk_id, row in known.items():
-            piece, chunk = chunks[chunk_id]
-            if not self._is_embedded(row, chunk):
-                if not slices or slices[-1].tokens + chunk.chunk.tokens > self._slice_tokens:
-                    slices.append(Slice())
-                slices[-1].fresh[chunk_id] = (piece, chunk)
+        outdated = {key: chunks[key] for key, row in known.items() if not self._is_embedded(row, chunks[key][1])}
+        slices = _packed((Slice(fresh={key: chunk}) for key, chunk in outdated.items()), self._slice_tokens)
         for number, better in enumerate(slices, start=1):
             await self._upsert(better, await self._embedded(better))
             if number < len(slices) and self._turns.over(lane):
@@ -568,6 +558,16 @@ def _joined(pieces: Iterable[Piece]) -> list[Piece]:
         else:
             joined.append(piece)
     return joined
+
+
+def _packed(parts: Iterable[Slice], most_tokens: int) -> list[Slice]:
+    """Join parts in their order to slices of at most so many tokens; one that is larger is a slice by itself."""
+    slices: list[Slice] = []
+    for part in parts:
+        if not slices or slices[-1].tokens + part.tokens > most_tokens:
+            slices.append(Slice())
+        slices[-1].take(part)
+    return slices
 
 
 def _left(slices: Iterable[Slice]) -> list[Piece]:
