@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from freki.infra.errors import Rejected
 from freki.infra.milvus.filters import ATTRIBUTE, check_filter
-from freki.infra.milvus.layout import CHUNKS, DOCUMENTS, MANIFESTS, size_of
+from freki.infra.milvus.layout import DOCUMENTS, MANIFESTS, size_of
 from freki.infra.milvus.rows import checked_key, chunk_row, page_row, root_row
+from freki.infra.milvus.shards import Shard, shard_of, shards_of
 from freki.schemas import EVERYONE, ChunkId, Filter, FilterOperator, RootId, Timestamp
 from freki.schemas.index import (
     Candidate,
@@ -30,6 +31,10 @@ from freki.schemas.index import (
 
 Floats = NDArray[np.float32]
 
+Rows = dict[ChunkId, tuple[IndexedChunk, Floats]]
+
+Score = Callable[[IndexedChunk, Floats], float | None]
+
 _K1, _B = 1.2, 0.75
 
 
@@ -42,7 +47,7 @@ class MemoryIndex:
 
     def __init__(self, generation: Generation) -> None:
         self._generation = generation
-        self._chunks: dict[ChunkId, tuple[IndexedChunk, Floats]] = {}
+        self._shards: dict[Shard, Rows] = {shard: {} for shard in shards_of(generation)}
         self._roots: dict[RootId, Root] = {}
         self._pages: dict[tuple[RootId, int, int], ManifestPage] = {}
         self._watermarks: dict[int, Watermark] = {}
@@ -68,8 +73,14 @@ class MemoryIndex:
         }
 
     async def fetch(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, tuple[IndexedChunk, Floats]]:
-        """Read rows with their vectors, shape (dim,)."""
-        return {key: self._chunks[key] for key in dict.fromkeys(map(checked_key, chunk_ids)) if key in self._chunks}
+        """Read rows with their vectors, shape (width,), which are 0 but for the numbers of their embedder."""
+        keys = dict.fromkeys(map(checked_key, chunk_ids))
+        return {
+            key: (rows[key][0], shard.widened(rows[key][1]))
+            for shard, rows in self._shards.items()
+            for key in keys
+            if key in rows
+        }
 
     async def passages(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, Passage]:
         """Read texts with their headings and contexts."""
@@ -84,29 +95,32 @@ class MemoryIndex:
         }
 
     async def upsert(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
-        """Write or replace rows by chunk id; vectors: (rows, dim), finite.
+        """Write or replace rows by chunk id; vectors: (rows, width), finite, of which each row's embedder has its part.
 
         Raises Rejected, before anything is written, if a row or the matrix is not what the store takes.
         """
         self._check_vectors(vectors, len(rows))
-        for row, vector in zip(rows, vectors, strict=True):
-            size_of(CHUNKS, chunk_row(row, vector))
-        self._chunks |= {
-            row.chunk_id: (row, vector.astype(np.float32)) for row, vector in zip(rows, vectors, strict=True)
-        }
+        shards = [shard_of(list(self._shards), row.kind) for row in rows]
+        placed = [(shard, row, vector[shard.block]) for shard, row, vector in zip(shards, rows, vectors, strict=True)]
+        for shard, row, vector in placed:
+            size_of(shard.layout, chunk_row(row, vector))
+        for shard, row, vector in placed:
+            self._shards[shard][row.chunk_id] = (row, vector.astype(np.float32))
 
     async def ids_of(self, below: Mapping[RootId, int]) -> Mapping[RootId, set[ChunkId]]:
         """List every chunk row that versions below the given one wrote, live or not, however many."""
         found: dict[RootId, set[ChunkId]] = {checked_key(root_id): set() for root_id in below}
-        for chunk, _ in self._chunks.values():
-            if chunk.root_id in below and chunk.version < below[chunk.root_id]:
-                found[chunk.root_id].add(chunk.chunk_id)
+        for rows in self._shards.values():
+            for chunk, _ in rows.values():
+                if chunk.root_id in below and chunk.version < below[chunk.root_id]:
+                    found[chunk.root_id].add(chunk.chunk_id)
         return found
 
     async def delete(self, chunk_ids: Sequence[ChunkId]) -> None:
         """Remove rows; absent ones are fine."""
         for key in map(checked_key, chunk_ids):
-            self._chunks.pop(key, None)
+            for rows in self._shards.values():
+                rows.pop(key, None)
 
     async def roots(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Root]:
         """Read roots as last committed, also deleted ones."""
@@ -172,10 +186,10 @@ class MemoryIndex:
         limit: int,
         strong: bool,  # noqa: ARG002 - every read is
     ) -> list[list[Candidate]]:
-        """Search by cosine similarity; vectors: (queries, dim)."""
+        """Search by cosine similarity; vectors: (queries, width)."""
         self._check_vectors(vectors, len(scopes))
         return [
-            self._ranking(scope, limit, partial(_similarity, query))
+            self._ranking(scope, limit, {shard: partial(_similarity, query[shard.block]) for shard in self._shards})
             for query, scope in zip(vectors, scopes, strict=True)
         ]
 
@@ -187,9 +201,12 @@ class MemoryIndex:
         limit: int,
         strong: bool,  # noqa: ARG002 - every read is
     ) -> list[list[Candidate]]:
-        """Search by BM25 over analysed terms; an empty text finds nothing."""
-        score = _bm25(chunk for chunk, _ in self._chunks.values())
-        return [self._ranking(scope, limit, partial(score, text)) for text, scope in zip(texts, scopes, strict=True)]
+        """Search by BM25 over analysed terms, counted in each shard by itself; an empty text finds nothing."""
+        score = {shard: _bm25(chunk for chunk, _ in rows.values()) for shard, rows in self._shards.items()}
+        return [
+            self._ranking(scope, limit, {shard: partial(of_text, text) for shard, of_text in score.items()})
+            for text, scope in zip(texts, scopes, strict=True)
+        ]
 
     async def watermarks(self) -> Sequence[Watermark]:
         """Read how far each partition is."""
@@ -203,7 +220,9 @@ class MemoryIndex:
     async def statistics(self) -> Statistics:
         """Count."""
         deleted = sum(root.deleted for root in self._roots.values())
-        return Statistics(documents=len(self._roots) - deleted, deleted=deleted, chunks=len(self._chunks))
+        return Statistics(
+            documents=len(self._roots) - deleted, deleted=deleted, chunks=sum(map(len, self._shards.values()))
+        )
 
     async def purge_deleted(self, before: Timestamp) -> int:
         """Forget deletions that became visible before then; returns how many."""
@@ -213,14 +232,18 @@ class MemoryIndex:
         return len(forgotten)
 
     def _check_vectors(self, vectors: Floats, rows: int) -> None:
-        if vectors.shape != (rows, self._generation.dim) or not np.isfinite(vectors).all():
-            raise Rejected(f"vectors of shape {vectors.shape} are not {rows} finite rows of {self._generation.dim}")
+        width = self._generation.width
+        if vectors.shape != (rows, width) or not np.isfinite(vectors).all():
+            raise Rejected(f"vectors of shape {vectors.shape} are not {rows} finite rows of {width}")
 
-    def _ranking(
-        self, scope: Scope, limit: int, score: Callable[[IndexedChunk, Floats], float | None]
-    ) -> list[Candidate]:
+    def _ranking(self, scope: Scope, limit: int, scores: Mapping[Shard, Score]) -> list[Candidate]:
         """Rank the rows that the scope may see and that have a score."""
-        scored = ((chunk, score(chunk, vector)) for chunk, vector in self._chunks.values() if permits(scope, chunk))
+        scored = (
+            (chunk, scores[shard](chunk, vector))
+            for shard, rows in self._shards.items()
+            for chunk, vector in rows.values()
+            if permits(scope, chunk)
+        )
         hits = [
             Candidate(chunk_id=chunk.chunk_id, root_id=chunk.root_id, score=value)
             for chunk, value in scored

@@ -12,6 +12,8 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from freki.schemas.names import ChunkKind
+
 
 class Section(BaseModel):
     """Part of the settings that belongs to one adapter or stage."""
@@ -75,6 +77,11 @@ class ModelSettings(Section):
 
     cache_dir: Path = Field(default=Path("~/.cache/freki/models"), description="Built models")
     embedder: str = Field(default="multilingual-e5-small", description="Name in the registry, or a directory")
+    embedders: Mapping[ChunkKind, str] = Field(
+        default={},
+        description='Embedders of their own for some kinds of chunks, as JSON: `{"CODE": "name or directory"}`; '
+        "all others have `embedder`",
+    )
     late_window_tokens: int = Field(
         default=0,
         ge=0,
@@ -93,6 +100,17 @@ class ModelSettings(Section):
     rerank_cache_mb: int = Field(
         default=64, ge=0, description="Room for texts that the reranker has read, in MiB for each of its two models"
     )
+
+    @property
+    def all_embedders(self) -> str:
+        """Name them for people."""
+        return ", ".join([self.embedder, *(f"{name} for {kind}" for kind, name in self.apart.items())])
+
+    @property
+    def apart(self) -> dict[ChunkKind, str]:
+        """Kinds that have an embedder for themselves, in the order of kinds; not those that name the default."""
+        named = {kind: self.embedders.get(kind, self.embedder) for kind in ChunkKind}
+        return {kind: name for kind, name in named.items() if name != self.embedder}
 
 
 class RemoteRerankerSettings(Section):

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from freki.schemas import ChunkId, DocumentId, RootId, TenantId
+from freki.schemas import ChunkId, ChunkKind, DocumentId, RootId, TenantId
 
 
 def root_id(tenant: TenantId, document_id: DocumentId) -> RootId:
@@ -31,6 +31,11 @@ def chunk_id(  # noqa: PLR0913 - each part makes another chunk
 def chunk_id_within(chunk: ChunkId, window: str) -> ChunkId:
     """Return the id of a chunk whose vector depends on the text around it: 128 bits as 32 hexadecimal digits."""
     return ChunkId(_digest("freki-window", [chunk, window]))
+
+
+def chunk_id_of_kind(chunk: ChunkId, kind: ChunkKind) -> ChunkId:
+    """Return the id of a chunk whose vector is made by a model for its kind: 128 bits as 32 hexadecimal digits."""
+    return ChunkId(_digest("freki-kind", [chunk, kind.value]))
 
 
 def _digest(purpose: str, parts: list[object]) -> str:

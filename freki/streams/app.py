@@ -21,7 +21,7 @@ from freki.infra.llm import LlmClient
 from freki.infra.llm_ledger import TokenLedger
 from freki.infra.metrics import metering
 from freki.infra.milvus.index import MilvusIndex
-from freki.infra.models import OnnxEmbedder, OnnxReranker, VectorCache, embedder_identity, open_token_counter
+from freki.infra.models import OnnxReranker, VectorCache, embedder_identity, open_embedder, open_token_counter
 from freki.infra.registry import RegistryClient
 from freki.infra.remote_reranker import RemoteReranker
 from freki.infra.settings import Settings
@@ -60,7 +60,7 @@ from freki.streams.lanes import Lane, in_lane, lane_of
 from freki.streams.meters import Meters
 from freki.streams.outbox import Outbox
 from freki.streams.outline import similarities_by
-from freki.streams.ports import Reranker
+from freki.streams.ports import Embedder, Reranker
 from freki.streams.query_trace import Models, QueryTrace
 from freki.streams.rejecting import rejecting
 from freki.streams.retrieval.retriever import Retriever
@@ -101,7 +101,7 @@ class Pipeline:
         self._opened = AsyncExitStack()
         self._outbox: Outbox
         self._registry: RegistryClient | None = None
-        self._embedder: OnnxEmbedder | None = None
+        self._embedder: Embedder | None = None
         self._index: MilvusIndex | None = None
         self._indexer: Indexer | None = None
         self._writer: ContextWriter | None = None
@@ -284,7 +284,7 @@ class Pipeline:
         return {
             "version": version("freki"),
             "generation": self._settings.milvus.generation,
-            "embedder": models.embedder,
+            "embedder": models.all_embedders,
             "reranker": models.reranker,
         }
 
@@ -300,10 +300,10 @@ class Pipeline:
             meters=self._meters,
         )
 
-    async def _opened_embedder(self) -> OnnxEmbedder:
+    async def _opened_embedder(self) -> Embedder:
         if self._embedder is None:
             self._embedder = await self._opened.enter_async_context(
-                OnnxEmbedder(self._settings.models, calls=self._calls)
+                open_embedder(self._settings.models, calls=self._calls)
             )
         return self._embedder
 

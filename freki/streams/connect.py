@@ -14,7 +14,7 @@ from freki.infra.claims import ClaimStore
 from freki.infra.errors import Misconfigured
 from freki.infra.kafka import Admin, Producer, Reader
 from freki.infra.milvus.index import MilvusIndex
-from freki.infra.models import embedder_identity
+from freki.infra.models import apart_identities, embedder_identity
 from freki.infra.registry import RegistryClient
 from freki.infra.settings import (
     ChunkingSettings,
@@ -158,7 +158,11 @@ def analyser_of(settings: LexicalSettings) -> Analyser:
 def index_of(settings: Settings, *, embedder: str, dim: int, calls: Calls | None = None) -> MilvusIndex:
     """Describe the store of the generation in use."""
     generation = Generation(
-        name=settings.milvus.generation, embedder=embedder, dim=dim, analyser=analyser_of(settings.lexical).version
+        name=settings.milvus.generation,
+        embedder=embedder,
+        dim=dim,
+        analyser=analyser_of(settings.lexical).version,
+        apart=apart_identities(settings.models),
     )
     return MilvusIndex(settings.milvus, generation, calls)
 
@@ -188,6 +192,7 @@ async def open_outliner(
             lead_characters=contexts.document_chars if contexts.llm or contexts.summaries else 0,
             similarities=similarities,
             window_tokens=settings.models.late_window_tokens,
+            apart=settings.models.apart,
         )
 
 

@@ -250,7 +250,8 @@ class Indexer:
 
     def _is_embedded(self, row: KnownChunk, chunk: ContextualChunk) -> bool:
         """Tell whether a row has the vector that its chunk has now."""
-        return row.embedder == self._embedder.fingerprint and row.context_key == chunk.context_key
+        embedder = self._embedder.of(chunk.chunk.kind)
+        return row.embedder == embedder.fingerprint and row.context_key == chunk.context_key
 
     async def _resituate(self, repeats: Sequence[Piece], promised: Mapping[RootId, set[ChunkId]], lane: Lane) -> bool:
         """Embed chunks of revisions that are live already, where a better context has come; nothing else changes.
@@ -279,14 +280,14 @@ class Indexer:
 
     async def _embedded(self, piece_slice: Slice) -> Floats:
         """Give the vectors of a slice's fresh chunks, (chunks, dim): remembered ones, or the model's."""
-        wanted = [_made(piece, chunk) for piece, chunk in piece_slice.fresh.values()]
+        wanted = [self._made(piece, chunk) for piece, chunk in piece_slice.fresh.values()]
         vectors = dict(self._vectors.among(wanted))
         unknown: dict[Made, tuple[Piece, ContextualChunk]] = {}
         for made, fresh in zip(wanted, piece_slice.fresh.values(), strict=True):
             if made not in vectors:
                 unknown.setdefault(made, fresh)
-        if unknown:
-            new = dict(zip(unknown, await self._embed(list(unknown.values())), strict=True))
+        for embedder, ours in self._by_embedder(unknown):
+            new = dict(zip(ours, await self._embed(embedder, list(ours.values())), strict=True))
             self._vectors.keep(new)
             vectors.update(new)
         embedded_at = self._now()
@@ -297,22 +298,34 @@ class Indexer:
             tally.embedded_at = embedded_at
         return np.array([vectors[made] for made in wanted], np.float32).reshape(-1, self._embedder.dim)
 
-    async def _embed(self, chunks: Sequence[tuple[Piece, ContextualChunk]]) -> Floats:
+    def _by_embedder(
+        self, chunks: Mapping[Made, tuple[Piece, ContextualChunk]]
+    ) -> Iterator[tuple[Embedder, dict[Made, tuple[Piece, ContextualChunk]]]]:
+        """Share chunks out over the embedders of their kinds."""
+        shares: defaultdict[str, dict[Made, tuple[Piece, ContextualChunk]]] = defaultdict(dict)
+        embedders: dict[str, Embedder] = {}
+        for made, (piece, chunk) in chunks.items():
+            embedder = self._embedder.of(chunk.chunk.kind)
+            embedders[embedder.fingerprint] = embedder
+            shares[embedder.fingerprint][made] = (piece, chunk)
+        return ((embedders[fingerprint], share) for fingerprint, share in shares.items())
+
+    async def _embed(self, embedder: Embedder, chunks: Sequence[tuple[Piece, ContextualChunk]]) -> Floats:
         tokens = sum(chunk.chunk.tokens for _, chunk in chunks)
 
         def described() -> Attributes:
             return {
                 attributes.FREKI_ITEMS: len(chunks),
-                attributes.EMBEDDING_MODEL_NAME: self._embedder.fingerprint,
+                attributes.EMBEDDING_MODEL_NAME: embedder.fingerprint,
                 attributes.LLM_TOKEN_COUNT_PROMPT: tokens,
                 attributes.GEN_AI_OPERATION_NAME: "embeddings",
-                attributes.GEN_AI_REQUEST_MODEL: self._embedder.fingerprint,
+                attributes.GEN_AI_REQUEST_MODEL: embedder.fingerprint,
                 attributes.GEN_AI_USAGE_INPUT_TOKENS: tokens,
-                attributes.GEN_AI_EMBEDDINGS_DIMENSION_COUNT: self._embedder.dim,
+                attributes.GEN_AI_EMBEDDINGS_DIMENSION_COUNT: embedder.dim,
             }
 
         with step(self._tracer, "embed", described, kind=attributes.EMBEDDING):
-            return await embed_each(self._embedder, [piece.embeddable(chunk) for piece, chunk in chunks])
+            return await embed_each(embedder, [piece.embeddable(chunk) for piece, chunk in chunks])
 
     async def _write(
         self,
@@ -477,9 +490,15 @@ class Indexer:
             principals=revision.principals,
             attributes=revision.attributes,
             version=revision.version,
-            embedder=self._embedder.fingerprint,
+            embedder=self._embedder.of(chunk.kind).fingerprint,
             facets=piece.facets,
         )
+
+    def _made(self, piece: Piece, chunk: ContextualChunk) -> Made:
+        embeddable, embedder = piece.embeddable(chunk), self._embedder.of(chunk.chunk.kind).fingerprint
+        if embeddable.window is None:
+            return piece.revision.tenant, embedder, embeddable.text
+        return piece.revision.tenant, embedder, embeddable.window, str(embeddable.start), str(embeddable.end)
 
     def _tally(self, piece: Piece) -> Tally:
         return self._tallies.setdefault((piece.root_id, piece.revision.version), Tally())
@@ -572,13 +591,6 @@ def _packed(parts: Iterable[Slice], most_tokens: int) -> list[Slice]:
 
 def _left(slices: Iterable[Slice]) -> list[Piece]:
     return _joined(piece for piece_slice in slices for piece in piece_slice.pieces)
-
-
-def _made(piece: Piece, chunk: ContextualChunk) -> Made:
-    embeddable = piece.embeddable(chunk)
-    if embeddable.window is None:
-        return piece.revision.tenant, embeddable.text
-    return piece.revision.tenant, embeddable.window, str(embeddable.start), str(embeddable.end)
 
 
 def _embeddable(chunk: ContextualChunk) -> str:

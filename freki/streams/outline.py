@@ -1,16 +1,16 @@
 """Composes parsing, language detection and chunking into one step."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from freki.operators.chunk import ChunkLimits, Similarities, chunk_document, chunker_fingerprint, late_windows
 from freki.operators.define import find_definitions
 from freki.operators.detect_language import UNDETERMINED, detect_language
-from freki.operators.identify import chunk_id, chunk_id_within
+from freki.operators.identify import chunk_id, chunk_id_of_kind, chunk_id_within
 from freki.operators.recognise import Profile
-from freki.schemas import Chunk, Definition, DocumentChange
+from freki.schemas import Chunk, ChunkKind, Definition, DocumentChange
 from freki.schemas.names import record
 from freki.streams.parsing import PARSER_VERSIONS, Parse, Parsed
 from freki.streams.ports import Embedder
@@ -51,8 +51,13 @@ class Outliner:
         lead_characters: int = 0,
         similarities: Similarities | None = None,
         window_tokens: int = 0,
+        apart: Collection[ChunkKind] = (),
     ) -> None:
-        """Chunk by `similarities` where the limits say so; lay windows of at most `window_tokens`, none for 0."""
+        """Chunk by `similarities` where the limits say so; lay windows of at most `window_tokens`, none for 0.
+
+        apart: kinds that have an embedder for themselves: their chunks have ids of their own, and no window.
+        """
+        self._apart = frozenset(apart)
         self._define = define
         self._lead_characters = lead_characters
         self._window_tokens = window_tokens
@@ -81,13 +86,6 @@ class Outliner:
             chunks, windows = late_windows(
                 document.text, chunks, count_tokens=self._count_tokens, max_tokens=self._window_tokens
             )
-            # The same text in other surroundings has another vector, so it is another chunk.
-            chunks = [
-                chunk
-                if chunk.window < 0
-                else replace(chunk, chunk_id=chunk_id_within(chunk.chunk_id, windows[chunk.window]))
-                for chunk in chunks
-            ]
         language = change.language or detect_language(document.text)
         stated = document.attributes.get("lang", "")[:2].lower()
         return Outline(
@@ -98,11 +96,24 @@ class Outliner:
             attributes={**document.attributes, **change.attributes},
             characters=len(document.text),
             chunker=chunker_fingerprint(parsed.profile, PARSER_VERSIONS[parsed.profile], limits),
-            chunks=tuple(chunks),
+            chunks=tuple(self._identified(chunk, windows) for chunk in chunks),
             definitions=find_definitions(document.text) if self._define else (),
             lead=document.text[: self._lead_characters].rstrip(),
             windows=tuple(windows),
         )
+
+    def _identified(self, chunk: Chunk, windows: Sequence[str]) -> Chunk:
+        """Give a chunk the id that says what its vector depends on besides its text.
+
+        The same text in other surroundings, or of a kind with another embedder, has another vector: it is another
+        chunk, whose row is written beside the old one and not in its place.
+        """
+        if chunk.kind in self._apart:
+            own = chunk_id_of_kind(chunk.chunk_id, chunk.kind)
+            return replace(chunk, chunk_id=own, window=-1, window_start=0)
+        if chunk.window >= 0:
+            return replace(chunk, chunk_id=chunk_id_within(chunk.chunk_id, windows[chunk.window]))
+        return chunk
 
 
 def similarities_by(embedder: Embedder) -> Similarities:

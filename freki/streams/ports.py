@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from freki.schemas import ChunkId, Completion, NoCompletion, Prompt, RootId
+from freki.schemas import ChunkId, ChunkKind, Completion, NoCompletion, Prompt, RootId
 from freki.schemas.index import (
     Candidate,
     IndexedChunk,
@@ -38,7 +38,11 @@ class AnalyseText(Protocol):
 
 
 class Embedder(Protocol):
-    """Gives texts their vectors: rows of length 1, dtype float32, shape (texts, dim)."""
+    """Gives texts their vectors: rows of length 1, dtype float32, shape (texts, dim).
+
+    Where kinds of chunks have embedders of their own, a row of a question has a part of length 1 for each: the product
+    with the row of a chunk is their cosine by the embedder of the chunk.
+    """
 
     @property
     def fingerprint(self) -> str:
@@ -47,6 +51,13 @@ class Embedder(Protocol):
     @property
     def dim(self) -> int:
         """Length of a vector."""
+
+    @property
+    def unrelated(self) -> float:
+        """The cosine of unrelated passages, which those of two embedders count as; -1 where there is one embedder."""
+
+    def of(self, kind: ChunkKind) -> "Embedder":
+        """Give the embedder of a kind of chunks; its rows have the same length."""
 
     async def embed_passages(self, texts: Sequence[str]) -> Floats:
         """Embed what is searched; texts over the model's limit are cut."""

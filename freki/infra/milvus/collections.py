@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from pymilvus import AsyncMilvusClient, CollectionSchema, DataType, Function, FunctionType
@@ -10,7 +9,8 @@ from pymilvus.milvus_client.index import IndexParams
 
 from freki.infra.errors import Misconfigured, Rejected
 from freki.infra.milvus import layout
-from freki.infra.milvus.layout import CHUNKS, LAYOUTS, PLACEHOLDER, Column, Kind, Layout
+from freki.infra.milvus.layout import LAYOUTS, PLACEHOLDER, Column, Kind, Layout
+from freki.infra.milvus.shards import shards_of
 from freki.infra.milvus.store import Store, together
 from freki.schemas.index import Generation
 
@@ -24,6 +24,7 @@ _SPECIAL: dict[str, dict[str, Any]] = {
     "lexical": {"enable_analyzer": True, "analyzer_params": {"tokenizer": "whitespace"}},
 }
 _SETTINGS = {
+    "embedders": "FREKI_MODELS__EMBEDDERS",
     "embedder": "FREKI_MODELS__EMBEDDER",
     "dim": "FREKI_MODELS__EMBEDDER",
     "analyser": "the version of Freki",
@@ -31,18 +32,38 @@ _SETTINGS = {
 }
 
 
+_UNSAID: dict[str, Any] = {"embedders": {}}
+
+
 async def open_collections(store: Store, generation: Generation, *, partition_key: bool) -> None:
     """Create what is missing, and load all. Safe while others do the same, and after they died half-way.
 
     Raises Misconfigured if a collection was made for another generation.
     """
-    await together(_open(store, made_of, generation, partition_key=partition_key) for made_of in LAYOUTS)
+    made_for = _made_for(generation)
+    first, *further = shards_of(generation)
+    await together(_open(store, each, first.dim, made_for, partition_key=partition_key) for each in LAYOUTS)
+    # Afterwards, so that a generation of other embedders gets none of these.
+    await together(_open(store, each.layout, each.dim, made_for, partition_key=partition_key) for each in further)
 
 
-async def _open(store: Store, made_of: Layout, generation: Generation, *, partition_key: bool) -> None:
-    made_for = {"layout": layout.VERSION, **asdict(generation)}
+def _made_for(generation: Generation) -> dict[str, Any]:
+    """Say what a generation is made with, as its collections remember it."""
+    embedders = {kind.value: [each.embedder, each.dim] for each in generation.apart for kind in each.kinds}
+    return {
+        # The first of these that differs is the one to tell: further embedders change the name of the first one, too.
+        "embedders": embedders,
+        "layout": layout.VERSION,
+        "name": generation.name,
+        "embedder": generation.embedder,
+        "dim": generation.dim,
+        "analyser": generation.analyser,
+    }
+
+
+async def _open(store: Store, made_of: Layout, dim: int, made_for: Mapping[str, Any], *, partition_key: bool) -> None:
     if not await store.has(made_of):
-        schema = schema_of(made_of, generation.dim, json.dumps(made_for), partition_key=partition_key)
+        schema = schema_of(made_of, dim, json.dumps(made_for), partition_key=partition_key)
         try:
             await store.create(made_of, schema)
         except Rejected:
@@ -56,7 +77,7 @@ async def _open(store: Store, made_of: Layout, generation: Generation, *, partit
 def _check(collection: str, description: str, expected: Mapping[str, Any]) -> None:
     try:
         found = json.loads(description)
-        different = [field for field, value in expected.items() if found.get(field) != value]
+        different = [field for field, value in expected.items() if found.get(field, _UNSAID.get(field)) != value]
     except (ValueError, AttributeError) as error:
         raise Misconfigured(
             f"the collection {collection} was not made by Freki: set FREKI_MILVUS__COLLECTION_PREFIX to another"
@@ -64,7 +85,8 @@ def _check(collection: str, description: str, expected: Mapping[str, Any]) -> No
     if different:
         field = different[0]
         raise Misconfigured(
-            f"the index {collection} was made with {field} {found.get(field)!r}, not {expected[field]!r}: "
+            f"the index {collection} was made with {field} {found.get(field, _UNSAID.get(field))!r}, not "
+            f"{expected[field]!r}: "
             f"put {_SETTINGS.get(field, 'FREKI_MILVUS__GENERATION')} back, or set FREKI_MILVUS__GENERATION to a new "
             "name, whose index is filled from the stream"
         )
@@ -80,7 +102,7 @@ def schema_of(made_of: Layout, dim: int, description: str, *, partition_key: boo
             is_primary=column.name == made_of.key,
             is_partition_key=partition_key and column.name == "tenant",
         )
-    if made_of is CHUNKS:
+    if made_of.is_searched:
         _add_bm25(schema)
     return schema
 
@@ -108,7 +130,7 @@ def _add_bm25(schema: CollectionSchema) -> None:
 
 
 def _indexes(made_of: Layout) -> list[IndexParams]:
-    if made_of is not CHUNKS:
+    if not made_of.is_searched:
         return [_index("placeholder", index_type="FLAT", metric_type="L2")]
     return [
         _index("dense", index_type="AUTOINDEX", metric_type="COSINE"),

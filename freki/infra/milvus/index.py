@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from types import TracebackType
 from typing import Any, Self
 
@@ -13,7 +14,7 @@ from freki.infra.calls import Calls
 from freki.infra.errors import Rejected
 from freki.infra.milvus.collections import open_collections
 from freki.infra.milvus.filters import listed, literal, scope_expression
-from freki.infra.milvus.layout import CHUNKS, DOCUMENTS, MANIFESTS, Layout, Row
+from freki.infra.milvus.layout import CHUNKS, DOCUMENTS, MANIFESTS, Layout, Row, size_of
 from freki.infra.milvus.rows import (
     KNOWN,
     ROOT,
@@ -34,6 +35,7 @@ from freki.infra.milvus.rows import (
     watermark_of,
     watermark_row,
 )
+from freki.infra.milvus.shards import Shard, shard_of, shards_of
 from freki.infra.milvus.store import BATCH_KEYS, Store, batched, together
 from freki.infra.settings import MilvusSettings
 from freki.schemas import ChunkId, RootId, Timestamp
@@ -81,6 +83,7 @@ class MilvusIndex:
     def __init__(self, settings: MilvusSettings, generation: Generation, calls: Calls | None = None) -> None:
         self._store = Store(settings, generation.name, calls or Calls())
         self._generation = generation
+        self._shards = shards_of(generation)
         self._partition_key = settings.partition_key
 
     async def __aenter__(self) -> Self:
@@ -103,18 +106,19 @@ class MilvusIndex:
 
     async def known(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, KnownChunk]:
         """Tell which rows are there; absent ids are absent."""
-        rows = await self._store.lookup(CHUNKS, map(checked_key, chunk_ids), list(KNOWN))
-        return {chunk.chunk_id: chunk for chunk in map(known_of, rows)}
+        rows = await self._chunk_rows(chunk_ids, list(KNOWN), size=BATCH_KEYS)
+        return {chunk.chunk_id: chunk for chunk in (known_of(row) for _, row in rows)}
 
     async def fetch(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, tuple[IndexedChunk, Floats]]:
-        """Read rows with their vectors, shape (dim,)."""
-        rows = await self._store.lookup(CHUNKS, map(checked_key, chunk_ids), CHUNKS.fields, size=FETCHED_CHUNKS)
-        return {chunk.chunk_id: (chunk, vector) for chunk, vector in map(chunk_of, rows)}
+        """Read rows with their vectors, shape (width,), which are 0 but for the numbers of their embedder."""
+        rows = await self._chunk_rows(chunk_ids, CHUNKS.fields, size=FETCHED_CHUNKS)
+        read = ((shard, *chunk_of(row)) for shard, row in rows)
+        return {chunk.chunk_id: (chunk, shard.widened(vector)) for shard, chunk, vector in read}
 
     async def passages(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, Passage]:
         """Read texts with their headings and contexts, which is a third of the work of `fetch`."""
         fields = ["chunk_id", "text", "heading_path", "context", "context_key"]
-        rows = await self._store.lookup(CHUNKS, map(checked_key, chunk_ids), fields, size=FETCHED_CHUNKS)
+        rows = await self._chunk_rows(chunk_ids, fields, size=FETCHED_CHUNKS)
         return {
             ChunkId(row["chunk_id"]): Passage(
                 text=row["text"],
@@ -122,28 +126,46 @@ class MilvusIndex:
                 context=row["context"],
                 context_key=row["context_key"],
             )
-            for row in rows
+            for _, row in rows
         }
 
     async def upsert(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
-        """Write or replace rows by chunk id; vectors: (rows, dim), finite.
+        """Write or replace rows by chunk id; vectors: (rows, width), finite, of which each row's embedder has its part.
 
         Raises Rejected, before anything is written, if a row or the matrix is not what the store takes.
         """
-        check_vectors(vectors, (len(rows), self._generation.dim))
-        await self._store.upsert(CHUNKS, [chunk_row(row, vector) for row, vector in zip(rows, vectors, strict=True)])
+        check_vectors(vectors, (len(rows), self._generation.width))
+        laid_out: dict[str, tuple[Layout, list[Row]]] = {}
+        for row, vector in zip(rows, vectors, strict=True):
+            shard = shard_of(self._shards, row.kind)
+            _, written = laid_out.setdefault(shard.layout.name, (shard.layout, []))
+            written.append(chunk_row(row, vector[shard.block]))
+        if len(laid_out) > 1:
+            # Each write checks its own rows only.
+            for layout, written in laid_out.values():
+                for each in written:
+                    size_of(layout, each)
+        # One after the other: a write that is cancelled because another failed might still land, who knows when.
+        for layout, written in laid_out.values():
+            await self._store.upsert(layout, written)
 
     async def ids_of(self, below: Mapping[RootId, int]) -> Mapping[RootId, set[ChunkId]]:
         """List every chunk row that versions below the given one wrote, live or not, however many."""
         found: dict[RootId, set[ChunkId]] = {root_id: set() for root_id in below}
-        async for row in self._rows_of(CHUNKS, below, ["chunk_id", "root_id", "version"]):
-            if row["version"] < below[row["root_id"]]:
-                found[row["root_id"]].add(row["chunk_id"])
+
+        async def collect(shard: Shard) -> None:
+            async for row in self._rows_of(shard.layout, below, ["chunk_id", "root_id", "version"]):
+                if row["version"] < below[row["root_id"]]:
+                    found[row["root_id"]].add(row["chunk_id"])
+
+        await together(map(collect, self._shards))
         return found
 
     async def delete(self, chunk_ids: Sequence[ChunkId]) -> None:
         """Remove rows; absent ones are fine."""
-        await self._store.delete(CHUNKS, map(checked_key, chunk_ids))
+        keys = [checked_key(chunk_id) for chunk_id in chunk_ids]
+        for shard in self._shards:
+            await self._store.delete(shard.layout, keys)
 
     async def roots(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Root]:
         """Read roots as last committed, also deleted ones."""
@@ -227,16 +249,32 @@ class MilvusIndex:
     async def dense(
         self, vectors: Floats, scopes: Sequence[Scope], *, limit: int, strong: bool
     ) -> list[list[Candidate]]:
-        """Search by cosine similarity; vectors: (queries, dim). Queries of equal scope share a call."""
-        check_vectors(vectors, (len(scopes), self._generation.dim))
-        return await self._rankings("dense", dict(enumerate(vectors)), scopes, limit=limit, strong=strong)
+        """Search by cosine similarity; vectors: (queries, width). Queries of equal scope share a call a shard."""
+        check_vectors(vectors, (len(scopes), self._generation.width))
+        return _merged(
+            await together(
+                self._rankings(
+                    shard, "dense", dict(enumerate(vectors[:, shard.block])), scopes, limit=limit, strong=strong
+                )
+                for shard in self._shards
+            ),
+            limit,
+        )
 
     async def lexical(
         self, texts: Sequence[str], scopes: Sequence[Scope], *, limit: int, strong: bool
     ) -> list[list[Candidate]]:
-        """Search by BM25 over analysed terms; an empty text finds nothing. Queries of equal scope share a call."""
+        """Search by BM25 over analysed terms; an empty text finds nothing. Queries of equal scope share a call a shard.
+
+        Each shard counts how rare a word is in its own rows, as shards of any search engine do.
+        """
         asked = {position: text for position, text in enumerate(texts) if text.strip()}
-        return await self._rankings("sparse", asked, scopes, limit=limit, strong=strong)
+        return _merged(
+            await together(
+                self._rankings(shard, "sparse", asked, scopes, limit=limit, strong=strong) for shard in self._shards
+            ),
+            limit,
+        )
 
     async def watermarks(self) -> Sequence[Watermark]:
         """Read how far each partition is."""
@@ -251,14 +289,14 @@ class MilvusIndex:
 
     async def statistics(self) -> Statistics:
         """Count; a document that is just being committed may count twice."""
-        documents, deleted, chunks = await together(
+        documents, deleted, *chunks = await together(
             [
                 self._store.count(DOCUMENTS, f"{_ROOTS} and deleted == false"),
                 self._store.count(DOCUMENTS, f"{_ROOTS} and deleted == true"),
-                self._store.count(CHUNKS, ""),
+                *(self._store.count(shard.layout, "") for shard in self._shards),
             ]
         )
-        return Statistics(documents=documents, deleted=deleted, chunks=chunks)
+        return Statistics(documents=documents, deleted=deleted, chunks=sum(chunks))
 
     async def purge_deleted(self, before: Timestamp) -> int:
         """Forget deletions that became visible before then; returns how many."""
@@ -272,6 +310,14 @@ class MilvusIndex:
             await self._store.delete(DOCUMENTS, forgotten, condition)
             purged += len(forgotten)
         return purged
+
+    async def _chunk_rows(
+        self, chunk_ids: Sequence[ChunkId], fields: Sequence[str], *, size: int
+    ) -> list[tuple[Shard, Row]]:
+        """Read chunk rows by id: an id does not say in which shard they stand, and there are few."""
+        keys = [checked_key(chunk_id) for chunk_id in chunk_ids]
+        found = await together(self._store.lookup(shard.layout, keys, fields, size=size) for shard in self._shards)
+        return [(shard, row) for shard, rows in zip(self._shards, found, strict=True) for row in rows]
 
     async def _slots(self, keys: Iterable[str], fields: Sequence[str]) -> list[Row]:
         return await self._store.lookup(
@@ -289,23 +335,35 @@ class MilvusIndex:
                 for row in page:
                     yield row
 
-    async def _rankings(
-        self, column: str, asked: Mapping[int, Any], scopes: Sequence[Scope], *, limit: int, strong: bool
+    async def _rankings(  # noqa: PLR0913 - what a search is
+        self,
+        shard: Shard,
+        column: str,
+        asked: Mapping[int, Any],
+        scopes: Sequence[Scope],
+        *,
+        limit: int,
+        strong: bool,
     ) -> list[list[Candidate]]:
-        """Search for what is asked, by position, one call for each different scope."""
+        """Search a shard for what is asked, by position, one call for each different scope."""
         groups: defaultdict[str, list[int]] = defaultdict(list)
         for position in asked:
             groups[scope_expression(scopes[position])].append(position)
         answers = await together(
             self._store.search(
-                column, [asked[position] for position in positions], condition, limit=limit, strong=strong
+                shard.layout,
+                column,
+                [asked[position] for position in positions],
+                condition,
+                limit=limit,
+                strong=strong,
             )
             for condition, positions in groups.items()
         )
         rankings: list[list[Candidate]] = [[] for _ in scopes]
         for positions, found in zip(groups.values(), answers, strict=True):
             for position, hits in zip(positions, found, strict=True):
-                rankings[position] = sorted(map(_candidate, hits), key=lambda hit: (-hit.score, hit.chunk_id))
+                rankings[position] = sorted(map(_candidate, hits), key=_best_first)
         return rankings
 
 
@@ -315,6 +373,17 @@ def check_vectors(vectors: Floats, shape: tuple[int, int]) -> None:
         raise Rejected(f"vectors have the shape {vectors.shape}, not {shape}")
     if not np.isfinite(vectors).all():
         raise Rejected("a vector holds what is no finite number")
+
+
+def _merged(shards: Sequence[list[list[Candidate]]], limit: int) -> list[list[Candidate]]:
+    """Make one ranking a query of those of all shards."""
+    if len(shards) == 1:
+        return shards[0]
+    return [sorted(chain(*rankings), key=_best_first)[:limit] for rankings in zip(*shards, strict=True)]
+
+
+def _best_first(hit: Candidate) -> tuple[float, ChunkId]:
+    return -hit.score, hit.chunk_id
 
 
 def _candidate(hit: Row) -> Candidate:

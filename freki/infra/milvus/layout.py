@@ -1,4 +1,4 @@
-"""The columns of the three collections, and what the store takes in each.
+"""The columns of the collections, and what the store takes in each.
 
 Limits are those of Milvus' server. Milvus Lite takes anything, so that they are checked here, for both.
 """
@@ -52,6 +52,11 @@ class Layout(NamedTuple):
     def key(self) -> str:
         """Name of the primary key."""
         return self.columns[0].name
+
+    @property
+    def is_searched(self) -> bool:
+        """Does it hold chunk rows?"""
+        return self.columns is CHUNKS.columns
 
     @property
     def fields(self) -> list[str]:
@@ -129,6 +134,7 @@ MANIFESTS = Layout(
 """Manifest pages: id = root_id:version:part, revision = root_id:version; one element an entry in each array."""
 
 LAYOUTS = (CHUNKS, DOCUMENTS, MANIFESTS)
+"""Of every generation; where kinds of chunks have embedders of their own, there are more like `chunks`: `shards.py`."""
 
 
 def size_of(layout: Layout, row: Row) -> int:

@@ -14,7 +14,7 @@ from pymilvus.milvus_client.index import IndexParams
 from freki.infra.calls import Calls
 from freki.infra.errors import InfraError, Unavailable
 from freki.infra.milvus.filters import listed, literal
-from freki.infra.milvus.layout import CHUNKS, Layout, Row, size_of
+from freki.infra.milvus.layout import Layout, Row, size_of
 from freki.infra.milvus.translate import NoTerms, Unwritten, translated
 from freki.infra.settings import MilvusSettings
 
@@ -137,8 +137,8 @@ class Store:
         )
         return int(counted[0]["count(*)"])
 
-    async def search(
-        self, column: str, data: Sequence[Any], condition: str, *, limit: int, strong: bool
+    async def search(  # noqa: PLR0913 - what a search is
+        self, layout: Layout, column: str, data: Sequence[Any], condition: str, *, limit: int, strong: bool
     ) -> list[list[Row]]:
         """Find the chunks nearest to each datum: `distance`, and the ids of chunk and root under `entity`."""
         found: list[list[Row]] = []
@@ -146,7 +146,7 @@ class Store:
             try:
                 found += await self._call(
                     "search",
-                    CHUNKS,
+                    layout,
                     self._client.search,
                     data=batch,
                     anns_field=column,

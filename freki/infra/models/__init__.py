@@ -1,8 +1,9 @@
 """Models that run in this process: embedder and reranker on onnxruntime."""
 
-from freki.infra.models.cache import embedder_identity
+from freki.infra.models.cache import apart_identities, embedder_identity, joint_identity
 from freki.infra.models.embedder import OnnxEmbedder
 from freki.infra.models.fake import FakeEmbedder
+from freki.infra.models.family import Family, open_embedder
 from freki.infra.models.health import ModelCheck, ModelInfo, ModelState, check_models, describe_models, ensure_built
 from freki.infra.models.registry import ModelKind
 from freki.infra.models.reranker import OnnxReranker
@@ -11,6 +12,7 @@ from freki.infra.models.vectors import VectorCache
 
 __all__ = [
     "FakeEmbedder",
+    "Family",
     "ModelCheck",
     "ModelInfo",
     "ModelKind",
@@ -18,9 +20,12 @@ __all__ = [
     "OnnxEmbedder",
     "OnnxReranker",
     "VectorCache",
+    "apart_identities",
     "check_models",
     "describe_models",
     "embedder_identity",
     "ensure_built",
+    "joint_identity",
+    "open_embedder",
     "open_token_counter",
 ]

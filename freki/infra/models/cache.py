@@ -7,7 +7,7 @@ time.
 import errno
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,6 +28,8 @@ from freki.infra.models.registry import (
     WheelSource,
 )
 from freki.infra.settings import ModelSettings
+from freki.schemas import ChunkKind
+from freki.schemas.index import Apart
 
 _NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR)
 LOCK_TIMEOUT_S = 1800.0
@@ -60,13 +62,41 @@ def embedder_identity(settings: ModelSettings) -> tuple[str, int]:
 
     Raises Misconfigured as `obtain` does.
     """
-    directory, model = _find(settings.embedder, ModelKind.EMBEDDER)
-    if model is None:
-        manifest = read_manifest(directory)
-        fingerprint, dim = fingerprint_of(directory, manifest), dim_of(manifest)
-    else:
-        fingerprint, dim = model.fingerprint(_source(settings, model)), dim_of(model.description)
-    return late_fingerprint(fingerprint, settings.late_window_tokens), dim
+    fingerprint, dim = _identity(settings, settings.embedder)
+    fingerprint = late_fingerprint(fingerprint, settings.late_window_tokens)
+    return (aligned_fingerprint(fingerprint), dim + 1) if apart_embedders(settings) else (fingerprint, dim)
+
+
+def apart_identities(settings: ModelSettings) -> tuple[Apart, ...]:
+    """Tell the same of the embedders that some kinds of chunks have for themselves."""
+    return tuple(
+        Apart(kinds=kinds, embedder=aligned_fingerprint(fingerprint), dim=dim + 1)
+        for chosen, kinds in apart_embedders(settings).items()
+        for fingerprint, dim in [_identity(settings, chosen, f"EMBEDDERS, for {' and '.join(kinds)}:")]
+    )
+
+
+def joint_identity(settings: ModelSettings) -> str:
+    """Name all embedders in one word: vectors are comparable where it is the same."""
+    return joint_fingerprint(embedder_identity(settings)[0], apart_identities(settings))
+
+
+def apart_embedders(settings: ModelSettings) -> dict[str, tuple[ChunkKind, ...]]:
+    """Tell which embedders some kinds of chunks have for themselves, and which kinds, in the order of kinds."""
+    chosen: dict[str, tuple[ChunkKind, ...]] = {}
+    for kind, name in settings.apart.items():
+        chosen[name] = (*chosen.get(name, ()), kind)
+    return chosen
+
+
+def joint_fingerprint(default: str, apart: Sequence[Apart]) -> str:
+    """Name what gives chunks of all kinds their vectors."""
+    return " ".join([default, *(f"{'+'.join(each.kinds)}:{each.embedder}" for each in apart)])
+
+
+def aligned_fingerprint(fingerprint: str) -> str:
+    """Name a model whose cosines were made comparable with those of others, see `family.py`."""
+    return f"{fingerprint}+aligned1"
 
 
 def late_fingerprint(fingerprint: str, window_tokens: int) -> str:
@@ -86,17 +116,24 @@ def is_obtainable(settings: ModelSettings, source: Source) -> bool:
     return isinstance(source, BundledSource) or settings.allow_download
 
 
-def _find(chosen: str, kind: ModelKind) -> tuple[Path, RegisteredModel | None]:
-    """Take a name for one of the registry, all else for a directory."""
+def _identity(settings: ModelSettings, chosen: str, setting: str = "EMBEDDER=") -> tuple[str, int]:
+    directory, model = _find(chosen, ModelKind.EMBEDDER, setting)
+    if model is None:
+        manifest = read_manifest(directory)
+        return fingerprint_of(directory, manifest), dim_of(manifest)
+    return model.fingerprint(_source(settings, model)), dim_of(model.description)
+
+
+def _find(chosen: str, kind: ModelKind, setting: str = "") -> tuple[Path, RegisteredModel | None]:
+    """Take a name for one of the registry, all else for a directory; setting: where it was chosen."""
     model = MODELS.get(chosen)
     directory = Path(chosen).expanduser()
+    where = f"FREKI_MODELS__{setting or f'{kind.upper()}='}{chosen}"
     if model is None and not directory.is_dir():
-        raise Misconfigured(
-            f"FREKI_MODELS__{kind.upper()}={chosen} is neither a directory nor one of {', '.join(_names(kind))}"
-        )
+        raise Misconfigured(f"{where} is neither a directory nor one of {', '.join(_names(kind))}")
     found = read_manifest(directory).kind if model is None else model.description.kind
     if found is not kind:
-        raise Misconfigured(f"FREKI_MODELS__{kind.upper()}={chosen} is no {kind} but a model of kind {found}")
+        raise Misconfigured(f"{where} is no {kind} but a model of kind {found}")
     return directory, model
 
 

@@ -18,6 +18,7 @@ from freki.infra.models.progress import Progress, unseen
 from freki.infra.models.registry import ModelKind, Pooling
 from freki.infra.models.session import Floats, Model, Runner, Span
 from freki.infra.settings import ModelSettings
+from freki.schemas import ChunkKind
 
 ROOM_TOKENS = 24
 """Of a window's tokens: for prefix and special tokens, and for windows that come out somewhat longer than planned."""
@@ -61,6 +62,15 @@ class OnnxEmbedder:
     def dim(self) -> int:
         """Length of a vector."""
         return self.model.dim
+
+    @property
+    def unrelated(self) -> float:
+        """The least cosine there is: all cosines of one model say something."""
+        return -1.0
+
+    def of(self, kind: ChunkKind) -> Self:  # noqa: ARG002 - one for all
+        """Give itself: one model embeds all kinds."""
+        return self
 
     async def embed_passages(self, texts: Sequence[str]) -> Floats:
         """Embed what is searched, (texts, dim)."""

@@ -4,10 +4,12 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 
 from freki.infra.models.session import Floats
+from freki.schemas import ChunkKind
 
 _WORD = re.compile(r"\w+")
 
@@ -18,6 +20,11 @@ class FakeEmbedder:
     def __init__(self, dim: int = 64) -> None:
         self.dim = dim
         self.fingerprint = f"fake@{dim}"
+        self.unrelated = -1.0
+
+    def of(self, kind: ChunkKind) -> Self:  # noqa: ARG002 - one for all
+        """Give itself."""
+        return self
 
     async def embed_passages(self, texts: Sequence[str]) -> Floats:
         """Embed what is searched, (texts, dim)."""

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from freki.infra.models.build import bundled_file, wheel_file
-from freki.infra.models.cache import cached, is_obtainable, obtain
+from freki.infra.models.cache import apart_embedders, apart_identities, cached, is_obtainable, obtain
 from freki.infra.models.embedder import OnnxEmbedder
+from freki.infra.models.family import alone
 from freki.infra.models.manifest import MANIFEST, read_manifest
 from freki.infra.models.progress import Progress, unseen
 from freki.infra.models.registry import (
@@ -71,7 +72,8 @@ class ModelCheck:
 
 def describe_models(settings: ModelSettings) -> list[ModelInfo]:
     """List the models of the registry, then directories that the settings choose."""
-    chosen = [name for name in (settings.embedder, settings.reranker) if name and name not in MODELS]
+    names = [settings.embedder, *apart_embedders(settings), settings.reranker]
+    chosen = [name for name in names if name and name not in MODELS]
     directories = [Path(name).expanduser() for name in chosen]
     return [
         *(_registered(settings, model) for model in MODELS.values()),
@@ -87,7 +89,9 @@ async def ensure_built(settings: ModelSettings, progress: Progress = unseen) -> 
 
 async def check_models(settings: ModelSettings) -> list[ModelCheck]:
     """Run known texts through the chosen models, and compare with known numbers."""
+    apart_identities(settings)
     checks = [await _check_embedder(settings)]
+    checks += [await _check_embedder(alone(settings, chosen)) for chosen in apart_embedders(settings)]
     if settings.reranker:
         checks.append(await _check_reranker(settings))
     return checks
@@ -95,6 +99,9 @@ async def check_models(settings: ModelSettings) -> list[ModelCheck]:
 
 def _chosen(settings: ModelSettings) -> Iterator[tuple[str, ModelKind]]:
     yield settings.embedder, ModelKind.EMBEDDER
+    apart_identities(settings)
+    for chosen in apart_embedders(settings):
+        yield chosen, ModelKind.EMBEDDER
     if settings.reranker:
         yield settings.reranker, ModelKind.RERANKER
         if companion := companion_of(settings.reranker):

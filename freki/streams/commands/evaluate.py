@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from freki.infra.errors import Rejected
 from freki.infra.evaluation_sets import read_set
-from freki.infra.models import embedder_identity
+from freki.infra.models import joint_identity
 from freki.infra.provenance import provenance
 from freki.infra.settings import Settings
 from freki.schemas import DocumentId, QueryId
@@ -189,9 +189,8 @@ def _beside(earlier: Evaluation, result: SetResult) -> SetResult:
 
 def made_with(settings: Settings) -> dict[str, str]:
     """Name what answers questions."""
-    fingerprint, _ = embedder_identity(settings.models)
     return {
-        "embedder": fingerprint,
+        "embedder": joint_identity(settings.models),
         "reranker": settings.remote_reranker.url or settings.models.reranker or "none",
         "analyser": analyser_of(settings.lexical).version,
         "chunking": settings.chunking.model_dump_json(),

@@ -9,7 +9,7 @@ from shutil import rmtree
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import read_stack, settings_for
 from freki.infra.local.supervise import Died, Event, Restarting, Unready
-from freki.infra.models import embedder_identity, ensure_built
+from freki.infra.models import ensure_built, joint_identity
 from freki.infra.settings import LocalSettings, Settings
 from freki.operators.chunk import chunker_fingerprint
 from freki.schemas import DocumentChange, IndexOutcome, OutcomeStatus, TenantId
@@ -81,7 +81,6 @@ async def open_place(
 
 def pipeline_of(settings: Settings) -> list[str]:
     """Name all that makes an index of documents: chunker, embedder, analyser, and what contexts say beyond headings."""
-    fingerprint, _ = embedder_identity(settings.models)
     chunkers = [
         chunker_fingerprint(profile, PARSER_VERSIONS[profile], limits)
         for profile, limits in limits_of(settings.chunking).items()
@@ -94,7 +93,7 @@ def pipeline_of(settings: Settings) -> list[str]:
     }
     return [
         *chunkers,
-        fingerprint,
+        joint_identity(settings.models),
         analyser_of(settings.lexical).version,
         *(line for line, wanted in lines.items() if wanted),
     ]

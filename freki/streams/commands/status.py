@@ -95,7 +95,7 @@ def _head(settings: Settings, stack: StackState | None) -> RenderableType:
     return Group(
         Text(
             f"freki {version('freki')}, generation {settings.milvus.generation}, "
-            f"embedder {models.embedder}, reranker {reranker}",
+            f"embedder {models.all_embedders}, reranker {reranker}",
             style="bold",
         ),
         Text(f"local stack: {runs or 'does not run'}"),

@@ -57,6 +57,7 @@ class Retriever:
         analyse_text: AnalyseText = query_terms,
     ) -> None:
         self._understand = Understanding(defaults=defaults, analyse_text=analyse_text, clock_ns=clock_ns)
+        self._unrelated = embedder.unrelated
         self._roots = roots
         self._now = now
         self._clock_ns = clock_ns
@@ -136,7 +137,7 @@ class Retriever:
         again = (*LOOKING_UP, *FINISHING)
         for _ in range(MOST_TRIES):
             await self._rerank(trail)
-            select(trail)
+            select(trail, unrelated=self._unrelated)
             if not await self._surroundings.locate(trail) or self._attempts.spare_s(trail, before=again) <= 0:
                 break
             await self._searcher.find([trail])

@@ -11,8 +11,11 @@ LEAST_PROBABILITY = 1e-6
 """A probability below this one is 0, as far as evidence goes."""
 
 
-def select(trail: Trail) -> None:
-    """Order by final score, apply the threshold, then diversify down to the limit."""
+def select(trail: Trail, *, unrelated: float) -> None:
+    """Order by final score, apply the threshold, then diversify down to the limit.
+
+    unrelated: cosine of passages that have nothing to do with each other, see `Embedder`.
+    """
     with timed([trail], "diversify", lambda _: len(trail.found)):
         _score(trail)
         trail.left("rerank")
@@ -24,7 +27,7 @@ def select(trail: Trail) -> None:
                 f"{len(trail.found) - len(passed)} candidates are below min_score {trail.knobs.min_score}",
             )
             trail.keep_only("threshold", "its score is below min_score", passed)
-        trail.found = _diversified(trail, trail.found)
+        trail.found = _diversified(trail, trail.found, unrelated=unrelated)
     trail.left("diversify")
 
 
@@ -45,7 +48,7 @@ def _score(trail: Trail) -> None:
     trail.found.sort(key=lambda found: (found.reranked is None, -found.score, -found.fused, found.chunk_id))
 
 
-def _diversified(trail: Trail, found: list[Found]) -> list[Found]:
+def _diversified(trail: Trail, found: list[Found], *, unrelated: float) -> list[Found]:
     if not found:
         return []
     relevance = np.array([each.score for each in found])
@@ -58,5 +61,6 @@ def _diversified(trail: Trail, found: list[Found]) -> list[Found]:
         np.array([each.vector for each in found], dtype=np.float32),
         limit=trail.knobs.top_k,
         trade_off=trail.knobs.mmr_lambda,
+        least_likeness=unrelated,
     )
     return [found[place] for place in order]
