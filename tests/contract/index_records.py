@@ -7,12 +7,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from freki.schemas import EVERYONE, ChunkId, ChunkKind, DocumentId, Filter, RootId, TenantId, Timestamp
-from freki.schemas.index import Generation, IndexedChunk, ManifestEntry, ManifestPage, Root, Scope, Watermark
+from freki.schemas.index import Apart, Generation, IndexedChunk, ManifestEntry, ManifestPage, Root, Scope, Watermark
 
 Floats = NDArray[np.float32]
 
 DIM = 4
 GENERATION = Generation(name="g1", embedder="model@1", dim=DIM, analyser="snowball@1")
+
+APART = Generation(
+    name="g1",
+    embedder="model@1",
+    dim=DIM,
+    analyser="snowball@1",
+    apart=(Apart(kinds=(ChunkKind.CODE,), embedder="coder@1", dim=3),),
+)
+"""Code has an embedder for itself."""
 
 # What ends a literal, means something to LIKE, JSON pointers or percent-encoding, or is easily cut or folded.
 NASTY = (

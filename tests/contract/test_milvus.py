@@ -19,8 +19,8 @@ from freki.infra.milvus.layout import CHUNKS, DOCUMENTS
 from freki.infra.milvus.rows import root_row
 from freki.infra.settings import MilvusSettings
 from freki.schemas import ChunkId, RootId, TenantId, Timestamp
-from freki.schemas.index import Candidate, IndexedChunk, Scope
-from tests.contract.index_records import GENERATION, any_vectors, chunk, page, root, scope, vectors, watermark
+from freki.schemas.index import Candidate, Generation, IndexedChunk, Scope
+from tests.contract.index_records import APART, GENERATION, any_vectors, chunk, page, root, scope, vectors, watermark
 from tests.stack import free_port, serving
 from tests.unit.test_milvus_filters import rows, scopes
 
@@ -165,6 +165,7 @@ async def test_opening_finishes_what_died_half_way(store: MilvusSettings) -> Non
         (replace(GENERATION, name="mine", embedder="other@2"), "'model@1', not 'other@2': put FREKI_MODELS__EMBEDDER"),
         (replace(GENERATION, name="mine", dim=8), "dim 4, not 8"),
         (replace(GENERATION, name="mine", analyser="plain@1"), "analyser 'snowball@1', not 'plain@1'"),
+        (replace(APART, name="mine"), "{'CODE': ['coder@1', 3]}: put FREKI_MODELS__EMBEDDERS back"),
     ],
 )
 async def test_an_index_that_was_made_with_something_else_is_not_opened(
@@ -181,6 +182,25 @@ async def test_an_index_that_was_made_with_something_else_is_not_opened(
         # Calls that were cancelled take a moment to notice.
         await asyncio.wait(ending, timeout=5)
     assert asyncio.all_tasks() == before
+
+
+@pytest.mark.parametrize("other", [GENERATION, replace(APART, apart=(replace(APART.apart[0], embedder="coder@2"),))])
+async def test_an_index_with_other_embedders_for_some_kinds_is_not_opened(
+    store: MilvusSettings, other: Generation
+) -> None:
+    async with MilvusIndex(store, replace(APART, name="kinds")):
+        pass
+
+    with pytest.raises(Misconfigured, match="put FREKI_MODELS__EMBEDDERS back, or set FREKI_MILVUS__GENERATION"):
+        await MilvusIndex(store, replace(other, name="kinds")).__aenter__()
+
+
+async def test_an_index_without_further_embedders_has_the_collections_that_it_always_had(store: MilvusSettings) -> None:
+    async with MilvusIndex(store, replace(GENERATION, name="plain")) as index:
+        made = await index._store._client.list_collections()
+
+    ours = f"{store.collection_prefix}_plain_"
+    assert {name.removeprefix(ours) for name in made if name.startswith(ours)} == {"chunks", "documents", "manifests"}
 
 
 async def test_collections_of_somebody_else_are_not_opened(store: MilvusSettings) -> None:

@@ -1,14 +1,15 @@
 """A store that may die at any write, and revisions of documents to put into it."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
 from freki.infra.memory_index import MemoryIndex
 from freki.infra.models.fake import FakeEmbedder
+from freki.infra.models.family import Family, Likeness
 from freki.infra.models.vectors import VectorCache
-from freki.operators.identify import chunk_id, root_id
+from freki.operators.identify import chunk_id, chunk_id_of_kind, root_id
 from freki.schemas import (
     Chunk,
     ChunkKind,
@@ -21,7 +22,7 @@ from freki.schemas import (
     TenantId,
     Timestamp,
 )
-from freki.schemas.index import Generation
+from freki.schemas.index import Apart, Generation
 from freki.streams.indexing import Indexer, Part
 
 TENANT = TenantId("t")
@@ -60,6 +61,18 @@ class Crashing:
         return write
 
 
+def a_family() -> Family:
+    """Make an embedder for code beside one for all else."""
+    code = ((ChunkKind.CODE,), FakeEmbedder(dim=8))
+    return Family(FakeEmbedder(dim=16), [code], [Likeness(0.3, 0.3), Likeness(0.1, 0.1)])
+
+
+def apart_index() -> MemoryIndex:
+    """Make an index for that family."""
+    code = Apart(kinds=(ChunkKind.CODE,), embedder="fake@8+aligned1", dim=9)
+    return MemoryIndex(Generation(name="g1", embedder="fake@16+aligned1", dim=17, analyser=ANALYSER, apart=(code,)))
+
+
 @dataclass
 class World:
     """A store, a clock, and the events that were sent so far."""
@@ -68,7 +81,7 @@ class World:
         default_factory=lambda: MemoryIndex(Generation(name="g1", embedder="fake", dim=16, analyser=ANALYSER))
     )
     ticks: Any = field(default_factory=lambda: count(1_000))
-    embedder: FakeEmbedder = field(default_factory=lambda: FakeEmbedder(dim=16))
+    embedder: FakeEmbedder | Family = field(default_factory=lambda: FakeEmbedder(dim=16))
     vectors: VectorCache = field(default_factory=lambda: VectorCache("fake", 0))
 
     def indexer(self, store: Any | None = None) -> Indexer:
@@ -122,8 +135,10 @@ def _analysed(text: str, *, language: str) -> str:
     return f"{language} {text.lower()}"
 
 
-def revision(document: str, version: int, texts: Sequence[str] | None, **changes: Any) -> list[ContextualChunkBatch]:
-    """Make the parts of a revision, two chunks each; None: a deletion."""
+def revision(
+    document: str, version: int, texts: Sequence[str] | None, *, code: Collection[str] = (), **changes: Any
+) -> list[ContextualChunkBatch]:
+    """Make the parts of a revision, two chunks each; None: a deletion. code: texts whose kind has its own embedder."""
     operation = RevisionOperation.DELETE if texts is None else RevisionOperation.UPSERT
     head = Revision(
         **{
@@ -147,7 +162,7 @@ def revision(document: str, version: int, texts: Sequence[str] | None, **changes
             **changes,
         }
     )
-    chunks = [_chunk(document, ordinal, text) for ordinal, text in enumerate(texts or ())]
+    chunks = [_chunk(document, ordinal, text, is_code=text in code) for ordinal, text in enumerate(texts or ())]
     parts = [tuple(chunks[at : at + 2]) for at in range(0, len(chunks), 2)] or [()]
     return [
         ContextualChunkBatch(revision=head, part=number, parts=len(parts), chunks=part)
@@ -169,15 +184,16 @@ def situated_by(batches: Sequence[ContextualChunkBatch], key: str, *texts: str) 
     ]
 
 
-def _chunk(document: str, ordinal: int, text: str) -> ContextualChunk:
+def _chunk(document: str, ordinal: int, text: str, *, is_code: bool) -> ContextualChunk:
+    own = chunk_id(TENANT, DocumentId(document), level=2, heading_path=(), text=text, occurrence=0)
     chunk = Chunk(
-        chunk_id=chunk_id(TENANT, DocumentId(document), level=2, heading_path=(), text=text, occurrence=0),
+        chunk_id=chunk_id_of_kind(own, ChunkKind.CODE) if is_code else own,
         level=2,
         path=f"0/{ordinal}",
         ordinal=ordinal,
         start=ordinal,
         end=ordinal + 1,
-        kind=ChunkKind.PROSE,
+        kind=ChunkKind.CODE if is_code else ChunkKind.PROSE,
         heading_path=(),
         text=text,
         overlap="",

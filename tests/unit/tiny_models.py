@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 
 Floats = NDArray[np.float32]
 
@@ -127,6 +127,20 @@ def word_tokenizer() -> Tokenizer:
     return tokenizer
 
 
+def letter_tokenizer() -> Tokenizer:
+    """Make a tokenizer that reads any text: each letter is a token, all else is unknown."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    specials = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
+    vocabulary = {token: index for index, token in enumerate((*specials, *letters))}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, "[UNK]"))
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("[a-z]"), "isolated")
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    return tokenizer
+
+
 def _save(path: Path, nodes: list[onnx.NodeProto], constants: dict[str, NDArray[np.generic]], output: str) -> None:
     inputs = [
         helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "tokens"])
@@ -174,12 +188,14 @@ def write_cross_encoder(directory: Path, *, max_tokens: int = 16, outputs: int =
     return directory
 
 
-def write_sentence_encoder(directory: Path, *, dim: int = 8, seed: int = 0) -> Floats:
+def write_sentence_encoder(
+    directory: Path, *, dim: int = 8, seed: int = 0, tokenizer: Tokenizer | None = None
+) -> Floats:
     """Write weights and tokenizer as sentence-transformers lays them out; returns the table of token states."""
     table = np.random.default_rng(seed).normal(size=(104, dim)).astype(np.float32)
     nodes = [helper.make_node("Gather", ["table", "input_ids"], ["last_hidden_state"])]
     _save(directory / "onnx" / "model.onnx", nodes, {"table": table}, "last_hidden_state")
-    word_tokenizer().save(str(directory / "tokenizer.json"))
+    (tokenizer or word_tokenizer()).save(str(directory / "tokenizer.json"))
     return table
 
 

@@ -1,0 +1,130 @@
+"""What an index promises where some kinds of chunks have an embedder for themselves."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from freki.infra.errors import Rejected
+from freki.infra.memory_index import MemoryIndex
+from freki.infra.milvus.index import MilvusIndex
+from freki.infra.milvus.shards import shards_of
+from freki.infra.settings import MilvusSettings
+from freki.schemas import ChunkId, ChunkKind, Filter, FilterOperator, RootId
+from freki.schemas.index import IndexedChunk
+from tests.contract.index_records import APART, Floats, chunk, scope
+
+Index = MilvusIndex | MemoryIndex
+
+PROSE, CODE = slice(0, 4), slice(4, 7)
+WIDTH = 7
+
+
+def code(chunk_id: str, **changes: Any) -> IndexedChunk:
+    return chunk(chunk_id, kind=ChunkKind.CODE, embedder="coder@1", **changes)
+
+
+def in_block(block: slice, *numbers: float) -> Floats:
+    """Make a row that is 0 but for a block, of length 1."""
+    row = np.zeros(WIDTH, np.float32)
+    row[block.start : block.start + len(numbers)] = numbers
+    return row / np.linalg.norm(row)
+
+
+def asked(prose: tuple[float, ...], coded: tuple[float, ...]) -> Floats:
+    return (in_block(PROSE, *prose) + in_block(CODE, *coded))[None]
+
+
+class ApartContract:
+    """A subclass supplies an empty index."""
+
+    async def test_a_row_comes_back_with_the_vector_of_its_embedder(self, index: Index) -> None:
+        rows = np.stack([in_block(PROSE, 1, 2, 3, 4), in_block(CODE, 3, 2, 1)])
+        written = [chunk("p"), code("c")]
+
+        await index.upsert(written, rows)
+
+        found = await index.fetch([ChunkId("c"), ChunkId("p"), ChunkId("absent")])
+        assert {key: row for key, (row, _) in found.items()} == {row.chunk_id: row for row in written}
+        np.testing.assert_allclose([found[row.chunk_id][1] for row in written], rows, atol=1e-6)
+        assert set(await index.known([ChunkId("c"), ChunkId("p")])) == {"c", "p"}
+        assert set(await index.passages([ChunkId("c"), ChunkId("p")])) == {"c", "p"}
+
+    async def test_one_ranking_compares_the_cosines_of_all_embedders(self, index: Index) -> None:
+        await index.upsert(
+            [chunk("p1"), chunk("p2"), code("c1"), code("c2")],
+            np.stack([in_block(PROSE, 0.9, 0.4), in_block(PROSE, 0, 1), in_block(CODE, 1), in_block(CODE, 0.8, 0.6)]),
+        )
+
+        (ranking,) = await index.dense(asked((1, 0), (1, 0)), [scope()], limit=3, strong=True)
+
+        assert [hit.chunk_id for hit in ranking] == ["c1", "p1", "c2"]
+        assert [hit.score for hit in ranking] == pytest.approx([1, 0.9138, 0.8], abs=1e-3)
+
+    async def test_words_are_as_rare_as_they_are_in_the_collection(self, index: Index) -> None:
+        vectors = np.stack([in_block(PROSE, 1), in_block(PROSE, 1), in_block(CODE, 1)])
+        await index.upsert([chunk("p1", lexical="run"), chunk("p2", lexical="walk"), code("c", lexical="run")], vectors)
+
+        (ranking,) = await index.lexical(["run"], [scope()], limit=9, strong=True)
+
+        assert {hit.chunk_id for hit in ranking} == {"p1", "c"}
+        assert ranking[0].chunk_id == "p1"
+
+    async def test_filters_and_access_hold_for_all(self, index: Index) -> None:
+        await index.upsert(
+            [chunk("p"), code("c"), code("secret", principals=("staff",))],
+            np.stack([in_block(PROSE, 1), in_block(CODE, 1), in_block(CODE, 1)]),
+        )
+        only_code = Filter(field="kind", operator=FilterOperator.EQ, values=("CODE",))
+
+        question = asked((1,), (1,)).repeat(2, axis=0)
+        every, filtered = await index.dense(question, [scope(), scope(only_code)], limit=9, strong=True)
+
+        assert [hit.chunk_id for hit in every] == ["c", "p"]
+        assert [hit.chunk_id for hit in filtered] == ["c"]
+
+    async def test_all_rows_are_listed_counted_and_deleted(self, index: Index) -> None:
+        await index.upsert(
+            [chunk("p"), code("c"), code("late", version=9)],
+            np.stack([in_block(PROSE, 1), in_block(CODE, 1), in_block(CODE, 1)]),
+        )
+        assert (await index.statistics()).chunks == 3
+        assert await index.ids_of({RootId("r0"): 9}) == {"r0": {"p", "c"}}
+
+        await index.delete([ChunkId("p"), ChunkId("c"), ChunkId("absent")])
+
+        assert await index.ids_of({RootId("r0"): 10}) == {"r0": {"late"}}
+        assert (await index.statistics()).chunks == 1
+
+    async def test_a_row_that_the_store_does_not_take_keeps_all_from_being_written(self, index: Index) -> None:
+        rows = np.stack([in_block(PROSE, 1), in_block(CODE, 1)])
+
+        with pytest.raises(Rejected):
+            await index.upsert([chunk("p"), code("c", text="x" * 70_000)], rows)
+        with pytest.raises(Rejected):
+            await index.upsert([chunk("p"), code("c")], rows[:, :4])
+
+        assert (await index.statistics()).chunks == 0
+
+
+class TestMemoryIndex(ApartContract):
+    @pytest.fixture
+    def index(self) -> MemoryIndex:
+        return MemoryIndex(APART)
+
+
+@pytest.fixture(scope="module")
+async def opened(store: MilvusSettings) -> AsyncIterator[MilvusIndex]:
+    async with MilvusIndex(store, replace(APART, name="apart")) as opened:
+        yield opened
+
+
+class TestMilvusIndex(ApartContract):
+    @pytest.fixture
+    async def index(self, opened: MilvusIndex) -> MilvusIndex:
+        for shard in shards_of(APART):
+            delete = opened._store._client.delete
+            await opened._store._call("clear", shard.layout, delete, filter='chunk_id > ""')
+        return opened

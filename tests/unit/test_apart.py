@@ -1,0 +1,136 @@
+"""Kinds of chunks that have an embedder for themselves: by writer and reader, with an index in memory."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from freki.infra.models.vectors import VectorCache
+from freki.operators.identify import chunk_id_of_kind, root_id
+from freki.schemas import ChunkId, ChunkKind, ChunkLevel, DocumentId
+from freki.schemas.index import Scope
+from tests.unit.revisions import TENANT, Crash, Crashing, World, a_family, apart_index, revision
+
+contents = st.one_of(st.none(), st.lists(st.tuples(st.sampled_from("uvwx"), st.booleans()), max_size=4))
+histories = st.lists(st.tuples(st.sampled_from("ab"), contents), min_size=1, max_size=6)
+
+
+def apart(**changes: Any) -> World:
+    return World(index=apart_index(), embedder=a_family(), **changes)
+
+
+async def kinds(world: World, document: str) -> dict[str, tuple[str, ChunkKind]]:
+    """Embedder and kind of the rows that a document has, by their texts."""
+    key = root_id(TENANT, DocumentId(document))
+    ids = (await world.index.ids_of({key: 10**9}))[key]
+    rows = await world.index.fetch(sorted(ids))
+    return {row.text: (row.embedder, row.kind) for row, _ in rows.values()}
+
+
+@settings(max_examples=150)
+@given(
+    history=histories,
+    crashes=st.lists(st.tuples(st.integers(1, 12), st.booleans()), max_size=3),
+    batch=st.integers(1, 4),
+)
+async def test_text_that_moves_between_kinds_leaves_no_row_anywhere_whatever_crashes(
+    history: list[tuple[str, list[tuple[str, bool]] | None]], crashes: list[tuple[int, bool]], batch: int
+) -> None:
+    world = apart()
+    states: dict[str, dict[str, bool] | None] = {"a": None, "b": None}
+    allowed: dict[str, list[list[str] | None]] = {"a": [None], "b": [None]}
+    events = []
+    for version, (document, chunks) in enumerate(history, start=1):
+        states[document] = state = None if chunks is None else dict(chunks)
+        texts = None if state is None else list(state)
+        allowed[document].append(texts)
+        events += revision(document, version, texts, code=[text for text, is_code in (state or {}).items() if is_code])
+
+    at = 0
+    pending = list(crashes)
+    while at < len(events):
+        dies_at, after = pending[0] if pending else (10**9, False)
+        try:
+            await world.feed(events[at : at + batch], Crashing(world.index, dies_at, after))
+        except Crash:
+            pending.pop(0)
+        else:
+            at += batch
+        for document, revisions in allowed.items():
+            assert await world.texts(document) in revisions
+
+    expected = {"fake@16+aligned1": ChunkKind.PROSE, "fake@8+aligned1": ChunkKind.CODE}
+    for document, state in states.items():
+        assert await world.texts(document) == (None if state is None else list(state))
+        rows = await kinds(world, document)
+        assert {text: kind is ChunkKind.CODE for text, (_, kind) in rows.items()} == (state or {})
+        assert all(expected[embedder] is kind for embedder, kind in rows.values())
+    # Counted in all collections: no chunk stands in two.
+    assert (await world.index.statistics()).chunks == sum(len(state or {}) for state in states.values())
+
+
+async def test_text_that_becomes_code_is_embedded_by_the_embedder_for_code() -> None:
+    world = apart(vectors=VectorCache("family", 1_000_000))
+    await world.feed(revision("a", 1, ["u", "v"]))
+
+    (outcome,) = await world.feed(revision("a", 2, ["u", "v"], code=["v"]))
+
+    assert (outcome.embedded, outcome.removed) == (1, 1)
+    assert await kinds(world, "a") == {
+        "u": ("fake@16+aligned1", ChunkKind.PROSE),
+        "v": ("fake@8+aligned1", ChunkKind.CODE),
+    }
+
+
+async def test_new_access_rights_keep_the_vectors_of_all_embedders() -> None:
+    world = apart()
+    await world.feed(revision("a", 1, ["u", "v"], code=["v"]))
+    key = root_id(TENANT, DocumentId("a"))
+    ids = sorted((await world.index.ids_of({key: 2}))[key])
+    before = await world.index.fetch(ids)
+
+    (outcome,) = await world.feed(revision("a", 2, ["u", "v"], code=["v"], principals=("staff",)))
+
+    after = await world.index.fetch(ids)
+    assert outcome.embedded == 0
+    for each in ids:
+        np.testing.assert_allclose(after[each][1], before[each][1])
+        assert after[each][0].principals == ("staff",)
+
+
+async def test_one_ranking_holds_chunks_of_all_embedders() -> None:
+    world = apart()
+    await world.feed(revision("a", 1, ["red wine", "red shoes", "blue sky"], code=["red shoes"]))
+    scope = Scope(tenant=TENANT, principals=(), levels=(ChunkLevel.PARAGRAPH,), filters=())
+
+    (dense,) = await world.index.dense(await world.embedder.embed_queries(["a red"]), [scope], limit=9, strong=True)
+    (lexical,) = await world.index.lexical(["red"], [scope], limit=9, strong=True)
+
+    rows = await world.index.fetch([hit.chunk_id for hit in dense])
+    assert {rows[hit.chunk_id][0].text for hit in dense[:2]} == {"red wine", "red shoes"}
+    assert [hit.score for hit in dense] == sorted((hit.score for hit in dense), reverse=True)
+    assert {rows[hit.chunk_id][0].text for hit in lexical} == {"red wine", "red shoes"}
+
+
+async def test_the_score_is_the_product_of_the_rows_of_question_and_chunk() -> None:
+    world = apart()
+    await world.feed(revision("a", 1, ["red wine", "red shoes", "blue sky"], code=["red shoes"]))
+    scope = Scope(tenant=TENANT, principals=(), levels=(ChunkLevel.PARAGRAPH,), filters=())
+    question = await world.embedder.embed_queries(["the red wine"])
+
+    (found,) = await world.index.dense(question, [scope], limit=9, strong=True)
+
+    rows = await world.index.fetch([hit.chunk_id for hit in found])
+    assert len(found) == 3
+    for hit in found:
+        assert float(rows[hit.chunk_id][1] @ question[0]) == pytest.approx(hit.score, abs=1e-6)
+
+
+def test_a_chunk_of_another_kind_has_another_id() -> None:
+    plain = ChunkId("0" * 32)
+
+    ids = {plain, *(chunk_id_of_kind(plain, kind) for kind in ChunkKind)}
+
+    assert len(ids) == 1 + len(ChunkKind)
