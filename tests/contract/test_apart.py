@@ -1,5 +1,6 @@
 """What an index promises where some kinds of chunks have an embedder for themselves."""
 
+import secrets
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -10,7 +11,6 @@ import pytest
 from freki.infra.errors import Rejected
 from freki.infra.memory_index import MemoryIndex
 from freki.infra.milvus.index import MilvusIndex
-from freki.infra.milvus.shards import shards_of
 from freki.infra.settings import MilvusSettings
 from freki.schemas import ChunkId, ChunkKind, Filter, FilterOperator, RootId
 from freki.schemas.index import IndexedChunk
@@ -51,6 +51,16 @@ class ApartContract:
         np.testing.assert_allclose([found[row.chunk_id][1] for row in written], rows, atol=1e-6)
         assert set(await index.known([ChunkId("c"), ChunkId("p")])) == {"c", "p"}
         assert set(await index.passages([ChunkId("c"), ChunkId("p")])) == {"c", "p"}
+
+    async def test_collections_that_have_no_row_give_none(self, index: Index) -> None:
+        ids = [ChunkId("p"), ChunkId("c")]
+
+        assert await index.fetch(ids) == await index.passages(ids) == await index.known(ids) == {}
+        assert await index.dense(asked((1,), (1,)), [scope()], limit=3, strong=True) == [[]]
+        assert await index.lexical(["guid"], [scope()], limit=3, strong=True) == [[]]
+
+        await index.upsert([chunk("p")], in_block(PROSE, 1)[None])
+        assert set(await index.fetch(ids)) == {"p"}
 
     async def test_one_ranking_compares_the_cosines_of_all_embedders(self, index: Index) -> None:
         await index.upsert(
@@ -115,16 +125,9 @@ class TestMemoryIndex(ApartContract):
         return MemoryIndex(APART)
 
 
-@pytest.fixture(scope="module")
-async def opened(store: MilvusSettings) -> AsyncIterator[MilvusIndex]:
-    async with MilvusIndex(store, replace(APART, name="apart")) as opened:
-        yield opened
-
-
 class TestMilvusIndex(ApartContract):
     @pytest.fixture
-    async def index(self, opened: MilvusIndex) -> MilvusIndex:
-        for shard in shards_of(APART):
-            delete = opened._store._client.delete
-            await opened._store._call("clear", shard.layout, delete, filter='chunk_id > ""')
-        return opened
+    async def index(self, store: MilvusSettings) -> AsyncIterator[MilvusIndex]:
+        # New collections: those that had rows once behave in another way.
+        async with MilvusIndex(store, replace(APART, name=f"apart_{secrets.token_hex(4)}")) as opened:
+            yield opened

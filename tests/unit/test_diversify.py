@@ -51,6 +51,14 @@ def test_a_copy_of_the_best_comes_after_something_else() -> None:
     assert maximal_marginal_relevance(relevance, vectors, limit=2) == [0, 2]
 
 
+def test_likeness_below_the_least_is_no_difference() -> None:
+    relevance = np.array([1.0, 0.9, 0.8])
+    vectors = unit([1, 0, 0], [0.7, 0.5, 0], [0, 0, 1])
+
+    assert maximal_marginal_relevance(relevance, vectors, limit=2) == [0, 2]
+    assert maximal_marginal_relevance(relevance, vectors, limit=2, least_likeness=0.9) == [0, 1]
+
+
 def test_equal_candidates_come_in_their_order() -> None:
     assert maximal_marginal_relevance(np.ones(3), unit([1, 0], [1, 0], [1, 0]), limit=3) == [0, 1, 2]
 

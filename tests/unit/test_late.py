@@ -1,5 +1,7 @@
 """Chunks are embedded by themselves or within their window, whatever company they have."""
 
+from collections.abc import Collection
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from freki.infra.settings import ChunkingSettings, ClaimSettings
 from freki.operators.analyse_text import plain_terms
 from freki.schemas import (
     EVERYONE,
+    ChunkKind,
     ContextualChunkBatch,
     DocumentChange,
     DocumentId,
@@ -47,7 +50,9 @@ async def test_no_chunks_give_no_rows() -> None:
     assert (await embed_each(FakeEmbedder(8), [])).shape == (0, 8)
 
 
-async def revised(content: str, version: int) -> list[ContextualChunkBatch]:
+async def revised(
+    content: str, version: int, *, name: str = "bees.txt", apart: Collection[ChunkKind] = ()
+) -> list[ContextualChunkBatch]:
     stage = Chunking(
         claims=ClaimStore(ClaimSettings()),
         outliner=Outliner(
@@ -55,13 +60,14 @@ async def revised(content: str, version: int) -> list[ContextualChunkBatch]:
             parse=parse_here,
             count_tokens=FakeEmbedder().count_tokens,
             window_tokens=64,
+            apart=apart,
         ),
         part_chunks=8,
         now=lambda: Timestamp(0),
     )
     change = DocumentChange(
         tenant=TenantId("acme"),
-        document_id=DocumentId("bees.txt"),
+        document_id=DocumentId(name),
         operation=Operation.UPSERT,
         version=version,
         occurred_at=Timestamp(0),
@@ -85,6 +91,26 @@ async def test_each_part_has_the_windows_of_its_chunks_and_no_others() -> None:
         for chunk in chunks:
             end = chunk.window_start + len(chunk.text)
             assert chunk.window < 0 or batch.windows[chunk.window][chunk.window_start : end] == chunk.text
+
+
+@pytest.mark.parametrize("apart", [ChunkKind.CODE, ChunkKind.TABLE])
+async def test_kinds_with_an_embedder_of_their_own_have_ids_of_their_own_and_no_window(apart: ChunkKind) -> None:
+    content = "".join(
+        f"def bee{number}(flowers):\n    return flowers[{number}].nectar * {number}\n\n" for number in range(3)
+    )
+
+    (before,) = await revised(content, 1, name="bees.py")
+    (after,) = await revised(content, 1, name="bees.py", apart=[apart])
+
+    leaves = [chunk.chunk for chunk in before.chunks if chunk.chunk.kind is ChunkKind.CODE]
+    assert leaves
+    assert all(leaf.window >= 0 for leaf in leaves)
+    for old, new in zip(before.chunks, after.chunks, strict=True):
+        if new.chunk.kind is apart:
+            assert (new.chunk.window, new.chunk.text) == (-1, old.chunk.text)
+            assert new.chunk.chunk_id != old.chunk.chunk_id
+        else:
+            assert new.chunk == old.chunk
 
 
 async def test_an_edit_embeds_the_chunks_of_the_windows_that_it_touches_and_no_others() -> None:

@@ -8,7 +8,7 @@ from pymilvus import exceptions as theirs
 from pymilvus.exceptions import MilvusException
 
 from freki.infra.errors import InfraError, Misconfigured, Rejected, Unavailable
-from freki.infra.milvus.translate import BY_CLASS, Unwritten, translated
+from freki.infra.milvus.translate import BY_CLASS, NoVectors, Unwritten, translated
 
 
 def subclasses(cls: type[MilvusException]) -> Iterator[type[MilvusException]]:
@@ -54,6 +54,7 @@ def test_every_status_of_a_call_becomes_one_of_ours(status: StatusCode) -> None:
         (MilvusException(65535, "whatever"), Unavailable, ""),
         (MilvusException(65535, "whatever", is_input_error=True), Rejected, ""),
         (MilvusException(100, "collection not found"), Unavailable, ""),
+        (MilvusException(2000, "HasRawData(): Growing segment loss raw data"), NoVectors, ""),
         (MilvusException(7, "disk limit exceeded"), Unavailable, "disk"),
         (MilvusException(9, "quota exceeded"), Unavailable, "disk"),
         (MilvusException(800, "database not found"), Misconfigured, "FREKI_MILVUS__DATABASE"),

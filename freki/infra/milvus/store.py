@@ -15,7 +15,7 @@ from freki.infra.calls import Calls
 from freki.infra.errors import InfraError, Unavailable
 from freki.infra.milvus.filters import listed, literal
 from freki.infra.milvus.layout import Layout, Row, size_of
-from freki.infra.milvus.translate import NoTerms, Unwritten, translated
+from freki.infra.milvus.translate import NoTerms, NoVectors, Unwritten, translated
 from freki.infra.settings import MilvusSettings
 
 T = TypeVar("T")
@@ -178,10 +178,13 @@ class Store:
 
     async def _query(self, layout: Layout, condition: str, fields: Sequence[str], *, limit: int) -> list[Row]:
         query = self._client.query
-        found = await self._call(
-            "read", layout, query, filter=condition, output_fields=list(fields), limit=limit, consistency_level="Strong"
-        )
-        return list(found)
+        read = {"filter": condition, "output_fields": list(fields), "limit": limit, "consistency_level": "Strong"}
+        try:
+            return list(await self._call("read", layout, query, **read))
+        except NoVectors:
+            if await self.count(layout, ""):
+                raise
+            return []
 
     async def _call(
         self,
@@ -243,7 +246,7 @@ class Store:
 
 def _is_passing(error: Exception) -> bool:
     """Tell whether to try again. A full disk stays full, and meanwhile readers would see what it refused."""
-    return isinstance(error, Unavailable) and not isinstance(error, Unwritten)
+    return isinstance(error, Unavailable) and not isinstance(error, (NoVectors, Unwritten))
 
 
 async def together(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

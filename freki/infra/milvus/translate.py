@@ -24,6 +24,10 @@ class NoTerms(Rejected):
     """Milvus Lite cannot weigh the terms of a query as long as no row of the collection has any."""
 
 
+class NoVectors(Unavailable):
+    """Milvus Lite cannot read vectors as long as the collection has had no row; or it has lost them."""
+
+
 BY_CLASS: Final[dict[type[MilvusException], type[InfraError]]] = {
     theirs.ConnectError: Unavailable,
     theirs.MilvusUnavailableException: Unavailable,
@@ -78,6 +82,7 @@ _BY_CODE: Final[dict[int, type[InfraError]]] = {
 
 _SEGCORE = 2000
 _NAN = "Invalid sparse row: NaN"
+_NO_RAW_DATA = "Growing segment loss raw data"
 
 _ADVICE: Final[dict[Any, str]] = {
     7: "the disk of the store is full, or its limit reached",
@@ -107,6 +112,8 @@ def translated(action: str) -> Iterator[None]:
 def _kind(error: MilvusException) -> type[InfraError]:
     if error.code == _SEGCORE and _NAN in error.message:
         return NoTerms
+    if error.code == _SEGCORE and _NO_RAW_DATA in error.message:
+        return NoVectors
     if ours := BY_CLASS.get(type(error)):
         return ours
     # Where pymilvus ran out of its own retries, the code is the status of the call.

@@ -1,0 +1,86 @@
+"""Prose and code with an embedder each, from documents to answers, and to nothing left."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from freki.infra.errors import Misconfigured
+from freki.infra.local.stack import LocalStack
+from freki.infra.local.state import settings_for
+from freki.infra.settings import LocalSettings, ModelSettings, Settings
+from freki.operators.identify import root_id
+from freki.schemas import ChunkKind, DocumentId, OutcomeStatus, TenantId
+from freki.streams.connect import apply_topics, open_index
+from tests.acceptance.conftest import Children, Freki
+from tests.acceptance.helpers import ask, delete, documents, publish, upsert, verify
+from tests.unit.tiny_models import letter_tokenizer, write_hub_files, write_sentence_encoder
+
+TENANT = "hive"
+PROSE = "Bees fly to the flowers of the meadow in the morning, and come back with what they found there."
+CODE = "def count(bees):\n    return sum(1 for bee in bees if bee.awake)\n"
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> ModelSettings:
+    for name, dim in (("prose", 8), ("code", 24)):
+        write_sentence_encoder(tmp_path / name, dim=dim, tokenizer=letter_tokenizer())
+        write_hub_files(tmp_path / name, dim=dim)
+    return ModelSettings(
+        embedder=str(tmp_path / "prose"), embedders={ChunkKind.CODE: str(tmp_path / "code")}, reranker=""
+    )
+
+
+@pytest.fixture
+async def freki(tmp_path: Path, models: ModelSettings, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Freki]:
+    # Workers and commands read their settings from the environment.
+    monkeypatch.setenv("FREKI_MODELS__EMBEDDER", models.embedder)
+    monkeypatch.setenv("FREKI_MODELS__EMBEDDERS", json.dumps(dict(models.embedders)))
+    monkeypatch.setenv("FREKI_MODELS__RERANKER", models.reranker)
+    settings = Settings(local=LocalSettings(state_dir=tmp_path / "state"))
+    children = Children()
+    async with LocalStack(settings, report=children.report, prepare=apply_topics) as stack:
+        yield Freki(settings_for(settings, stack.state), children)
+
+
+async def rows(freki: Freki) -> dict[tuple[str, ChunkKind], str]:
+    """Give the model of each row by its document and kind."""
+    keys = [root_id(TenantId(TENANT), DocumentId(name)) for name in ("bees.txt", "count.py")]
+    async with open_index(freki.settings) as index:
+        ids = [each for ids in (await index.ids_of(dict.fromkeys(keys, 10**9))).values() for each in ids]
+        found = [row for row, _ in (await index.fetch(ids)).values()]
+        # Counted in all collections.
+        assert (await index.statistics()).chunks == len(found)
+    return {(row.document_id, row.kind): row.embedder.partition("@")[0] for row in found}
+
+
+async def test_prose_and_code_are_found_edited_and_deleted_each_by_its_embedder(freki: Freki) -> None:
+    await publish(freki, upsert(TENANT, "bees.txt", PROSE), upsert(TENANT, "count.py", CODE))
+    first = await rows(freki)
+    about_prose = await ask(freki, TENANT, PROSE)
+    about_code = await ask(freki, TENANT, CODE)
+
+    assert first == {("bees.txt", ChunkKind.PROSE): "prose", ("count.py", ChunkKind.CODE): "code"}
+    assert list(documents(about_prose)) == ["bees.txt", "count.py"]
+    assert list(documents(about_code)) == ["count.py", "bees.txt"]
+    # With no reranker there is one notice, and no step failed.
+    assert {notice.stage for notice in [*about_prose.notices, *about_code.notices]} == {"rerank"}
+
+    # The same text as something else: it moves to the other collection.
+    (moved,) = await publish(freki, upsert(TENANT, "count.py", CODE, version=2, name="count.txt"))
+    second = await rows(freki)
+
+    assert (moved.status, moved.embedded, moved.removed) == (OutcomeStatus.UNCHANGED, 1, 1)
+    assert second == {("bees.txt", ChunkKind.PROSE): "prose", ("count.py", ChunkKind.PROSE): "prose"}
+    assert verify(freki) == 0
+
+    await publish(freki, delete(TENANT, "count.py", version=3), delete(TENANT, "bees.txt", version=2))
+
+    assert await rows(freki) == {}
+    assert verify(freki) == 0
+
+    other = freki.settings.model_copy(update={"models": freki.settings.models.model_copy(update={"embedders": {}})})
+    with pytest.raises(Misconfigured, match="FREKI_MODELS__EMBEDDERS back, or set FREKI_MILVUS__GENERATION"):
+        async with open_index(other):
+            pass
