@@ -20,6 +20,8 @@ from tests.unit.tiny_models import letter_tokenizer, write_hub_files, write_sent
 TENANT = "hive"
 PROSE = "Bees fly to the flowers of the meadow in the morning, and come back with what they found there."
 CODE = "def count(bees):\n    return sum(1 for bee in bees if bee.awake)\n"
+MORE = "class Hive:\n    def __init__(self, queen):\n        self.queen = queen\n"
+NAMES = ("bees.txt", "count.py", "hive.py")
 
 
 @pytest.fixture
@@ -46,7 +48,7 @@ async def freki(tmp_path: Path, models: ModelSettings, monkeypatch: pytest.Monke
 
 async def rows(freki: Freki) -> dict[tuple[str, ChunkKind], str]:
     """Give the model of each row by its document and kind."""
-    keys = [root_id(TenantId(TENANT), DocumentId(name)) for name in ("bees.txt", "count.py")]
+    keys = [root_id(TenantId(TENANT), DocumentId(name)) for name in NAMES]
     async with open_index(freki.settings) as index:
         ids = [each for ids in (await index.ids_of(dict.fromkeys(keys, 10**9))).values() for each in ids]
         found = [row for row, _ in (await index.fetch(ids)).values()]
@@ -56,14 +58,15 @@ async def rows(freki: Freki) -> dict[tuple[str, ChunkKind], str]:
 
 
 async def test_prose_and_code_are_found_edited_and_deleted_each_by_its_embedder(freki: Freki) -> None:
-    await publish(freki, upsert(TENANT, "bees.txt", PROSE), upsert(TENANT, "count.py", CODE))
+    await publish(freki, *(upsert(TENANT, name, text) for name, text in zip(NAMES, (PROSE, CODE, MORE), strict=True)))
     first = await rows(freki)
     about_prose = await ask(freki, TENANT, PROSE)
     about_code = await ask(freki, TENANT, CODE)
 
-    assert first == {("bees.txt", ChunkKind.PROSE): "prose", ("count.py", ChunkKind.CODE): "code"}
-    assert list(documents(about_prose)) == ["bees.txt", "count.py"]
-    assert list(documents(about_code)) == ["count.py", "bees.txt"]
+    prose, code = ("bees.txt", ChunkKind.PROSE), ("hive.py", ChunkKind.CODE)
+    assert first == {prose: "prose", ("count.py", ChunkKind.CODE): "code", code: "code"}
+    assert (documents(about_prose)[0], documents(about_code)[0]) == ("bees.txt", "count.py")
+    assert set(documents(about_prose)) == set(documents(about_code)) == set(NAMES)
     # With no reranker there is one notice, and no step failed.
     assert {notice.stage for notice in [*about_prose.notices, *about_code.notices]} == {"rerank"}
 
@@ -72,13 +75,12 @@ async def test_prose_and_code_are_found_edited_and_deleted_each_by_its_embedder(
     second = await rows(freki)
 
     assert (moved.status, moved.embedded, moved.removed) == (OutcomeStatus.UNCHANGED, 1, 1)
-    assert second == {("bees.txt", ChunkKind.PROSE): "prose", ("count.py", ChunkKind.PROSE): "prose"}
+    assert second == {prose: "prose", ("count.py", ChunkKind.PROSE): "prose", code: "code"}
     assert verify(freki) == 0
 
-    await publish(freki, delete(TENANT, "count.py", version=3), delete(TENANT, "bees.txt", version=2))
+    await publish(freki, *(delete(TENANT, name, version=3) for name in NAMES))
 
     assert await rows(freki) == {}
-    assert verify(freki) == 0
 
     other = freki.settings.model_copy(update={"models": freki.settings.models.model_copy(update={"embedders": {}})})
     with pytest.raises(Misconfigured, match="FREKI_MODELS__EMBEDDERS back, or set FREKI_MILVUS__GENERATION"):
