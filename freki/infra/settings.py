@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -72,15 +72,19 @@ class MilvusSettings(Section):
     partition_key: bool = Field(default=False, description="Partition rows by tenant; not on the local store")
 
 
+# Variables of the environment have names without case.
+_Kind = Annotated[ChunkKind, BeforeValidator(str.upper)]
+
+
 class ModelSettings(Section):
     """Which models, and where they lie."""
 
     cache_dir: Path = Field(default=Path("~/.cache/freki/models"), description="Built models")
     embedder: str = Field(default="multilingual-e5-small", description="Name in the registry, or a directory")
-    embedders: Mapping[ChunkKind, str] = Field(
+    embedders: Mapping[_Kind, str] = Field(
         default={},
-        description='Embedders of their own for some kinds of chunks, as JSON: `{"CODE": "name or directory"}`; '
-        "all others have `embedder`",
+        description="Embedders for single kinds of chunks: `FREKI_MODELS__EMBEDDERS__CODE`, or PROSE, LIST, TABLE, "
+        "SUMMARY, is a name or a directory; all other kinds have FREKI_MODELS__EMBEDDER",
     )
     late_window_tokens: int = Field(
         default=0,

@@ -1,6 +1,5 @@
 """Prose and code with an embedder each, from documents to answers, and to nothing left."""
 
-import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -38,7 +37,7 @@ def models(tmp_path: Path) -> ModelSettings:
 async def freki(tmp_path: Path, models: ModelSettings, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Freki]:
     # Workers and commands read their settings from the environment.
     monkeypatch.setenv("FREKI_MODELS__EMBEDDER", models.embedder)
-    monkeypatch.setenv("FREKI_MODELS__EMBEDDERS", json.dumps(dict(models.embedders)))
+    monkeypatch.setenv("FREKI_MODELS__EMBEDDERS__CODE", models.embedders[ChunkKind.CODE])
     monkeypatch.setenv("FREKI_MODELS__RERANKER", models.reranker)
     settings = Settings(local=LocalSettings(state_dir=tmp_path / "state"))
     children = Children()

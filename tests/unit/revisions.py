@@ -63,14 +63,14 @@ class Crashing:
 
 def a_family() -> Family:
     """Make an embedder for code beside one for all else."""
-    code = ((ChunkKind.CODE,), FakeEmbedder(dim=8))
-    return Family(FakeEmbedder(dim=16), [code], [Likeness(0.3, 0.3), Likeness(0.1, 0.1)])
+    code = ((ChunkKind.CODE,), FakeEmbedder(dim=48))
+    return Family(FakeEmbedder(dim=64), [code], [Likeness(0.4, 0.4), Likeness(0.3, 0.3)])
 
 
 def apart_index() -> MemoryIndex:
     """Make an index for that family."""
-    code = Apart(kinds=(ChunkKind.CODE,), embedder="fake@8+aligned1", dim=9)
-    return MemoryIndex(Generation(name="g1", embedder="fake@16+aligned1", dim=17, analyser=ANALYSER, apart=(code,)))
+    code = Apart(kinds=(ChunkKind.CODE,), embedder="fake@48+aligned1", dim=49)
+    return MemoryIndex(Generation(name="g1", embedder="fake@64+aligned1", dim=65, analyser=ANALYSER, apart=(code,)))
 
 
 @dataclass

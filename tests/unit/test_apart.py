@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from freki.infra.models.vectors import VectorCache
 from freki.operators.identify import chunk_id_of_kind, root_id
-from freki.schemas import ChunkId, ChunkKind, ChunkLevel, DocumentId
+from freki.schemas import ChunkId, ChunkKind, ChunkLevel, DocumentId, RerankerChoice
 from freki.schemas.index import Scope
 from tests.unit.revisions import TENANT, Crash, Crashing, World, a_family, apart_index, revision
+from tests.unit.test_retriever import ask, retriever
 
 contents = st.one_of(st.none(), st.lists(st.tuples(st.sampled_from("uvwx"), st.booleans()), max_size=4))
 histories = st.lists(st.tuples(st.sampled_from("ab"), contents), min_size=1, max_size=6)
@@ -61,7 +62,7 @@ async def test_text_that_moves_between_kinds_leaves_no_row_anywhere_whatever_cra
         for document, revisions in allowed.items():
             assert await world.texts(document) in revisions
 
-    expected = {"fake@16+aligned1": ChunkKind.PROSE, "fake@8+aligned1": ChunkKind.CODE}
+    expected = {"fake@64+aligned1": ChunkKind.PROSE, "fake@48+aligned1": ChunkKind.CODE}
     for document, state in states.items():
         assert await world.texts(document) == (None if state is None else list(state))
         rows = await kinds(world, document)
@@ -79,8 +80,8 @@ async def test_text_that_becomes_code_is_embedded_by_the_embedder_for_code() -> 
 
     assert (outcome.embedded, outcome.removed) == (1, 1)
     assert await kinds(world, "a") == {
-        "u": ("fake@16+aligned1", ChunkKind.PROSE),
-        "v": ("fake@8+aligned1", ChunkKind.CODE),
+        "u": ("fake@64+aligned1", ChunkKind.PROSE),
+        "v": ("fake@48+aligned1", ChunkKind.CODE),
     }
 
 
@@ -126,6 +127,33 @@ async def test_the_score_is_the_product_of_the_rows_of_question_and_chunk() -> N
     assert len(found) == 3
     for hit in found:
         assert float(rows[hit.chunk_id][1] @ question[0]) == pytest.approx(hit.score, abs=1e-6)
+
+
+async def test_a_question_is_answered_with_chunks_of_all_embedders() -> None:
+    world = apart()
+    texts = ["red wine", "red shoes", "blue sky", "blue whale"]
+    await world.feed(revision("a", 1, texts, code=["red shoes", "blue sky"]))
+
+    result = await ask(retriever(world), "red", reranker=RerankerChoice.COSINE)
+
+    assert {hit.text for hit in result.hits[:2]} == {"red wine", "red shoes"}
+    assert {hit.text for hit in result.hits} == set(texts)
+    for hit in result.hits:
+        assert hit.rerank_score == pytest.approx(hit.dense_score, abs=1e-6)
+
+
+async def test_an_unrelated_chunk_is_not_chosen_because_it_has_another_embedder() -> None:
+    world = apart()
+    await world.feed(revision("a", 1, ["red wine old", "red wine new", "red wine", "blue sky"], code=["blue sky"]))
+
+    places = []
+    for unrelated in (world.embedder.unrelated, 0.0):
+        world.embedder.unrelated = unrelated
+        result = await ask(retriever(world), "red wine", reranker=RerankerChoice.COSINE, mmr_lambda=0.45)
+        places.append([hit.text for hit in result.hits].index("blue sky"))
+
+    # Taken for the product of its row and theirs, it would be the second.
+    assert places == [3, 1]
 
 
 def test_a_chunk_of_another_kind_has_another_id() -> None:

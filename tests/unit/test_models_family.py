@@ -10,7 +10,7 @@ from freki.infra.errors import Misconfigured
 from freki.infra.models import FakeEmbedder, apart_identities, check_models, embedder_identity, joint_identity
 from freki.infra.models.embedder import OnnxEmbedder
 from freki.infra.models.family import Family, Likeness, likeness_of, open_embedder
-from freki.infra.settings import ModelSettings
+from freki.infra.settings import ModelSettings, Settings
 from freki.schemas import ChunkKind
 from tests.unit.tiny_models import letter_tokenizer, write_cross_encoder, write_hub_files, write_sentence_encoder
 
@@ -126,6 +126,13 @@ async def test_kinds_that_name_the_same_model_share_it(settings: ModelSettings) 
     assert apart.kinds == (ChunkKind.TABLE, ChunkKind.CODE)
 
 
+@pytest.mark.parametrize("kind", ["code", "CODE"])
+def test_kinds_are_named_in_the_environment_in_any_case(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    monkeypatch.setenv(f"FREKI_MODELS__EMBEDDERS__{kind}", "all-MiniLM-L6-v2")
+
+    assert Settings().models.apart == {ChunkKind.CODE: "all-MiniLM-L6-v2"}
+
+
 async def test_every_model_is_checked(settings: ModelSettings) -> None:
     assert [check.name for check in await check_models(settings)] == ["prose", "code"]
 
@@ -139,6 +146,6 @@ async def test_a_model_that_does_not_fit_is_named_with_its_setting(
     write_cross_encoder(tmp_path / "pairs")
     wrong = settings.model_copy(update={"embedders": {ChunkKind.CODE: str(tmp_path / name)}})
 
-    with pytest.raises(Misconfigured, match=f"FREKI_MODELS__EMBEDDERS, for CODE: .*{name} {reason}"):
+    with pytest.raises(Misconfigured, match=f"FREKI_MODELS__EMBEDDERS__CODE=.*{name} {reason}"):
         async with open_embedder(wrong):
             pass

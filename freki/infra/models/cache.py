@@ -72,7 +72,7 @@ def apart_identities(settings: ModelSettings) -> tuple[Apart, ...]:
     return tuple(
         Apart(kinds=kinds, embedder=aligned_fingerprint(fingerprint), dim=dim + 1)
         for chosen, kinds in apart_embedders(settings).items()
-        for fingerprint, dim in [_identity(settings, chosen, f"EMBEDDERS, for {' and '.join(kinds)}: ")]
+        for fingerprint, dim in [_identity(settings, chosen, f"EMBEDDERS__{kinds[0]}=")]
     )
 
 
