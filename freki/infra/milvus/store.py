@@ -178,9 +178,17 @@ class Store:
 
     async def _query(self, layout: Layout, condition: str, fields: Sequence[str], *, limit: int) -> list[Row]:
         query = self._client.query
-        read = {"filter": condition, "output_fields": list(fields), "limit": limit, "consistency_level": "Strong"}
         try:
-            return list(await self._call("read", layout, query, **read))
+            found = await self._call(
+                "read",
+                layout,
+                query,
+                filter=condition,
+                output_fields=list(fields),
+                limit=limit,
+                consistency_level="Strong",
+            )
+            return list(found)
         except NoVectors:
             if await self.count(layout, ""):
                 raise
