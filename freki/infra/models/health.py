@@ -89,6 +89,7 @@ async def ensure_built(settings: ModelSettings, progress: Progress = unseen) -> 
 
 async def check_models(settings: ModelSettings) -> list[ModelCheck]:
     """Run known texts through the chosen models, and compare with known numbers."""
+    # What is wrong is told with the name of the setting.
     apart_identities(settings)
     checks = [await _check_embedder(settings)]
     checks += [await _check_embedder(alone(settings, chosen)) for chosen in apart_embedders(settings)]
@@ -99,6 +100,7 @@ async def check_models(settings: ModelSettings) -> list[ModelCheck]:
 
 def _chosen(settings: ModelSettings) -> Iterator[tuple[str, ModelKind]]:
     yield settings.embedder, ModelKind.EMBEDDER
+    # What is wrong is told with the name of the setting.
     apart_identities(settings)
     for chosen in apart_embedders(settings):
         yield chosen, ModelKind.EMBEDDER
