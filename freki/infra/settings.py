@@ -245,6 +245,8 @@ class RetrievalSettings(Section):
     neighbours: int = Field(default=1, ge=0, le=10, description="Chunks before and after each hit")
     context_tokens: int = Field(default=2000, ge=50, description="Most tokens of the context text")
     citations: Literal["QUELLE", "DOCUMENT"] = Field(default="QUELLE", description="Form of citations")
+    exact: bool = Field(default=True, description="Must hits hold what the question quotes, where any candidate does?")
+    prototypes: bool = Field(default=True, description="Type questions that no rule knows by questions near to them?")
     deadline_ms: int = Field(default=5000, ge=1, description="For queries that name none")
     max_query_chars: int = Field(default=1_000_000, ge=1, description="Longest question")
     strong: bool = Field(default=True, description="Strong consistency for every search")

@@ -23,6 +23,8 @@ from freki.schemas.context_result import (
     ContextHit,
     ContextPart,
     ContextResult,
+    ExactKind,
+    ExactTerm,
     Freshness,
     Notice,
     NoticeKind,
@@ -30,6 +32,7 @@ from freki.schemas.context_result import (
     QueryType,
     ResultStatus,
     StageTime,
+    TypedBy,
 )
 from freki.schemas.document_change import ClaimCheck, DocumentChange, Operation
 from freki.schemas.explanation import ChunkStory, ExpectedDocument, Explanation, Retrieved, StepRank
@@ -67,6 +70,8 @@ __all__ = [
     "Definition",
     "DocumentChange",
     "DocumentId",
+    "ExactKind",
+    "ExactTerm",
     "ExpectedDocument",
     "Explanation",
     "Filter",
@@ -95,5 +100,6 @@ __all__ = [
     "StepRank",
     "TenantId",
     "Timestamp",
+    "TypedBy",
     "VersionFloor",
 ]

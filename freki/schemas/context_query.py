@@ -118,6 +118,10 @@ class ContextQuery:
     context_tokens: int | None = None
     """Most tokens of the context text."""
     citations: CitationStyle | None = None
+    exact: bool | None = None
+    """Must a hit hold what the question quotes? Where no candidate does, this is not applied, and a notice says so."""
+    prototypes: bool | None = None
+    """Read the type of a question that no rule knows from questions near to it, else take it for FACTUAL?"""
     at_least: tuple[VersionFloor, ...] = ()
     explain: bool = False
     """Tell with the result why each hit stands where it stands."""

@@ -44,6 +44,8 @@ class NoticeKind(StrEnum):
     """The index may be, or is, behind what was asked for."""
     REJECTED = "REJECTED"
     """The query broke a rule; the message names it and the fix."""
+    UNMET = "UNMET"
+    """Nothing meets a condition of the question, so it was not applied."""
 
 
 @record
@@ -65,6 +67,40 @@ class StageTime:
     """What the step worked on: variants, candidates, pairs, hits."""
 
 
+class TypedBy(StrEnum):
+    """What told the type of a question."""
+
+    WORDING = "WORDING"
+    """A rule."""
+    EXAMPLES = "EXAMPLES"
+    """Questions that are near to it."""
+    NOTHING = "NOTHING"
+    """Nothing did: it is taken for FACTUAL."""
+
+
+class ExactKind(StrEnum):
+    """Why a term has to be met as it is written."""
+
+    PHRASE = "PHRASE"
+    """It is quoted: see `exact` of the query."""
+    SECTION = "SECTION"
+    """§ 535 Abs. 1, Art. 5"""
+    STANDARD = "STANDARD"
+    """DIN EN 18040-1"""
+    QUANTITY = "QUANTITY"
+    """24 V"""
+    IDENTIFIER = "IDENTIFIER"
+    """KX-200, max_connections, os.path, TLS 1.0, --dry-run"""
+
+
+@record
+class ExactTerm:
+    """A term of the question, as it stands there."""
+
+    kind: ExactKind
+    text: str
+
+
 @record
 class QueryAnalysis:
     """What was read from the question, and what was searched because of it."""
@@ -77,6 +113,8 @@ class QueryAnalysis:
     alpha: float
     lexical: str
     """The terms that BM25 searched for."""
+    typed_by: TypedBy = TypedBy.NOTHING
+    exact: tuple[ExactTerm, ...] = ()
 
 
 @record

@@ -96,6 +96,8 @@ def knobs_of(settings: RetrievalSettings) -> Knobs:
         neighbours=settings.neighbours,
         context_tokens=settings.context_tokens,
         citations=CitationStyle(settings.citations),
+        exact=settings.exact,
+        prototypes=settings.prototypes,
         deadline_ms=settings.deadline_ms,
     )
 

@@ -12,15 +12,17 @@ from enum import StrEnum
 from typing import Any, get_type_hints
 
 from freki.schemas.avro.hints import bare, branches_of, entry_of, is_enum, is_record, item_of
-from freki.schemas.context_result import NoticeKind, QueryType, ResultStatus
+from freki.schemas.context_result import ExactKind, NoticeKind, QueryType, ResultStatus, TypedBy
 from freki.schemas.names import ChunkKind
 
 # Enums that command something are missing on purpose: an unknown operation or filter must fail, not pass for another.
 UNKNOWN_SYMBOLS: Mapping[type[StrEnum], StrEnum] = {
     ChunkKind: ChunkKind.PROSE,
+    ExactKind: ExactKind.IDENTIFIER,
     NoticeKind: NoticeKind.DEGRADED,
     QueryType: QueryType.FACTUAL,
     ResultStatus: ResultStatus.DEGRADED,
+    TypedBy: TypedBy.NOTHING,
 }
 """What a reader takes a symbol for that a later version added."""
 

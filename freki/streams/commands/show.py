@@ -30,6 +30,7 @@ _NOTICE_STYLE = {
     NoticeKind.DROPPED: "dim",
     NoticeKind.FRESHNESS: "yellow",
     NoticeKind.REJECTED: "red",
+    NoticeKind.UNMET: "yellow",
 }
 
 

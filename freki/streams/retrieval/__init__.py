@@ -2,6 +2,7 @@
 
 retriever  the way itself: which step follows which
 understand what a question wants, in which language, with which terms
+exact      only what holds the quotations
 knobs      what a query may turn
 search     candidates: both searches, one fusion, what is live of the best
 live       which chunks may be quoted, and where they stand

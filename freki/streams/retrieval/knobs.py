@@ -32,6 +32,8 @@ class Knobs:
     neighbours: int
     context_tokens: int
     citations: CitationStyle
+    exact: bool
+    prototypes: bool
     deadline_ms: int
 
     @property

@@ -1,8 +1,8 @@
 """Answers batches of queries: as far as loading, each step takes all of them and makes one model or store call.
 
-analyse → embed → search (dense and BM25 at once) → fuse what is live → load, then each by itself: rerank → diversify →
-locate → augment → assemble. A step that fails or finds no time is left out and named in the result: there is always an
-answer.
+analyse → embed, and type by examples → search (dense and BM25 at once) → fuse what is live → load, then each by itself:
+exact → rerank → diversify → locate → augment → assemble. A step that fails or finds no time is left out and named in
+the result: there is always an answer.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from freki.streams.retrieval.admit import Admission
 from freki.streams.retrieval.attempts import FINISHING, LOOKING_UP, Attempts
 from freki.streams.retrieval.compose import Composer
 from freki.streams.retrieval.estimates import Estimates
+from freki.streams.retrieval.exact import keep_exact
 from freki.streams.retrieval.explain import Explaining
 from freki.streams.retrieval.knobs import Knobs
 from freki.streams.retrieval.rerank import Reranking
@@ -58,6 +59,7 @@ class Retriever:
     ) -> None:
         self._understand = Understanding(defaults=defaults, analyse_text=analyse_text, clock_ns=clock_ns)
         self._unrelated = embedder.unrelated
+        self._embedder = embedder
         self._roots = roots
         self._now = now
         self._clock_ns = clock_ns
@@ -112,6 +114,7 @@ class Retriever:
         with self._admission.counted(len(trails)):
             # The watermarks first: what is committed after them may be missing from the search.
             watermarks, _ = await asyncio.gather(self._searcher.watermarks(trails), self._searcher.embed(trails))
+            self._understand.by_examples(trails)
             await self._searcher.find(trails)
             await self._searcher.load(trails)
         return watermarks
@@ -136,6 +139,7 @@ class Retriever:
         trail.extras = self._affordable(trail)
         again = (*LOOKING_UP, *FINISHING)
         for _ in range(MOST_TRIES):
+            keep_exact(trail)
             await self._rerank(trail)
             select(trail, unrelated=self._unrelated)
             if not await self._surroundings.locate(trail) or self._attempts.spare_s(trail, before=again) <= 0:
@@ -156,7 +160,8 @@ class Retriever:
         return affordable(steps, budget_s=self._attempts.spare_s(trail, before=FINISHING))
 
     async def warm_up(self) -> None:
-        """Ask something once: else the first question waits for word lists, the language model and connections."""
+        """Learn the types of questions; ask something: else the first waits for word lists, models and connections."""
+        await self._understand.learn(self._embedder)
         probe = ContextQuery(
             query_id=QueryId("warm-up"), tenant=TenantId("warm-up"), text="Was ist das?", asked_at=self._now()
         )

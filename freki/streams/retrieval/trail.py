@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from freki.operators.analyse_query import phrases_of
 from freki.operators.augment import Neighbours, Section
 from freki.schemas import (
     ChunkId,
@@ -26,6 +27,8 @@ from freki.streams.retrieval.knobs import Knobs
 from freki.streams.retrieval.live import LiveDocument
 
 NANOS = 1_000_000
+QUOTED_CANDIDATES = 100
+"""How many are read in search of what a question quotes: neither search knows phrases."""
 
 
 @record
@@ -150,7 +153,13 @@ class Trail:
     @property
     def wanted(self) -> int:
         """How many candidates are loaded, for reranking and for diversity."""
-        return max(self.knobs.rerank_candidates, 2 * self.knobs.top_k)
+        usual = max(self.knobs.rerank_candidates, 2 * self.knobs.top_k)
+        return max(usual, QUOTED_CANDIDATES) if self.quoted else usual
+
+    @property
+    def quoted(self) -> list[str]:
+        """What hits must hold."""
+        return phrases_of(self.analysis.exact) if self.knobs.exact else []
 
     def note(self, stage: str, started_ns: int, ended_ns: int, items: int) -> None:
         """Note how long a step took."""

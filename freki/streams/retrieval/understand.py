@@ -1,11 +1,20 @@
 """Reads from a question what to search for, and how."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from freki.operators.analyse_query import analyse_query, searchable_text
+from freki.operators.analyse_query import (
+    Prototypes,
+    analyse_query,
+    example_wordings,
+    fit_prototypes,
+    levels_of,
+    searchable_text,
+    type_by_prototypes,
+)
 from freki.operators.detect_language import detect_language
-from freki.schemas import ContextQuery, NoticeKind, QueryAnalysis, Timestamp
-from freki.streams.ports import AnalyseText
+from freki.schemas import ContextQuery, NoticeKind, QueryAnalysis, QueryType, Timestamp, TypedBy
+from freki.streams.ports import AnalyseText, Embedder
 from freki.streams.retrieval.knobs import Knobs
 from freki.streams.retrieval.trail import Trail
 
@@ -17,6 +26,13 @@ class Understanding:
         self._defaults = defaults
         self._analyse_text = analyse_text
         self._clock_ns = clock_ns
+        self._prototypes: Prototypes | None = None
+
+    async def learn(self, embedder: Embedder) -> None:
+        """Embed the examples of each type. Until then questions that no rule knows are taken for FACTUAL."""
+        examples = example_wordings()
+        vectors = await embedder.embed_queries([example.text for example in examples])
+        self._prototypes = fit_prototypes(vectors, [example.query_type for example in examples])
 
     def __call__(self, query: ContextQuery, trace_id: str, received_at: Timestamp) -> Trail:
         """Start the trail of a query."""
@@ -26,11 +42,13 @@ class Understanding:
         read = analyse_query(text, language=language)
         analysis = QueryAnalysis(
             language=language,
-            query_type=read.query_type,
+            query_type=read.query_type or QueryType.FACTUAL,
             keyword=read.keyword,
-            levels=query.levels or read.levels,
+            levels=query.levels or levels_of(read.query_type or QueryType.FACTUAL),
             alpha=knobs.alpha_for(keyword=read.keyword),
             lexical=self._analyse_text(text, language=language),
+            typed_by=TypedBy.WORDING if read.query_type else TypedBy.NOTHING,
+            exact=read.exact,
         )
         trail = Trail(
             query=query,
@@ -45,3 +63,17 @@ class Understanding:
             message = f"the question has {len(query.text)} characters; it was searched by {len(text)} of them"
             trail.notice("analyse", NoticeKind.SKIPPED, message)
         return trail
+
+    def by_examples(self, trails: Sequence[Trail]) -> None:
+        """Type the questions that no rule knows by their vectors, where they have one."""
+        for trail in trails:
+            known = trail.analysis.typed_by is not TypedBy.NOTHING
+            if known or self._prototypes is None or not trail.knobs.prototypes or not len(trail.vectors):
+                continue
+            query_type = type_by_prototypes(trail.vectors[0], self._prototypes)
+            trail.analysis = replace(
+                trail.analysis,
+                query_type=query_type,
+                typed_by=TypedBy.EXAMPLES,
+                levels=trail.query.levels or levels_of(query_type),
+            )

@@ -1,0 +1,88 @@
+"""What of a question has to be met as it is written."""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+
+from freki.schemas import ExactKind, ExactTerm
+
+MAX_TERMS = 32
+
+_MOST_READ = 20_000
+_QUOTED = re.compile(
+    r"„(?P<low>[^„“”\"\n]{2,200})[“”\"]|“(?P<high>[^“”\n]{2,200})”|»(?P<inward>[^«»\n]{2,200})«"
+    r"|«(?P<outward>[^«»\n]{2,200})»|(?<!\w)\"(?P<straight>[^\"\n]{2,200})\"(?!\w)"
+)
+_BODIES = "DIN|EN|ISO|IEC|VDE|VDI|RFC|IEEE|ÖNORM|TRGS|TRBS|DGUV|BSI|NIST|ASTM|ANSI|PEP"
+_LETTER_UNITS = (
+    "EUR|Euro|USD|GBP|[kcmnµ]?m[²³23]?|[kmµ]?g|[cm]?l|t|ha|[km]?V|m?A|[kMGT]?W|[kM]?Wh|m?Ah|[kMG]?Hz|[kM]?Pa|bar|Nm|dB|"
+    "rpm|km/h|m/s|min|ms|[kMGT]i?B|[kMG]bit/s|Zoll|inch(?:es)?"
+)
+_SHAPES = re.compile(
+    rf"""
+      (?P<SECTION>(?:§§?|\b(?:[Aa]rt(?:\.|ikels?|icles?)?|[Pp]aragraph|[Ss]ection)\s)\s?\d{{1,6}}[a-z]?\b
+        (?:\s(?:Abs\.|Absatz|Satz|S\.|Nr\.|Nummer|Buchst\.|lit\.)\s?[\da-z]{{1,4}}\b){{0,4}})
+    | (?P<STANDARD>\b(?:{_BODIES})(?:[ /-](?:{_BODIES})){{0,3}}[ -]{{1,2}}\d[\d.]{{0,8}}(?:-\d{{1,4}}){{0,4}}\b)
+    | (?P<QUANTITY>(?<![\w.,/-])\d{{1,12}}(?:[.,]\d{{1,12}}){{0,4}}\s?(?:[%‰€$£Ω]|°\s?[CFK]?|(?:{_LETTER_UNITS})(?!\w)))
+    | (?P<version>(?<![\w.,/-])(?:[A-Z]{{2,6}}\ )?\d{{1,6}}(?:\.\d{{1,2}}){{1,4}}(?![\w%]|[.,]\d))
+    | (?P<word>[^\W\d_][\w.-]{{0,80}}|--[a-z][\w-]{{0,80}})
+    """,
+    re.VERBOSE,
+)
+_IDENTIFIER = re.compile(
+    r"--[a-z].*"  # an option
+    r"|[^\W\d_]{1,20}-?\d[\w-]*"  # KX-200
+    r"|\w*[^\W_]_\w*[^\W_]"  # snake_case
+    r"|[^\W\d_][\w-]+(?:\.[^\W\d_][\w-]+)+"  # os.path, a.yml
+    r"|[a-z]+[A-Z]\w*|\w*[a-z]{2}[A-Z][a-z]\w*"  # camelCase, not GmbH
+)
+_SPELLINGS = str.maketrans(
+    {"ä": "ae", "ö": "oe", "ü": "ue", "\u00ad": None, "’": "'", "‐": "-", "‑": "-", "–": "-", "—": "-"}
+)
+
+
+def exact_terms(text: str) -> tuple[ExactTerm, ...]:
+    """Find quotations, sections, standards, quantities and identifiers, each once, in this order of kinds.
+
+    Quotations stand in „…“, “…”, »…«, «…» or "…"; what is within is no other term. At most 32 terms of the first 20,000
+    characters, each at most 200 characters long.
+    """
+    read = unicodedata.normalize("NFC", text[:_MOST_READ])
+    phrases = (found[found.lastgroup or 0].strip() for found in _QUOTED.finditer(read))
+    terms = [ExactTerm(kind=ExactKind.PHRASE, text=phrase) for phrase in phrases if _fold(phrase)]
+    terms += sorted(_shaped(_QUOTED.sub(" ", read)), key=lambda term: _ORDER[term.kind])
+    return tuple(dict.fromkeys(terms))[:MAX_TERMS]
+
+
+def phrases_of(terms: Iterable[ExactTerm]) -> list[str]:
+    """Give the quotations."""
+    return [term.text for term in terms if term.kind is ExactKind.PHRASE]
+
+
+def holds(texts: Sequence[str], phrase: str) -> bool:
+    """Say whether one of the texts holds a phrase, as whole words.
+
+    Case, white space, hyphenation, the form of dashes and how umlauts are spelt (`ä`, `ae`; `ß`, `ss`) do not matter.
+    """
+    sought = re.compile(rf"(?<!\w){re.escape(_fold(phrase))}(?!\w)")
+    return any(sought.search(_fold(text)) for text in texts)
+
+
+_ORDER = {kind: place for place, kind in enumerate(ExactKind)}
+
+
+def _shaped(text: str) -> Iterator[ExactTerm]:
+    for found in _SHAPES.finditer(text):
+        kind, term = found.lastgroup or "", found[0].strip()
+        if kind == "word":
+            term = term.rstrip(".-")
+            kind = ExactKind.IDENTIFIER if _IDENTIFIER.fullmatch(term) else ""
+        elif kind == "version":
+            kind = ExactKind.IDENTIFIER
+        if kind:
+            yield ExactTerm(kind=ExactKind(kind), text=term)
+
+
+def _fold(text: str) -> str:
+    folded = unicodedata.normalize("NFKC", text).casefold().translate(_SPELLINGS)
+    return " ".join(folded.split())
