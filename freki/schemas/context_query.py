@@ -119,7 +119,7 @@ class ContextQuery:
     """Most tokens of the context text."""
     citations: CitationStyle | None = None
     exact: bool | None = None
-    """Must a hit hold what the question quotes? Where no candidate does, this is not applied, and a notice says so."""
+    """Must a hit hold what the question quotes, or one of several? Not applied where none does: see `notices`."""
     prototypes: bool | None = None
     """Read the type of a question that no rule knows from questions near to it, else take it for FACTUAL?"""
     at_least: tuple[VersionFloor, ...] = ()

@@ -148,3 +148,14 @@ def test_every_text_is_read_as_something(text: str, language: str) -> None:
 
     assert reading == analyse_query(text, language=language)
     assert reading.query_type in {None, *QueryType} - {FACTUAL}
+
+
+@pytest.mark.parametrize(
+    "part", ["wie kann ", "welche a", "wer ", "a", "of the two ", "was ", "?", "hängt ", "\u0301", " "]
+)
+@pytest.mark.parametrize("language", ["de", "und"])
+def test_a_million_characters_are_read_like_others(part: str, language: str) -> None:
+    text = part * (1_000_000 // len(part))
+
+    assert not analyse_query(text, language=language).keyword or part in {"a", "\u0301"}
+    assert len(searchable_text(text)) <= 2000

@@ -5,10 +5,12 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 from freki.infra.errors import InfraError, Unavailable
 from freki.infra.memory_index import MemoryIndex
+from freki.operators.analyse_query import example_wordings
 from freki.schemas import (
     CitationStyle,
     ContextQuery,
@@ -18,12 +20,15 @@ from freki.schemas import (
     Metric,
     NoticeKind,
     QueryId,
+    QueryType,
     RerankerChoice,
     ResultStatus,
     Timestamp,
+    TypedBy,
     VersionFloor,
 )
 from freki.schemas.index import RerankPair
+from freki.streams.ports import Embedder, Floats
 from freki.streams.retrieval.knobs import Knobs
 from freki.streams.retrieval.retriever import Retriever
 from tests.unit.revisions import TENANT, World, revision
@@ -93,10 +98,30 @@ def now() -> Timestamp:
     return Timestamp(time.time_ns() // 1_000_000)
 
 
-def retriever(world: World, store: Any | None = None, rerankers: Sequence[Scorer] = ()) -> Retriever:
+class Knowing:
+    """An embedder that knows the types of the examples, and takes anything else for a list."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._types = {each.text: each.query_type for each in example_wordings()}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._embedder, name)
+
+    async def embed_queries(self, texts: Sequence[str]) -> Floats:
+        types = [self._types.get(text, QueryType.AGGREGATIVE) for text in texts]
+        return np.eye(self._embedder.dim, dtype=np.float32)[[list(QueryType).index(each) for each in types]]
+
+
+def retriever(
+    world: World,
+    store: Any | None = None,
+    rerankers: Sequence[Scorer] = (),
+    embedder: Embedder | None = None,
+) -> Retriever:
     store = store or world.index
     return Retriever(
-        embedder=world.embedder,
+        embedder=embedder or world.embedder,
         search=store,
         rows=store,
         roots=store,
@@ -319,3 +344,90 @@ async def test_extra_space_in_a_question_is_no_loss(world: World) -> None:
     result = await ask(retriever(world), "Wer   entscheidet\n\n über den Antrag?  ")
 
     assert ("analyse", NoticeKind.SKIPPED) not in kinds(result)
+
+
+async def test_a_hit_holds_what_the_question_quotes(world: World) -> None:
+    result = await ask(retriever(world, rerankers=[scorer := Scorer("euro")]), "Wer entscheidet „ÜBER den  Antrag“?")
+
+    assert [hit.text for hit in result.hits] == [TEXTS[2]]
+    assert len(scorer.seen) == 1
+    assert ("exact", NoticeKind.DROPPED) in kinds(result)
+    assert result.status is ResultStatus.COMPLETE
+
+
+async def test_quotations_may_stand_in_the_headings_or_the_name(world: World) -> None:
+    await world.feed(revision("satzung b", 1, ["zehn euro"]))
+
+    result = await ask(retriever(world), "Was kostet es laut „Satzung  B“?")
+
+    assert {hit.document_id for hit in result.hits} == {"satzung b"}
+
+
+async def test_one_of_several_quotations_is_enough(world: World) -> None:
+    result = await ask(retriever(world), "Was verbindet „zehn Euro“ mit „das Amt“?")
+
+    assert {hit.text for hit in result.hits} == set(TEXTS[1:])
+
+
+async def test_what_nothing_holds_is_not_demanded(world: World) -> None:
+    result = await ask(retriever(world, rerankers=[Scorer("amt")]), "Wer entscheidet über den „Widerspruch“?")
+
+    assert len(result.hits) == len(TEXTS)
+    assert [notice.message for notice in result.notices if notice.kind is NoticeKind.UNMET] == [
+        f"none of the {len(TEXTS)} best candidates holds „Widerspruch“"
+    ]
+    assert result.status is ResultStatus.COMPLETE
+
+
+async def test_quotations_are_words_like_others_where_the_query_says_so(world: World) -> None:
+    result = await ask(retriever(world), "Wer entscheidet „über den Antrag“?", exact=False)
+
+    assert len(result.hits) == len(TEXTS)
+    assert result.analysis is not None
+    assert [term.text for term in result.analysis.exact] == ["über den Antrag"]
+
+
+async def test_a_quotation_is_found_among_more_candidates_than_are_reranked(world: World) -> None:
+    await world.feed(revision("b", 1, [*(f"antrag nummer {i}" for i in range(40)), "ganz zuletzt steht der antrag"]))
+
+    result = await ask(retriever(world), "Wo steht „zuletzt steht“ im antrag nummer?", rerank_candidates=1, top_k=1)
+
+    assert [hit.text for hit in result.hits] == ["ganz zuletzt steht der antrag"]
+
+
+async def test_a_question_that_no_rule_knows_is_typed_by_examples_once_these_are_known(world: World) -> None:
+    asked = retriever(world, embedder=Knowing(world.embedder))
+    text = "Was gehört zum Lieferumfang?"
+
+    before = (await ask(asked, text)).analysis
+    await asked.warm_up()
+    after = (await ask(asked, text)).analysis
+    without = (await ask(asked, text, prototypes=False)).analysis
+
+    assert before is not None
+    assert after is not None
+    assert (before.query_type, before.typed_by, before.levels) == (QueryType.FACTUAL, TypedBy.NOTHING, (1, 2))
+    assert (after.query_type, after.typed_by, after.levels) == (QueryType.AGGREGATIVE, TypedBy.EXAMPLES, (0, 1, 2))
+    assert without == before
+
+
+@pytest.mark.parametrize("text", ["Was gehört zum Lieferumfang?", "Nenne alle Gebühren", "Wer haftet?"])
+async def test_a_query_that_names_levels_has_these_whatever_its_type(world: World, text: str) -> None:
+    asked = retriever(world, embedder=Knowing(world.embedder))
+    await asked.warm_up()
+
+    result = await ask(asked, text, levels=(2,))
+
+    assert result.analysis is not None
+    assert result.analysis.levels == (2,)
+    assert {hit.level for hit in result.hits} == {2}
+
+
+async def test_examples_do_not_overrule_a_rule(world: World) -> None:
+    asked = retriever(world, embedder=Knowing(world.embedder))
+    await asked.warm_up()
+
+    analysis = (await ask(asked, "Wann entscheidet das Amt?")).analysis
+
+    assert analysis is not None
+    assert (analysis.query_type, analysis.typed_by) == (QueryType.TEMPORAL, TypedBy.WORDING)

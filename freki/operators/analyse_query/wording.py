@@ -123,7 +123,9 @@ _RULES: dict[str, tuple[tuple[QueryType, re.Pattern[str]], ...]] = {
         (
             QueryType.TEMPORAL,
             _phrases(
-                r"when", r"since when", r"how (?:long|often|soon|quickly)",
+                # Further on it is mostly a conjunction.
+                r"(?:^|(?:since|from|until|by|and) )when", r"when (?:is|are|was|were|do|does|did|will|has|have|had)",
+                r"how (?:long|often|soon|quickly)",
                 r"(?:what|which) (?:year|date|day|month|time)s?",
                 r"(?:from|since) (?:what|which) version", r"(?:opening|office|business) hours",
                 r"date", r"deadline\w*", r"timeline", r"chronolog\w*",

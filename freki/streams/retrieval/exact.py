@@ -6,12 +6,15 @@ from freki.streams.retrieval.trail import Found, Trail, timed
 
 
 def keep_exact(trail: Trail) -> None:
-    """Drop candidates that lack a quotation; where none has them all, keep what there is and say so."""
+    """Drop candidates that hold none of the quotations; where all would go, keep them and say so.
+
+    One is enough: what is quoted to be compared seldom stands in one place.
+    """
     quoted = trail.quoted
     if not quoted or not trail.found:
         return
     with timed([trail], "exact", lambda _: len(trail.found)):
-        kept = [found for found in trail.found if all(holds(_texts(found), phrase) for phrase in quoted)]
+        kept = [found for found in trail.found if any(holds(_texts(found), phrase) for phrase in quoted)]
     if not kept:
         phrases = ", ".join(f"„{phrase}“" for phrase in quoted)
         trail.notice("exact", NoticeKind.UNMET, f"none of the {len(trail.found)} best candidates holds {phrases}")
