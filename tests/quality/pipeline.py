@@ -84,8 +84,10 @@ class Freki:
         """Index a set and ask its questions in each configuration."""
         index = await self._indexed(examined.corpus or ())
         numbers = count()
+        retriever = self._retriever(index)
+        await retriever.warm_up()
         examiner = Examiner(
-            Asker(self._retriever(index)),
+            Asker(retriever),
             tenant=TENANT,
             defaults=knobs_of(RETRIEVAL),
             threshold=SURE,

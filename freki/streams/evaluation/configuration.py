@@ -11,7 +11,9 @@ from freki.operators.validate_query import validate_query
 from freki.schemas import ContextQuery, QueryId, TenantId, Timestamp
 from freki.schemas.names import record
 
-_NO_KNOBS = frozenset({"query_id", "tenant", "text", "asked_at", "principals", "reply_to", "filters", "at_least"})
+_NO_KNOBS = frozenset(
+    {"query_id", "tenant", "text", "asked_at", "principals", "reply_to", "filters", "at_least", "explain", "expect"}
+)
 _TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
 
 
