@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from freki.operators.analyse_query import example_wordings, fit_prototypes, type_by_prototypes
 from freki.schemas import QueryType
@@ -12,13 +13,14 @@ TYPES = tuple(QueryType)
 DIM = 16
 
 
-def near(query_type: QueryType, *, seed: int, count: int = 1) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+def near(query_type: QueryType, *, seed: int, count: int = 1) -> NDArray[np.float32]:
     """Vectors that lie near to all others, as those of e5 do, and a little nearer to those of their type."""
     common = np.ones(DIM) * 5
     axis = np.eye(DIM)[TYPES.index(query_type)]
     noise = np.random.default_rng(seed).normal(scale=0.1, size=(count, DIM))
     vectors = common + axis + noise
-    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    unit: NDArray[np.float32] = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    return unit
 
 
 @pytest.mark.parametrize("query_type", TYPES)

@@ -65,6 +65,10 @@ async def ask(  # noqa: PLR0913 - every knob of a query is an option
     neighbours: Annotated[int | None, typer.Option(help="Chunks before and after each hit")] = None,
     context_tokens: Annotated[int | None, typer.Option(help="Most tokens of the context text")] = None,
     citations: Annotated[CitationStyle | None, typer.Option(help="Form of citations", case_sensitive=False)] = None,
+    exact: Annotated[bool | None, typer.Option("--exact/--no-exact", help="Only hits with what is quoted")] = None,
+    prototypes: Annotated[
+        bool | None, typer.Option("--prototypes/--no-prototypes", help="Type questions by examples where no rule fits")
+    ] = None,
     at_least: Annotated[list[str] | None, typer.Option(help="document=version to wait for; may be repeated")] = None,
     reply_to: Annotated[str | None, typer.Option(help="Topic for the answer; must be allowed")] = None,
     context: Annotated[bool, typer.Option("--context", help="Print the context text for a prompt instead")] = False,
@@ -102,6 +106,8 @@ async def ask(  # noqa: PLR0913 - every knob of a query is an option
         neighbours=neighbours,
         context_tokens=context_tokens,
         citations=citations,
+        exact=exact,
+        prototypes=prototypes,
         at_least=tuple(_floor(text) for text in at_least or ()),
         explain=explain,
         expect=tuple(map(DocumentId, expect or ())),
