@@ -22,6 +22,7 @@ def keep_exact(trail: Trail) -> None:
         message = f"{len(trail.found) - len(kept)} candidates lack what the question quotes"
         trail.notice("exact", NoticeKind.DROPPED, message)
         trail.keep_only("exact", "it lacks what the question quotes", kept)
+        trail.left("exact")
 
 
 def _texts(found: Found) -> tuple[str, ...]:
