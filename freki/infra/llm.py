@@ -8,8 +8,6 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from functools import partial
 from http import HTTPStatus
 from types import TracebackType
@@ -21,8 +19,9 @@ import structlog
 from pydantic import BaseModel, Field, ValidationError
 
 from freki.infra.calls import Calls
-from freki.infra.errors import InfraError, Misconfigured, Rejected, Unavailable
+from freki.infra.errors import Busy, InfraError, Misconfigured, Rejected, Unavailable
 from freki.infra.http import OF_SETTINGS, may_pass
+from freki.infra.retry_after import retry_after_s
 from freki.infra.settings import LlmSettings
 from freki.schemas import Completion, NoCompletion, Prompt
 
@@ -62,14 +61,6 @@ class _Usage(BaseModel):
 class _Reply(BaseModel):
     choices: list[_Choice] = Field(min_length=1)
     usage: _Usage | None = None
-
-
-class _Busy(Unavailable):
-    """The server said when to come again."""
-
-    def __init__(self, message: str, wait_s: float) -> None:
-        super().__init__(message)
-        self.wait_s = wait_s
 
 
 class LlmClient:
@@ -227,7 +218,7 @@ class _Rest:
         self._failures += 1
         if self._failures < FAILURES:
             return 0.0
-        asked_s = error.wait_s if isinstance(error, _Busy) else 0.0
+        asked_s = error.wait_s if isinstance(error, Busy) else 0.0
         rest_s = max(asked_s, min(LONGEST_REST_S, REST_S * 2.0 ** (self._failures - FAILURES)))
         self._until = self._clock() + rest_s
         self._why = str(error)
@@ -240,7 +231,7 @@ class _Rest:
 
 def _again(error: Exception, *, limit_s: float) -> bool | float:
     """Tell whether to try again, and after how long where the server said so."""
-    if isinstance(error, _Busy):
+    if isinstance(error, Busy):
         return error.wait_s < limit_s and error.wait_s
     return isinstance(error, Unavailable)
 
@@ -259,21 +250,11 @@ def _refused(response: httpx.Response, text: str) -> InfraError:
     message = f"{response.url} answered {status}: {text[:200]}"
     # With this interface a conflict is about a lock of the server's, which passes: OpenAI's own client tries again.
     if may_pass(status) or status == HTTPStatus.CONFLICT:
-        wait_s = _wait_s(response.headers.get("Retry-After", ""))
-        return Unavailable(message) if wait_s is None else _Busy(message, wait_s)
+        wait_s = retry_after_s(response.headers.get("Retry-After", ""))
+        return Unavailable(message) if wait_s is None else Busy(message, wait_s)
     if status in OF_SETTINGS:
         return Misconfigured(f"{message}; see FREKI_LLM__URL, __MODEL and __API_KEY")
     return Rejected(message)
-
-
-def _wait_s(header: str) -> float | None:
-    """Read seconds or a date; None for anything else."""
-    if header.strip().isdecimal():
-        return float(header)
-    try:
-        return max(0.0, (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds())
-    except (ValueError, TypeError):
-        return None
 
 
 @contextmanager

@@ -118,10 +118,34 @@ class ModelSettings(Section):
 
 
 class RemoteRerankerSettings(Section):
-    """A ranking service with the interface `POST /rerank {query, texts}` -> `[{index, score}]`."""
+    """A ranking service: docs/queries.md."""
 
-    url: str | None = Field(default=None, description="Base URL of the service")
+    url: str | None = Field(
+        default=None, description="Base URL of the service; with its version for Cohere's, as https://api.cohere.com/v2"
+    )
+    interface: Literal["tei", "cohere"] = Field(
+        default="tei",
+        description="`tei`: text-embeddings-inference; `cohere`: also Jina, vLLM, llama.cpp and others that do alike",
+    )
+    model: str | None = Field(default=None, description="Name of the model, with `cohere`")
     token: SecretStr | None = Field(default=None, description="Bearer token")
+    raw_scores: bool = Field(default=False, description="Its scores are log-odds, to be mapped to 0..1")
+    timeout_s: float = Field(default=2.0, gt=0, description="Longest wait for one call")
+
+
+class VertexRerankerSettings(Section):
+    """The ranking API of Google's Vertex AI; a token comes from one of three settings."""
+
+    project: str | None = Field(default=None, description="Project that pays; none: the service is not asked")
+    location: str = Field(default="global", description="Where the configuration lies")
+    config: str = Field(default="default_ranking_config", description="Name of the ranking configuration")
+    model: str = Field(default="semantic-ranker-default@latest", description="Name of the model")
+    url: str = Field(default="https://discoveryengine.googleapis.com", description="Base URL of the service")
+    token: SecretStr | None = Field(default=None, description="Bearer token; it ends after an hour, so only to try")
+    token_file: Path | None = Field(default=None, description="File that something keeps a fresh token in")
+    token_command: str | None = Field(
+        default=None, description="Command that prints a token, such as `gcloud auth print-access-token`"
+    )
     timeout_s: float = Field(default=2.0, gt=0, description="Longest wait for one call")
 
 
@@ -236,9 +260,24 @@ class RetrievalSettings(Section):
     top_k: int = Field(default=8, ge=1, le=200, description="How many hits")
     hybrid_alpha: float = Field(default=0.6, ge=0, le=1, description="Weight of dense search")
     keyword_alpha: float = Field(default=0.4, ge=0, le=1, description="The same for queries of up to 3 words")
-    fusion: Literal["WEIGHTED", "RRF"] = Field(default="WEIGHTED", description="How rankings become one")
+    fusion: Literal["WEIGHTED", "RRF", "ZSCORE", "TMM", "ARCTAN"] = Field(
+        default="WEIGHTED", description="How rankings become one"
+    )
     rrf_k: int = Field(default=60, ge=1, description="k of reciprocal rank fusion")
+    reranker: Literal["AUTO", "REMOTE", "VERTEX", "LOCAL", "LLM", "COSINE", "NONE"] = Field(
+        default="AUTO", description="Which reranker is asked first: docs/queries.md"
+    )
     rerank_candidates: int = Field(default=16, ge=0, le=500, description="How many candidates are rescored")
+    usual_blend: float = Field(
+        default=0.0, ge=0, le=1000, description="Log-odds that a fused score of 1 adds to the reranker's, in the order"
+    )
+    exact_blend: float = Field(
+        default=4.0, ge=0, le=1000, description="The same for questions that name a norm, such as § 573c"
+    )
+    fold_at: float = Field(
+        default=1.0, ge=0, le=1, description="Likeness from which on candidates count as one; 1: the same text"
+    )
+    per_document: int = Field(default=0, ge=0, le=200, description="Most hits of one document; 0: any number")
     mmr_lambda: float = Field(default=0.7, ge=0, le=1, description="1 is relevance only, 0 is diversity only")
     min_score: float = Field(default=0.0, description="Least score of a hit")
     parents: bool = Field(default=True, description="Give each hit the section around it")
@@ -340,6 +379,7 @@ class Settings(BaseSettings):
     milvus: MilvusSettings = MilvusSettings()
     models: ModelSettings = ModelSettings()
     remote_reranker: RemoteRerankerSettings = RemoteRerankerSettings()
+    vertex_reranker: VertexRerankerSettings = VertexRerankerSettings()
     claims: ClaimSettings = ClaimSettings()
     parsing: ParsingSettings = ParsingSettings()
     chunking: ChunkingSettings = ChunkingSettings()

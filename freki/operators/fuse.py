@@ -2,10 +2,15 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from freki.schemas import ChunkId
+
+Scale = Callable[[Sequence[float]], list[float]]
+"""Maps the scores of one ranking to 0..1, without changing their order."""
+HALF_WAY = 10.0
+"""The score of BM25 that `arctangent` maps to 0.5."""
 
 
 class Scored(Protocol):
@@ -27,6 +32,36 @@ class Hit(NamedTuple):
     score: float
 
 
+def min_max(scores: Sequence[float]) -> list[float]:
+    """Map the best score to 1 and the worst to 0; equal ones to 1, since to be found is worth more than not to be.
+
+    Source: Lee, SIGIR 1997, doi:10.1145/258525.258587.
+    """
+    return _between(scores, min(scores, default=0.0))
+
+
+def from_floor(floor: float) -> Scale:
+    """Make a scale that maps the best score to 1, and the least that a score can be to 0.
+
+    Scores below the floor become 0; where all are at or below it, they become 1.
+    Source: theoretical min-max of Bruch et al., TOIS 2023, doi:10.1145/3596512.
+    """
+    return lambda scores: _between(scores, floor)
+
+
+def unit(scores: Sequence[float]) -> list[float]:
+    """Leave scores as they are, each by itself, within 0..1."""
+    return [min(1.0, max(0.0, score)) for score in scores]
+
+
+def arctangent(scores: Sequence[float]) -> list[float]:
+    """Map scores from 0 without limit, each by itself, to 0..1 by 2/pi x arctan(score / 10); those below 0 to 0.
+
+    Source: Chen et al., ECIR 2022, doi:10.1007/978-3-030-99736-6_7.
+    """
+    return [2 / math.pi * math.atan(max(0.0, score) / HALF_WAY) for score in scores]
+
+
 def reciprocal_rank_fusion(rankings: Sequence[Sequence[Scored]], *, k: int = 60) -> list[Hit]:
     """Score each chunk by the sum of 1 / (k + rank) over the rankings that hold it.
 
@@ -43,43 +78,85 @@ def reciprocal_rank_fusion(rankings: Sequence[Sequence[Scored]], *, k: int = 60)
     return _best_first(terms)
 
 
-def weighted_fusion(rankings: Sequence[Sequence[Scored]], *, weights: Sequence[float]) -> list[Hit]:
-    """Score each chunk by the weighted mean of its min-max normalised scores, which lies in 0..1.
+def weighted_fusion(
+    rankings: Sequence[Sequence[Scored]], *, weights: Sequence[float], scales: Sequence[Scale] | None = None
+) -> list[Hit]:
+    """Score each chunk by the weighted mean of its scaled scores, which lies in 0..1.
 
-    Within a ranking the best score becomes 1 and the worst 0; where all scores are equal, they become 1, since to be
-    found is worth more than not to be. A ranking that lacks a chunk gives it 0, and so does an empty one, whose
-    weight counts all the same: what only one of two retrievers can find is less certain. A chunk that stands twice
-    in one ranking counts at its first place.
+    scales: of each ranking; without them all are `min_max`. A ranking that lacks a chunk gives it 0, and so does an
+    empty one, whose weight counts all the same: what only one of two retrievers can find is less certain. A chunk
+    that stands twice in one ranking counts at its first place.
     Best first, equal means by chunk id; the order of the rankings does not matter.
     Raises ValueError if a score or weight is not finite, a weight negative, all are 0, or their number differs.
-    Source: Lee, SIGIR 1997, doi:10.1145/258525.258587 (normalisation); Bruch et al., TOIS 2023,
-    doi:10.1145/3596512 (convex combination).
+    Source: Bruch et al., TOIS 2023, doi:10.1145/3596512 (convex combination).
     """
-    if len(rankings) != len(weights):
-        raise ValueError(f"{len(rankings)} rankings need as many weights, got {len(weights)}")
-    if any(not (math.isfinite(weight) and weight >= 0) for weight in weights):
-        raise ValueError(f"weights must be finite and at least 0, got {list(weights)}")
+    _check(rankings, weights)
     total = math.fsum(weights)
-    if rankings and not total:
-        raise ValueError("one weight must be above 0")
     terms: defaultdict[ChunkId, list[float]] = defaultdict(list)
-    for ranking, weight in zip(rankings, weights, strict=True):
-        for chunk_id, score in _normalised(ranking):
+    for ranking, weight, scale in zip(rankings, weights, scales or [min_max] * len(rankings), strict=True):
+        scores = _first_scores(ranking)
+        for chunk_id, score in zip(scores, scale(list(scores.values())), strict=True):
             terms[chunk_id].append(weight / total * score)
     return _best_first(terms)
 
 
-def _normalised(ranking: Iterable[Scored]) -> Iterable[tuple[ChunkId, float]]:
+def standardised_fusion(rankings: Sequence[Sequence[Scored]], *, weights: Sequence[float]) -> list[Hit]:
+    """Score each chunk by the weighted sum of its z-scores, as a share of what one that is best everywhere would have.
+
+    A z-score tells by how many standard deviations a score is above the mean of its ranking: one that stands out far
+    counts for more than the best of many near-equals, which `min_max` makes the same. A ranking that lacks a chunk
+    gives it that of its worst; one whose scores are all equal gives 1 to each. An empty one counts as much as the
+    mean of the others does at best. The rest is as for `weighted_fusion`.
+    Source: Montague and Aslam, CIKM 2001, doi:10.1145/502585.502657 (zero mean, unit variance). Deviations: chunks that
+    are not found (they say two deviations below the mean), and the share, so that scores lie in 0..1.
+    """
+    _check(rankings, weights)
+    terms: defaultdict[ChunkId, list[float]] = defaultdict(list)
+    best: list[tuple[float, float]] = []
+    for ranking, weight in zip(rankings, weights, strict=True):
+        scores = _first_scores(ranking)
+        above = _above_worst(list(scores.values()))
+        for chunk_id, value in zip(scores, above, strict=True):
+            terms[chunk_id].append(weight * value)
+        best += [(weight, max(above))] if above else []
+    found = math.fsum(weight for weight, _ in best)
+    if not found:
+        return _best_first(dict.fromkeys(terms, (0.0,)))
+    most = math.fsum(weight * value for weight, value in best) * math.fsum(weights) / found
+    return _best_first({chunk_id: [part / most for part in parts] for chunk_id, parts in terms.items()})
+
+
+def _above_worst(scores: Sequence[float]) -> list[float]:
+    """Give how many standard deviations scores are above the worst; 1 where all are equal."""
+    if not scores:
+        return []
+    low = min(scores)
+    mean = math.fsum(scores) / len(scores)
+    deviation = math.sqrt(math.fsum((score - mean) ** 2 for score in scores) / len(scores))
+    return [(score - low) / deviation if deviation else 1.0 for score in scores]
+
+
+def _check(rankings: Sequence[Sequence[Scored]], weights: Sequence[float]) -> None:
+    if len(rankings) != len(weights):
+        raise ValueError(f"{len(rankings)} rankings need as many weights, got {len(weights)}")
+    if any(not (math.isfinite(weight) and weight >= 0) for weight in weights):
+        raise ValueError(f"weights must be finite and at least 0, got {list(weights)}")
+    if rankings and not math.fsum(weights):
+        raise ValueError("one weight must be above 0")
+
+
+def _first_scores(ranking: Iterable[Scored]) -> dict[ChunkId, float]:
     scores: dict[ChunkId, float] = {}
     for hit in ranking:
         scores.setdefault(hit.chunk_id, hit.score)
     if not all(math.isfinite(score) for score in scores.values()):
         raise ValueError("scores must be finite")
-    if not scores:
-        return
-    low, high = min(scores.values()), max(scores.values())
-    for chunk_id, score in scores.items():
-        yield chunk_id, (score - low) / (high - low) if high > low else 1.0
+    return scores
+
+
+def _between(scores: Sequence[float], low: float) -> list[float]:
+    high = max(scores, default=low)
+    return [max(0.0, score - low) / (high - low) if high > low else 1.0 for score in scores]
 
 
 def _best_first(terms: Mapping[ChunkId, Sequence[float]]) -> list[Hit]:

@@ -12,6 +12,12 @@ class Fusion(StrEnum):
     """alpha x dense + (1 - alpha) x BM25, each min-max normalised within its ranking."""
     RRF = "RRF"
     """Reciprocal rank fusion."""
+    ZSCORE = "ZSCORE"
+    """As WEIGHTED, each by how many standard deviations a score is above the mean of its ranking."""
+    TMM = "TMM"
+    """As WEIGHTED, each between the least score that there can be (cosine -1, BM25 0) and its best."""
+    ARCTAN = "ARCTAN"
+    """As WEIGHTED, by the cosine as it is and the arctangent of BM25: a hit's score does not depend on others."""
 
 
 class Metric(StrEnum):
@@ -27,9 +33,13 @@ class RerankerChoice(StrEnum):
     """Which reranker may be used; a later one of the chain steps in where the chosen one fails."""
 
     AUTO = "AUTO"
-    """Remote where configured, else local where there is one, else cosine."""
+    """Remote services where configured, else local where there is one, else cosine."""
     REMOTE = "REMOTE"
+    VERTEX = "VERTEX"
+    """Vertex AI."""
     LOCAL = "LOCAL"
+    LLM = "LLM"
+    """A language model grades the candidates; never part of AUTO."""
     COSINE = "COSINE"
     NONE = "NONE"
     """Keep the fused order."""
@@ -107,6 +117,13 @@ class ContextQuery:
     reranker: RerankerChoice | None = None
     rerank_candidates: int | None = None
     """How many of the fused candidates are rescored."""
+    rerank_blend: float | None = None
+    """What hybrid search has to say beside the reranker in the order of hits, in log-odds for a fused score of 1; null:
+    the setting, more where the question names a norm."""
+    fold_at: float | None = None
+    """Likeness in 0..1 from which on candidates count as one, and the others are named with it; 1: the same text."""
+    per_document: int | None = None
+    """Most hits of one document; 0: any number."""
     mmr_lambda: float | None = None
     """1 is relevance only, 0 is diversity only."""
     min_score: float | None = None

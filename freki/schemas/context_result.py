@@ -131,6 +131,15 @@ class ContextPart:
 
 
 @record
+class Duplicate:
+    """Where the same passage stands too, or one that hardly differs."""
+
+    document_id: DocumentId
+    version: int
+    chunk_id: ChunkId
+
+
+@record
 class ContextHit:
     """One chunk of the answer, best first."""
 
@@ -172,6 +181,8 @@ class ContextHit:
     first_page: int = 0
     last_page: int = 0
     """1-based pages, slides or sheets that the span begins and ends on; 0 where the document has none."""
+    duplicates: tuple[Duplicate, ...] = ()
+    """Among the candidates and readable by the asker; not hits of their own."""
 
 
 @record
@@ -200,7 +211,7 @@ class ContextResult:
     variants: tuple[str, ...]
     """What was searched: the question first."""
     reranker: str
-    """Which one set the order: remote, local, cosine, or none."""
+    """Which one was heard: remote, vertex, local, llm, cosine, or none."""
     stages: tuple[StageTime, ...]
     notices: tuple[Notice, ...]
     advice: tuple[str, ...]

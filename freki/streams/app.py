@@ -26,6 +26,7 @@ from freki.infra.registry import RegistryClient
 from freki.infra.remote_reranker import RemoteReranker
 from freki.infra.settings import Settings
 from freki.infra.telemetry import set_up_logging, tracing
+from freki.infra.vertex_reranker import VertexReranker
 from freki.operators.errors import OperatorError
 from freki.schemas import (
     ChunkBatch,
@@ -63,6 +64,7 @@ from freki.streams.outline import similarities_by
 from freki.streams.ports import Embedder, Reranker
 from freki.streams.query_trace import Models, QueryTrace
 from freki.streams.rejecting import rejecting
+from freki.streams.retrieval.llm_reranker import LlmReranker
 from freki.streams.retrieval.retriever import Retriever
 from freki.streams.retrieving import Retrieving
 from freki.streams.stage import Stage, register, run_stages
@@ -199,6 +201,7 @@ class Pipeline:
             generation=self._settings.milvus.generation,
             strong=settings.strong,
             failures=(InfraError,),
+            outages=(Unavailable, Misconfigured),
             now=wall_clock,
             clock_ns=time.time_ns,
         )
@@ -341,13 +344,16 @@ class Pipeline:
             self._writer = ContextWriter(
                 rules_of(settings.contexts),
                 llm=await self._opened.enter_async_context(LlmClient(settings.llm, self._calls)),
-                ledger=TokenLedger(settings.llm.ledger, most=settings.llm.max_tokens_day),
+                ledger=self._token_ledger(),
                 rows=index,
                 roots=index,
                 meters=self._meters,
                 tracer=self._tracer,
             )
         return self._writer
+
+    def _token_ledger(self) -> TokenLedger:
+        return TokenLedger(self._settings.llm.ledger, most=self._settings.llm.max_tokens_day)
 
     async def _opened_index(self) -> MilvusIndex:
         if self._index is None:
@@ -362,6 +368,11 @@ class Pipeline:
         found: list[Reranker] = []
         if self._settings.remote_reranker.url is not None:
             found.append(await self._opened.enter_async_context(RemoteReranker(self._settings.remote_reranker)))
+        if self._settings.vertex_reranker.project is not None:
+            found.append(await self._opened.enter_async_context(VertexReranker(self._settings.vertex_reranker)))
+        if self._settings.llm.url is not None:
+            llm = await self._opened.enter_async_context(LlmClient(self._settings.llm, self._calls))
+            found.append(LlmReranker(llm, self._token_ledger()))
         if self._settings.models.reranker:
             reranker = OnnxReranker(self._settings.models, calls=self._calls)
             found.append(await self._opened.enter_async_context(reranker))

@@ -90,11 +90,11 @@ class Vectors(Protocol):
 
 
 class Reranker(Protocol):
-    """Scores how well a text answers a query, 0..1."""
+    """Scores how well a text answers a query, 0..1. A failure may say in `wait_s` when to come again."""
 
     @property
     def name(self) -> str:
-        """`remote`, `local` or `cosine`, as results show it."""
+        """`remote`, `vertex`, `local` or `llm`, as results show it."""
 
     async def score(self, pairs: Sequence[RerankPair], *, budget_s: float | None) -> list[float | None]:
         """Score pairs, first ones first; None for those that did not fit the budget."""

@@ -1,10 +1,23 @@
 import math
+from collections.abc import Sequence
+from itertools import product
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.operators.fuse import Hit, reciprocal_rank_fusion, weighted_fusion
+from freki.operators.fuse import (
+    Hit,
+    Scale,
+    arctangent,
+    from_floor,
+    min_max,
+    reciprocal_rank_fusion,
+    standardised_fusion,
+    unit,
+    weighted_fusion,
+)
 from freki.schemas import ChunkId
 
 A, B, C, D = (ChunkId(letter) for letter in "abcd")
@@ -13,6 +26,8 @@ scores = st.integers(-50, 50).map(lambda tenths: tenths / 10)
 hits = st.builds(Hit, st.sampled_from([A, B, C, D]), scores)
 ranking = st.lists(hits, max_size=4, unique_by=lambda hit: hit.chunk_id)
 rankings = st.lists(ranking, max_size=4)
+SCALES = (min_max, from_floor(-1.0), unit, arctangent)
+scales = st.sampled_from(SCALES)
 
 
 def test_reciprocal_ranks_add_up() -> None:
@@ -94,14 +109,18 @@ def test_the_order_of_retrievers_does_not_matter(rankings: list[list[Hit]], data
     shuffled = [rankings[place] for place in order]
 
     assert reciprocal_rank_fusion(shuffled) == reciprocal_rank_fusion(rankings)
-    assert weighted_fusion(shuffled, weights=[weights[place] for place in order]) == weighted_fusion(
-        rankings, weights=weights
-    )
+    for fusion in (weighted_fusion, standardised_fusion):
+        assert fusion(shuffled, weights=[weights[place] for place in order]) == fusion(rankings, weights=weights)
 
 
 @given(rankings=rankings)
 def test_each_chunk_that_was_found_stands_there_once_best_first(rankings: list[list[Hit]]) -> None:
-    for fused in (reciprocal_rank_fusion(rankings), weighted_fusion(rankings, weights=[1.0] * len(rankings))):
+    weights = [1.0] * len(rankings)
+    for fused in (
+        reciprocal_rank_fusion(rankings),
+        weighted_fusion(rankings, weights=weights),
+        standardised_fusion(rankings, weights=weights),
+    ):
         assert sorted(hit.chunk_id for hit in fused) == sorted(
             {hit.chunk_id for ranking in rankings for hit in ranking}
         )
@@ -113,17 +132,123 @@ def test_the_scale_of_a_retriever_does_not_matter(ranking: list[Hit], factor: in
     scaled = [Hit(hit.chunk_id, hit.score * factor + shift) for hit in ranking]
     other = [Hit(A, 1.0), Hit(D, 0.0)]
 
-    for one, two in zip(
-        sorted(weighted_fusion([ranking, other], weights=[0.6, 0.4])),
-        sorted(weighted_fusion([scaled, other], weights=[0.6, 0.4])),
-        strict=True,
-    ):
-        assert one.chunk_id == two.chunk_id
-        assert one.score == pytest.approx(two.score)
+    for fusion in (weighted_fusion, standardised_fusion):
+        for one, two in zip(
+            sorted(fusion([ranking, other], weights=[0.6, 0.4])),
+            sorted(fusion([scaled, other], weights=[0.6, 0.4])),
+            strict=True,
+        ):
+            assert one.chunk_id == two.chunk_id
+            assert one.score == pytest.approx(two.score, abs=1e-9)
 
 
 @given(rankings=rankings)
 def test_weighted_scores_lie_between_0_and_1(rankings: list[list[Hit]]) -> None:
-    fused = weighted_fusion(rankings, weights=[1.0] * len(rankings))
+    for fusion in (weighted_fusion, standardised_fusion):
+        fused = fusion(rankings, weights=[1.0] * len(rankings))
 
+        assert all(0 <= hit.score <= 1 + 1e-12 for hit in fused)
+
+
+@pytest.mark.parametrize(
+    ("scale", "scaled"),
+    [
+        (min_max, [1.0, 0.5, 0.0]),
+        (from_floor(0.0), [1.0, 0.75, 0.5]),
+        (from_floor(-8.0), [1.0, 14 / 16, 12 / 16]),
+        (unit, [1.0, 1.0, 1.0]),
+        (arctangent, [2 / math.pi * math.atan(value) for value in (0.8, 0.6, 0.4)]),
+    ],
+    ids=["min-max", "from 0", "from -8", "as they are", "arctangent"],
+)
+def test_scales_by_hand(scale: Scale, scaled: Sequence[float]) -> None:
+    assert scale([8.0, 6.0, 4.0]) == pytest.approx(scaled)
+
+
+def test_z_scores_are_those_of_numpy_as_a_share_of_the_best_that_there_can_be() -> None:
+    dense, lexical = np.array([9.0, 7.5, 7.0, 2.0]), np.array([30.0, 5.0, 4.0])
+    names = [[A, B, C, D], [B, C, D]]
+
+    fused = standardised_fusion(
+        [
+            [Hit(*each) for each in zip(names[0], dense, strict=True)],
+            [Hit(*each) for each in zip(names[1], lexical, strict=True)],
+        ],
+        weights=[0.6, 0.4],
+    )
+
+    by_dense, by_terms = ((each - each.mean()) / each.std() for each in (dense, lexical))
+    worst = 0.6 * by_dense.min() + 0.4 * by_terms.min()
+    best = 0.6 * by_dense.max() + 0.4 * by_terms.max()
+    sums = {A: 0.6 * by_dense[0] + 0.4 * by_terms.min()}
+    sums |= {name: 0.6 * by_dense[place] + 0.4 * by_terms[place - 1] for place, name in enumerate([B, C, D], start=1)}
+    assert {hit.chunk_id: hit.score for hit in fused} == pytest.approx(
+        {name: (value - worst) / (best - worst) for name, value in sums.items()}
+    )
+
+
+def test_what_stands_out_counts_for_more_than_the_best_of_near_equals() -> None:
+    # given vectors that tell all apart a little, and terms that only one chunk in the middle has
+    names = [ChunkId(f"{place:02}") for place in range(31)]
+    near = [Hit(name, 0.90 - place / 1000) for place, name in enumerate(names)]
+    far = [Hit(names[15], 30.0), *(Hit(name, 1.0 + place / 1000) for place, name in enumerate(names) if place != 15)]
+
+    assert weighted_fusion([near, far], weights=[0.7, 0.3])[0].chunk_id == names[0]
+    assert standardised_fusion([near, far], weights=[0.7, 0.3])[0].chunk_id == names[15]
+
+
+def test_an_empty_ranking_keeps_its_weight_among_z_scores() -> None:
+    first, second = standardised_fusion([[Hit(A, 3.0), Hit(B, 2.0)], []], weights=[0.6, 0.4])
+
+    assert first.chunk_id == A
+    assert first.score == pytest.approx(0.6)
+    assert second == Hit(B, 0.0)
+    assert standardised_fusion([[], [Hit(A, 3.0)]], weights=[1.0, 0.0]) == [Hit(A, 0.0)]
+    assert standardised_fusion([[]], weights=[1.0]) == standardised_fusion([], weights=[]) == []
+
+
+def test_tmm_by_the_example_of_two_rankings() -> None:
+    dense = [Hit(A, 0.9), Hit(B, 0.8)]
+    lexical = [Hit(B, 10.0), Hit(C, 5.0)]
+
+    fused = weighted_fusion([dense, lexical], weights=[0.5, 0.5], scales=[from_floor(-1.0), from_floor(0.0)])
+
+    assert [hit.chunk_id for hit in fused] == [B, A, C]
+    assert [hit.score for hit in fused] == pytest.approx([0.5 * 1.8 / 1.9 + 0.5, 0.5, 0.25])
+
+
+@given(values=st.lists(st.integers(-500, 500).map(lambda tenths: tenths / 10), max_size=8), scale=scales)
+def test_a_scale_keeps_the_order_within_0_and_1(values: list[float], scale: Scale) -> None:
+    scaled = scale(values)
+
+    assert all(0 <= value <= 1 for value in scaled)
+    for one, scaled_one in zip(values, scaled, strict=True):
+        for other, scaled_other in zip(values, scaled, strict=True):
+            assert one < other or scaled_one >= scaled_other
+
+
+@given(rankings=rankings, scale=scales, data=st.data())
+def test_the_order_of_retrievers_does_not_matter_on_any_scale(
+    rankings: list[list[Hit]], scale: Scale, data: st.DataObject
+) -> None:
+    weights = [1.0 + place for place in range(len(rankings))]
+    order = data.draw(st.permutations(range(len(rankings))))
+
+    fused = weighted_fusion(rankings, weights=weights, scales=[scale] * len(rankings))
+
+    assert fused == weighted_fusion(
+        [rankings[place] for place in order],
+        weights=[weights[place] for place in order],
+        scales=[scale] * len(rankings),
+    )
     assert all(0 <= hit.score <= 1 + 1e-12 for hit in fused)
+
+
+@given(rankings=st.lists(ranking, min_size=2, max_size=2), scale=scales)
+def test_what_is_better_in_every_ranking_is_better_in_the_end(rankings: list[list[Hit]], scale: Scale) -> None:
+    fused = {hit.chunk_id: hit.score for hit in weighted_fusion(rankings, weights=[0.6, 0.4], scales=[scale, scale])}
+    by_id = [{hit.chunk_id: hit.score for hit in ranking} for ranking in rankings]
+
+    for one, other in product(fused, repeat=2):
+        if all(one in scores and scores[one] >= scores.get(other, -math.inf) for scores in by_id):
+            assert fused[one] >= fused[other] - 1e-12

@@ -1,83 +1,27 @@
-import contextlib
-import json
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from freki.infra.errors import InfraError, Misconfigured, Rejected, Unavailable
+from freki.infra.errors import Busy, InfraError, Misconfigured, Rejected, Unavailable
 from freki.infra.remote_reranker import CALL_TEXTS, RemoteReranker
 from freki.infra.settings import RemoteRerankerSettings
+from tests.ranking_server import RankingServer, Reply, a_ranking_server, cohere, tei
 from tests.unit.rerank_pairs import paired
-
-Reply = tuple[int, Any]
-
-
-def by_length(body: dict[str, Any]) -> Reply:
-    """Score a text by how long it is, and answer best first, as services do."""
-    scores = [{"index": index, "score": len(text) / 100} for index, text in enumerate(body["texts"])]
-    return 200, sorted(scores, key=lambda each: -each["score"])
-
-
-class Service:
-    """A ranking service on the loopback interface."""
-
-    def __init__(self) -> None:
-        self.reply: Callable[[dict[str, Any]], Reply] = by_length
-        self.requests: list[tuple[str, str | None, dict[str, Any]]] = []
-        self.release = threading.Event()
-        service = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                service.requests.append((self.path, self.headers["Authorization"], body))
-                status, content = service.reply(body)
-                raw = json.dumps(content).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(raw)))
-                self.end_headers()
-                # Who gave up waiting has hung up.
-                with contextlib.suppress(BrokenPipeError):
-                    self.wfile.write(raw)
-
-            def log_message(self, *_: object) -> None:
-                """Say nothing."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-
-    def hang_on(self, query: str) -> None:
-        """Let calls with this query wait until the test is over."""
-
-        def reply(body: dict[str, Any]) -> Reply:
-            if body["query"] == query:
-                self.release.wait(60)
-            return by_length(body)
-
-        self.reply = reply
 
 
 @pytest.fixture
-def service() -> Iterator[Service]:
+def service() -> Iterator[RankingServer]:
     """Run a service for one test."""
-    service = Service()
-    thread = threading.Thread(target=service.server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield service
-    service.release.set()
-    service.server.shutdown()
-    thread.join()
-    service.server.server_close()
+    with a_ranking_server(tei) as service:
+        yield service
 
 
-def settings(service: Service, **changes: Any) -> RemoteRerankerSettings:
+def settings(service: RankingServer, **changes: Any) -> RemoteRerankerSettings:
     return RemoteRerankerSettings.model_validate({"url": service.url, "timeout_s": 30, **changes})
 
 
-async def test_scores_come_back_in_the_order_of_the_pairs(service: Service) -> None:
+async def test_scores_come_back_in_the_order_of_the_pairs(service: RankingServer) -> None:
     pairs = [("a", "x" * 30), ("b", "x" * 10), ("a", "x" * 50), ("b", "x" * 40)]
 
     async with RemoteReranker(settings(service)) as reranker:
@@ -86,7 +30,7 @@ async def test_scores_come_back_in_the_order_of_the_pairs(service: Service) -> N
     assert scores == [0.3, 0.1, 0.5, 0.4]
 
 
-async def test_a_query_is_asked_once_with_all_its_texts(service: Service) -> None:
+async def test_a_query_is_asked_once_with_all_its_texts(service: RankingServer) -> None:
     pairs = [("a", "one"), ("b", "two"), ("a", "three")]
 
     async with RemoteReranker(settings(service)) as reranker:
@@ -98,7 +42,7 @@ async def test_a_query_is_asked_once_with_all_its_texts(service: Service) -> Non
     assert asked["a"] == {"query": "a", "texts": ["one", "three"], "raw_scores": False, "truncate": True}
 
 
-async def test_no_call_holds_more_texts_than_a_service_takes(service: Service) -> None:
+async def test_no_call_holds_more_texts_than_a_service_takes(service: RankingServer) -> None:
     pairs = [("a", "x" * (index % 90)) for index in range(2 * CALL_TEXTS + 5)]
 
     async with RemoteReranker(settings(service)) as reranker:
@@ -108,21 +52,21 @@ async def test_no_call_holds_more_texts_than_a_service_takes(service: Service) -
     assert scores == [len(text) / 100 for _, text in pairs]
 
 
-async def test_no_pairs_ask_nothing(service: Service) -> None:
+async def test_no_pairs_ask_nothing(service: RankingServer) -> None:
     async with RemoteReranker(settings(service)) as reranker:
         assert await reranker.score([], budget_s=None) == []
 
     assert service.requests == []
 
 
-async def test_a_token_is_sent_as_bearer(service: Service) -> None:
+async def test_a_token_is_sent_as_bearer(service: RankingServer) -> None:
     async with RemoteReranker(settings(service, token="secret", url=f"{service.url}/")) as reranker:  # noqa: S106
         await reranker.score(paired([("a", "b")]), budget_s=None)
 
     assert service.requests[0][:2] == ("/rerank", "Bearer secret")
 
 
-async def test_what_came_within_the_budget_counts_and_the_rest_is_none(service: Service) -> None:
+async def test_what_came_within_the_budget_counts_and_the_rest_is_none(service: RankingServer) -> None:
     service.hang_on("slow")
 
     async with RemoteReranker(settings(service)) as reranker:
@@ -131,12 +75,12 @@ async def test_what_came_within_the_budget_counts_and_the_rest_is_none(service: 
     assert scores == [None, 0.2]
 
 
-async def test_without_time_nothing_is_scored(service: Service) -> None:
+async def test_without_time_nothing_is_scored(service: RankingServer) -> None:
     async with RemoteReranker(settings(service)) as reranker:
         assert await reranker.score(paired([("a", "b")]), budget_s=0) == [None]
 
 
-async def test_a_service_that_is_too_slow_may_be_there_later(service: Service) -> None:
+async def test_a_service_that_is_too_slow_may_be_there_later(service: RankingServer) -> None:
     service.hang_on("slow")
 
     async with RemoteReranker(settings(service, timeout_s=0.2)) as reranker:
@@ -166,9 +110,9 @@ async def test_a_service_that_is_not_there_may_be_there_later() -> None:
     ],
 )
 async def test_an_error_of_the_service_becomes_ours_with_its_words(
-    service: Service, status: int, kind: type[InfraError]
+    service: RankingServer, status: int, kind: type[InfraError]
 ) -> None:
-    service.reply = lambda _: (status, {"error": "model is overloaded"})
+    service.reply = lambda _: Reply(status, {"error": "model is overloaded"})
 
     async with RemoteReranker(settings(service)) as reranker:
         with pytest.raises(kind, match=f"answered {status}: .*model is overloaded") as raised:
@@ -185,12 +129,23 @@ async def test_an_error_of_the_service_becomes_ours_with_its_words(
         [{"index": 0, "score": None}],
         [{"index": 0, "score": 0.5}],
         [{"index": 0, "score": 0.5}, {"index": 2, "score": 0.5}],
+        [{"index": 0, "score": float("nan")}, {"index": 1, "score": 0.5}],
         "hello",
+        b"<html>Welcome to the proxy</html>",
     ],
-    ids=["another interface", "a logit", "no number", "a text is missing", "an index too far", "no list"],
+    ids=[
+        "another interface",
+        "a logit",
+        "no number",
+        "a text is missing",
+        "an index too far",
+        "not a number",
+        "no list",
+        "no JSON",
+    ],
 )
-async def test_a_reply_that_is_no_ranking_is_refused(service: Service, reply: Any) -> None:
-    service.reply = lambda _: (200, reply)
+async def test_a_reply_that_is_no_ranking_is_refused(service: RankingServer, reply: Any) -> None:
+    service.reply = lambda _: Reply(200, reply)
 
     async with RemoteReranker(settings(service)) as reranker:
         with pytest.raises(Rejected):
@@ -207,3 +162,65 @@ async def test_a_url_that_is_none_is_a_mistake_in_the_settings(url: str) -> None
 def test_a_service_must_be_named() -> None:
     with pytest.raises(Misconfigured, match="FREKI_REMOTE_RERANKER__URL"):
         RemoteReranker(RemoteRerankerSettings())
+
+
+async def test_a_service_that_says_when_to_come_again_is_understood(service: RankingServer) -> None:
+    service.reply = lambda _: Reply(429, {"message": "slow down"}, {"Retry-After": "17"})
+
+    async with RemoteReranker(settings(service)) as reranker:
+        with pytest.raises(Busy) as raised:
+            await reranker.score(paired([("a", "b")]), budget_s=None)
+
+    assert raised.value.wait_s == 17
+
+
+async def test_scores_that_are_log_odds_become_probabilities(service: RankingServer) -> None:
+    service.reply = lambda _: Reply(200, [{"index": 1, "score": 0.0}, {"index": 0, "score": -900.0}])
+
+    async with RemoteReranker(settings(service, raw_scores=True)) as reranker:
+        assert await reranker.score(paired([("a", "b"), ("a", "c")]), budget_s=None) == [0.0, 0.5]
+
+    async with RemoteReranker(settings(service)) as reranker:
+        with pytest.raises(Rejected, match="FREKI_REMOTE_RERANKER__RAW_SCORES=true"):
+            await reranker.score(paired([("a", "b"), ("a", "c")]), budget_s=None)
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+async def test_services_that_do_as_cohere_does_are_asked_in_their_way(service: RankingServer, version: str) -> None:
+    service.reply = cohere
+    asked = settings(service, url=f"{service.url}/{version}/", interface="cohere", model="rerank-v3.5", token="t")  # noqa: S106
+
+    async with RemoteReranker(asked) as reranker:
+        scores = await reranker.score(paired([("a", "x" * 30), ("a", "x" * 50)]), budget_s=None)
+
+    assert scores == [0.3, 0.5]
+    assert service.requests == [
+        (
+            f"/{version}/rerank",
+            "Bearer t",
+            {"model": "rerank-v3.5", "query": "a", "documents": ["x" * 30, "x" * 50], "top_n": 2},
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        [{"index": 0, "score": 0.5}],
+        {"results": [{"index": 0, "relevance_score": 0.5}]},
+        {"results": [{"index": 0, "relevance_score": 0.5}, {"index": 0, "relevance_score": 0.4}]},
+        {"results": [{"index": 0, "relevance_score": None}, {"index": 1, "relevance_score": 0.4}]},
+    ],
+    ids=["another interface", "a text is missing", "a text comes twice", "no number"],
+)
+async def test_a_reply_that_is_not_coheres_is_refused(service: RankingServer, reply: Any) -> None:
+    service.reply = lambda _: Reply(200, reply)
+
+    async with RemoteReranker(settings(service, interface="cohere", model="m")) as reranker:
+        with pytest.raises(Rejected):
+            await reranker.score(paired([("a", "b"), ("a", "c")]), budget_s=None)
+
+
+def test_cohere_needs_a_model() -> None:
+    with pytest.raises(Misconfigured, match="FREKI_REMOTE_RERANKER__MODEL"):
+        RemoteReranker(RemoteRerankerSettings(url="http://127.0.0.1:9", interface="cohere"))

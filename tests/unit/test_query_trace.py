@@ -347,7 +347,7 @@ async def test_what_is_dropped_is_logged_once_a_step_with_ids_and_without_text()
     assert {line["event"] for line in lines} == {"chunks dropped"}
     assert len(dropped) == len(lines)
     assert ("threshold", "its score is below min_score") in dropped
-    assert ("load", "a better candidate has the same text") in dropped
+    assert ("load", "a better candidate says the same") in dropped
     assert len(set(ids)) == len(ids)
     assert all(re.fullmatch("[0-9a-f]{32}", each) for each in ids)
     assert {word for word in words(*PARAGRAPHS, QUESTION) if word in str(lines).lower()} == set()

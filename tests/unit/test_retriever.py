@@ -46,6 +46,11 @@ KNOBS = Knobs(
     metric=Metric.COSINE,
     reranker=RerankerChoice.AUTO,
     rerank_candidates=20,
+    rerank_blend=None,
+    usual_blend=0.0,
+    exact_blend=0.0,
+    fold_at=1.0,
+    per_document=0,
     mmr_lambda=1.0,
     min_score=0.0,
     parents=True,
@@ -243,6 +248,68 @@ async def test_a_threshold_leaves_out_hits_and_says_so(world: World) -> None:
 
     assert len(result.hits) == 1
     assert ("threshold", NoticeKind.DROPPED) in kinds(result)
+
+
+async def test_where_else_a_passage_stands_is_named_with_it(world: World) -> None:
+    await world.feed(revision("b", 3, [TEXTS[0].upper(), "etwas ganz anderes"]))
+
+    result = await ask(retriever(world))
+
+    (hit,) = [hit for hit in result.hits if hit.text.lower() == TEXTS[0]]
+    (other,) = hit.duplicates
+    assert {(hit.document_id, hit.version), (other.document_id, other.version)} == {("a", 1), ("b", 3)}
+    assert {hit.duplicates for hit in result.hits if hit.text.lower() != TEXTS[0]} == {()}
+
+
+async def test_a_copy_that_the_asker_may_not_read_is_neither_named_nor_hides_the_other(world: World) -> None:
+    await world.feed(revision("b", 1, TEXTS, principals=("board",)))
+
+    everyone = await ask(retriever(world))
+    board = await ask(retriever(world), principals=("board",))
+
+    assert {hit.document_id for hit in everyone.hits} == {"a"}
+    assert {hit.duplicates for hit in everyone.hits} == {()}
+    assert [len(hit.duplicates) for hit in board.hits] == [1, 1, 1]
+
+
+async def test_what_is_nearly_the_same_folds_at_the_likeness_that_is_asked_for(world: World) -> None:
+    await world.feed(revision("b", 1, [f"{TEXTS[0]} nun"]))
+
+    apart = await ask(retriever(world))
+    folded = await ask(retriever(world), fold_at=0.7)
+
+    assert (len(apart.hits), len(folded.hits)) == (4, 3)
+    assert sum(len(hit.duplicates) for hit in folded.hits) == 1
+
+
+async def test_no_document_has_more_hits_than_it_may(world: World) -> None:
+    await world.feed(revision("b", 1, ["das freibad öffnet um acht"]))
+
+    result = await ask(retriever(world), per_document=1)
+
+    assert sorted(hit.document_id for hit in result.hits) == ["a", "b"]
+
+
+async def test_documents_that_may_have_few_hits_leave_room_for_candidates_of_others(world: World) -> None:
+    await world.feed(
+        revision("long", 1, [f"der antrag auf seite {page} ist schriftlich zu stellen" for page in range(60)])
+    )
+
+    free = await ask(retriever(world), "antrag seite schriftlich", top_k=2, rerank_candidates=1)
+    shared = await ask(retriever(world), "antrag seite schriftlich", top_k=2, rerank_candidates=1, per_document=1)
+
+    assert {hit.document_id for hit in free.hits} == {"long"}
+    assert [len(free.hits), len(shared.hits)] == [2, 2]
+    assert {hit.document_id for hit in shared.hits} == {"long", "a"}
+
+
+@pytest.mark.parametrize("fusion", list(Fusion))
+async def test_fused_scores_lie_in_0_to_1_and_set_the_order(world: World, fusion: Fusion) -> None:
+    result = await ask(retriever(world), fusion=fusion, reranker=RerankerChoice.NONE)
+
+    fused = [hit.fused_score for hit in result.hits]
+    assert fused == sorted(fused, reverse=True)
+    assert all(0 <= score <= 1 for score in fused)
 
 
 async def test_a_floor_that_is_not_reached_is_told(world: World) -> None:

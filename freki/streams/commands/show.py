@@ -67,8 +67,12 @@ def _hit(hit: ContextHit) -> RenderableType:
         scores.append(f"{name} –" if score is None else f"{name} {score:.3f}")
     where = " › ".join(hit.heading_path[-SHOWN_HEADINGS:]) or hit.name
     origin = f"{hit.document_id}  version {hit.version}  characters {hit.start}–{hit.end}  {_age(hit.age_ms)} old"
+    lines = [Text(where, style="bold"), Text(text), Text(origin, style="dim"), Text("  ".join(scores), style="dim")]
+    if hit.duplicates:
+        others = dict.fromkeys(f"{each.document_id}  version {each.version}" for each in hit.duplicates)
+        lines.append(Text(f"the same stands in {', '.join(others)}", style="dim"))
     return Panel(
-        Group(Text(where, style="bold"), Text(text), Text(origin, style="dim"), Text("  ".join(scores), style="dim")),
+        Group(*lines),
         title=Text(hit.citation, style="cyan"),
         title_align="left",
         border_style="cyan" if hit.rank == 1 else "dim",

@@ -7,10 +7,12 @@ knobs      what a query may turn
 search     candidates: both searches, one fusion, what is live of the best
 live       which chunks may be quoted, and where they stand
 rerank     the best candidates read together with the question
+llm_reranker  a language model that grades them
 select     the hits among them
 surround   what stands around the hits
 compose    the result
 explain    why it is as it is
 trail      what is known of one query on its way
 attempts   calls within the time that is left
+breaker    what is down is left alone
 """

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from freki.schemas import NoticeKind, Timestamp
+from freki.streams.retrieval.breaker import LONGEST_REST_MS, Breaker
 from freki.streams.retrieval.estimates import Estimates
 from freki.streams.retrieval.trail import Trail
 
@@ -18,32 +19,66 @@ LOOKING_UP = ("embed", "search.dense", "fuse", "manifest", "load")
 """What every query needs first, as far as one step waits for another."""
 FINISHING = ("diversify", "locate", "assemble", "send")
 """What every query needs at last."""
+STEP_REST_MS = 2_000
+"""Longest rest of what nothing stands in for, such as the store: answers without it are poor."""
+PATIENCE_S = 1.0
+"""A service that does not answer for so long is down; one that was given less time may only be slow."""
+
+
+class StepFailed(Exception):
+    """A step cannot do what it is for; the message says why."""
 
 
 class Attempts:
-    """Steps fail open on `failures` and where time is over: the results say so, and the query goes on without."""
+    """Steps fail open on `failures` and where time is over: the results say so, and the query goes on without.
+
+    outages: of the failures, those that tell of a service that is down, not of a request that it cannot answer.
+    """
 
     def __init__(
-        self, *, failures: tuple[type[Exception], ...], now: Callable[[], Timestamp], estimates: Estimates
+        self,
+        *,
+        failures: tuple[type[Exception], ...],
+        outages: tuple[type[Exception], ...],
+        now: Callable[[], Timestamp],
+        estimates: Estimates,
     ) -> None:
-        self._failures: tuple[type[Exception], ...] = (*failures, TimeoutError)
+        self._failures: tuple[type[Exception], ...] = (*failures, StepFailed, TimeoutError)
+        self._outages: tuple[type[Exception], ...] = (*outages, StepFailed)
         self._now = now
         self._estimates = estimates
+        self._breaker = Breaker(now)
 
-    async def __call__(self, trails: Sequence[Trail], stage: str, call: Awaitable[T]) -> T | None:
-        """Await within the time that is left; on failure say so in the results and give None."""
+    async def __call__(
+        self, trails: Sequence[Trail], stage: str, call: Awaitable[T], *, service: str | None = None
+    ) -> T | None:
+        """Await within the time that is left; on failure say so in the results and give None.
+
+        service: who is called, where others could be called instead. Where it is down, the call does not begin.
+        """
         if not trails:
             return await call
+        longest_rest_ms = LONGEST_REST_MS if service else STEP_REST_MS
+        service = service or stage
+        if refusal := self._breaker.refusal(service):
+            if asyncio.iscoroutine(call):
+                call.close()
+            _tell(trails, stage, f"{service} was skipped: {refusal}")
+            return None
         # A step that others wait for too may take what the most patient one has.
-        remaining_s = max(map(self.remaining_s, trails))
+        limit_s = max(*map(self.remaining_s, trails), LEAST_RESERVE_S)
         try:
-            async with asyncio.timeout(max(remaining_s, LEAST_RESERVE_S)):
-                return await call
+            async with asyncio.timeout(limit_s):
+                result = await call
         except self._failures as error:
             reason = "no answer within the deadline" if isinstance(error, TimeoutError) else str(error)
-            for trail in trails:
-                trail.notice(stage, NoticeKind.DEGRADED, f"{stage} failed: {reason}")
+            if isinstance(error, self._outages) or (isinstance(error, TimeoutError) and limit_s >= PATIENCE_S):
+                wait_s = getattr(error, "wait_s", 0.0)
+                self._breaker.failed(service, reason, wait_s=wait_s, longest_rest_ms=longest_rest_ms)
+            _tell(trails, stage, f"{service} failed: {reason}")
             return None
+        self._breaker.succeeded(service)
+        return result
 
     @property
     def now_s(self) -> float:
@@ -57,3 +92,8 @@ class Attempts:
     def spare_s(self, trail: Trail, *, before: Sequence[str]) -> float:
         """Seconds that the query has left for something else than these steps, which come after it."""
         return self.remaining_s(trail) - max(LEAST_RESERVE_S, self._estimates.careful_s(*before))
+
+
+def _tell(trails: Sequence[Trail], stage: str, message: str) -> None:
+    for trail in trails:
+        trail.notice(stage, NoticeKind.DEGRADED, message)

@@ -18,6 +18,7 @@ from freki.schemas import (
     ContextHit,
     ContextQuery,
     ContextResult,
+    Duplicate,
     Freshness,
     Metric,
     Notice,
@@ -156,6 +157,10 @@ class Composer:
             age_ms=max(0, now - root.occurred_at),
             first_page=entry.first_page,
             last_page=entry.last_page,
+            duplicates=tuple(
+                Duplicate(document_id=other.root.document_id, version=other.root.version, chunk_id=other.chunk_id)
+                for other in found.duplicates
+            ),
         )
 
 

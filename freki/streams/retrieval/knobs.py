@@ -26,6 +26,12 @@ class Knobs:
     metric: Metric
     reranker: RerankerChoice
     rerank_candidates: int
+    rerank_blend: float | None
+    """Null: by what the query looks like, `usual_blend` or `exact_blend`."""
+    usual_blend: float
+    exact_blend: float
+    fold_at: float
+    per_document: int
     mmr_lambda: float
     min_score: float
     parents: bool
@@ -46,6 +52,12 @@ class Knobs:
         if self.alpha is not None:
             return self.alpha
         return self.keyword_alpha if keyword else self.hybrid_alpha
+
+    def blend_for(self, *, exact: bool) -> float:
+        """Weight of hybrid search beside the reranker: what was asked for, else by what the query looks like."""
+        if self.rerank_blend is not None:
+            return self.rerank_blend
+        return self.exact_blend if exact else self.usual_blend
 
     def turned(self, query: ContextQuery) -> "Knobs":
         """Take what the query says over what is set."""

@@ -7,24 +7,30 @@ from freki.operators.situate import situated
 from freki.schemas import Fusion, NoticeKind, RerankerChoice
 from freki.schemas.index import RerankPair
 from freki.streams.ports import Reranker
-from freki.streams.retrieval.attempts import FINISHING, LEAST_STEP_S, Attempts
+from freki.streams.retrieval.attempts import FINISHING, LEAST_STEP_S, Attempts, StepFailed
 from freki.streams.retrieval.fair_turns import FairTurns
 from freki.streams.retrieval.trail import Found, Trail, timed
 
 REMOTE = "remote"
+VERTEX = "vertex"
 LOCAL = "local"
+LLM = "llm"
 COSINE = "cosine"
-PROBABILITIES = frozenset({REMOTE, LOCAL})
-"""Rerankers whose scores are probabilities."""
+SHARE = 0.5
+"""Of the time that is left, what a service outside may take where another reranker could step in for it."""
 _CHAIN = {
-    RerankerChoice.AUTO: (REMOTE, LOCAL, COSINE),
+    RerankerChoice.AUTO: (REMOTE, VERTEX, LOCAL, COSINE),
     RerankerChoice.REMOTE: (REMOTE, LOCAL, COSINE),
+    RerankerChoice.VERTEX: (VERTEX, LOCAL, COSINE),
     RerankerChoice.LOCAL: (LOCAL, COSINE),
+    RerankerChoice.LLM: (LLM, LOCAL, COSINE),
     RerankerChoice.COSINE: (COSINE,),
 }
 _MISSING = {
     REMOTE: "no remote reranker: set FREKI_REMOTE_RERANKER__URL",
+    VERTEX: "no ranking by Vertex AI: set FREKI_VERTEX_RERANKER__PROJECT",
     LOCAL: "no reranker: cosine gives scores, hybrid search the order; set FREKI_MODELS__RERANKER",
+    LLM: "no language model to rerank with: set FREKI_LLM__URL and FREKI_LLM__MODEL",
 }
 
 
@@ -58,7 +64,7 @@ class Reranking:
                 "rerank",
                 NoticeKind.SKIPPED,
                 f"{left_out} of {len(head)} candidates were not reranked: the deadline of "
-                f"{trail.knobs.deadline_ms} ms left no time",
+                f"{trail.knobs.deadline_ms} ms left the {name} reranker no time for them",
             )
 
     async def _scores(self, trail: Trail, name: str, head: Sequence[Found]) -> list[float | None] | None:
@@ -74,15 +80,32 @@ class Reranking:
         ends_at_s = self._attempts.now_s + self._attempts.spare_s(trail, before=after)
         # Two at once on the same cores would both be late; others compute elsewhere.
         async with self._turns.turn(ends_at_s) if name == LOCAL else nullcontext():
-            now_s = self._attempts.now_s
-            budget_s = self._turns.share_s(ends_at_s, now_s) if name == LOCAL else ends_at_s - now_s
+            budget_s = self._budget_s(trail, name, ends_at_s)
             if budget_s < LEAST_STEP_S:
                 trail.notice("rerank", NoticeKind.SKIPPED, f"no time was left for the {name} reranker")
                 return None
             started = trail.clock_ns()
-            scores = await self._attempts([trail], "rerank", reranker.score(_pairs(trail, head), budget_s=budget_s))
+            call = _score(reranker, _pairs(trail, head), budget_s)
+            scores = await self._attempts([trail], "rerank", call, service=f"rerank.{name}")
             trail.note("rerank", started, trail.clock_ns(), sum(score is not None for score in scores or ()))
             return scores
+
+    def _budget_s(self, trail: Trail, name: str, ends_at_s: float) -> float:
+        """Give the seconds that a reranker may take: one here shares with other queries, one outside with the next."""
+        now_s = self._attempts.now_s
+        if name == LOCAL:
+            return self._turns.share_s(ends_at_s, now_s)
+        chain = _CHAIN[trail.knobs.reranker]
+        is_last = self._rerankers.keys().isdisjoint(chain[chain.index(name) + 1 :])
+        return (ends_at_s - now_s) * (1.0 if is_last else SHARE)
+
+
+async def _score(reranker: Reranker, pairs: Sequence[RerankPair], budget_s: float) -> list[float | None]:
+    scores = await reranker.score(pairs, budget_s=budget_s)
+    # One that is local begins nothing that it would not finish; one outside that gave nothing may be down.
+    if reranker.name != LOCAL and all(score is None for score in scores):
+        raise StepFailed(f"no score came within {1000 * budget_s:.0f} ms")
+    return scores
 
 
 def _asked_for(choice: RerankerChoice) -> tuple[str, ...]:

@@ -39,7 +39,11 @@ WORTH = {AUGMENT: 0.05}
 
 
 class Retriever:
-    """Finds context for questions. Failures in `failures` are those of the outside world: steps fail open on them."""
+    """Finds context for questions.
+
+    Failures in `failures` are those of the outside world: steps fail open on them. Those of them in `outages` tell that
+    something is down: after some in a row, it is left alone for a while.
+    """
 
     def __init__(  # noqa: PLR0913 - each is one thing from outside
         self,
@@ -53,6 +57,7 @@ class Retriever:
         generation: str,
         strong: bool,
         failures: tuple[type[Exception], ...],
+        outages: tuple[type[Exception], ...] = (),
         now: Callable[[], Timestamp],
         clock_ns: Callable[[], int],
         analyse_text: AnalyseText = query_terms,
@@ -64,7 +69,7 @@ class Retriever:
         self._now = now
         self._clock_ns = clock_ns
         self._estimates = Estimates(lambda: now() / 1000)
-        self._attempts = Attempts(failures=failures, now=now, estimates=self._estimates)
+        self._attempts = Attempts(failures=failures, outages=outages, now=now, estimates=self._estimates)
         self._searcher = Searcher(
             embedder=embedder, search=search, rows=rows, roots=roots, strong=strong, attempts=self._attempts
         )

@@ -5,8 +5,18 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from freki.operators.deduplicate import deduplicate
-from freki.operators.fuse import reciprocal_rank_fusion, weighted_fusion
+from freki.operators.fold import fold
+from freki.operators.fuse import (
+    Hit,
+    Scale,
+    arctangent,
+    from_floor,
+    min_max,
+    reciprocal_rank_fusion,
+    standardised_fusion,
+    unit,
+    weighted_fusion,
+)
 from freki.schemas import EVERYONE, ChunkId, Fusion, NoticeKind, RootId
 from freki.schemas.index import Candidate, Scope, Watermark
 from freki.streams.ports import ChunkRows, ChunkSearch, Embedder, Roots
@@ -62,7 +72,7 @@ class Searcher:
             await self._keep_live(moved)
 
     async def load(self, trails: list[Trail]) -> None:
-        """Read rows and vectors of the best candidates; drop repeated texts."""
+        """Read rows and vectors of the best candidates; fold those that say the same."""
         wanted: dict[ChunkId, None] = {}
         for trail in trails:
             wanted.update(dict.fromkeys(found.chunk_id for found in trail.found))
@@ -76,8 +86,7 @@ class Searcher:
             trail.loaded = rows
             for found in trail.found:
                 found.row, found.vector = rows[found.chunk_id]
-            kept = [trail.found[place] for place in deduplicate([found.content.text for found in trail.found])]
-            trail.keep_only("load", "a better candidate has the same text", kept)
+            _fold(trail)
             trail.left("load")
 
     async def _search_both(self, trails: list[Trail]) -> None:
@@ -146,13 +155,38 @@ def _take_live(trail: Trail, ranked: Sequence[Ranked], live: Mapping[RootId, Liv
             dead.append(each.chunk_id)
         elif not allowed.intersection(document.root.principals):
             hidden.append(each.chunk_id)
-        elif len(trail.found) < trail.wanted:
+        elif len(trail.found) < trail.wanted and not _has_enough(trail, each.root_id):
             trail.found.append(Found(each.chunk_id, document, fused=each.fused, dense=each.dense, lexical=each.lexical))
     if dead:
         trail.notice("manifest", NoticeKind.DROPPED, f"{len(dead)} candidates are not of a live revision")
     trail.drop("manifest", "it is not of a live revision", dead)
     trail.drop("manifest", "the asker may not read it any more", hidden)
     return len(dead)
+
+
+def _has_enough(trail: Trail, root_id: RootId) -> bool:
+    """Tell whether a document that may have only some of the hits has its share of the candidates."""
+    knobs = trail.knobs
+    most = max(knobs.per_document, trail.wanted * knobs.per_document // knobs.top_k)
+    return 0 < most <= sum(found.root.root_id == root_id for found in trail.found)
+
+
+def _fold(trail: Trail) -> None:
+    """Let the best of candidates that say the same stand for all; all of them are live, and the asker may read them."""
+    stands = fold([found.content.text for found in trail.found], likeness=trail.knobs.fold_at)
+    for found, place in zip(trail.found, stands, strict=True):
+        if trail.found[place] is not found:
+            trail.found[place].duplicates.append(found)
+    kept = [found for place, found in enumerate(trail.found) if stands[place] == place]
+    trail.keep_only("load", "a better candidate says the same", kept)
+
+
+_SCALES: dict[Fusion, tuple[Scale, Scale]] = {
+    Fusion.WEIGHTED: (min_max, min_max),
+    Fusion.TMM: (from_floor(-1.0), from_floor(0.0)),
+    Fusion.ARCTAN: (unit, arctangent),
+}
+"""Of dense and of BM25 scores."""
 
 
 def scope_of(trail: Trail) -> Scope:
@@ -168,21 +202,27 @@ def scope_of(trail: Trail) -> Scope:
 def _fused(trail: Trail) -> list[Ranked]:
     """Fuse all rankings once, and keep what each retriever said."""
     rankings = [*trail.dense, *trail.lexical]
-    if trail.knobs.fusion is Fusion.RRF:
-        hits = reciprocal_rank_fusion(rankings, k=trail.knobs.rrf_k)
-    else:
-        # Where one kind of retriever failed, the other counts alone.
-        alpha = trail.analysis.alpha if trail.lexical and trail.dense else 0.5
-        shares = ((alpha, trail.dense), (1 - alpha, trail.lexical))
-        weights = [share / len(variants) for share, variants in shares for _ in variants]
-        hits = weighted_fusion(rankings, weights=weights)
     dense = _best(trail.dense)
     lexical = _best(trail.lexical)
     owners = {hit.chunk_id: hit.root_id for ranking in rankings for hit in ranking}
     return [
         Ranked(hit.chunk_id, owners[hit.chunk_id], hit.score, dense.get(hit.chunk_id), lexical.get(hit.chunk_id))
-        for hit in hits
+        for hit in _hits(trail, rankings)
     ]
+
+
+def _hits(trail: Trail, rankings: Sequence[Sequence[Candidate]]) -> list[Hit]:
+    if trail.knobs.fusion is Fusion.RRF:
+        return reciprocal_rank_fusion(rankings, k=trail.knobs.rrf_k)
+    # Where one kind of retriever failed, the other counts alone.
+    alpha = trail.analysis.alpha if trail.lexical and trail.dense else 0.5
+    shares = ((alpha, trail.dense), (1 - alpha, trail.lexical))
+    weights = [share / len(variants) for share, variants in shares for _ in variants]
+    if trail.knobs.fusion is Fusion.ZSCORE:
+        return standardised_fusion(rankings, weights=weights)
+    of_dense, of_lexical = _SCALES[trail.knobs.fusion]
+    scales = [*[of_dense] * len(trail.dense), *[of_lexical] * len(trail.lexical)]
+    return weighted_fusion(rankings, weights=weights, scales=scales)
 
 
 def _best(rankings: Sequence[Sequence[Candidate]]) -> dict[ChunkId, float]:

@@ -62,6 +62,8 @@ class Found:
     lexical: float | None = None
     reranked: float | None = None
     score: float = 0.0
+    duplicates: list["Found"] = field(default_factory=list)
+    """Others that say the same, and are not hits because of it."""
     near: Sequence[ManifestEntry] = ()
     """Entries of the manifest around it, its own among them, in reading order; only for hits."""
     section: Section | None = None

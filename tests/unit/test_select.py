@@ -1,0 +1,204 @@
+"""Which candidates become hits: laws that hold for any of them."""
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freki.operators.identify import root_id
+from freki.schemas import (
+    ChunkId,
+    ContextQuery,
+    DocumentId,
+    ExactKind,
+    ExactTerm,
+    NoticeKind,
+    QueryAnalysis,
+    QueryId,
+    QueryType,
+    RerankerChoice,
+    Timestamp,
+)
+from freki.schemas.index import Root
+from freki.streams.retrieval.live import LiveDocument
+from freki.streams.retrieval.select import select
+from freki.streams.retrieval.trail import Found, Trail
+from tests.unit.revisions import TENANT
+from tests.unit.test_retriever import KNOBS
+
+Candidate = tuple[str, float, float | None]
+"""Document, fused score, reranker's score."""
+
+shares = st.integers(0, 10).map(lambda tenths: tenths / 10)
+candidates = st.lists(st.tuples(st.sampled_from("abc"), shares, st.none() | shares), max_size=8)
+knobs = st.fixed_dictionaries(
+    {
+        "mmr_lambda": st.sampled_from([0.3, 0.7, 1.0]),
+        "rerank_blend": st.sampled_from([0.0, 1.0, 6.0]),
+        "per_document": st.integers(0, 2),
+        "top_k": st.integers(1, 8),
+    }
+)
+
+
+def root(name: str) -> Root:
+    key = root_id(TENANT, DocumentId(name))
+    at = Timestamp(1)
+    return Root(
+        root_id=key, tenant=TENANT, document_id=DocumentId(name), version=1, deleted=False, parts=1, chunks=1,
+        content_hash="", facets="", chunker="", embedder="", name=name, media_type="", language="de", source_uri=None,
+        principals=("everyone",), attributes={}, characters=1, occurred_at=at, recorded_at=at, received_at=at,
+        searchable_at=at,
+    )  # fmt: skip
+
+
+ROOTS = {name: root(name) for name in "abc"}
+
+
+def trail(
+    given_: list[Candidate], *, exact: tuple[ExactTerm, ...] = (), reranker: str = "local", **turned: Any
+) -> Trail:
+    vectors = np.random.default_rng(0).normal(size=(len(given_), 4)).astype(np.float32)
+    analysis = QueryAnalysis(
+        language="de", query_type=QueryType.FACTUAL, keyword=False, levels=(1,), alpha=0.5, lexical="", exact=exact
+    )
+    made = Trail(
+        query=ContextQuery(query_id=QueryId("q"), tenant=TENANT, text="?", asked_at=Timestamp(0)),
+        knobs=replace(KNOBS, **turned),
+        trace_id="",
+        clock_ns=lambda: 0,
+        received_at=Timestamp(0),
+        analysis=analysis,
+        variants=("?",),
+    )
+    made.reranker = reranker
+    made.found = [
+        Found(
+            ChunkId(f"{place:02}"),
+            LiveDocument(ROOTS[name], {}),
+            fused=fused,
+            reranked=reranked,
+            vector=vectors[place] / np.linalg.norm(vectors[place]),
+        )
+        for place, (name, fused, reranked) in enumerate(given_)
+    ]
+    return made
+
+
+def hits(given_: list[Candidate], **turned: Any) -> list[ChunkId]:
+    made = trail(given_, **turned)
+    select(made, unrelated=-1.0)
+    return [found.chunk_id for found in made.found]
+
+
+@given(given_=candidates, knobs=knobs, data=st.data())
+def test_the_order_of_candidates_does_not_matter_where_relevance_decides(
+    given_: list[Candidate], knobs: dict[str, Any], data: st.DataObject
+) -> None:
+    one, other = (trail(given_, **{**knobs, "mmr_lambda": 1.0}) for _ in range(2))
+    other.found = data.draw(st.permutations(other.found))
+
+    select(one, unrelated=-1.0)
+    select(other, unrelated=-1.0)
+
+    assert [found.chunk_id for found in one.found] == [found.chunk_id for found in other.found]
+
+
+@given(given_=candidates, knobs=knobs, threshold=shares)
+def test_hits_are_some_of_the_candidates_each_once_and_within_all_limits(
+    given_: list[Candidate], knobs: dict[str, Any], threshold: float
+) -> None:
+    made = trail(given_, **knobs, min_score=threshold)
+    before = {found.chunk_id for found in made.found}
+
+    select(made, unrelated=-1.0)
+
+    chosen = [found.chunk_id for found in made.found]
+    documents = Counter(found.root.document_id for found in made.found)
+    assert len(chosen) == len(set(chosen)) <= knobs["top_k"]
+    assert before.issuperset(chosen)
+    assert all(found.score >= threshold for found in made.found)
+    assert all(count <= (knobs["per_document"] or 8) for count in documents.values())
+
+
+@given(given_=candidates, knobs=knobs, threshold=shares)
+def test_a_threshold_comes_last_and_only_leaves_out(
+    given_: list[Candidate], knobs: dict[str, Any], threshold: float
+) -> None:
+    everything = {**knobs, "top_k": 8, "per_document": 0}
+    all_in_order = trail(given_, **everything)
+    select(all_in_order, unrelated=-1.0)
+
+    passing = [found.chunk_id for found in all_in_order.found if found.score >= threshold]
+
+    assert hits(given_, **everything, min_score=threshold) == passing
+
+
+@given(given_=candidates, knobs=knobs, thresholds=st.tuples(shares, shares).map(sorted))
+def test_a_higher_threshold_gives_no_hit_more(
+    given_: list[Candidate], knobs: dict[str, Any], thresholds: list[float]
+) -> None:
+    low, high = (hits(given_, **{**knobs, "top_k": 8}, min_score=each) for each in thresholds)
+
+    assert len(low) >= len(high)
+
+
+@given(given_=candidates, place=st.integers(0, 7), more=shares)
+def test_a_candidate_never_loses_by_a_better_score(given_: list[Candidate], place: int, more: float) -> None:
+    if place >= len(given_) or given_[place][2] is None:
+        return
+    name, fused, reranked = given_[place]
+    better = [*given_]
+    better[place] = (name, min(1.0, fused + more), min(1.0, (reranked or 0.0) + more))
+    order = {"mmr_lambda": 1.0, "rerank_blend": 2.0, "top_k": 8}
+
+    before, after = (hits(each, **order).index(ChunkId(f"{place:02}")) for each in (given_, better))
+
+    assert after <= before
+
+
+def test_hybrid_search_has_more_to_say_where_a_norm_is_named() -> None:
+    given_: list[Candidate] = [("a", 1.0, 0.05), ("b", 0.3, 0.5)]
+    weights = {"usual_blend": 1.0, "exact_blend": 6.0}
+    norm = (ExactTerm(kind=ExactKind.SECTION, text="§ 573c"),)
+    name = (ExactTerm(kind=ExactKind.IDENTIFIER, text="KX-200"),)
+
+    assert hits(given_, exact=name, **weights) == ["01", "00"]
+    assert hits(given_, exact=norm, **weights) == ["00", "01"]
+    assert hits(given_, exact=norm, **weights, rerank_blend=0.0) == ["01", "00"]
+
+
+def test_the_score_stays_the_rerankers() -> None:
+    made = trail([("a", 1.0, 0.05), ("b", 0.3, 0.5)], rerank_blend=6.0)
+
+    select(made, unrelated=-1.0)
+
+    assert [found.score for found in made.found] == [0.05, 0.5]
+
+
+def test_what_a_threshold_was_compared_with_is_told() -> None:
+    said = {}
+    for reranker in ("local", "remote", "vertex", "llm", "cosine", "none"):
+        made = trail([("a", 0.3, 0.2)], reranker=reranker, min_score=0.9)
+        select(made, unrelated=-1.0)
+        ((kind, said[reranker]),) = [(notice.kind, notice.message) for notice in made.notices]
+        assert kind is NoticeKind.DROPPED
+
+    assert said["local"] == "1 candidates are below min_score 0.9, compared with probabilities"
+    assert said["remote"].endswith("scores of the remote service as it means them")
+    assert said["cosine"].endswith("fused scores")
+
+
+def test_cosines_set_the_order_only_where_they_were_asked_for() -> None:
+    given_: list[Candidate] = [("a", 0.9, 0.1), ("b", 0.3, 0.8)]
+
+    automatic, chosen = trail(given_, reranker="cosine"), trail(given_, reranker="cosine")
+    chosen.knobs = replace(chosen.knobs, reranker=RerankerChoice.COSINE)
+    select(automatic, unrelated=-1.0)
+    select(chosen, unrelated=-1.0)
+
+    assert [found.chunk_id for found in automatic.found] == ["00", "01"]
+    assert [found.chunk_id for found in chosen.found] == ["01", "00"]
