@@ -383,6 +383,15 @@ async def test_one_whose_time_is_over_leaves_while_the_others_are_still_searched
     assert [(place, bool(result.hits)) async for place, result, _ in answers] == [(0, True)]
 
 
+async def test_one_whose_time_is_over_leaves_without_what_was_found_but_not_read(world: World) -> None:
+    told = asyncio.Event()
+    store = Broken(world.index, before={"fetch": told.wait})
+
+    (left,) = [result async for _, result, _ in retriever(world, store).answer([asked_within("Amt?", 60)])]
+
+    assert (left.hits, left.status) == ((), ResultStatus.DEGRADED)
+
+
 async def test_nothing_goes_on_for_questions_that_have_all_left(world: World) -> None:
     told = asyncio.Event()
     store = Broken(world.index, before={"dense": told.wait})

@@ -135,6 +135,8 @@ class Retriever:
             if done:
                 return
             waiting[place].notice("search", NoticeKind.DEGRADED, "no answer within the deadline")
+            # Where candidates stand has not been read yet.
+            waiting[place].keep_only("search", "the deadline came first", ())
             yield place
 
     async def _finish(
