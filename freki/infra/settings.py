@@ -12,7 +12,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from freki.schemas.names import ChunkKind
+from freki.schemas import ChunkKind, Widening, WidenWhen
 
 
 class Section(BaseModel):
@@ -267,6 +267,11 @@ class RetrievalSettings(Section):
     reranker: Literal["AUTO", "REMOTE", "VERTEX", "LOCAL", "LLM", "COSINE", "NONE"] = Field(
         default="AUTO", description="Which reranker is asked first: docs/queries.md"
     )
+    widen: tuple[Widening, ...] = Field(
+        default=(Widening.SPELLING,), description="Kinds of further searches: docs/queries.md"
+    )
+    widen_llm_s: float = Field(default=2.0, gt=0, description="Longest wait for a language model that rephrases")
+    widen_when: WidenWhen = Field(default=WidenWhen.WEAK, description="When: always, or where the first one looks weak")
     rerank_candidates: int = Field(default=16, ge=0, le=500, description="How many candidates are rescored")
     usual_blend: float = Field(
         default=0.0, ge=0, le=1000, description="Log-odds that a fused score of 1 adds to the reranker's, in the order"

@@ -62,19 +62,22 @@ def arctangent(scores: Sequence[float]) -> list[float]:
     return [2 / math.pi * math.atan(max(0.0, score) / HALF_WAY) for score in scores]
 
 
-def reciprocal_rank_fusion(rankings: Sequence[Sequence[Scored]], *, k: int = 60) -> list[Hit]:
-    """Score each chunk by the sum of 1 / (k + rank) over the rankings that hold it.
+def reciprocal_rank_fusion(
+    rankings: Sequence[Sequence[Scored]], *, k: int = 60, weights: Sequence[float] | None = None
+) -> list[Hit]:
+    """Score each chunk by the sum of weight / (k + rank) over the rankings that hold it; without weights they are 1.
 
     Ranks start at 1; input scores are ignored; a chunk that stands twice in one ranking counts at its first place.
     Best first, equal sums by chunk id; the order of the rankings does not matter.
-    Raises ValueError if `k` is negative. Source: Cormack et al., SIGIR 2009, doi:10.1145/1571941.1572114.
+    Raises ValueError if `k` is negative, or the number of weights differs.
+    Source: Cormack et al., SIGIR 2009, doi:10.1145/1571941.1572114.
     """
     if k < 0:
         raise ValueError(f"k must be at least 0, got {k}")
     terms: defaultdict[ChunkId, list[float]] = defaultdict(list)
-    for ranking in rankings:
+    for ranking, weight in zip(rankings, [1.0] * len(rankings) if weights is None else weights, strict=True):
         for rank, chunk_id in enumerate(dict.fromkeys(hit.chunk_id for hit in ranking), start=1):
-            terms[chunk_id].append(1.0 / (k + rank))
+            terms[chunk_id].append(weight / (k + rank))
     return _best_first(terms)
 
 

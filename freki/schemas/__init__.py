@@ -18,6 +18,8 @@ from freki.schemas.context_query import (
     Metric,
     RerankerChoice,
     VersionFloor,
+    Widening,
+    WidenWhen,
 )
 from freki.schemas.context_result import (
     ContextHit,
@@ -104,4 +106,6 @@ __all__ = [
     "Timestamp",
     "TypedBy",
     "VersionFloor",
+    "WidenWhen",
+    "Widening",
 ]

@@ -64,6 +64,41 @@ class CitationStyle(StrEnum):
     """`[Document 1: document_id]`"""
 
 
+class Widening(StrEnum):
+    """A kind of further searches beside that for the question as it was asked."""
+
+    STATEMENT = "STATEMENT"
+    """The question as the beginning of its answer: `Die Kündigungsfrist beträgt`."""
+    SYNONYMS = "SYNONYMS"
+    """Other words of the same meaning, from OpenThesaurus and WordNet."""
+    COMPOUNDS = "COMPOUNDS"
+    """German compounds, joined as the texts that were found write them, or split."""
+    ABBREVIATIONS = "ABBREVIATIONS"
+    """Short forms spelt out and long ones made short, as the texts that were found explain them."""
+    SPELLING = "SPELLING"
+    """Words as the texts that were found write them, where nobody else writes them as the question does."""
+    TERMS = "TERMS"
+    """The terms that the best texts say most, by BM25 alone (RM3)."""
+    VECTOR = "VECTOR"
+    """The question's vector, moved towards those of the best texts (Rocchio)."""
+    PARAPHRASES = "PARAPHRASES"
+    """The same question in the words of a language model, as are all that follow."""
+    PERSPECTIVES = "PERSPECTIVES"
+    """Questions about the same matter, more general, more specific, and by somebody else."""
+    PARTS = "PARTS"
+    """Questions that the question consists of."""
+    PASSAGE = "PASSAGE"
+    """A made-up passage that would answer it (HyDE)."""
+
+
+class WidenWhen(StrEnum):
+    """When further searches are made."""
+
+    ALWAYS = "ALWAYS"
+    WEAK = "WEAK"
+    """Where what the question itself found looks weak; SPELLING wherever a word is not known."""
+
+
 @record
 class Filter:
     """A condition that every hit must meet."""
@@ -113,6 +148,9 @@ class ContextQuery:
     alpha: float | None = None
     """Weight of dense search in 0..1; null: the setting, less for short keyword queries."""
     rrf_k: int | None = None
+    widen: tuple[Widening, ...] | None = None
+    """Kinds of further searches, fused with that for the question, which counts most; empty: none; null: as set."""
+    widen_when: WidenWhen | None = None
     metric: Metric | None = None
     reranker: RerankerChoice | None = None
     rerank_candidates: int | None = None

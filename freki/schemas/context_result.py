@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 
+from freki.schemas.context_query import Widening
 from freki.schemas.explanation import Explanation
 from freki.schemas.names import ChunkId, ChunkKind, DocumentId, QueryId, TenantId, Timestamp, record
 
@@ -183,6 +184,8 @@ class ContextHit:
     """1-based pages, slides or sheets that the span begins and ends on; 0 where the document has none."""
     duplicates: tuple[Duplicate, ...] = ()
     """Among the candidates and readable by the asker; not hits of their own."""
+    variant: int = 0
+    """Place in `variants` of the first that found it; 0: the question itself did."""
 
 
 @record
@@ -224,3 +227,5 @@ class ContextResult:
     """32 hexadecimal digits of the W3C trace, or empty."""
     explanation: Explanation | None = None
     """Where the query asked for it."""
+    widened: tuple[Widening, ...] = ()
+    """Kinds of `variants`, from the second on."""

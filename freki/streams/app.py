@@ -66,6 +66,7 @@ from freki.streams.query_trace import Models, QueryTrace
 from freki.streams.rejecting import rejecting
 from freki.streams.retrieval.llm_reranker import LlmReranker
 from freki.streams.retrieval.retriever import Retriever
+from freki.streams.retrieval.rewrite import Rewriter
 from freki.streams.retrieving import Retrieving
 from freki.streams.stage import Stage, register, run_stages
 from freki.streams.topics import Topic
@@ -197,6 +198,7 @@ class Pipeline:
             roots=index,
             rerankers=await self._rerankers(),
             analyse_text=analyser_of(self._settings.lexical).of_queries,
+            rewriter=await self._rewriter(),
             defaults=knobs_of(settings),
             generation=self._settings.milvus.generation,
             strong=settings.strong,
@@ -335,6 +337,15 @@ class Pipeline:
         embedder = await self._opened_embedder()
         models = Models(embedder=embedder.fingerprint, reranker=self._settings.models.reranker)
         return QueryTrace(self._tracer, models=models, content=self._settings.telemetry.content)
+
+    async def _rewriter(self) -> Rewriter | None:
+        """Open what puts questions in other words; None where no language model is set."""
+        settings = self._settings
+        if settings.llm.url is None or settings.llm.model is None:
+            return None
+        llm = await self._opened.enter_async_context(LlmClient(settings.llm, self._calls))
+        ledger = TokenLedger(settings.llm.ledger, most=settings.llm.max_tokens_day)
+        return Rewriter(llm, ledger, limit_s=settings.retrieval.widen_llm_s)
 
     async def _context_writer(self) -> ContextWriter | None:
         """Open what a language model writes contexts with; None where none is to."""

@@ -87,6 +87,8 @@ def knobs_of(settings: RetrievalSettings) -> Knobs:
         hybrid_alpha=settings.hybrid_alpha,
         keyword_alpha=settings.keyword_alpha,
         rrf_k=settings.rrf_k,
+        widen=settings.widen,
+        widen_when=settings.widen_when,
         metric=Metric.COSINE,
         reranker=RerankerChoice(settings.reranker),
         rerank_candidates=settings.rerank_candidates,

@@ -18,6 +18,7 @@ from freki.training.console import console, explained, stage
 from freki.training.figures import Figures
 from freki.training.measure import measure_sets
 from freki.training.run import Recipe, Run
+from freki.training.thesaurus import ENGLISH_HEAD, GERMAN_HEAD, english, german, packed
 from freki.training.train import train_all
 
 RUN, FIGURES = "run.json", "figures.json"
@@ -98,6 +99,18 @@ def _write(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     console.print(str(path), soft_wrap=True, highlight=False)
+
+
+@app.command()
+def thesaurus(
+    *,
+    openthesaurus: Annotated[Path, typer.Option(help="th_de_DE_v2.dat of the Debian package mythes-de")],
+    wordnet: Annotated[Path, typer.Option(help="Folder usr/share/wordnet of the Debian package wordnet-base")],
+    out: Annotated[Path, typer.Option(help="Folder for synonyms_de.txt and synonyms_en.txt")],
+) -> None:
+    """Pack the synonyms that questions are widened with."""
+    (out / "synonyms_de.txt").write_text(packed(german(openthesaurus), GERMAN_HEAD), "utf-8")
+    (out / "synonyms_en.txt").write_text(packed(english(wordnet), ENGLISH_HEAD), "utf-8")
 
 
 if __name__ == "__main__":

@@ -164,6 +164,7 @@ async def test_a_query_reads_as_a_story() -> None:
         "fuse": "CHAIN",
         "manifest": "CHAIN",
         "load": "CHAIN",
+        "widen": "CHAIN",
         "rerank": "RERANKER",
         "diversify": "CHAIN",
         "locate": "CHAIN",

@@ -26,11 +26,13 @@ from freki.schemas import (
     Timestamp,
     TypedBy,
     VersionFloor,
+    WidenWhen,
 )
 from freki.schemas.index import RerankPair
 from freki.streams.ports import Embedder, Floats
 from freki.streams.retrieval.knobs import Knobs
 from freki.streams.retrieval.retriever import Retriever
+from freki.streams.retrieval.rewrite import Rewriter
 from tests.unit.revisions import TENANT, World, revision
 
 KNOBS = Knobs(
@@ -43,6 +45,8 @@ KNOBS = Knobs(
     exact=True,
     prototypes=True,
     rrf_k=60,
+    widen=(),
+    widen_when=WidenWhen.WEAK,
     metric=Metric.COSINE,
     reranker=RerankerChoice.AUTO,
     rerank_candidates=20,
@@ -123,6 +127,7 @@ def retriever(
     store: Any | None = None,
     rerankers: Sequence[Scorer] = (),
     embedder: Embedder | None = None,
+    rewriter: Rewriter | None = None,
 ) -> Retriever:
     store = store or world.index
     return Retriever(
@@ -137,6 +142,7 @@ def retriever(
         failures=(InfraError,),
         now=now,
         clock_ns=time.time_ns,
+        rewriter=rewriter,
     )
 
 

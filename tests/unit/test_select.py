@@ -25,7 +25,7 @@ from freki.schemas import (
 from freki.schemas.index import Root
 from freki.streams.retrieval.live import LiveDocument
 from freki.streams.retrieval.select import select
-from freki.streams.retrieval.trail import Found, Trail
+from freki.streams.retrieval.trail import Found, Trail, Way
 from tests.unit.revisions import TENANT
 from tests.unit.test_retriever import KNOBS
 
@@ -72,7 +72,7 @@ def trail(
         clock_ns=lambda: 0,
         received_at=Timestamp(0),
         analysis=analysis,
-        variants=("?",),
+        ways=[Way("?", "")],
     )
     made.reranker = reranker
     made.found = [

@@ -1,19 +1,24 @@
-"""What a language model is asked, and how its answers are read: pure, so that any client will do."""
+"""What a language model is asked about chunks and questions, and how its answers are read: pure, for any client."""
 
 from freki.operators.ask_llm.answers import CONTEXT_CHARS, SUMMARY_CHARS, is_latin, read_contexts, read_summary
 from freki.operators.ask_llm.grades import TOKENS_A_GRADE, grades_prompt, read_grades
 from freki.operators.ask_llm.prompts import VERSION, context_prompt, summary_prompt
+from freki.operators.ask_llm.questions import MAX_TOKENS, WRITTEN, question_prompt, read_questions
 
 __all__ = [
     "CONTEXT_CHARS",
+    "MAX_TOKENS",
     "SUMMARY_CHARS",
     "TOKENS_A_GRADE",
     "VERSION",
+    "WRITTEN",
     "context_prompt",
     "grades_prompt",
     "is_latin",
+    "question_prompt",
     "read_contexts",
     "read_grades",
+    "read_questions",
     "read_summary",
     "summary_prompt",
 ]

@@ -39,6 +39,12 @@ def read_contexts(answer: str, *, count: int) -> list[str | None]:
     return [_plain(found[number], CONTEXT_CHARS) if number in found else None for number in range(1, count + 1)]
 
 
+def numbered_lines(answer: str, *, count: int, least: int, most: int) -> list[str | None]:
+    """Return the lines with the numbers 1 to `count`, of `least` to `most` characters; None where there is none."""
+    found = dict(_marked(_THOUGHT.sub("", answer)))
+    return [_plain(found[number], most, least) if number in found else None for number in range(1, count + 1)]
+
+
 def read_summary(answer: str) -> str | None:
     """Return a summary on one line of at most 480 characters; None where there is no good one."""
     return _plain(_THOUGHT.sub("", answer), SUMMARY_CHARS)
@@ -52,14 +58,19 @@ def is_latin(text: str) -> bool:
 
 def _numbered(answer: str, count: int) -> Iterator[tuple[int, str]]:
     """Yield numbers and texts, the one that counts last."""
-    entries = _of_json(answer)
-    if entries is None:
-        marks = list(_NUMBERED.finditer(answer))
-        ends = [mark.start() for mark in marks[1:]] + [len(answer)]
-        entries = [(int(mark[1]), answer[mark.end() : end]) for mark, end in zip(marks, ends, strict=False)]
+    entries = _marked(answer)
     if not entries and count == 1:
         entries = [(1, answer)]
     yield from reversed(entries)
+
+
+def _marked(answer: str) -> list[tuple[int, str]]:
+    entries = _of_json(answer)
+    if entries is not None:
+        return entries
+    marks = list(_NUMBERED.finditer(answer))
+    ends = [mark.start() for mark in marks[1:]] + [len(answer)]
+    return [(int(mark[1]), answer[mark.end() : end]) for mark, end in zip(marks, ends, strict=False)]
 
 
 def _of_json(answer: str) -> list[tuple[int, str]] | None:
@@ -77,7 +88,7 @@ def _of_json(answer: str) -> list[tuple[int, str]] | None:
     return [(int(key), text) for key, text in value.items() if key.isdecimal() and isinstance(text, str)]
 
 
-def _plain(text: str, most: int) -> str | None:
+def _plain(text: str, most: int, least: int = _LEAST_CHARS) -> str | None:
     """Return plain text on one line, cut at the end of a sentence or of a word; None for too little or far too much.
 
     Tags, marks of Markdown, addresses, quotes around it and characters that do not print are left out.
@@ -86,7 +97,7 @@ def _plain(text: str, most: int) -> str | None:
     text = _MARKS.sub(" ", _ADDRESS.sub(" ", text))
     line = " ".join("".join(each if each.isprintable() else " " for each in text).split())
     line = line.strip(_QUOTES + " -–—") if line[:1] in _QUOTES and line[-1:] in _QUOTES else line.strip(" -–—")
-    if not _LEAST_CHARS <= len(line) <= _RAMBLES * most:
+    if not least <= len(line) <= _RAMBLES * most:
         return None
     return line if len(line) <= most else _cut(line, most)
 

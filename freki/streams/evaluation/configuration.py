@@ -62,7 +62,8 @@ def _knobs() -> dict[str, Callable[[str], object]]:
 def _reader(hint: Any) -> Callable[[str], object]:  # noqa: ANN401 - a type
     (given,) = [each for each in get_args(hint) if each is not type(None)]
     if get_origin(given) is tuple:
-        return _levels
+        item = get_args(given)[0]
+        return partial(_choices, item) if issubclass(item, StrEnum) else _levels
     if issubclass(given, StrEnum):
         return partial(_choice, given)
     readers: dict[type, Callable[[str], object]] = {bool: _truth, int: _whole, float: _number, str: str}
@@ -100,6 +101,10 @@ def _choice(kind: type[StrEnum], value: str) -> StrEnum:
     if value.upper() not in set(kind):
         raise ValueError(f"give one of {', '.join(each.lower() for each in kind)}")
     return kind(value.upper())
+
+
+def _choices(kind: type[StrEnum], value: str) -> tuple[StrEnum, ...]:
+    return tuple(_choice(kind, part) for part in filter(None, value.split("+")))
 
 
 def _shown(value: object) -> str:

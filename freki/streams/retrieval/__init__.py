@@ -5,6 +5,8 @@ understand what a question wants, in which language, with which terms
 exact      only what holds the quotations
 knobs      what a query may turn
 search     candidates: both searches, one fusion, what is live of the best
+widen      further searches: the same question in other words
+rewrite    those that a language model writes
 live       which chunks may be quoted, and where they stand
 rerank     the best candidates read together with the question
 llm_reranker  a language model that grades them

@@ -88,6 +88,7 @@ class Composer:
             asked_at=trail.query.asked_at,
             answered_at=self._now(),
             trace_id=trail.trace_id,
+            widened=tuple(way.kind for way in trail.ways if way.kind is not None),
         )
 
     def refuse(self, query: ContextQuery, notice: Notice, *, trace_id: str) -> ContextResult:
@@ -161,6 +162,7 @@ class Composer:
                 Duplicate(document_id=other.root.document_id, version=other.root.version, chunk_id=other.chunk_id)
                 for other in found.duplicates
             ),
+            variant=found.way,
         )
 
 

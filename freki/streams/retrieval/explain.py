@@ -99,7 +99,7 @@ def _rankings(trail: Trail) -> Iterable[Sequence[Candidate]]:
 
 
 def _story(trail: Trail, orders: Orders, chunk_id: ChunkId, document_id: DocumentId) -> ChunkStory:
-    searches = (("dense", trail.dense), ("bm25", trail.lexical))
+    searches = (("dense", [way.dense for way in trail.ways]), ("bm25", [way.lexical for way in trail.ways]))
     return ChunkStory(
         chunk_id=chunk_id,
         document_id=document_id,
@@ -107,7 +107,7 @@ def _story(trail: Trail, orders: Orders, chunk_id: ChunkId, document_id: Documen
             Retrieved(search=search, variant=variant, rank=rank, score=hit.score)
             for search, rankings in searches
             for variant, ranking in enumerate(rankings)
-            for rank, hit in enumerate(ranking, start=1)
+            for rank, hit in enumerate(ranking or (), start=1)
             if hit.chunk_id == chunk_id
         ),
         ranks=tuple(

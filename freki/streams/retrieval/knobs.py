@@ -2,7 +2,7 @@
 
 from dataclasses import fields, replace
 
-from freki.schemas import CitationStyle, ContextQuery, Fusion, Metric, RerankerChoice
+from freki.schemas import CitationStyle, ContextQuery, Fusion, Metric, RerankerChoice, Widening, WidenWhen
 from freki.schemas.names import record
 
 # Requirement Q5: enough candidates that fusion and reranking lose nothing.
@@ -23,6 +23,8 @@ class Knobs:
     hybrid_alpha: float
     keyword_alpha: float
     rrf_k: int
+    widen: tuple[Widening, ...]
+    widen_when: WidenWhen
     metric: Metric
     reranker: RerankerChoice
     rerank_candidates: int

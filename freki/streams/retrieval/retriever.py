@@ -1,8 +1,8 @@
 """Answers batches of queries: as far as loading, each step takes all of them and makes one model or store call.
 
-analyse → embed, and type by examples → search (dense and BM25 at once) → fuse what is live → load, then each by itself:
-exact → rerank → diversify → locate → augment → assemble. A step that fails or finds no time is left out and named in
-the result: there is always an answer.
+analyse → embed, and type by examples → search (dense and BM25 at once) → fuse what is live → load → widen (search what
+else the question may be called, fuse and load again), then each by itself: exact → rerank → diversify → locate →
+augment → assemble. A step that fails or finds no time is left out and named in the result: there is always an answer.
 """
 
 import asyncio
@@ -24,11 +24,13 @@ from freki.streams.retrieval.exact import keep_exact
 from freki.streams.retrieval.explain import Explaining
 from freki.streams.retrieval.knobs import Knobs
 from freki.streams.retrieval.rerank import Reranking
+from freki.streams.retrieval.rewrite import Rewriter
 from freki.streams.retrieval.search import Searcher
 from freki.streams.retrieval.select import select
 from freki.streams.retrieval.surround import AUGMENT, Surroundings
 from freki.streams.retrieval.trail import Trail
 from freki.streams.retrieval.understand import Understanding
+from freki.streams.retrieval.widen import Widener
 
 # How long to wait between looks at a document that must become fresher.
 FLOOR_POLL_S = 0.02
@@ -61,6 +63,7 @@ class Retriever:
         now: Callable[[], Timestamp],
         clock_ns: Callable[[], int],
         analyse_text: AnalyseText = query_terms,
+        rewriter: Rewriter | None = None,
     ) -> None:
         self._understand = Understanding(defaults=defaults, analyse_text=analyse_text, clock_ns=clock_ns)
         self._unrelated = embedder.unrelated
@@ -74,6 +77,9 @@ class Retriever:
             embedder=embedder, search=search, rows=rows, roots=roots, strong=strong, attempts=self._attempts
         )
         self._admission = Admission(defaults, estimates=self._estimates, now=now)
+        self._widen = Widener(
+            searcher=self._searcher, analyse_text=analyse_text, attempts=self._attempts, rewriter=rewriter
+        )
         self._rerank = Reranking(rerankers, attempts=self._attempts)
         self._explain = Explaining(search, strong=strong, attempts=self._attempts)
         self._composer = Composer(count_tokens=embedder.count_tokens, generation=generation, strong=strong, now=now)
@@ -102,9 +108,16 @@ class Retriever:
             if not waiting:
                 return
             watermarks = await looking_up
+            wanting = {place: trail for place, trail in waiting.items() if self._widen.wants(trail)}
+            widening = asyncio.create_task(self._widen(list(wanting.values())))
             urgent = sorted(waiting.items(), key=lambda each: self._attempts.remaining_s(each[1]))
-            finishing = [asyncio.create_task(self._finish(place, trail, watermarks)) for place, trail in urgent]
-            tasks += finishing
+            finishing = [
+                asyncio.create_task(
+                    self._finish(place, trail, watermarks, after=widening if place in wanting else None)
+                )
+                for place, trail in urgent
+            ]
+            tasks += [widening, *finishing]
             for finished in asyncio.as_completed(finishing):
                 yield await finished
         finally:
@@ -140,9 +153,14 @@ class Retriever:
             yield place
 
     async def _finish(
-        self, place: int, trail: Trail, watermarks: Sequence[Watermark]
+        self, place: int, trail: Trail, watermarks: Sequence[Watermark], after: asyncio.Task[None] | None
     ) -> tuple[int, ContextResult, Trail]:
-        """Choose the hits among what was found; once more where a document was replaced while it was being read."""
+        """Choose the hits among what was found; once more where a document was replaced while it was being read.
+
+        after: what else is being done for this query and others.
+        """
+        if after is not None:
+            await asyncio.shield(after)
         trail.extras = self._affordable(trail)
         again = (*LOOKING_UP, *FINISHING)
         for _ in range(MOST_TRIES):

@@ -1,7 +1,10 @@
 """Finds candidates for a batch of queries: both searches at once, one fusion, what is live of the best, their rows."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -22,7 +25,9 @@ from freki.schemas.index import Candidate, Scope, Watermark
 from freki.streams.ports import ChunkRows, ChunkSearch, Embedder, Roots
 from freki.streams.retrieval.attempts import FINISHING, LOOKING_UP, Attempts
 from freki.streams.retrieval.live import LiveDocument, read_live
-from freki.streams.retrieval.trail import Found, Ranked, Trail, timed
+from freki.streams.retrieval.trail import Found, Ranked, Trail, Way, timed
+
+Call = Callable[[], Awaitable[list[list[Candidate]]]]
 
 
 class Searcher:
@@ -46,33 +51,39 @@ class Searcher:
         self._attempts = attempts
 
     async def embed(self, trails: list[Trail]) -> None:
-        """Give every variant its vector."""
-        texts = [variant for trail in trails for variant in trail.variants]
-        with timed(trails, "embed", lambda trail: len(trail.variants)):
-            vectors = await self._attempts(trails, "embed", self._embedder.embed_queries(texts))
-        if vectors is None:
+        """Give every way that has none its vector."""
+        lacking = {id(trail): [way for way in trail.ways if way.embeds and way.vector is None] for trail in trails}
+        trails = [trail for trail in trails if lacking[id(trail)]]
+        ways = [way for trail in trails for way in lacking[id(trail)]]
+        if not ways:
             return
-        at = 0
-        for trail in trails:
-            trail.vectors = vectors[at : at + len(trail.variants)]
-            at += len(trail.variants)
+        with timed(trails, "embed", lambda trail: len(lacking[id(trail)])):
+            call = self._embedder.embed_queries([way.text for way in ways])
+            vectors = await self._attempts(trails, "embed", call)
+        for way, vector in zip(ways, () if vectors is None else vectors, strict=False):
+            way.vector = vector
 
     async def watermarks(self, trails: list[Trail]) -> Sequence[Watermark]:
         """Read how far the index is."""
         with timed(trails, "freshness", lambda _: 1):
             return await self._attempts(trails, "freshness", self._search.watermarks()) or ()
 
-    async def find(self, trails: list[Trail]) -> None:
-        """Search and keep what is live; search once more where a document changed in between."""
-        await self._search_both(trails)
+    async def find(self, trails: list[Trail], *, first: int = 0) -> bool:
+        """Search the ways from the given one on, fuse all, and keep what is live; tell whether that could be looked up.
+
+        Where a document changed in between, all ways are searched once more.
+        """
+        await self._search_both(trails, first=first)
+        met = await self._keep_live(trails)
         again = (*LOOKING_UP, *FINISHING)
-        moved = [trail for trail in await self._keep_live(trails) if self._attempts.spare_s(trail, before=again) > 0]
+        moved = [trail for trail in met or () if self._attempts.spare_s(trail, before=again) > 0]
         if moved:
             await self._search_both(moved)
-            await self._keep_live(moved)
+            met = await self._keep_live(moved)
+        return met is not None
 
-    async def load(self, trails: list[Trail]) -> None:
-        """Read rows and vectors of the best candidates; fold those that say the same."""
+    async def load(self, trails: list[Trail]) -> bool:
+        """Read rows and vectors of the best candidates, and fold those that say the same; tell whether that worked."""
         wanted: dict[ChunkId, None] = {}
         for trail in trails:
             wanted.update(dict.fromkeys(found.chunk_id for found in trail.found))
@@ -88,42 +99,48 @@ class Searcher:
                 found.row, found.vector = rows[found.chunk_id]
             _fold(trail)
             trail.left("load")
+        return fetched is not None
 
-    async def _search_both(self, trails: list[Trail]) -> None:
-        depth = max(trail.knobs.depth for trail in trails)
-        searched = [trail for trail in trails if len(trail.vectors)]
-        scopes = [scope_of(trail) for trail in searched for _ in trail.variants]
-        vectors = np.vstack([trail.vectors for trail in searched]) if searched else None
-        texts = [trail.analysis.lexical for trail in trails]
+    async def _search_both(self, trails: list[Trail], *, first: int = 0) -> None:
+        ways = [(trail, way) for trail in trails for way in trail.ways[first:]]
+        for _, way in ways:
+            way.dense = way.lexical = None
+        depth = max((trail.knobs.depth for trail in trails), default=0)
 
-        async def dense() -> list[list[Candidate]] | None:
-            if vectors is None:
-                return []
-            with timed(searched, "search.dense", lambda trail: len(trail.variants)):
-                call = self._search.dense(vectors, scopes, limit=depth, strong=self._strong)
-                return await self._attempts(searched, "search.dense", call)
+        async def dense() -> None:
+            asked = [(trail, way) for trail, way in ways if way.vector is not None]
+            vectors = np.array([way.vector for _, way in asked], dtype=np.float32)
+            scopes = [scope_of(trail) for trail, _ in asked]
+            call = partial(self._search.dense, vectors, scopes, limit=depth, strong=self._strong)
+            for (trail, way), ranking in zip(asked, await self._rankings("dense", asked, call), strict=False):
+                way.dense = ranking[: trail.knobs.depth]
 
-        async def lexical() -> list[list[Candidate]] | None:
-            with timed(trails, "search.lexical", lambda _: 1):
-                call = self._search.lexical(
-                    texts, [scope_of(trail) for trail in trails], limit=depth, strong=self._strong
-                )
-                return await self._attempts(trails, "search.lexical", call)
+        async def lexical() -> None:
+            asked = [(trail, way) for trail, way in ways if way.terms or way.kind is None]
+            terms, scopes = [way.terms for _, way in asked], [scope_of(trail) for trail, _ in asked]
+            call = partial(self._search.lexical, terms, scopes, limit=depth, strong=self._strong)
+            for (trail, way), ranking in zip(asked, await self._rankings("lexical", asked, call), strict=False):
+                way.lexical = ranking[: trail.knobs.depth]
 
-        by_vector, by_terms = await asyncio.gather(dense(), lexical())
-        for trail in trails:
-            trail.dense, trail.lexical = [], []
-        rest = iter(by_vector or [])
-        for trail in searched:
-            trail.dense = [ranking[: trail.knobs.depth] for _, ranking in zip(trail.variants, rest, strict=False)]
-        for trail, ranking in zip(trails, by_terms or [], strict=False):
-            trail.lexical = [ranking[: trail.knobs.depth]]
+        await asyncio.gather(dense(), lexical())
 
-    async def _keep_live(self, trails: list[Trail]) -> list[Trail]:
-        """Fuse, and take from the top what is live and readable, as many as are wanted; give trails that met others."""
+    async def _rankings(self, name: str, asked: Sequence[tuple[Trail, Way]], call: Call) -> Sequence[list[Candidate]]:
+        """Make one call for all ways; give a ranking for each, or none at all where it failed."""
+        if not asked:
+            return ()
+        ways = Counter(id(trail) for trail, _ in asked)
+        trails = list({id(trail): trail for trail, _ in asked}.values())
+        with timed(trails, f"search.{name}", lambda trail: ways[id(trail)]):
+            return await self._attempts(trails, f"search.{name}", call()) or ()
+
+    async def _keep_live(self, trails: list[Trail]) -> list[Trail] | None:
+        """Fuse, and take from the top what is live and readable, as many as are wanted.
+
+        Gives the trails that met others; null where that could not be looked up.
+        """
         with timed(trails, "fuse", lambda trail: len(trail.ranked)):
             for trail in trails:
-                trail.ranked, trail.found = _fused(trail), []
+                trail.ranked, trail.found = fused(trail), []
                 trail.dropped.clear()
         dropped = dict.fromkeys(map(id, trails), 0)
         with timed(trails, "manifest", lambda trail: len(trail.found)):
@@ -135,7 +152,7 @@ class Searcher:
                 candidates = [each for _, ranked in slices for each in ranked]
                 live = await self._attempts(short, "manifest", read_live(self._roots, candidates))
                 if live is None:
-                    break
+                    return None
                 for trail, ranked in slices:
                     dropped[id(trail)] += _take_live(trail, ranked, live)
                 at += step
@@ -156,7 +173,7 @@ def _take_live(trail: Trail, ranked: Sequence[Ranked], live: Mapping[RootId, Liv
         elif not allowed.intersection(document.root.principals):
             hidden.append(each.chunk_id)
         elif len(trail.found) < trail.wanted and not _has_enough(trail, each.root_id):
-            trail.found.append(Found(each.chunk_id, document, fused=each.fused, dense=each.dense, lexical=each.lexical))
+            trail.found.append(Found(each.chunk_id, document, each.fused, each.dense, each.lexical, each.way))
     if dead:
         trail.notice("manifest", NoticeKind.DROPPED, f"{len(dead)} candidates are not of a live revision")
     trail.drop("manifest", "it is not of a live revision", dead)
@@ -199,30 +216,56 @@ def scope_of(trail: Trail) -> Scope:
     )
 
 
-def _fused(trail: Trail) -> list[Ranked]:
+def fused(trail: Trail) -> list[Ranked]:
     """Fuse all rankings once, and keep what each retriever said."""
     rankings = [*trail.dense, *trail.lexical]
     dense = _best(trail.dense)
     lexical = _best(trail.lexical)
     owners = {hit.chunk_id: hit.root_id for ranking in rankings for hit in ranking}
+    ways = _first_ways(trail)
     return [
-        Ranked(hit.chunk_id, owners[hit.chunk_id], hit.score, dense.get(hit.chunk_id), lexical.get(hit.chunk_id))
+        Ranked(
+            hit.chunk_id,
+            owners[hit.chunk_id],
+            hit.score,
+            dense.get(hit.chunk_id),
+            lexical.get(hit.chunk_id),
+            ways[hit.chunk_id],
+        )
         for hit in _hits(trail, rankings)
     ]
 
 
 def _hits(trail: Trail, rankings: Sequence[Sequence[Candidate]]) -> list[Hit]:
     if trail.knobs.fusion is Fusion.RRF:
-        return reciprocal_rank_fusion(rankings, k=trail.knobs.rrf_k)
+        return reciprocal_rank_fusion(rankings, k=trail.knobs.rrf_k, weights=_weights(trail, 1.0, 1.0))
     # Where one kind of retriever failed, the other counts alone.
     alpha = trail.analysis.alpha if trail.lexical and trail.dense else 0.5
-    shares = ((alpha, trail.dense), (1 - alpha, trail.lexical))
-    weights = [share / len(variants) for share, variants in shares for _ in variants]
+    weights = _weights(trail, alpha, 1 - alpha)
     if trail.knobs.fusion is Fusion.ZSCORE:
         return standardised_fusion(rankings, weights=weights)
     of_dense, of_lexical = _SCALES[trail.knobs.fusion]
     scales = [*[of_dense] * len(trail.dense), *[of_lexical] * len(trail.lexical)]
     return weighted_fusion(rankings, weights=weights, scales=scales)
+
+
+def _weights(trail: Trail, dense: float, lexical: float) -> list[float]:
+    """Share the weight of each retriever among the ways that it went, by their own weights."""
+    by_vector = [way.weight for way in trail.ways if way.dense is not None]
+    by_terms = [way.weight for way in trail.ways if way.lexical is not None]
+    return [
+        share * weight / math.fsum(weights)
+        for share, weights in ((dense, by_vector), (lexical, by_terms))
+        for weight in weights
+    ]
+
+
+def _first_ways(trail: Trail) -> dict[ChunkId, int]:
+    first: dict[ChunkId, int] = {}
+    for place, way in enumerate(trail.ways):
+        for hit in (*(way.dense or ()), *(way.lexical or ())):
+            first.setdefault(hit.chunk_id, place)
+    return first
 
 
 def _best(rankings: Sequence[Sequence[Candidate]]) -> dict[ChunkId, float]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from freki.schemas import (
     RootId,
     StageTime,
     Timestamp,
+    Widening,
 )
 from freki.schemas.index import Candidate, IndexedChunk, ManifestEntry, Passage, Root
 from freki.schemas.names import record
@@ -41,6 +42,25 @@ class StageRun:
     items: int
 
 
+@dataclass(slots=True)
+class Way:
+    """One way to search for what a query asks, and what it found: first the question, then its variants."""
+
+    text: str
+    terms: str
+    """What BM25 searches for; nothing where it is empty."""
+    kind: Widening | None = None
+    """Null: the question itself."""
+    weight: float = 1.0
+    """In the fusion; the question has 1, and no variant has as much."""
+    embeds: bool = True
+    """Is it searched by a vector?"""
+    vector: Floats | None = None
+    dense: list[Candidate] | None = None
+    """Null until it is searched, and where that fails."""
+    lexical: list[Candidate] | None = None
+
+
 class Ranked(NamedTuple):
     """A chunk in the fused ranking, with what each retriever said; it may not be live any more."""
 
@@ -49,6 +69,8 @@ class Ranked(NamedTuple):
     fused: float
     dense: float | None
     lexical: float | None
+    way: int
+    """Place of the first way that found it."""
 
 
 @dataclass(slots=True)
@@ -60,6 +82,8 @@ class Found:
     fused: float
     dense: float | None = None
     lexical: float | None = None
+    way: int = 0
+    """Place of the first way that found it; 0: the question."""
     reranked: float | None = None
     score: float = 0.0
     duplicates: list["Found"] = field(default_factory=list)
@@ -100,10 +124,8 @@ class Trail:
     clock_ns: Callable[[], int]
     received_at: Timestamp
     analysis: QueryAnalysis
-    variants: tuple[str, ...]
-    vectors: Floats = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))
-    dense: list[list[Candidate]] = field(default_factory=list)
-    lexical: list[list[Candidate]] = field(default_factory=list)
+    ways: list[Way]
+    """The question first; it is always there."""
     ranked: list[Ranked] = field(default_factory=list)
     found: list[Found] = field(default_factory=list)
     around: Mapping[ChunkId, Passage] = field(default_factory=dict)
@@ -127,6 +149,40 @@ class Trail:
     notices: list[Notice] = field(default_factory=list)
     dropped: dict[tuple[str, str], dict[ChunkId, None]] = field(default_factory=dict)
     """Chunks that were left out, each once, by step and reason."""
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """What is searched: the question first."""
+        return tuple(way.text for way in self.ways)
+
+    @property
+    def vectors(self) -> Floats:
+        """The vector of the question, shape (1, dim), or (0, 0) where it has none."""
+        vector = self.ways[0].vector
+        return np.empty((0, 0), dtype=np.float32) if vector is None else vector[None]
+
+    @property
+    def dense(self) -> list[list[Candidate]]:
+        """What dense search found, in the order of the ways that it went."""
+        return [way.dense for way in self.ways if way.dense is not None]
+
+    @property
+    def lexical(self) -> list[list[Candidate]]:
+        """What BM25 found, in the order of the ways that it went."""
+        return [way.lexical for way in self.ways if way.lexical is not None]
+
+    def second_pass(self) -> "Trail":
+        """Copy what a second search changes; notices and times are those of both."""
+        dropped = {reason: dict(chunks) for reason, chunks in self.dropped.items()}
+        ways = [replace(way) for way in self.ways]
+        roots, orders = dict(self.roots), dict(self.orders)
+        return replace(self, ways=ways, found=list(self.found), dropped=dropped, roots=roots, orders=orders)
+
+    def take_over(self, after: "Trail") -> None:
+        """Go on with what a second search found."""
+        self.ways, self.ranked, self.found = after.ways, after.ranked, after.found
+        self.roots, self.loaded, self.replaced = after.roots, after.loaded, after.replaced
+        self.orders, self.dropped = after.orders, after.dropped
 
     def notice(self, stage: str, kind: NoticeKind, message: str) -> None:
         """Tell the reader of the result."""

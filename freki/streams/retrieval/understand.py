@@ -16,7 +16,7 @@ from freki.operators.detect_language import detect_language
 from freki.schemas import ContextQuery, NoticeKind, QueryAnalysis, QueryType, Timestamp, TypedBy
 from freki.streams.ports import AnalyseText, Embedder
 from freki.streams.retrieval.knobs import Knobs
-from freki.streams.retrieval.trail import Trail
+from freki.streams.retrieval.trail import Trail, Way
 
 
 class Understanding:
@@ -57,7 +57,7 @@ class Understanding:
             clock_ns=self._clock_ns,
             received_at=received_at,
             analysis=analysis,
-            variants=(text,),
+            ways=[Way(text=text, terms=analysis.lexical)],
         )
         if len(text) < len(" ".join(query.text.split())):
             message = f"the question has {len(query.text)} characters; it was searched by {len(text)} of them"

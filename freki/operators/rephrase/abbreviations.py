@@ -1,0 +1,26 @@
+"""Short forms spelt out, and long forms made short, as texts explain them."""
+
+import re
+from collections.abc import Iterable
+
+from freki.schemas import Definition
+
+
+def spelt_out(question: str, definitions: Iterable[Definition]) -> str:
+    """Replace short forms by what they stand for; empty where there is none. The first explanation of a form counts."""
+    return _replaced(question, ((each.short, each.long) for each in definitions), flags=re.NOFLAG)
+
+
+def made_short(question: str, definitions: Iterable[Definition]) -> str:
+    """Replace long forms by their abbreviations; empty where there is none."""
+    return _replaced(question, ((each.long, each.short) for each in definitions), flags=re.IGNORECASE)
+
+
+def _replaced(question: str, pairs: Iterable[tuple[str, str]], *, flags: re.RegexFlag) -> str:
+    said, done = question, set[str]()
+    for old, new in pairs:
+        if old not in done and new.casefold() not in question.casefold():
+            # A replacement has its own escapes: backslashes of a text are none.
+            said = re.sub(rf"(?<!\w){re.escape(old)}(?!\w)", new.replace("\\", r"\\"), said, flags=flags)
+            done.add(old)
+    return said if said != question else ""

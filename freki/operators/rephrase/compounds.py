@@ -1,0 +1,46 @@
+"""German compounds joined from words of a question, and split into them."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from itertools import permutations
+
+_LINKS = frozenset({"", "s", "n", "e", "en", "es", "er", "ns", "ens"})
+_WORDS = re.compile(r"[^\W\d_]+")
+_LEAST_PART = 3
+_MOST_WORDS = 12
+
+
+def with_joined(question: str, vocabulary: Iterable[str]) -> str:
+    """Replace words that a compound of the vocabulary consists of: `Frist der Kündigung` asks for `Kündigungsfrist`.
+
+    The compound takes the place of the first of its parts, and what stands between them goes too if it is short: the
+    other part and up to two words. Empty where no compound fits. vocabulary: words as written.
+    """
+    words = _WORDS.findall(question)[:_MOST_WORDS]
+    written = {word.casefold(): word for word in vocabulary}
+    pairs = permutations([word for word in words if len(word) >= _LEAST_PART], 2)
+    asked = {word.casefold() for word in words}
+    for first, second in pairs:
+        for link in sorted(_LINKS):
+            compound = f"{first}{link}{second}".casefold()
+            if compound in written and compound not in asked:
+                return _with_compound(question, (first, second), written[compound])
+    return ""
+
+
+def with_split(question: str, split: Callable[[str], Sequence[str]]) -> str:
+    """Replace compounds by their parts: `Kündigungsfrist` asks for `Kündigung Frist`; empty where there is none."""
+
+    def parts(found: re.Match[str]) -> str:
+        return " ".join(part.capitalize() for part in split(found[0].casefold())) or found[0]
+
+    said = _WORDS.sub(parts, question)
+    return said if said != question else ""
+
+
+def _with_compound(question: str, parts: tuple[str, str], compound: str) -> str:
+    one, other = (re.escape(part) for part in parts)
+    between = r"\W+(?:\w+\W+){0,2}?"
+    near = re.compile(rf"\b(?:{one}{between}{other}|{other}{between}{one})\b")
+    said, count = near.subn(lambda _: compound, question, count=1)
+    return said if count else f"{question} {compound}"

@@ -1,0 +1,57 @@
+"""What the best texts of a first search have in common, as terms and as a vector."""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+
+MOST_REPEATED = 5
+"""How often a term may stand in a query: BM25 weighs terms by that."""
+
+
+def feedback_terms(
+    asked: str, texts: Sequence[str], scores: Sequence[float], *, count: int = 15, share: float = 0.5
+) -> str:
+    """Return terms for BM25: those of the question, and the `count` that the texts say most, weighted by repetition.
+
+    asked, texts: terms separated by spaces; scores: how well each text answers, at least 0. A term of a text weighs
+    its frequency there times the score, and less the more of the texts have it not; `share` of the weight is that of
+    the question. Terms that only mark how a word is written (`=`) are left out. Empty without texts.
+    Deviation from the source: no smoothing by the collection, whose statistics BM25 has itself.
+    Source: Abdul-Jaleel et al., UMass at TREC 2004 (RM3).
+    """
+    weights = _relevance(texts, scores)
+    if not weights:
+        return ""
+    best = sorted(weights.items(), key=lambda each: (-each[1], each[0]))[:count]
+    total = math.fsum(weight for _, weight in best)
+    own = Counter(asked.split())
+    mixed = {term: share * number / own.total() for term, number in own.items()}
+    for term, weight in best:
+        mixed[term] = mixed.get(term, 0.0) + (1 - share) * weight / total
+    unit = max(mixed.values()) / MOST_REPEATED
+    return " ".join(" ".join([term] * max(1, round(weight / unit))) for term, weight in mixed.items())
+
+
+def feedback_vector(question: Floats, vectors: Sequence[Floats], *, share: float = 0.5) -> Floats:
+    """Move the question's vector towards the mean of others; all have length 1, and so has the result, shape (dim,).
+
+    share: of the others. The question's own without others. Source: Rocchio, 1971, without texts to move away from.
+    """
+    if not len(vectors):
+        return question
+    moved = (1 - share) * question + share * np.mean(vectors, axis=0, dtype=np.float32)
+    return np.asarray(moved / max(float(np.linalg.norm(moved)), 1e-9), dtype=np.float32)
+
+
+def _relevance(texts: Sequence[str], scores: Sequence[float]) -> dict[str, float]:
+    weights: defaultdict[str, list[float]] = defaultdict(list)
+    for text, score in zip(texts, scores, strict=True):
+        terms = Counter(term for term in text.split() if not term.startswith("="))
+        for term, number in terms.items():
+            weights[term].append(score * number / terms.total())
+    return {term: math.fsum(parts) * len(parts) / len(texts) for term, parts in weights.items()}

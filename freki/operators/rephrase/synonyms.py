@@ -1,0 +1,76 @@
+"""Words of the same meaning, from OpenThesaurus (German) and WordNet (English); their licences stand in `data`."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+import Stemmer
+
+MOST_SYNONYMS = 2
+_STEMMERS = {"de": "german", "en": "english"}
+_WORDS = re.compile(r"[^\W\d_]+")
+
+
+class _Thesaurus(NamedTuple):
+    """Of each stem its synonyms, none where it has several meanings; a stem that is absent is no word we know."""
+
+    synonyms: Mapping[str, tuple[str, ...]]
+    stemmer: Stemmer.Stemmer
+
+
+def with_synonyms(question: str, *, language: str) -> tuple[str, ...]:
+    """Return the question with each word that has one meaning in another word for it, at most twice, others as first.
+
+    Empty where no word has synonyms. Inflected words are found by their stem, and replaced by the plain form: search
+    stems it anyway. Synonyms are in the order of the thesaurus.
+    """
+    if language not in _STEMMERS:
+        return ()
+    choices = [synonyms_of(word, language=language) for word in _WORDS.findall(question)]
+    count = min(MOST_SYNONYMS, max(map(len, choices), default=0))
+    return tuple(_replaced(question, choices, place) for place in range(count))
+
+
+def synonyms_of(word: str, *, language: str) -> tuple[str, ...]:
+    """Return words of the same meaning; none for words of several meanings, or of none that is known."""
+    synonyms, stemmer = _thesaurus(language)
+    return synonyms.get(stemmer.stemWord(word.casefold()), ())
+
+
+def is_word(word: str, *, language: str) -> bool:
+    """Tell whether a word of any inflection is in the thesaurus."""
+    if language not in _STEMMERS:
+        return False
+    synonyms, stemmer = _thesaurus(language)
+    return stemmer.stemWord(word.casefold()) in synonyms
+
+
+def _replaced(question: str, choices: Sequence[tuple[str, ...]], place: int) -> str:
+    each = iter(choices)
+
+    def other(found: re.Match[str]) -> str:
+        words = next(each)
+        return words[min(place, len(words) - 1)] if words else found[0]
+
+    return _WORDS.sub(other, question)
+
+
+@cache
+def _thesaurus(language: str) -> _Thesaurus:
+    stemmer = Stemmer.Stemmer(_STEMMERS[language])
+    text = files(__package__).joinpath("data", f"synonyms_{language}.txt").read_text("utf-8")
+    meanings = [line.partition(" | ") for line in text.splitlines() if not line.startswith("#")]
+    read = [(words.split(), asked.split()) for words, _, asked in meanings]
+    stems = [[stemmer.stemWord(word.casefold()) for word in (*words, *asked)] for words, asked in read]
+    count = Counter(stem for each in stems for stem in set(each))
+    synonyms: dict[str, tuple[str, ...]] = {}
+    for (words, _), own in zip(read, stems, strict=True):
+        for stem in own:
+            others = (word for word, its in zip(words, own, strict=False) if its != stem)
+            # German verbs and adverbs stand for each other in few sentences.
+            is_sure = count[stem] == 1 and (language != "de" or words[0][0].isupper())
+            synonyms[stem] = tuple(others) if is_sure else ()
+    return _Thesaurus(synonyms, stemmer)
