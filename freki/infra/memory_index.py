@@ -87,7 +87,7 @@ class MemoryIndex:
         return {
             chunk_id: Passage(
                 text=row.text,
-                heading="".join(row.heading_path[-1:]),
+                heading_path=row.heading_path,
                 context=row.context,
                 context_key=row.context_key,
             )

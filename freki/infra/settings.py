@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -254,6 +254,27 @@ class IngestSettings(Section):
     deleted_retention_days: float = Field(default=30, gt=0, description="How long a deletion is remembered")
 
 
+class ContextProfile(Section):
+    """What a model that reads the context can take."""
+
+    context_tokens: int = Field(ge=50, description="Most tokens of the context text")
+    hits: int = Field(ge=1, le=200, description="How many hits")
+    min_similarity: float = Field(default=0.0, description="Least similarity of a hit")
+    tokenizer: Path | None = Field(
+        default=None, description="`tokenizer.json` of that model, which counts the tokens; none: the embedder's"
+    )
+
+
+PROFILES: Mapping[str, ContextProfile] = {
+    "phi3": ContextProfile(context_tokens=800, hits=3, min_similarity=0.4),
+    "1b": ContextProfile(context_tokens=800, hits=3, min_similarity=0.4),
+    "default": ContextProfile(context_tokens=2000, hits=5, min_similarity=0.3),
+    "70b": ContextProfile(context_tokens=4000, hits=10, min_similarity=0.25),
+    "72b": ContextProfile(context_tokens=4000, hits=10, min_similarity=0.25),
+}
+"""Those that need no setting."""
+
+
 class RetrievalSettings(Section):
     """Defaults of a query's knobs."""
 
@@ -291,12 +312,35 @@ class RetrievalSettings(Section):
     citations: Literal["QUELLE", "DOCUMENT"] = Field(default="QUELLE", description="Form of citations")
     exact: bool = Field(default=True, description="Must hits hold what the question quotes, where any candidate does?")
     prototypes: bool = Field(default=True, description="Type questions that no rule knows by questions near to them?")
+    profiles: Mapping[str, ContextProfile] = Field(
+        default={}, description="Profiles for `target_model`, besides or instead of those in docs/queries.md"
+    )
+    min_similarity: float | None = Field(
+        default=None, description="Least similarity of a hit: 0 as any two texts, 1 as answer and question; none: any"
+    )
+    expand_documents: int = Field(
+        default=0, ge=0, le=10, description="Of how many of the best documents to show further chunks; 0: of none"
+    )
+    expand_chunks: int = Field(default=20, ge=0, le=100, description="Most further chunks of each")
+    expand_similarity: float = Field(default=0.3, description="Least similarity of a further chunk")
+    unrelated_cosine: float = Field(
+        default=0.74, ge=-1, le=1, description="Similarity 0: the embedder's cosine of a question and any text"
+    )
+    related_cosine: float = Field(
+        default=0.87, ge=-1, le=1, description="Similarity 1: its cosine of a question and its answer"
+    )
     deadline_ms: int = Field(default=5000, ge=1, description="For queries that name none")
     max_query_chars: int = Field(default=1_000_000, ge=1, description="Longest question")
     strong: bool = Field(default=True, description="Strong consistency for every search")
     reply_topics: tuple[str, ...] = Field(default=(), description="Topics that queries may name in `reply_to`")
     batch_queries: int = Field(default=16, ge=1, description="Most queries answered together")
     batches: int = Field(default=4, ge=1, description="Most such batches at a time: a new one waits for no other")
+
+    @model_validator(mode="after")
+    def _scale(self) -> Self:
+        if self.related_cosine <= self.unrelated_cosine:
+            raise ValueError("related_cosine must be above unrelated_cosine: similarity is 0 at one and 1 at the other")
+        return self
 
 
 class TelemetrySettings(Section):

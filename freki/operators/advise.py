@@ -17,6 +17,8 @@ class Sayings(NamedTuple):
     keyword: str
     wording: str
     absent: str
+    excluded: str
+    source: str
 
 
 _GERMAN = Sayings(
@@ -29,6 +31,8 @@ _GERMAN = Sayings(
     keyword="Fragen Sie in einem ganzen Satz; zu Stichwörtern allein gibt es wenig Anhalt.",
     wording="Fragen Sie mit den Wörtern, die im Dokument stehen könnten, oder nach weniger auf einmal.",
     absent="Vielleicht ist das Dokument noch nicht im Index, oder Sie dürfen es nicht lesen.",
+    excluded="Ohne die Filter kämen weitere Dokumente in Frage: {excluded}.",
+    source="Fragen Sie im Zweifel dort nach, woher die Dokumente kommen.",
 )
 _ENGLISH = Sayings(
     nothing="Nothing was found on this. That does not mean that there is nothing.",
@@ -40,20 +44,24 @@ _ENGLISH = Sayings(
     keyword="Ask in a whole sentence; keywords alone give little to go by.",
     wording="Ask in words that may stand in the document, or for less at a time.",
     absent="The document may not be in the index yet, or you may not be allowed to read it.",
+    excluded="Without the filters further documents would come into question: {excluded}.",
+    source="If in doubt, ask where the documents come from.",
 )
 
 
-def advise(
+def advise(  # noqa: PLR0913 - what there is to say
     query: ContextQuery,
     analysis: QueryAnalysis,
     *,
     found: int,
     wanted: int,
     uncertain: bool = False,
+    excluded: int = 0,
 ) -> tuple[str, ...]:
     """Say plainly how little was found, and what to change; nothing where `wanted` hits were found with certainty.
 
-    found: hits in the answer; wanted: the limit; uncertain: no score says that a hit answers the question.
+    found: hits in the answer; wanted: the limit; uncertain: no score says that a hit answers the question;
+    excluded: documents that may be read and that only the filters kept from being found.
     In German for German questions, in English for all others. It never says that something does not exist, and it
     says the same where a document is unknown and where it may not be read.
     """
@@ -67,6 +75,8 @@ def advise(
     if query.filters:
         fields = ", ".join(dict.fromkeys(condition.field for condition in query.filters))
         advice.append(say.filters.format(fields=fields))
+        if excluded:
+            advice.append(say.excluded.format(excluded=excluded))
     if query.min_score is not None:
         advice.append(say.min_score.format(min_score=f"{query.min_score:g}"))
     if query.levels is not None:
@@ -74,4 +84,6 @@ def advise(
     advice.append(say.keyword if analysis.keyword else say.wording)
     if not found:
         advice.append(say.absent)
+    if not found or uncertain:
+        advice.append(say.source)
     return tuple(advice)

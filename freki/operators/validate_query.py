@@ -33,7 +33,10 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
     ("mmr_lambda", 0.0, 1.0),
     ("neighbours", 0, 10),
     ("context_tokens", 50, 1_000_000),
+    ("expand_documents", 0, 10),
+    ("expand_chunks", 0, 100),
 )
+_NUMBERS = ("min_score", "min_similarity", "expand_similarity")
 
 # Controls, line separators, and surrogates, which UTF-8 cannot carry.
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -91,8 +94,12 @@ def _knobs(query: ContextQuery, max_top_k: int) -> None:
     _within("top_k", query.top_k, 1, max_top_k)
     for field, low, high in _RANGES:
         _within(field, getattr(query, field), low, high)
-    if query.min_score is not None and not math.isfinite(query.min_score):
-        raise InvalidQuery(f"min_score: {query.min_score} is no number; give one, or null for the service's setting")
+    for field in _NUMBERS:
+        value = getattr(query, field)
+        if value is not None and not math.isfinite(value):
+            raise InvalidQuery(f"{field}: {value} is no number; give one, or null for the service's setting")
+    if query.target_model is not None:
+        _line("target_model", query.target_model, MAX_ID_CHARS)
     if query.levels is not None and (not query.levels or any(level not in _LEVELS for level in query.levels)):
         raise InvalidQuery(f"levels: give some of {_LEVELS}; null chooses by the type of query")
     if query.language is not None and not _LANGUAGE.fullmatch(query.language):

@@ -22,6 +22,8 @@ from freki.schemas.context_query import (
     WidenWhen,
 )
 from freki.schemas.context_result import (
+    Citation,
+    ContextExpansion,
     ContextHit,
     ContextPart,
     ContextResult,
@@ -61,9 +63,11 @@ __all__ = [
     "ChunkKind",
     "ChunkLevel",
     "ChunkStory",
+    "Citation",
     "CitationStyle",
     "ClaimCheck",
     "Completion",
+    "ContextExpansion",
     "ContextHit",
     "ContextPart",
     "ContextQuery",

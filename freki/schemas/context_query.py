@@ -177,6 +177,18 @@ class ContextQuery:
     """Must a hit hold what the question quotes, or one of several? Not applied where none does: see `notices`."""
     prototypes: bool | None = None
     """Read the type of a question that no rule knows from questions near to it, else take it for FACTUAL?"""
+    target_model: str | None = None
+    """Which model will read the context, such as `phi3` or `llama3.1:70b`: it names a profile of the settings, which
+    says how many hits and tokens; what the query itself says wins."""
+    min_similarity: float | None = None
+    """Least similarity of a hit to the question, where 0 is what any two texts have and 1 what an answer has with its
+    question; a reranker that is surer lets it pass."""
+    expand_documents: int | None = None
+    """Of how many of the best documents further chunks are shown; 0: of none."""
+    expand_chunks: int | None = None
+    """Most further chunks of each."""
+    expand_similarity: float | None = None
+    """Least similarity of a further chunk to the question, as for `min_similarity`."""
     at_least: tuple[VersionFloor, ...] = ()
     explain: bool = False
     """Tell with the result why each hit stands where it stands."""

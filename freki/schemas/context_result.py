@@ -189,6 +189,58 @@ class ContextHit:
 
 
 @record
+class ContextExpansion:
+    """A further chunk of a document that a hit is of, by its similarity to the question. It has no rank."""
+
+    number: int
+    """As in its citation: those of hits come first."""
+    chunk_id: ChunkId
+    document_id: DocumentId
+    version: int
+    name: str
+    source_uri: str | None
+    path: str
+    heading_path: tuple[str, ...]
+    start: int
+    end: int
+    """Half-open span in code points of the document's text."""
+    text: str
+    """What may be cited."""
+    overlap: str
+    """The end of the text before it."""
+    similarity: float
+    """To the question: 0 is what any two texts have, 1 what an answer has with its question; not a score."""
+    citation: str
+    """As it stands in the context text, where that has room for it."""
+    first_page: int
+    last_page: int
+
+
+@record
+class Citation:
+    """What a citation of the context text stands for."""
+
+    citation: str
+    """As it stands there, once."""
+    number: int
+    """The one in it: the rank of a hit, or the number of an expansion."""
+    chunk_id: ChunkId
+    document_id: DocumentId
+    version: int
+    name: str
+    source_uri: str | None
+    heading_path: tuple[str, ...]
+    start: int
+    end: int
+    """Half-open span in code points of the document's text."""
+    first_page: int
+    last_page: int
+    """1-based pages, slides or sheets; 0 where the document has none."""
+    expansion: bool
+    """Is it a further chunk of the document, and no hit?"""
+
+
+@record
 class Freshness:
     """How true the index was to its stream when the answer was made."""
 
@@ -229,3 +281,7 @@ class ContextResult:
     """Where the query asked for it."""
     widened: tuple[Widening, ...] = ()
     """Kinds of `variants`, from the second on."""
+    expansions: tuple[ContextExpansion, ...] = ()
+    """Further chunks of the documents of the best hits, by document and place."""
+    citations: tuple[Citation, ...] = ()
+    """Every citation of the context text, in its order."""

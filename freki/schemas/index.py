@@ -52,10 +52,14 @@ class Passage:
     """As much of a chunk row as is shown around a hit, and the words that situate it."""
 
     text: str
-    heading: str
-    """The innermost one above it; empty where there is none."""
+    heading_path: tuple[str, ...] = ()
     context: str = ""
     context_key: str = ""
+
+    @property
+    def heading(self) -> str:
+        """The innermost one above it; empty where there is none."""
+        return self.heading_path[-1] if self.heading_path else ""
 
 
 @record

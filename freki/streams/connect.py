@@ -15,8 +15,10 @@ from freki.infra.errors import Misconfigured
 from freki.infra.kafka import Admin, Producer, Reader
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.models import apart_identities, embedder_identity
+from freki.infra.models.tokens import open_counter
 from freki.infra.registry import RegistryClient
 from freki.infra.settings import (
+    PROFILES,
     ChunkingSettings,
     ChunkProfile,
     ContextSettings,
@@ -49,6 +51,7 @@ from freki.streams.outline import CountTokens, Outliner
 from freki.streams.parsing import ParseLimits, by_weight, parse
 from freki.streams.ports import AnalyseText
 from freki.streams.retrieval.knobs import Knobs
+from freki.streams.retrieval.profiles import ReaderProfile
 from freki.streams.topics import Topics
 
 T = TypeVar("T")
@@ -106,7 +109,26 @@ def knobs_of(settings: RetrievalSettings) -> Knobs:
         exact=settings.exact,
         prototypes=settings.prototypes,
         deadline_ms=settings.deadline_ms,
+        min_similarity=settings.min_similarity,
+        expand_documents=settings.expand_documents,
+        expand_chunks=settings.expand_chunks,
+        expand_similarity=settings.expand_similarity,
+        unrelated_cosine=settings.unrelated_cosine,
+        related_cosine=settings.related_cosine,
     )
+
+
+def profiles_of(settings: RetrievalSettings) -> Mapping[str, ReaderProfile]:
+    """Give the profiles that queries may name by the model that reads the context."""
+    return {
+        name: ReaderProfile(
+            context_tokens=profile.context_tokens,
+            top_k=profile.hits,
+            min_similarity=profile.min_similarity,
+            count_tokens=None if profile.tokenizer is None else open_counter(profile.tokenizer),
+        )
+        for name, profile in {**PROFILES, **settings.profiles}.items()
+    }
 
 
 def limits_of(settings: ChunkingSettings) -> Mapping[Profile, ChunkLimits]:

@@ -58,11 +58,25 @@ async def test_an_answer_quotes_the_document_and_says_where_and_how_fresh(freki:
 async def test_all_employers_of_a_cv_are_in_the_answer(freki: Freki) -> None:
     (outcome,) = await publish(freki, upsert("cv", "lebenslauf.md", CV))
 
-    result = await ask(freki, "cv", "Wo hat Peter Kühne gearbeitet?")
+    asked = {
+        model: await ask(freki, "cv", "Wo hat Peter Kühne gearbeitet?", target_model=model, expand_documents=3)
+        for model in (None, "default", "llama3.1:70b")
+    }
 
     assert outcome.chunks >= 7
-    missing = [employer for employer in EMPLOYERS if employer not in result.context]
-    assert missing == []
+    for model, result in asked.items():
+        missing = [employer for employer in EMPLOYERS if employer not in result.context]
+        assert missing == [], model
+        assert {citation.document_id for citation in result.citations} == {"lebenslauf.md"}
+        assert all(citation.citation in result.context for citation in result.citations)
+
+
+async def test_a_list_that_has_no_room_is_said_to_lack_items(freki: Freki) -> None:
+    await publish(freki, upsert("cv", "lebenslauf.md", CV))
+
+    result = await ask(freki, "cv", "Wo hat Peter Kühne gearbeitet?", target_model="phi3")
+
+    assert any("a list may lack items" in notice.message for notice in result.notices)
 
 
 async def test_a_deleted_document_cannot_be_quoted_once_its_receipt_is_there(freki: Freki) -> None:
@@ -153,6 +167,11 @@ async def test_every_knob_can_be_turned(freki: Freki) -> None:
         neighbours=0,
         context_tokens=100,
         citations=CitationStyle.DOCUMENT,
+        target_model="phi3",
+        min_similarity=-10.0,
+        expand_documents=1,
+        expand_chunks=2,
+        expand_similarity=-10.0,
         filters=(Filter(field="document_id", operator=FilterOperator.NE, values=("d3.md",)),),
     )
 

@@ -80,7 +80,7 @@ class IndexContract:
         assert {key: row for key, (row, _) in fetched.items()} == {row.chunk_id: row for row in rows}
         assert await index.passages([row.chunk_id for row in rows]) == {
             row.chunk_id: Passage(
-                text=row.text, heading="".join(row.heading_path[-1:]), context=row.context, context_key=row.context_key
+                text=row.text, heading_path=row.heading_path, context=row.context, context_key=row.context_key
             )
             for row in rows
         }

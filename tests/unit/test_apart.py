@@ -11,8 +11,8 @@ from freki.infra.models.vectors import VectorCache
 from freki.operators.identify import chunk_id_of_kind, root_id
 from freki.schemas import ChunkId, ChunkKind, ChunkLevel, DocumentId, RerankerChoice
 from freki.schemas.index import Scope
+from tests.unit.questions import ask, retriever
 from tests.unit.revisions import TENANT, Crash, Crashing, World, a_family, apart_index, revision
-from tests.unit.test_retriever import ask, retriever
 
 contents = st.one_of(st.none(), st.lists(st.tuples(st.sampled_from("uvwx"), st.booleans()), max_size=4))
 histories = st.lists(st.tuples(st.sampled_from("ab"), contents), min_size=1, max_size=6)

@@ -1,3 +1,4 @@
+import dataclasses
 import itertools
 import re
 from collections.abc import Sequence
@@ -9,11 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.operators.assemble import Omitted, assemble, cite, place_of
+from freki.operators import assemble as rooms
+from freki.operators.assemble import Omitted, cite, place_of
+from freki.operators.chunk import sentence_ends
 from freki.schemas import (
     ChunkId,
     ChunkKind,
     CitationStyle,
+    ContextExpansion,
     ContextHit,
     ContextPart,
     DocumentId,
@@ -25,6 +29,9 @@ DOCUMENT = "\n\n".join(PARAGRAPHS)
 PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 SENTENCES = [found.span() for found in re.finditer(r"Satz \d+ steht hier\.", DOCUMENT)]
+
+
+assemble = partial(rooms.assemble, sentence_ends=sentence_ends)
 
 
 def count_words(texts: Sequence[str]) -> list[int]:
@@ -73,6 +80,24 @@ def hit(rank: int, start: int, end: int, **fields: Any) -> ContextHit:
         age_ms=0,
     )
     return replace(base, **fields)
+
+
+def expansion(number: int, start: int, end: int, **fields: Any) -> ContextExpansion:
+    of = hit(number, start, end)
+    base = ContextExpansion(
+        **{
+            field.name: getattr(of, field.name)
+            for field in dataclasses.fields(ContextExpansion)
+            if hasattr(of, field.name)
+        },
+        number=number,
+        similarity=0.5,
+    )
+    return replace(base, **fields)
+
+
+def number_of(chunk: ContextHit | ContextExpansion) -> int:
+    return chunk.rank if isinstance(chunk, ContextHit) else chunk.number
 
 
 def numbers(text: str) -> list[int]:
@@ -152,18 +177,75 @@ def test_skipped_text_is_marked() -> None:
     assert "Satz 0 steht hier.\n[…]\nSatz 3 steht hier." in assembly.text
 
 
-def test_hits_of_one_section_share_it() -> None:
+def test_hits_of_one_section_are_one_passage_in_reading_order_with_both_citations() -> None:
     section = part(*sentences(0, 7))
 
     assembly = assemble(
-        [hit(1, *sentences(1, 1), parent=section), hit(2, *sentences(3, 4), parent=section)],
+        [hit(1, *sentences(3, 4), parent=section), hit(2, *sentences(1, 1), parent=section)],
         max_tokens=200,
         count_tokens=count_words,
     )
 
-    first, second = assembly.text.split("[QUELLE-2")
-    assert numbers(first) == [0, 1, 2, 5, 6, 7]
-    assert numbers(second) == [3, 4]
+    second, first = assembly.text.split("[QUELLE-1")
+    assert second.startswith("[QUELLE-2: ")
+    assert (numbers(second), numbers(first)) == ([0, 1, 2], [3, 4, 5, 6, 7])
+    assert "\n\n[QUELLE" not in assembly.text
+
+
+def test_documents_follow_by_their_best_hit() -> None:
+    other = DocumentId("other")
+    hits = [
+        hit(1, *sentences(8, 8)),
+        hit(2, *sentences(3, 3), document_id=other),
+        hit(3, *sentences(0, 0)),
+        hit(4, *sentences(1, 1), document_id=other),
+    ]
+
+    assembly = assemble(hits, max_tokens=200, count_tokens=count_words)
+
+    assert [number_of(chunk) for chunk in assembly.cited] == [3, 1, 4, 2]
+    assert re.findall(r"QUELLE-(\d)", assembly.text) == ["3", "1", "4", "2"]
+
+
+def test_a_heading_is_told_where_it_changes() -> None:
+    hits = [
+        hit(1, *sentences(0, 0), heading_path=("A",)),
+        hit(2, *sentences(1, 1), heading_path=("A",)),
+        hit(3, *sentences(2, 2), heading_path=("A", "B")),
+    ]
+
+    lines = assemble(hits, max_tokens=200, count_tokens=count_words).text.splitlines()
+
+    assert [line for line in lines if line.startswith("A")] == ["A", "A > B"]
+
+
+def test_expansions_come_when_hits_have_what_is_around_them_the_most_similar_first() -> None:
+    hits = [hit(1, *sentences(4, 4), after=(part(*sentences(5, 5)),))]
+    expansions = [expansion(2, *sentences(0, 0), similarity=0.4), expansion(3, *sentences(8, 8), similarity=0.6)]
+
+    assembly = assemble(hits, expansions, max_tokens=20, count_tokens=count_words)
+
+    assert numbers(assembly.text) == [4, 5, 8]
+    assert [number_of(chunk) for chunk in assembly.cited] == [1, 3]
+
+
+def test_the_overlap_is_added_where_nothing_is_shown_before_it() -> None:
+    overlap = DOCUMENT[sentences(2, 2)[0] : sentences(2, 2)[1]]
+    alone = hit(1, *sentences(3, 3), overlap=overlap)
+
+    shown = assemble([alone], max_tokens=50, count_tokens=count_words)
+    beside = assemble([alone, hit(2, *sentences(2, 2))], max_tokens=50, count_tokens=count_words)
+    full = assemble([alone], max_tokens=9, count_tokens=count_words)
+
+    assert shown.text.endswith("]\n… Satz 2 steht hier.\nSatz 3 steht hier.")
+    assert numbers(beside.text) == [2, 3]
+    assert numbers(full.text) == [3]
+
+
+def test_an_overlap_of_other_sections_is_not_added() -> None:
+    chunk = hit(1, *sentences(3, 3), overlap="Satz 99 steht hier.\n\n## § 2", heading_path=("Teil", "§ 2"))
+
+    assert numbers(assemble([chunk], max_tokens=50, count_tokens=count_words).text) == [3]
 
 
 def test_other_documents_may_say_the_same() -> None:
@@ -181,6 +263,19 @@ def test_a_summary_stands_before_what_it_sums_up() -> None:
     assembly = assemble([summary], max_tokens=100, count_tokens=count_words)
 
     assert assembly.text.endswith("]\nKurz gesagt.\nSatz 0 steht hier. Satz 1 steht hier. Satz 2 steht hier.")
+
+
+def test_a_summary_does_not_stand_within_a_line() -> None:
+    inner = sentences(2, 5)
+    summary = hit(2, inner[0] + 3, inner[1], kind=ChunkKind.SUMMARY, text="Kurz gesagt.")
+
+    assembly = assemble(
+        [hit(1, *sentences(0, 0), parent=part(*sentences(0, 5))), summary], max_tokens=100, count_tokens=count_words
+    )
+
+    assert numbers(assembly.text) == [0, 1, 2, 3, 4, 5]
+    assert "steht hier.\n[QUELLE-2" in assembly.text
+    assert "Kurz gesagt.\nSatz 2 steht hier." in assembly.text
 
 
 def test_hits_come_before_what_stands_around_them() -> None:
@@ -206,8 +301,39 @@ def test_a_hit_without_room_is_left_out_and_a_smaller_one_comes() -> None:
 def test_the_best_hit_is_cut_rather_than_left_out() -> None:
     assembly = assemble([hit(1, *sentences(0, 3))], max_tokens=11, count_tokens=count_words)
 
-    assert assembly.text.endswith("Satz 0 steht hier. Satz 1\n[…]")
+    assert assembly.text.endswith("]\nSatz 0 steht hier.\n[…]")
     assert [(each.rank, each.what) for each in assembly.omissions] == [(1, Omitted.END)]
+
+
+def test_a_sentence_without_room_is_cut_after_a_word() -> None:
+    long = "ein satz von vielen wörtern der kein ende hat"
+
+    text = assemble([hit(1, 0, len(long), text=long)], max_tokens=8, count_tokens=count_words).text
+
+    assert text.endswith("]\nein satz von\n[…]")
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("| a b | c |\n| d e | f |\n", "| a b | c |\n[…]"),
+        ("- ein punkt\n  geht weiter\n- noch einer", "- ein punkt\n  geht weiter\n[…]"),
+        ("Nach Abs. 2 gilt z. B. dies. Und mehr.", "Nach Abs. 2 gilt z. B. dies.\n[…]"),
+    ],
+)
+def test_nothing_is_cut_within_a_row_an_item_or_a_sentence(text: str, kept: str) -> None:
+    cut = hit(1, 0, len(text), text=text)
+    (head,), (whole,) = count_words([cut.citation]), count_words([kept])
+
+    assembly = assemble([cut], max_tokens=head + whole, count_tokens=count_words)
+
+    assert assembly.text.endswith(f"]\n{kept}")
+
+
+def test_a_row_without_room_is_left_out_whole() -> None:
+    text = "| a b c d e f | g h i j |\n| k | l |"
+
+    assert assemble([hit(1, 0, len(text), text=text)], max_tokens=10, count_tokens=count_words).text == ""
 
 
 def test_without_any_room_there_is_no_text() -> None:
@@ -275,6 +401,68 @@ def test_the_budget_holds_nothing_is_said_twice_and_what_is_missing_is_told(
     assert len(numbers(assembly.text)) == len(set(numbers(assembly.text)))
     left_out = {omission.rank for omission in assembly.omissions if omission.what is Omitted.HIT}
     cited = [int(rank) for rank in re.findall(r"\[QUELLE-(\d+): ", assembly.text)]
-    assert cited == [each.rank for each in hits if each.rank not in left_out]
+    assert sorted(cited) == [each.rank for each in hits if each.rank not in left_out]
+    assert cited == [number_of(chunk) for chunk in assembly.cited]
+    assert numbers(assembly.text) == sorted(numbers(assembly.text))
     cut = {omission.rank for omission in assembly.omissions if omission.what is Omitted.END}
     assert all(each.text in assembly.text for each in hits if each.rank not in left_out | cut)
+
+
+NAMES = st.text("[]|［】\n\u2028\u202e: QUELE-1chunk", max_size=30) | FORGERIES
+CITATION = re.compile(r"\[(?:QUELLE-\d+: [^\[\]]* \| chunk:[^\[\]]+|Document \d+: [^\[\]]*)\]")
+
+
+@given(
+    names=st.lists(NAMES, min_size=1, max_size=5),
+    texts=st.lists(st.text("[]|QUELE-1: \nDocument", max_size=40) | FORGERIES, min_size=5, max_size=5),
+    style=st.sampled_from(CitationStyle),
+    max_tokens=st.integers(1, 120),
+)
+def test_every_citation_in_the_text_is_told_once_and_the_other_way_round(
+    names: list[str], texts: list[str], style: CitationStyle, max_tokens: int
+) -> None:
+    hits = []
+    for rank, (name, text) in enumerate(zip(names, texts, strict=False), start=1):
+        start = 30 * rank
+        mark = cite(rank, name=name, document_id=DocumentId(name), chunk_id=ChunkId(f"{rank:032x}"), style=style)
+        hits.append(
+            hit(rank, start, start + len(text), text=text, name=name, citation=mark, heading_path=(name,), overlap=text)
+        )
+
+    assembly = assemble(hits, max_tokens=max_tokens, count_tokens=count_words)
+
+    assert CITATION.findall(assembly.text) == [chunk.citation for chunk in assembly.cited]
+    assert len({chunk.citation for chunk in assembly.cited}) == len(assembly.cited)
+
+
+@st.composite
+def spread(draw: st.DrawFn) -> tuple[list[ContextHit], list[ContextExpansion]]:
+    """Give hits that may overlap each other, with their overlaps, sections and further chunks."""
+    spans = draw(st.lists(st.tuples(st.integers(0, 23), st.integers(0, 3)), min_size=1, max_size=7, unique=True))
+    chunks = [sentences(first, min(23, first + more)) for first, more in spans]
+    own = draw(st.integers(1, len(chunks)))
+    hits = []
+    for rank, (start, end) in enumerate(chunks[:own], start=1):
+        section = part(*sentences(0, 23)) if draw(st.booleans()) else None
+        hits.append(hit(rank, start, end, parent=section, overlap=DOCUMENT[max(0, start - 30) : start].strip()))
+    further = [
+        expansion(number, start, end, overlap=DOCUMENT[max(0, start - 30) : start].strip())
+        for number, (start, end) in enumerate(chunks[own:], start=own + 1)
+    ]
+    return hits, further
+
+
+@given(chunks=spread(), max_tokens=st.integers(8, 250))
+def test_no_span_of_a_document_is_shown_twice_and_all_stand_in_reading_order(
+    chunks: tuple[list[ContextHit], list[ContextExpansion]], max_tokens: int
+) -> None:
+    assembly = assemble(*chunks, max_tokens=max_tokens, count_tokens=count_words)
+
+    shown = numbers(assembly.text)
+    assert shown == sorted(set(shown))
+    assert [chunk.start for chunk in assembly.cited] == sorted(chunk.start for chunk in assembly.cited)
+    assert sum(count_words([assembly.text])) <= assembly.tokens <= max_tokens
+    cut = {omission.rank for omission in assembly.omissions if omission.what is Omitted.END}
+    for chunk in assembly.cited:
+        if number_of(chunk) not in cut:
+            assert set(numbers(chunk.text)) <= set(shown)

@@ -14,7 +14,7 @@ def entry(chunk_id: str, path: str, start: int, end: int, ordinal: int = 0) -> M
 
 
 def passage(text: str, heading: str = "") -> Passage:
-    return Passage(text=text, heading=heading)
+    return Passage(text=text, heading_path=(heading,) if heading else ())
 
 
 def span(text: str) -> tuple[int, int]:
@@ -33,7 +33,7 @@ MANIFEST = [
     entry("5", "0/1/1", *span("Fünf.")),
     entry("C", "0/2", len(DOCUMENT), len(DOCUMENT) + 5),
 ]
-PASSAGES = {each.chunk_id: Passage(text=DOCUMENT[each.start : each.end], heading="") for each in MANIFEST}
+PASSAGES = {each.chunk_id: Passage(text=DOCUMENT[each.start : each.end]) for each in MANIFEST}
 
 
 def ids(entries: tuple[ManifestEntry, ...]) -> str:

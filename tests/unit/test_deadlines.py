@@ -13,7 +13,7 @@ from freki.streams.retrieval.admit import Admission
 from freki.streams.retrieval.estimates import Estimates
 from freki.streams.retrieval.fair_turns import FairTurns
 from freki.streams.retrieval.load import Load
-from tests.unit.test_retriever import KNOBS
+from tests.unit.questions import KNOBS
 
 times = st.floats(0.001, 10, allow_nan=False)
 

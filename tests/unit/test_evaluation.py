@@ -33,7 +33,7 @@ from freki.streams.evaluation.examine import DEPTH, Examiner
 from freki.streams.evaluation.result import Answered, Evaluation, Run, SetResult, beside, breakdown, headline
 from tests.contract.index_records import root
 from tests.unit.evaluations import hit, result
-from tests.unit.test_retriever import KNOBS
+from tests.unit.questions import KNOBS
 
 NOW = Timestamp(1_700_000_000_000)
 QUESTIONS = [

@@ -3,8 +3,9 @@
 import pytest
 
 from freki.schemas import ContextResult, DocumentId, Explanation, Filter, FilterOperator
+from tests.unit.questions import ask, retriever
 from tests.unit.revisions import World, revision
-from tests.unit.test_retriever import TEXTS, Scorer, ask, retriever
+from tests.unit.test_retriever import TEXTS, Scorer
 
 QUESTION = "Wer entscheidet über den Antrag?"
 

@@ -246,14 +246,15 @@ async def test_knobs_and_analysis_are_told() -> None:
 
 
 async def test_notices_are_events_without_what_others_said() -> None:
-    pipeline = Pipeline(min_score=2.0)
+    pipeline = Pipeline(min_score=2.0, context_tokens=50)
     await pipeline.publish(document())
 
     await pipeline.ask(question())
 
     events = [event.attributes or {} for event in one(pipeline, "retrieve").events]
     steps = {(event["freki.notice.step"], event["freki.notice.kind"]): event for event in events}
-    assert "3 candidates" in str(steps["threshold", "DROPPED"]["freki.notice.message"])
+    assert "of 50 were left" in str(steps["assemble", "DROPPED"]["freki.notice.message"])
+    assert "freki.notice.message" not in steps["threshold", "DEGRADED"]
     assert "freki.notice.message" not in steps["rerank", "DEGRADED"]
 
 
@@ -337,7 +338,7 @@ async def test_a_change_can_be_followed_to_its_outcome() -> None:
 
 
 async def test_what_is_dropped_is_logged_once_a_step_with_ids_and_without_text() -> None:
-    pipeline = Pipeline(min_score=2.0)
+    pipeline = Pipeline(min_score=0.5)
     await pipeline.publish(document([*PARAGRAPHS, PARAGRAPHS[0]]), document(PARAGRAPHS[:1], "copy"))
 
     with structlog.testing.capture_logs() as lines:

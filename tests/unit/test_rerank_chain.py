@@ -24,9 +24,10 @@ from freki.streams.retrieval.attempts import StepFailed
 from freki.streams.retrieval.breaker import FAILURES, REST_MS
 from freki.streams.retrieval.llm_reranker import LlmReranker
 from freki.streams.retrieval.retriever import Retriever
+from tests.unit.questions import KNOBS, Broken
 from tests.unit.rerank_pairs import paired
 from tests.unit.revisions import TENANT, World, revision
-from tests.unit.test_retriever import KNOBS, TEXTS, Broken, Scorer
+from tests.unit.test_retriever import TEXTS, Scorer
 
 DEADLINE_MS = 10_000
 

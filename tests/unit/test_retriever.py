@@ -1,90 +1,31 @@
 """Answers on a store in memory: what is live, what fails open, what the deadline leaves out."""
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
-from freki.infra.errors import InfraError, Unavailable
-from freki.infra.memory_index import MemoryIndex
 from freki.operators.analyse_query import example_wordings
 from freki.schemas import (
-    CitationStyle,
     ContextQuery,
-    ContextResult,
     DocumentId,
     Fusion,
-    Metric,
     NoticeKind,
     QueryId,
     QueryType,
     RerankerChoice,
     ResultStatus,
-    Timestamp,
     TypedBy,
     VersionFloor,
-    WidenWhen,
 )
 from freki.schemas.index import RerankPair
 from freki.streams.ports import Embedder, Floats
-from freki.streams.retrieval.knobs import Knobs
-from freki.streams.retrieval.retriever import Retriever
-from freki.streams.retrieval.rewrite import Rewriter
+from tests.unit.questions import Broken, ask, kinds, now, retriever
 from tests.unit.revisions import TENANT, World, revision
 
-KNOBS = Knobs(
-    top_k=5,
-    candidates=None,
-    fusion=Fusion.WEIGHTED,
-    alpha=None,
-    hybrid_alpha=0.6,
-    keyword_alpha=0.4,
-    exact=True,
-    prototypes=True,
-    rrf_k=60,
-    widen=(),
-    widen_when=WidenWhen.WEAK,
-    metric=Metric.COSINE,
-    reranker=RerankerChoice.AUTO,
-    rerank_candidates=20,
-    rerank_blend=None,
-    usual_blend=0.0,
-    exact_blend=0.0,
-    fold_at=1.0,
-    per_document=0,
-    mmr_lambda=1.0,
-    min_score=0.0,
-    parents=True,
-    neighbours=1,
-    context_tokens=500,
-    citations=CitationStyle.QUELLE,
-    deadline_ms=10_000,
-)
 TEXTS = ["der antrag ist schriftlich zu stellen", "die gebühr beträgt zehn euro", "über den antrag entscheidet das amt"]
-
-
-class Broken:
-    """A store in which some calls fail, or do something before they answer."""
-
-    def __init__(
-        self, index: MemoryIndex, *broken: str, before: dict[str, Callable[[], Awaitable[Any]]] | None = None
-    ) -> None:
-        self._index = index
-        self._broken = broken
-        self._before = before or {}
-
-    def __getattr__(self, name: str) -> Any:
-        async def call(*args: Any, **kwargs: Any) -> Any:
-            if name in self._broken:
-                raise Unavailable(f"{name} is down")
-            if name in self._before:
-                await self._before.pop(name)()
-            return await getattr(self._index, name)(*args, **kwargs)
-
-        return call
 
 
 class Scorer:
@@ -103,10 +44,6 @@ class Scorer:
         return [float(self._word in pair.text) if place < self._most else None for place, pair in enumerate(pairs)]
 
 
-def now() -> Timestamp:
-    return Timestamp(time.time_ns() // 1_000_000)
-
-
 class Knowing:
     """An embedder that knows the types of the examples, and takes anything else for a list."""
 
@@ -120,40 +57,6 @@ class Knowing:
     async def embed_queries(self, texts: Sequence[str]) -> Floats:
         types = [self._types.get(text, QueryType.AGGREGATIVE) for text in texts]
         return np.eye(self._embedder.dim, dtype=np.float32)[[list(QueryType).index(each) for each in types]]
-
-
-def retriever(
-    world: World,
-    store: Any | None = None,
-    rerankers: Sequence[Scorer] = (),
-    embedder: Embedder | None = None,
-    rewriter: Rewriter | None = None,
-) -> Retriever:
-    store = store or world.index
-    return Retriever(
-        embedder=embedder or world.embedder,
-        search=store,
-        rows=store,
-        roots=store,
-        rerankers=rerankers,
-        defaults=KNOBS,
-        generation="g1",
-        strong=True,
-        failures=(InfraError,),
-        now=now,
-        clock_ns=time.time_ns,
-        rewriter=rewriter,
-    )
-
-
-async def ask(asked: Retriever, text: str = "Wer entscheidet über den Antrag?", **knobs: Any) -> ContextResult:
-    query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text=text, asked_at=now(), **knobs)
-    ((_, result, _),) = [answer async for answer in asked.answer([(query, "")])]
-    return result
-
-
-def kinds(result: ContextResult) -> set[tuple[str, NoticeKind]]:
-    return {(notice.stage, notice.kind) for notice in result.notices}
 
 
 @pytest.fixture

@@ -13,8 +13,9 @@ from freki.infra.settings import LlmSettings
 from freki.schemas import ContextResult, NoticeKind, Widening, WidenWhen
 from freki.streams.retrieval.rewrite import Rewriter
 from tests.llm_server import LlmServer, Reply, an_llm_server, asked_of, says
+from tests.unit.questions import ask, kinds, retriever
 from tests.unit.revisions import World, revision
-from tests.unit.test_retriever import TEXTS, ask, kinds, retriever
+from tests.unit.test_retriever import TEXTS
 
 QUESTION = "Wer entscheidet über den Antrag?"
 

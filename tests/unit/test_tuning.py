@@ -23,7 +23,7 @@ from freki.streams.evaluation.tuner import Tuner
 from freki.streams.evaluation.tuning import Step, TunedSet, Tuning
 from freki.streams.evaluation.turns import grid, parse_turn
 from tests.unit.evaluations import hit, result
-from tests.unit.test_retriever import KNOBS
+from tests.unit.questions import KNOBS
 
 NDCG = FIGURES[0]
 SLOW_MS, FAST_MS = 50, 10

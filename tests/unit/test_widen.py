@@ -18,8 +18,9 @@ from freki.streams.retrieval.search import fused
 from freki.streams.retrieval.trail import Trail, Way
 from freki.streams.retrieval.understand import Understanding
 from freki.streams.retrieval.widen import MOST_VARIANTS, VARIANTS_WEIGHT, Widener, share_weight
+from tests.unit.questions import KNOBS, Broken, ask, kinds, now, retriever
 from tests.unit.revisions import TENANT, World, revision
-from tests.unit.test_retriever import KNOBS, TEXTS, Broken, ask, kinds, now, retriever
+from tests.unit.test_retriever import TEXTS
 
 BY_RULE = [kind for kind in Widening if not is_written(kind)]
 
@@ -92,7 +93,7 @@ async def test_a_second_search_that_fails_leaves_what_the_first_one_found(world:
 
 def a_trail(text: str = "Wie hoch ist die Gebühr?", **knobs: Any) -> Trail:
     query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text=text, asked_at=now(), **knobs)
-    understand = Understanding(defaults=KNOBS, analyse_text=query_terms, clock_ns=time.time_ns)
+    understand = Understanding(defaults=KNOBS, profiles={}, analyse_text=query_terms, clock_ns=time.time_ns)
     return understand(query, "", now())
 
 

@@ -122,7 +122,7 @@ class MilvusIndex:
         return {
             ChunkId(row["chunk_id"]): Passage(
                 text=row["text"],
-                heading="".join(row["heading_path"][-1:]),
+                heading_path=tuple(row["heading_path"]),
                 context=row["context"],
                 context_key=row["context_key"],
             )

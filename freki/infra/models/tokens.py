@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
+from freki.infra.errors import Misconfigured
 from freki.infra.models.cache import obtain
 from freki.infra.models.manifest import TOKENIZER
 from freki.infra.models.progress import unseen
@@ -19,7 +21,15 @@ async def open_token_counter(settings: ModelSettings) -> CountTokens:
     What it gives counts each text, without special tokens and without a limit; it may be called from any thread.
     """
     directory = await asyncio.to_thread(obtain, settings, settings.embedder, ModelKind.EMBEDDER, unseen)
-    tokenizer = await asyncio.to_thread(open_tokenizer, directory / TOKENIZER)
+    return await asyncio.to_thread(open_counter, directory / TOKENIZER)
+
+
+def open_counter(path: Path) -> CountTokens:
+    """Open a `tokenizer.json`. Raises Misconfigured, naming the file, where it is none."""
+    try:
+        tokenizer = open_tokenizer(path)
+    except OSError as error:
+        raise Misconfigured(f"no tokenizer can be read from {path}: {error.strerror}; correct the path") from error
 
     def count(texts: Sequence[str]) -> list[int]:
         return [len(encoding) for encoding in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]

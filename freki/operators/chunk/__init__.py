@@ -12,6 +12,7 @@ windows    what is encoded as a whole, so that chunks know what is around them
 
 from freki.operators.chunk.document import VERSION, ChunkLimits, Identify, chunk_document, chunker_fingerprint
 from freki.operators.chunk.leaves import Similarities
+from freki.operators.chunk.sentences import sentence_ends
 from freki.operators.chunk.windows import Windowed, late_windows
 
 __all__ = [
@@ -23,4 +24,5 @@ __all__ = [
     "chunk_document",
     "chunker_fingerprint",
     "late_windows",
+    "sentence_ends",
 ]

@@ -72,6 +72,17 @@ async def ask(  # noqa: PLR0913 - every knob of a query is an option
     prototypes: Annotated[
         bool | None, typer.Option("--prototypes/--no-prototypes", help="Type questions by examples where no rule fits")
     ] = None,
+    target_model: Annotated[
+        str | None, typer.Option("--for", help="Model that will read the context, such as phi3 or llama3.1:70b")
+    ] = None,
+    min_similarity: Annotated[
+        float | None, typer.Option(help="Least similarity of a hit: 0 as any two texts, 1 as answer and question")
+    ] = None,
+    expand_documents: Annotated[
+        int | None, typer.Option("--expand", help="Of how many documents to show further chunks; 0: of none")
+    ] = None,
+    expand_chunks: Annotated[int | None, typer.Option(help="Most further chunks of each")] = None,
+    expand_similarity: Annotated[float | None, typer.Option(help="Least similarity of a further chunk")] = None,
     at_least: Annotated[list[str] | None, typer.Option(help="document=version to wait for; may be repeated")] = None,
     reply_to: Annotated[str | None, typer.Option(help="Topic for the answer; must be allowed")] = None,
     context: Annotated[bool, typer.Option("--context", help="Print the context text for a prompt instead")] = False,
@@ -114,6 +125,11 @@ async def ask(  # noqa: PLR0913 - every knob of a query is an option
         citations=citations,
         exact=exact,
         prototypes=prototypes,
+        target_model=target_model,
+        min_similarity=min_similarity,
+        expand_documents=expand_documents,
+        expand_chunks=expand_chunks,
+        expand_similarity=expand_similarity,
         at_least=tuple(_floor(text) for text in at_least or ()),
         explain=explain,
         expect=tuple(map(DocumentId, expect or ())),

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 
 from rich.console import Console, Group, RenderableType
 from rich.markup import escape
@@ -14,7 +15,15 @@ from rich.text import Text
 from rich.tree import Tree
 
 from freki.infra.telemetry import SpanRecord
-from freki.schemas import ContextHit, ContextPart, ContextResult, NoticeKind, ResultStatus, StageTime
+from freki.schemas import (
+    ContextExpansion,
+    ContextHit,
+    ContextPart,
+    ContextResult,
+    NoticeKind,
+    ResultStatus,
+    StageTime,
+)
 from freki.streams.attributes import ERROR_TYPE, FREKI_DOCUMENT_ID, FREKI_ITEMS, FREKI_STATUS, GEN_AI_REQUEST_MODEL
 
 SHOWN_CHARACTERS = 420
@@ -42,6 +51,8 @@ def show_result(console: Console, result: ContextResult, *, question: str) -> No
         console.print(_hit(hit))
     if result.hits and result.hits[0].parent is not None and result.hits[0].parent.path == WHOLE_DOCUMENT:
         console.print(_around(result.hits[0].name, result.hits[0].parent))
+    for _, further in groupby(result.expansions, key=lambda expansion: expansion.document_id):
+        console.print(_further(list(further)))
     if not result.hits and result.status is not ResultStatus.EXPIRED:
         nothing = Text("Nothing was found. That does not mean that nothing exists.", style="yellow")
         console.print(Padding(nothing, (0, 2)))
@@ -82,6 +93,20 @@ def _hit(hit: ContextHit) -> RenderableType:
 def _around(name: str, part: ContextPart) -> RenderableType:
     lines = "\n".join(line for line in part.text.splitlines() if line.strip())
     return Panel(Text(lines, style="dim"), title=Text(f"around it: {name}"), title_align="left", border_style="dim")
+
+
+def _further(expansions: Sequence[ContextExpansion]) -> RenderableType:
+    """Show chunks of a document that are no hits, each on a line."""
+    table = Table.grid(padding=(0, 2), expand=True)
+    table.add_column(width=3, justify="right")
+    table.add_column(width=5, justify="right")
+    table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
+    for each in expansions:
+        where = each.heading_path[-1] if each.heading_path else ""
+        line = " ".join(f"{where}  {each.text}".split())
+        table.add_row(*(Text(cell, style="dim") for cell in (str(each.number), f"{each.similarity:.2f}", line)))
+    title = Text(f"further in {expansions[0].name}, by similarity")
+    return Panel(table, title=title, title_align="left", border_style="dim")
 
 
 def _age(milliseconds: int) -> str:

@@ -4,6 +4,7 @@ retriever  the way itself: which step follows which
 understand what a question wants, in which language, with which terms
 exact      only what holds the quotations
 knobs      what a query may turn
+profiles   what a model that reads the context can take
 search     candidates: both searches, one fusion, what is live of the best
 widen      further searches: the same question in other words
 rewrite    those that a language model writes
@@ -11,6 +12,8 @@ live       which chunks may be quoted, and where they stand
 rerank     the best candidates read together with the question
 llm_reranker  a language model that grades them
 select     the hits among them
+expand     further chunks of the best documents
+fail_open  what to say where little is found
 surround   what stands around the hits
 compose    the result
 explain    why it is as it is

@@ -13,8 +13,11 @@ from freki.operators.augment import (
     section_around,
     section_part,
 )
+from freki.operators.chunk import sentence_ends
 from freki.schemas import (
     ChunkId,
+    Citation,
+    ContextExpansion,
     ContextHit,
     ContextQuery,
     ContextResult,
@@ -28,11 +31,15 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.index import Watermark
-from freki.streams.retrieval.trail import Found, Trail
+from freki.streams.retrieval.rerank import PROBABILITIES
+from freki.streams.retrieval.trail import Found, Further, Trail
 
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
 # About 1,000 tokens of German: a section that is longer is shown around the hit only.
 SECTION_CHARACTERS = 4000
+# Of questions that a corpus answers, 99 of 100 have a hit above it; of questions on something else, 1 of 4.
+SURE_SIMILARITY = 0.5
+SURE_PROBABILITY = 0.5
 _DEGRADING = frozenset({NoticeKind.DEGRADED, NoticeKind.SKIPPED, NoticeKind.FRESHNESS})
 
 
@@ -55,22 +62,39 @@ class Composer:
             found.neighbours = neighbours_of(found.near, found.chunk_id, count=trail.knobs.neighbours)
             shown = found.section.entries if found.section is not None else ()
             wanted += [entry.chunk_id for entry in (*shown, *found.neighbours.before, *found.neighbours.after)]
-        return wanted
+        return wanted + [further.entry.chunk_id for further in trail.further]
 
     def compose(self, trail: Trail, watermarks: Sequence[Watermark]) -> ContextResult:
         """Make the result of a query that went its way."""
         now = self._now()
         hits = tuple(self._hit(trail, rank, found, now) for rank, found in enumerate(trail.found, start=1))
         started = trail.clock_ns()
-        assembly = assemble(hits, max_tokens=trail.knobs.context_tokens, count_tokens=self._count_tokens)
+        expansions = _expansions(trail)
+        assembly = assemble(
+            hits,
+            expansions,
+            max_tokens=trail.knobs.context_tokens,
+            count_tokens=trail.count_tokens or self._count_tokens,
+            sentence_ends=sentence_ends,
+        )
         trail.note("assemble", started, trail.clock_ns(), len(hits))
         for omission in assembly.omissions:
-            if omission.what is not Omitted.SURROUNDINGS:
+            if omission.what is Omitted.SURROUNDINGS and trail.analysis.query_type is QueryType.AGGREGATIVE:
+                message = f"what stands around hit {omission.rank} is not all in the context text: {omission.reason}"
+                trail.notice("assemble", NoticeKind.DROPPED, f"{message}; a list may lack items")
+            elif omission.what is not Omitted.SURROUNDINGS:
                 message = f"hit {omission.rank} is {_OMITTED[omission.what]} the context text: {omission.reason}"
                 trail.notice("assemble", NoticeKind.DROPPED, message)
             if omission.what is Omitted.HIT:
                 trail.drop("assemble", "the context text has no room for it", [omission.chunk_id])
-        advice = advise(trail.query, trail.analysis, found=len(hits), wanted=trail.knobs.top_k)
+        advice = advise(
+            trail.query,
+            trail.analysis,
+            found=len(hits),
+            wanted=trail.knobs.top_k,
+            uncertain=bool(hits) and (trail.best_effort or not _is_sure(trail)),
+            excluded=trail.excluded,
+        )
         return ContextResult(
             query_id=trail.query.query_id,
             tenant=trail.query.tenant,
@@ -89,6 +113,8 @@ class Composer:
             answered_at=self._now(),
             trace_id=trail.trace_id,
             widened=tuple(way.kind for way in trail.ways if way.kind is not None),
+            expansions=expansions,
+            citations=tuple(map(_citation, assembly.cited)),
         )
 
     def refuse(self, query: ContextQuery, notice: Notice, *, trace_id: str) -> ContextResult:
@@ -164,6 +190,72 @@ class Composer:
             ),
             variant=found.way,
         )
+
+
+def _is_sure(trail: Trail) -> bool:
+    """Tell whether some hit fits the question, by the reranker or by its similarity."""
+    if not len(trail.vectors):
+        return True
+    return any(
+        trail.similarity(found) >= SURE_SIMILARITY
+        or (trail.reranker in PROBABILITIES and (found.reranked or 0.0) >= SURE_PROBABILITY)
+        for found in trail.found
+    )
+
+
+def _expansions(trail: Trail) -> tuple[ContextExpansion, ...]:
+    """Make parts of further chunks, numbered after the hits; those whose text is missing are left out."""
+    there = [further for further in trail.further if further.entry.chunk_id in trail.around]
+    return tuple(_expansion(trail, number, further) for number, further in enumerate(there, start=len(trail.found) + 1))
+
+
+def _expansion(trail: Trail, number: int, further: Further) -> ContextExpansion:
+    root, entry = further.root, further.entry
+    passage = trail.around[entry.chunk_id]
+    return ContextExpansion(
+        number=number,
+        chunk_id=entry.chunk_id,
+        document_id=root.document_id,
+        version=root.version,
+        name=root.name,
+        source_uri=root.source_uri,
+        path=entry.path,
+        heading_path=passage.heading_path,
+        start=entry.start,
+        end=entry.end,
+        text=passage.text,
+        overlap=entry.overlap,
+        similarity=further.similarity,
+        citation=cite(
+            number,
+            name=root.name,
+            document_id=root.document_id,
+            chunk_id=entry.chunk_id,
+            place=place_of(entry.first_page, entry.last_page, media_type=root.media_type, language=root.language),
+            style=trail.knobs.citations,
+        ),
+        first_page=entry.first_page,
+        last_page=entry.last_page,
+    )
+
+
+def _citation(chunk: ContextHit | ContextExpansion) -> Citation:
+    """Say what a citation stands for."""
+    return Citation(
+        citation=chunk.citation,
+        number=chunk.rank if isinstance(chunk, ContextHit) else chunk.number,
+        chunk_id=chunk.chunk_id,
+        document_id=chunk.document_id,
+        version=chunk.version,
+        name=chunk.name,
+        source_uri=chunk.source_uri,
+        heading_path=chunk.heading_path,
+        start=chunk.start,
+        end=chunk.end,
+        first_page=chunk.first_page,
+        last_page=chunk.last_page,
+        expansion=isinstance(chunk, ContextExpansion),
+    )
 
 
 def _section(trail: Trail, found: Found) -> Section | None:

@@ -4,6 +4,7 @@ from dataclasses import fields, replace
 
 from freki.schemas import CitationStyle, ContextQuery, Fusion, Metric, RerankerChoice, Widening, WidenWhen
 from freki.schemas.names import record
+from freki.streams.retrieval.profiles import ReaderProfile
 
 # Requirement Q5: enough candidates that fusion and reranking lose nothing.
 LEAST_CANDIDATES = 200
@@ -43,6 +44,13 @@ class Knobs:
     exact: bool
     prototypes: bool
     deadline_ms: int
+    min_similarity: float | None
+    """Null: any."""
+    expand_documents: int
+    expand_chunks: int
+    expand_similarity: float
+    unrelated_cosine: float
+    related_cosine: float
 
     @property
     def depth(self) -> int:
@@ -60,6 +68,19 @@ class Knobs:
         if self.rerank_blend is not None:
             return self.rerank_blend
         return self.exact_blend if exact else self.usual_blend
+
+    def similarity(self, cosine: float) -> float:
+        """Express a cosine so that 0 is what any two texts have and 1 what an answer has with its question."""
+        return (cosine - self.unrelated_cosine) / (self.related_cosine - self.unrelated_cosine)
+
+    def for_profile(self, profile: ReaderProfile) -> "Knobs":
+        """Take what a profile says over what is set."""
+        return replace(
+            self,
+            context_tokens=profile.context_tokens,
+            top_k=profile.top_k,
+            min_similarity=profile.min_similarity,
+        )
 
     def turned(self, query: ContextQuery) -> "Knobs":
         """Take what the query says over what is set."""

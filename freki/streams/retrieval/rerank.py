@@ -16,6 +16,8 @@ VERTEX = "vertex"
 LOCAL = "local"
 LLM = "llm"
 COSINE = "cosine"
+PROBABILITIES = frozenset({REMOTE, VERTEX, LOCAL, LLM})
+"""Rerankers whose scores are in 0..1; the local one's alone are known to be probabilities."""
 SHARE = 0.5
 """Of the time that is left, what a service outside may take where another reranker could step in for it."""
 _CHAIN = {

@@ -2,7 +2,8 @@
 
 analyse → embed, and type by examples → search (dense and BM25 at once) → fuse what is live → load → widen (search what
 else the question may be called, fuse and load again), then each by itself: exact → rerank → diversify → locate →
-augment → assemble. A step that fails or finds no time is left out and named in the result: there is always an answer.
+expand → augment → assemble. A step that fails or finds no time is left out and named in the result: there is always an
+answer.
 """
 
 import asyncio
@@ -21,8 +22,11 @@ from freki.streams.retrieval.attempts import FINISHING, LOOKING_UP, Attempts
 from freki.streams.retrieval.compose import Composer
 from freki.streams.retrieval.estimates import Estimates
 from freki.streams.retrieval.exact import keep_exact
+from freki.streams.retrieval.expand import EXPAND, Expansion
 from freki.streams.retrieval.explain import Explaining
+from freki.streams.retrieval.fail_open import FailOpen
 from freki.streams.retrieval.knobs import Knobs
+from freki.streams.retrieval.profiles import ReaderProfile
 from freki.streams.retrieval.rerank import Reranking
 from freki.streams.retrieval.rewrite import Rewriter
 from freki.streams.retrieval.search import Searcher
@@ -37,7 +41,7 @@ FLOOR_POLL_S = 0.02
 # A document that is replaced again and again: after this many looks its hits are left out.
 MOST_TRIES = 3
 # What a step adds to an answer, as nDCG@10 or its like: docs/evaluation.md.
-WORTH = {AUGMENT: 0.05}
+WORTH = {AUGMENT: 0.05, EXPAND: 0.01}
 
 
 class Retriever:
@@ -64,10 +68,13 @@ class Retriever:
         clock_ns: Callable[[], int],
         analyse_text: AnalyseText = query_terms,
         rewriter: Rewriter | None = None,
+        profiles: Mapping[str, ReaderProfile] | None = None,
     ) -> None:
-        self._understand = Understanding(defaults=defaults, analyse_text=analyse_text, clock_ns=clock_ns)
         self._unrelated = embedder.unrelated
         self._embedder = embedder
+        self._understand = Understanding(
+            defaults=defaults, profiles=profiles or {}, analyse_text=analyse_text, clock_ns=clock_ns
+        )
         self._roots = roots
         self._now = now
         self._clock_ns = clock_ns
@@ -83,6 +90,8 @@ class Retriever:
         self._rerank = Reranking(rerankers, attempts=self._attempts)
         self._explain = Explaining(search, strong=strong, attempts=self._attempts)
         self._composer = Composer(count_tokens=embedder.count_tokens, generation=generation, strong=strong, now=now)
+        self._expansion = Expansion(search=search, roots=roots, strong=strong, attempts=self._attempts)
+        self._fail_open = FailOpen(search=search, roots=roots, strong=strong, attempts=self._attempts)
         self._surroundings = Surroundings(roots=roots, rows=rows, composer=self._composer, attempts=self._attempts)
 
     async def answer(
@@ -171,6 +180,8 @@ class Retriever:
                 break
             await self._searcher.find([trail])
             await self._searcher.load([trail])
+        await self._expansion.expand(trail)
+        await self._fail_open.look_beyond(trail)
         await self._surroundings.augment(trail)
         result = self._composer.compose(trail, watermarks)
         if trail.query.explain or trail.query.expect:
@@ -181,7 +192,11 @@ class Retriever:
 
     def _affordable(self, trail: Trail) -> frozenset[str]:
         """Choose what improves the answer most for the time that it takes; reranking has the rest."""
-        steps = [Step(name, worth, self._estimates.careful_s(name)) for name, worth in WORTH.items()]
+        steps = [
+            Step(name, worth, self._estimates.careful_s(name))
+            for name, worth in WORTH.items()
+            if name != EXPAND or trail.knobs.expand_documents
+        ]
         return affordable(steps, budget_s=self._attempts.spare_s(trail, before=FINISHING))
 
     async def warm_up(self) -> None:

@@ -7,11 +7,9 @@ from freki.operators.blend import blend
 from freki.operators.diversify import maximal_marginal_relevance
 from freki.operators.limit_each import limit_each
 from freki.schemas import ExactKind, Fusion, NoticeKind, RerankerChoice
-from freki.streams.retrieval.rerank import COSINE, LLM, LOCAL, REMOTE, VERTEX
+from freki.streams.retrieval.rerank import COSINE, LLM, LOCAL, PROBABILITIES, REMOTE, VERTEX
 from freki.streams.retrieval.trail import Found, Trail, timed
 
-PROBABILITIES = frozenset({REMOTE, VERTEX, LOCAL, LLM})
-"""Rerankers whose scores are in 0..1; the local one's alone are known to be probabilities."""
 _MEANING = {
     LOCAL: "probabilities",
     REMOTE: "scores of the remote service as it means them",
@@ -21,20 +19,29 @@ _MEANING = {
 }
 
 
+BEST_EFFORT = 3
+"""How many hits there are at most where none passes the thresholds."""
+
+
 def select(trail: Trail, *, unrelated: float) -> None:
     """Order by relevance and diversity; then leave out what is below the threshold, or too much of one document.
 
-    In this order each of them only leaves out: a higher threshold changes nothing about the order of what passes.
+    In this order each of them only leaves out: a higher threshold changes nothing about the order of what passes. Where
+    nothing passes, the few that are nearest to the question are given instead, and the result says so.
     unrelated: cosine of passages that have nothing to do with each other, see `Embedder`.
     """
     with timed([trail], "diversify", lambda _: len(trail.found)):
         relevance = _relevance(trail)
         trail.left("rerank")
-        _diversify(trail, relevance, unrelated=unrelated)
-        _cut(trail)
+        trail.best_effort = bool(trail.found) and not any(_passes(trail, found) for found in trail.found)
+        if trail.best_effort:
+            _fall_back(trail)
+        else:
+            _diversify(trail, relevance, unrelated=unrelated)
+            _cut(trail)
         places = limit_each([found.root.root_id for found in trail.found], most=trail.knobs.per_document)
         trail.keep_only("diversify", "its document has its share of the hits", [trail.found[place] for place in places])
-        trail.found = trail.found[: trail.knobs.top_k]
+        trail.found = trail.found[: min(trail.knobs.top_k, BEST_EFFORT) if trail.best_effort else trail.knobs.top_k]
     trail.left("diversify")
 
 
@@ -53,17 +60,43 @@ def _diversify(trail: Trail, relevance: NDArray[np.float64], *, unrelated: float
 
 
 def _cut(trail: Trail) -> None:
-    """Apply the threshold."""
-    passed = [found for found in trail.found if found.score >= trail.knobs.min_score]
+    """Apply the thresholds."""
+    passed = [found for found in trail.found if _passes(trail, found)]
     if len(passed) < len(trail.found):
-        meaning = _MEANING.get("" if _is_last_resort(trail) else trail.reranker, "fused scores")
-        trail.notice(
-            "threshold",
-            NoticeKind.DROPPED,
-            f"{len(trail.found) - len(passed)} candidates are below min_score {trail.knobs.min_score}, compared with "
-            f"{meaning}",
-        )
-        trail.keep_only("threshold", "its score is below min_score", passed)
+        message = f"{len(trail.found) - len(passed)} candidates are below {_thresholds(trail)}"
+        trail.notice("threshold", NoticeKind.DROPPED, message)
+        trail.keep_only("threshold", _reason(trail), passed)
+
+
+def _passes(trail: Trail, found: Found) -> bool:
+    """Compare with both thresholds; what the reranker is sure of need not be similar."""
+    least = trail.knobs.min_similarity
+    if found.score < trail.knobs.min_score:
+        return False
+    if least is None or (trail.reranker in PROBABILITIES and (found.reranked or 0.0) >= least):
+        return True
+    return not len(trail.vectors) or trail.similarity(found) >= least
+
+
+def _fall_back(trail: Trail) -> None:
+    """Order by nearness to the question where no candidate passes: an answer that says how weak it is."""
+    if len(trail.vectors):
+        trail.found.sort(key=lambda found: (-trail.similarity(found), found.chunk_id))
+    message = f"no candidate reaches {_thresholds(trail)}: these are only the nearest to the question"
+    trail.notice("threshold", NoticeKind.DEGRADED, message)
+
+
+def _reason(trail: Trail) -> str:
+    if trail.knobs.min_similarity is None:
+        return "its score is below min_score"
+    return "it is below min_score or min_similarity"
+
+
+def _thresholds(trail: Trail) -> str:
+    meaning = _MEANING.get("" if _is_last_resort(trail) else trail.reranker, "fused scores")
+    least = trail.knobs.min_similarity
+    similarity = "" if least is None else f", or min_similarity {least:g}"
+    return f"min_score {trail.knobs.min_score:g}, compared with {meaning}{similarity}"
 
 
 def _is_last_resort(trail: Trail) -> bool:

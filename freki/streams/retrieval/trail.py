@@ -114,6 +114,14 @@ class Found:
         return self.row
 
 
+class Further(NamedTuple):
+    """A further chunk of a document that a hit is of."""
+
+    root: Root
+    entry: ManifestEntry
+    similarity: float
+
+
 @dataclass(slots=True)
 class Trail:
     """One query and what has been found for it."""
@@ -128,8 +136,16 @@ class Trail:
     """The question first; it is always there."""
     ranked: list[Ranked] = field(default_factory=list)
     found: list[Found] = field(default_factory=list)
+    count_tokens: Callable[[Sequence[str]], Sequence[int]] | None = None
+    """As the model counts that reads the context; None: as the embedder does."""
     around: Mapping[ChunkId, Passage] = field(default_factory=dict)
-    """Chunks that stand around the hits."""
+    """Chunks that stand around the hits, and further ones."""
+    further: Sequence[Further] = ()
+    """Further chunks of the documents of the best hits, by document and place."""
+    excluded: int = 0
+    """Documents that the query's filters kept from being found, as far as was looked."""
+    best_effort: bool = False
+    """Are the hits those of least distance only, because none passed the thresholds?"""
     roots: dict[RootId, Root] = field(default_factory=dict)
     """Of documents that were looked up."""
     loaded: Mapping[ChunkId, tuple[IndexedChunk, Floats]] = field(default_factory=dict)
@@ -203,6 +219,19 @@ class Trail:
     def left(self, step: str) -> None:
         """Remember what is left after a step; of one that is done again, what is left at last."""
         self.orders[step] = tuple(found.chunk_id for found in self.found)
+
+    def similarity(self, found: Found) -> float:
+        """Compare a loaded candidate with the question itself: 0 as any two texts, 1 as answer and question.
+
+        Raises ValueError where the question has no vector.
+        """
+        if not len(self.vectors) or found.vector is None:
+            raise ValueError("there are no vectors to compare")
+        return self.knobs.similarity(float(self.vectors[0] @ found.vector))
+
+    def best_roots(self, most: int) -> list[Root]:
+        """Give the roots of the documents of the best hits, best first."""
+        return list({found.root.root_id: found.root for found in self.found}.values())[:most]
 
     def best_documents(self, most: int = 3) -> list[DocumentId]:
         """Name the documents of the best hits, best first."""

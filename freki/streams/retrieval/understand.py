@@ -1,6 +1,6 @@
 """Reads from a question what to search for, and how."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from freki.operators.analyse_query import (
@@ -16,14 +16,23 @@ from freki.operators.detect_language import detect_language
 from freki.schemas import ContextQuery, NoticeKind, QueryAnalysis, QueryType, Timestamp, TypedBy
 from freki.streams.ports import AnalyseText, Embedder
 from freki.streams.retrieval.knobs import Knobs
+from freki.streams.retrieval.profiles import ReaderProfile, profile_of
 from freki.streams.retrieval.trail import Trail, Way
 
 
 class Understanding:
     """Knows the settings, which a question may turn, and the terms of the index."""
 
-    def __init__(self, *, defaults: Knobs, analyse_text: AnalyseText, clock_ns: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        *,
+        defaults: Knobs,
+        profiles: Mapping[str, ReaderProfile],
+        analyse_text: AnalyseText,
+        clock_ns: Callable[[], int],
+    ) -> None:
         self._defaults = defaults
+        self._profiles = profiles
         self._analyse_text = analyse_text
         self._clock_ns = clock_ns
         self._prototypes: Prototypes | None = None
@@ -36,7 +45,8 @@ class Understanding:
 
     def __call__(self, query: ContextQuery, trace_id: str, received_at: Timestamp) -> Trail:
         """Start the trail of a query."""
-        knobs = self._defaults.turned(query)
+        profile = profile_of(query.target_model, self._profiles) if query.target_model else None
+        knobs = (self._defaults.for_profile(profile) if profile else self._defaults).turned(query)
         text = searchable_text(query.text)
         language = query.language or detect_language(text)
         read = analyse_query(text, language=language)
@@ -58,6 +68,7 @@ class Understanding:
             received_at=received_at,
             analysis=analysis,
             ways=[Way(text=text, terms=analysis.lexical)],
+            count_tokens=profile.count_tokens if profile else None,
         )
         if len(text) < len(" ".join(query.text.split())):
             message = f"the question has {len(query.text)} characters; it was searched by {len(text)} of them"

@@ -1,0 +1,228 @@
+"""The hits as one text for a prompt: cited, within a budget, nothing said twice."""
+
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
+from typing import NamedTuple, TypeVar
+
+from freki.operators.assemble.layout import GAP, Cited, Piece, head_of, is_summary, lay_out, number_of
+from freki.operators.assemble.units import LONGEST_BREAK, SentenceEnds, units
+from freki.schemas import ChunkId, ContextExpansion, ContextHit, DocumentId
+
+T = TypeVar("T", ContextHit, ContextExpansion)
+V = TypeVar("V")
+CountTokens = Callable[[Sequence[str]], Sequence[int]]
+
+
+class Omitted(StrEnum):
+    """What of a hit is not in the text."""
+
+    END = "END"
+    """Its text was cut."""
+    HIT = "HIT"
+    """All of it."""
+    SURROUNDINGS = "SURROUNDINGS"
+    """Some of the section or the neighbours around it."""
+
+
+class Omission(NamedTuple):
+    """Something of a hit that had no room."""
+
+    rank: int
+    chunk_id: ChunkId
+    what: Omitted
+    reason: str
+
+
+class Assembly(NamedTuple):
+    """The text, and what had no room in it."""
+
+    text: str
+    tokens: int
+    """As `count_tokens` counts the text's pieces."""
+    omissions: tuple[Omission, ...]
+    cited: tuple[Cited, ...]
+    """What the text has citations of, as they follow in it."""
+
+
+def assemble(
+    hits: Sequence[ContextHit],
+    expansions: Sequence[ContextExpansion] = (),
+    *,
+    max_tokens: int,
+    count_tokens: CountTokens,
+    sentence_ends: SentenceEnds,
+) -> Assembly:
+    """Put the texts of hits and what stands around them under their citations, within `max_tokens`.
+
+    Room is given first to the hits' own texts in the order of rank, then in the same order to what stands around each,
+    sentence by sentence from it outward, then to expansions, best first, and last to the overlap of chunks that
+    nothing is shown before. A hit that does not fit is left out and smaller ones after it may still come; only the
+    best is cut, so that there is a context at all: after a sentence, a row or an item, a paragraph also after a word.
+    In the text, documents follow by their best hit, and what is of one document stands in reading order, once.
+    Text that looks like a citation loses its opening bracket to a parenthesis; lengths and spans stay the same.
+    count_tokens: counts each text; taken as additive over pieces that end at white space.
+    """
+    choice = _Choice(max_tokens, count_tokens, sentence_ends)
+    ranked = sorted(hits, key=lambda hit: hit.rank)
+    omissions = [omission for hit, cost in choice.costs(ranked) if (omission := choice.add_hit(hit, cost))]
+    there = [chunk for chunk in choice.cited if isinstance(chunk, ContextHit)]
+    omissions += [omission for hit in there if (omission := choice.add_around(hit))]
+    for expansion, cost in choice.costs(sorted(expansions, key=lambda each: (-each.similarity, each.number))):
+        if cost > choice.room:
+            break
+        choice.add(expansion, expansion.text, cost)
+    for chunk in choice.cited:
+        choice.add_overlap(chunk)
+    documents = list(dict.fromkeys(hit.document_id for hit in ranked))
+    cited = sorted(choice.cited, key=lambda chunk: (documents.index(chunk.document_id), number_of(chunk)))
+    text, order = lay_out(cited, choice.shown)
+    return Assembly(text, choice.used, tuple(sorted(omissions)), tuple(order))
+
+
+class _Choice:
+    """What is shown so far, and what it takes of the budget."""
+
+    def __init__(self, max_tokens: int, count_tokens: CountTokens, sentence_ends: SentenceEnds) -> None:
+        self.cited: list[Cited] = []
+        self.shown: defaultdict[DocumentId, list[Piece]] = defaultdict(list)
+        self.used = 0
+        self._max_tokens = max_tokens
+        self._count = count_tokens
+        self._sentence_ends = sentence_ends
+        (self._gap,) = count_tokens([GAP])
+
+    @property
+    def room(self) -> int:
+        """Tokens that are left."""
+        return self._max_tokens - self.used
+
+    def costs(self, chunks: Sequence[T]) -> Iterator[tuple[T, int]]:
+        """Count the tokens of chunks under their citations, some ahead: the first ones may take all room."""
+        return self._costs(chunks, lambda chunk: head_of(chunk) + chunk.text)
+
+    def add_hit(self, hit: ContextHit, cost: int) -> Omission | None:
+        """Show the hit's own text; tell where it has no room."""
+        room = self.room
+        if cost <= room:
+            self.add(hit, hit.text, cost)
+            return None
+        text = "" if self.cited else self._cut(hit)
+        if text:
+            self.add(hit, text, room)
+        what = Omitted.END if text else Omitted.HIT
+        return Omission(hit.rank, hit.chunk_id, what, f"{cost} tokens, {room} of {self._max_tokens} were left")
+
+    def add(self, chunk: Cited, text: str, cost: int) -> None:
+        """Show a chunk's text under its citation."""
+        self.cited.append(chunk)
+        self.used += cost
+        if not is_summary(chunk):
+            piece = Piece(chunk.start, chunk.end, text)
+            self.shown[chunk.document_id] += list(_unseen(piece, self.shown[chunk.document_id]))
+
+    def add_around(self, hit: ContextHit) -> Omission | None:
+        """Show what stands around the hit, from it outward; tell where something has no room."""
+        room = self.room
+        free = sorted(self._free(hit))
+        after = [piece for piece in free if piece.start >= hit.start]
+        before = [piece for piece in reversed(free) if piece.start < hit.start]
+        complete = [self._add_outward(hit, side) for side in (after, before)]
+        if all(complete):
+            return None
+        reason = f"{room} of {self._max_tokens} tokens were left for what stands around it"
+        return Omission(hit.rank, hit.chunk_id, Omitted.SURROUNDINGS, reason)
+
+    def add_overlap(self, chunk: Cited) -> None:
+        """Show the end of the text before a chunk where nothing near is shown and there is room."""
+        overlap = "" if is_summary(chunk) else _below_headings(chunk)
+        if not overlap:
+            return
+        # How much white space stands between the overlap and the chunk is not known.
+        piece = Piece(max(0, chunk.start - len(overlap)), chunk.start, f"… {overlap}\n")
+        near = Piece(max(0, piece.start - _OVERLAP_SLACK), chunk.start, "")
+        if any(other.start < near.end and near.start < other.end for other in self.shown[chunk.document_id]):
+            return
+        (cost,) = self._count([piece.text])
+        if cost <= self.room:
+            self.shown[chunk.document_id].append(piece)
+            self.used += cost
+
+    def _cut(self, hit: ContextHit) -> str:
+        parts = list(units(hit.text, self._sentence_ends))
+        if text := self._longest(hit, [part.end for part in parts]):
+            return text
+        if not parts or not parts[0].prose:
+            return ""
+        return self._longest(hit, [found.end() for found in re.finditer(r"\S+", parts[0].text)])
+
+    def _longest(self, hit: ContextHit, ends: Sequence[int]) -> str:
+        """Cut at the last of these ends that leaves what has room, by bisection; none is an empty text."""
+        texts = [hit.text[:end].rstrip() + GAP.rstrip() for end in ends]
+        fitting = bisect_right(range(len(texts)), self.room, key=lambda at: self._count([head_of(hit) + texts[at]])[0])
+        return texts[fitting - 1] if fitting else ""
+
+    def _free(self, hit: ContextHit) -> Iterator[Piece]:
+        """Give what may be shown around a hit, in parts."""
+        seen = [*self.shown[hit.document_id]]
+        for part in (*hit.before, *([hit.parent] if hit.parent else []), *hit.after):
+            for run in _unseen(Piece(part.start, part.end, part.text), seen):
+                pieces = [
+                    Piece(run.start + unit.start, run.start + unit.end, unit.text)
+                    for unit in units(run.text, self._sentence_ends)
+                ]
+                seen += pieces
+                yield from pieces
+
+    def _add_outward(self, hit: ContextHit, side: Sequence[Piece]) -> bool:
+        """Show pieces until one has no room; tell whether all have."""
+        last = Piece(hit.start, hit.end, "")
+        for piece, cost in self._costs(side, lambda piece: piece.text):
+            total = cost + (self._gap if _apart(last, piece) > LONGEST_BREAK else 0)
+            if total > self.room:
+                return False
+            self.shown[hit.document_id].append(piece)
+            self.used += total
+            last = piece
+        return True
+
+    def _costs(self, values: Sequence[V], text_of: Callable[[V], str]) -> Iterator[tuple[V, int]]:
+        for at in range(0, len(values), _COUNTED_AHEAD):
+            ahead = values[at : at + _COUNTED_AHEAD]
+            yield from zip(ahead, self._count([text_of(value) for value in ahead]), strict=True)
+
+
+# What comes after the first that has no room need not be counted; a call costs as much as counting a sentence or two.
+_COUNTED_AHEAD = 8
+_OVERLAP_SLACK = 200
+
+
+def _below_headings(chunk: Cited) -> str:
+    """Give as much of a chunk's overlap as stands below the headings that are told of it anyway."""
+    lines = chunk.overlap.splitlines()
+    headings = {heading.strip() for heading in chunk.heading_path}
+    at = max((place for place, line in enumerate(lines, start=1) if line.strip(_HEADING_MARKS) in headings), default=0)
+    return "\n".join(lines[at:]).strip()
+
+
+_HEADING_MARKS = " \t#=*_"
+
+
+def _apart(one: Piece, other: Piece) -> int:
+    """Count characters between two pieces."""
+    return max(one.start, other.start) - min(one.end, other.end)
+
+
+def _unseen(piece: Piece, seen: Sequence[Piece]) -> Iterator[Piece]:
+    """Give the parts of a piece that no seen one covers, in reading order."""
+    if not any(_apart(piece, other) < 0 for other in seen):
+        yield piece
+        return
+    at = piece.start
+    for other in [*sorted(seen), Piece(piece.end, piece.end, "")]:
+        end = min(other.start, piece.end)
+        if at < end:
+            yield Piece(at, end, piece.text[at - piece.start : end - piece.start])
+        at = max(at, other.end)

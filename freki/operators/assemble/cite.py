@@ -1,0 +1,71 @@
+"""Citations, and what no text may look like."""
+
+import re
+import unicodedata
+
+from freki.schemas import ChunkId, CitationStyle, DocumentId
+
+MAX_NAME_CHARS = 120
+
+
+def cite(  # noqa: PLR0913 - what a reader needs to find the place
+    rank: int,
+    *,
+    name: str,
+    document_id: DocumentId,
+    chunk_id: ChunkId,
+    place: str = "",
+    style: CitationStyle = CitationStyle.QUELLE,
+) -> str:
+    """Return the mark of a hit: `[QUELLE-1: name, place | chunk:id]` or `[Document 1: document_id, place]`.
+
+    Names are shown as one line of at most 120 characters; brackets and bars in them become parentheses and slashes,
+    so that no name can end a citation or start another.
+    place: as `place_of` gives it.
+    """
+    where = f", {place}" if place else ""
+    if style is CitationStyle.DOCUMENT:
+        return f"[Document {rank}: {label(document_id)}{where}]"
+    return f"[QUELLE-{rank}: {label(name)}{where} | chunk:{chunk_id}]"
+
+
+def place_of(first_page: int, last_page: int, *, media_type: str, language: str) -> str:
+    """Name the pages of a span as a citation does: `S. 12`, `S. 12–13`, in all languages but German `p. 12`.
+
+    Presentations have slides and workbooks have sheets. Empty for page 0: the document has no pages.
+    """
+    if not first_page:
+        return ""
+    german, other = next((words for kind, words in _PAGE_NAMES.items() if kind in media_type), ("S.", "p."))
+    pages = str(first_page) if first_page == last_page else f"{first_page}–{last_page}"
+    return f"{german if language == 'de' else other} {pages}"
+
+
+_PAGE_NAMES = {"presentation": ("Folie", "slide"), "spreadsheet": ("Blatt", "sheet")}
+"""What a page is called, by a part of the media type, in German and in any other language."""
+
+_LABEL = str.maketrans("[]|［］【】｜", "()/()()/")
+
+
+def label(text: str) -> str:
+    """Make one short line that cannot end a citation."""
+    visible = "".join(letter for letter in text if unicodedata.category(letter) not in {"Cf", "Cs", "Co", "Cn"})
+    line = " ".join("".join(" " if unicodedata.category(letter) == "Cc" else letter for letter in visible).split())
+    line = line.translate(_LABEL)
+    return line if len(line) <= MAX_NAME_CHARS else line[: MAX_NAME_CHARS - 1] + "…"
+
+
+_BRACKET = re.compile(r"[\[［【〔]")
+_MARK = re.compile(r"(quelle|document|dokument)\W*\d", re.IGNORECASE)
+_LOOKAHEAD = 40
+
+
+def harmless(text: str) -> str:
+    """Open a parenthesis instead of a bracket where text looks like a citation of ours, also in disguise."""
+
+    def replaced(found: re.Match[str]) -> str:
+        ahead = unicodedata.normalize("NFKC", text[found.end() : found.end() + _LOOKAHEAD])
+        letters = "".join(letter for letter in ahead if unicodedata.category(letter) != "Cf").lstrip()
+        return "(" if _MARK.match(letters) else found[0]
+
+    return _BRACKET.sub(replaced, text)

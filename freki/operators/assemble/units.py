@@ -1,0 +1,81 @@
+"""Where a text may be cut: between sentences, rows of tables and items of lists."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+SentenceEnds = Callable[[str, int, int], Iterable[int]]
+"""Yields where the next sentence begins, between start and end."""
+
+LONGEST_BREAK = 4
+"""Line ends and indentation between two blocks; longer white space stands for text that is not there."""
+
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_ROW = re.compile(r"\s*\||[^\n]*\t")
+_ITEM = re.compile(r"\s*(?:[-*+•–]|\d{1,3}[.)]|[a-z]{1,2}\))\s")
+_FENCE = re.compile(r"\s*(?:```|~~~)")
+_BLANK = re.compile(r"\s*")
+_LINE_END = re.compile(r"[^\S\n]*\n?")
+
+
+class Unit(NamedTuple):
+    """A part that is shown as a whole."""
+
+    start: int
+    end: int
+    """With the white space after it, unless that stands for text that is not there."""
+    text: str
+    prose: bool
+    """Is it a sentence? Rows, items and code are nothing to cut at words."""
+
+
+def units(text: str, sentence_ends: SentenceEnds) -> Iterator[Unit]:
+    """Give the parts of a text in order, without blank lines before them.
+
+    An item goes on where the next line is indented. Code between fences is one part.
+    """
+    for start, end, prose in _blocks(text):
+        cuts = (cut for cut in sentence_ends(text, start, end) if start < cut < end) if prose else ()
+        for first, last in pairwise([start, *cuts, end]):
+            part = text[first:last].rstrip()
+            if part.strip():
+                yield _unit(text, first, first + len(part), prose=prose)
+
+
+def _unit(text: str, start: int, visible: int, *, prose: bool) -> Unit:
+    end = _ended(_BLANK, text, visible)
+    if end - visible <= LONGEST_BREAK:
+        return Unit(start, end, text[start:end], prose)
+    # A line may be padded to the length of what it stands for.
+    return Unit(start, _ended(_LINE_END, text, visible), f"{text[start:visible]}\n", prose)
+
+
+def _ended(pattern: re.Pattern[str], text: str, at: int) -> int:
+    found = pattern.match(text, at)
+    return found.end() if found else at
+
+
+def _blocks(text: str) -> Iterator[tuple[int, int, bool]]:
+    """Give start and end of paragraphs, rows, items and code, and whether it is a paragraph."""
+    start, end, prose, fenced = 0, 0, True, False
+    for line in _LINE.finditer(text):
+        fence = bool(_FENCE.match(line[0]))
+        alone = fence or bool(_ROW.match(line[0]) or _ITEM.match(line[0]))
+        blank = not line[0].strip()
+        goes_on = fenced or (start < end and not alone and not blank and (prose or line[0][0].isspace()))
+        if not goes_on:
+            if start < end:
+                yield start, end, prose
+            start, prose = line.end() if blank else line.start(), not alone
+        end = line.end()
+        fenced ^= fence
+        if not fenced and _is_padded(line[0]) and start < end:
+            yield start, end, prose
+            start, prose = end, True
+    if start < end:
+        yield start, end, prose
+
+
+def _is_padded(line: str) -> bool:
+    return len(line) - len(line.rstrip()) > LONGEST_BREAK

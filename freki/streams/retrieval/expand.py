@@ -1,0 +1,93 @@
+"""Finds further chunks of the documents that the best hits are of."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from freki.schemas import ChunkId, ChunkKind, Filter, FilterOperator, NoticeKind, RootId
+from freki.schemas.index import Candidate, ManifestEntry, Root
+from freki.streams.ports import ChunkSearch, Roots
+from freki.streams.retrieval.attempts import Attempts
+from freki.streams.retrieval.search import scope_of
+from freki.streams.retrieval.surround import AUGMENT
+from freki.streams.retrieval.trail import Further, Trail, timed
+
+EXPAND = "expand"
+# Of one document there may be more similar chunks than are shown of it, before those of the next.
+DEPTH = 4
+
+
+class Expansion:
+    """Asks the store once for all documents, within them and with the rights of the query."""
+
+    def __init__(self, *, search: ChunkSearch, roots: Roots, strong: bool, attempts: Attempts) -> None:
+        self._search = search
+        self._roots = roots
+        self._strong = strong
+        self._attempts = attempts
+
+    async def expand(self, trail: Trail) -> None:
+        """Choose chunks of the best documents by their similarity to the question, in reading order."""
+        roots = {root.root_id: root for root in trail.best_roots(trail.knobs.expand_documents)}
+        if not roots or not trail.knobs.expand_chunks:
+            return
+        if not len(trail.vectors):
+            return
+        if EXPAND not in trail.extras or self._attempts.spare_s(trail, before=(AUGMENT, "assemble", "send")) <= 0:
+            trail.notice(EXPAND, NoticeKind.SKIPPED, "no time was left for further chunks of the documents")
+            return
+        with timed([trail], EXPAND, lambda trail: len(trail.further)):
+            similar = await self._attempts([trail], EXPAND, self._similar(trail, roots))
+            if similar is not None:
+                trail.further = await self._attempts([trail], EXPAND, self._placed(trail, roots, similar)) or ()
+
+    async def _similar(self, trail: Trail, roots: Mapping[RootId, Root]) -> Mapping[RootId, Sequence[Candidate]]:
+        """Search within the documents; give what is similar enough and not a hit, best first."""
+        scope = scope_of(trail)
+        within = (
+            Filter(
+                field="document_id",
+                operator=FilterOperator.IN,
+                values=tuple(root.document_id for root in roots.values()),
+            ),
+            Filter(field="kind", operator=FilterOperator.NE, values=(ChunkKind.SUMMARY,)),
+        )
+        limit = DEPTH * len(roots) * trail.knobs.expand_chunks + len(trail.found)
+        scopes = [replace(scope, filters=(*scope.filters, *within))]
+        (ranking,) = await self._search.dense(trail.vectors[:1], scopes, limit=limit, strong=self._strong)
+        hits = {found.chunk_id for found in trail.found}
+        chosen: dict[RootId, list[Candidate]] = {key: [] for key in roots}
+        for each in ranking:
+            similar = trail.knobs.similarity(each.score) >= trail.knobs.expand_similarity
+            if similar and each.root_id in roots and each.chunk_id not in hits:
+                chosen[each.root_id].append(each)
+        return {key: candidates[: trail.knobs.expand_chunks] for key, candidates in chosen.items() if candidates}
+
+    async def _placed(
+        self, trail: Trail, roots: Mapping[RootId, Root], chosen: Mapping[RootId, Sequence[Candidate]]
+    ) -> list[Further]:
+        """Say where chunks stand in the revision that the hits are of; those that are not live are left out."""
+        entries = {entry.chunk_id: entry for found in trail.found for entry in found.near}
+        far = [each.chunk_id for candidates in chosen.values() for each in candidates if each.chunk_id not in entries]
+        if far:
+            entries |= await self._far(roots, chosen, far)
+        return [
+            Further(roots[key], entry, similarity)
+            for key, candidates in chosen.items()
+            for entry, similarity in sorted(
+                (
+                    (entries[each.chunk_id], trail.knobs.similarity(each.score))
+                    for each in candidates
+                    if each.chunk_id in entries
+                ),
+                key=lambda placed: placed[0].ordinal,
+            )
+        ]
+
+    async def _far(
+        self, roots: Mapping[RootId, Root], within: Iterable[RootId], chunk_ids: Sequence[ChunkId]
+    ) -> dict[ChunkId, ManifestEntry]:
+        """Read the parts of manifests that name these chunks: of long documents, only those near the hits are read."""
+        places = await self._roots.places({key: roots[key].version for key in within}, chunk_ids)
+        wanted = {(key, roots[key].version, part) for key, found in places.items() for part in found.values()}
+        pages = await self._roots.parts(sorted(wanted))
+        return {entry.chunk_id: entry for found in pages.values() for page in found for entry in page.entries}

@@ -1,0 +1,44 @@
+"""Learns what to say where little is found."""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from freki.schemas import EVERYONE, RootId
+from freki.streams.ports import ChunkSearch, Roots
+from freki.streams.retrieval.attempts import Attempts
+from freki.streams.retrieval.search import scope_of
+from freki.streams.retrieval.surround import AUGMENT
+from freki.streams.retrieval.trail import Trail, timed
+
+LOOK_BEYOND = "look beyond"
+
+
+class FailOpen:
+    """Asks the store once more, without the filters of the query and with its rights."""
+
+    def __init__(self, *, search: ChunkSearch, roots: Roots, strong: bool, attempts: Attempts) -> None:
+        self._search = search
+        self._roots = roots
+        self._strong = strong
+        self._attempts = attempts
+
+    async def look_beyond(self, trail: Trail) -> None:
+        """Count the documents that the filters kept from being found, where they left less than was asked for."""
+        if len(trail.found) >= trail.knobs.top_k or not trail.query.filters or not trail.dense:
+            return
+        if self._attempts.spare_s(trail, before=(AUGMENT, "assemble", "send", LOOK_BEYOND)) <= 0:
+            return
+        with timed([trail], LOOK_BEYOND, lambda trail: trail.excluded):
+            trail.excluded = await self._attempts([trail], LOOK_BEYOND, self._excluded(trail)) or 0
+
+    async def _excluded(self, trail: Trail) -> int:
+        scopes = [replace(scope_of(trail), filters=())]
+        (ranking,) = await self._search.dense(trail.vectors[:1], scopes, limit=trail.knobs.depth, strong=self._strong)
+        met = {each.root_id for found in (*trail.dense, *trail.lexical) for each in found}
+        return await self._readable({each.root_id for each in ranking} - met, trail.query.principals)
+
+    async def _readable(self, root_ids: Collection[RootId], principals: Collection[str]) -> int:
+        """Count those that are live; rows may still name readers that the root does not, and the root decides."""
+        roots = await self._roots.roots(sorted(root_ids))
+        allowed = {*principals, EVERYONE}
+        return sum(not root.deleted and not allowed.isdisjoint(root.principals) for root in roots.values())

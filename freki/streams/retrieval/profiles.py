@@ -1,0 +1,31 @@
+"""What a model that reads the context can take: queries name the model, settings say what it takes."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from freki.schemas.names import record
+
+DEFAULT = "default"
+_PARTS = re.compile(r"[:/_\-\s]+")
+
+
+@record
+class ReaderProfile:
+    """Values of knobs that hold where a query does not turn them itself."""
+
+    context_tokens: int
+    top_k: int
+    min_similarity: float
+    count_tokens: Callable[[Sequence[str]], Sequence[int]] | None = None
+    """As that model counts; None: as the embedder does."""
+
+
+def profile_of(target_model: str, profiles: Mapping[str, ReaderProfile]) -> ReaderProfile | None:
+    """Choose the profile of a model: its own, else one named like a part of its name, else the default, if there is.
+
+    `llama3.1:70b` and `Llama-3.1-70B-Instruct` have the profile `70b`; of several parts the first one counts.
+    """
+    names = {name.lower(): name for name in profiles}
+    model = target_model.strip().lower()
+    name = next((names[part] for part in (model, *_PARTS.split(model)) if part in names), DEFAULT)
+    return profiles.get(name)

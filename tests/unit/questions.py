@@ -1,0 +1,132 @@
+"""Questions to a retriever on a store in memory, some calls of which may fail."""
+
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from freki.infra.errors import InfraError, Unavailable
+from freki.infra.memory_index import MemoryIndex
+from freki.schemas import (
+    CitationStyle,
+    ContextQuery,
+    ContextResult,
+    Fusion,
+    Metric,
+    NoticeKind,
+    QueryId,
+    RerankerChoice,
+    Timestamp,
+    WidenWhen,
+)
+from freki.streams.ports import Embedder, Reranker
+from freki.streams.retrieval.knobs import Knobs
+from freki.streams.retrieval.profiles import ReaderProfile
+from freki.streams.retrieval.retriever import Retriever
+from freki.streams.retrieval.rewrite import Rewriter
+from tests.unit.revisions import TENANT, World
+
+KNOBS = Knobs(
+    top_k=5,
+    candidates=None,
+    fusion=Fusion.WEIGHTED,
+    alpha=None,
+    hybrid_alpha=0.6,
+    keyword_alpha=0.4,
+    exact=True,
+    prototypes=True,
+    rrf_k=60,
+    widen=(),
+    widen_when=WidenWhen.WEAK,
+    metric=Metric.COSINE,
+    reranker=RerankerChoice.AUTO,
+    rerank_candidates=20,
+    rerank_blend=None,
+    usual_blend=0.0,
+    exact_blend=0.0,
+    fold_at=1.0,
+    per_document=0,
+    mmr_lambda=1.0,
+    min_score=0.0,
+    parents=True,
+    neighbours=1,
+    context_tokens=500,
+    citations=CitationStyle.QUELLE,
+    deadline_ms=10_000,
+    min_similarity=None,
+    expand_documents=0,
+    expand_chunks=20,
+    expand_similarity=0.3,
+    unrelated_cosine=0.0,
+    related_cosine=1.0,
+)
+
+
+class Broken:
+    """A store in which some calls fail, or do something before they answer."""
+
+    def __init__(
+        self,
+        index: MemoryIndex,
+        *broken: str,
+        before: dict[str, Callable[[], Awaitable[Any]]] | None = None,
+        fails_from: Mapping[str, int] | None = None,
+    ) -> None:
+        self._index = index
+        self._broken = broken
+        self._before = before or {}
+        self._fails_from = fails_from or {}
+        self._calls: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            self._calls[name] += 1
+            if name in self._broken or self._calls[name] >= self._fails_from.get(name, self._calls[name] + 1):
+                raise Unavailable(f"{name} is down")
+            if name in self._before:
+                await self._before.pop(name)()
+            return await getattr(self._index, name)(*args, **kwargs)
+
+        return call
+
+
+def now() -> Timestamp:
+    return Timestamp(time.time_ns() // 1_000_000)
+
+
+def retriever(  # noqa: PLR0913 - what tests exchange
+    world: World,
+    store: Any | None = None,
+    rerankers: Sequence[Reranker] = (),
+    *,
+    embedder: Embedder | None = None,
+    profiles: Mapping[str, ReaderProfile] | None = None,
+    rewriter: Rewriter | None = None,
+    clock_ns: Callable[[], int] = time.time_ns,
+) -> Retriever:
+    store = store or world.index
+    return Retriever(
+        embedder=embedder or world.embedder,
+        search=store,
+        rows=store,
+        roots=store,
+        rerankers=rerankers,
+        defaults=KNOBS,
+        generation="g1",
+        strong=True,
+        failures=(InfraError,),
+        now=now,
+        clock_ns=clock_ns,
+        profiles=profiles,
+        rewriter=rewriter,
+    )
+
+
+async def ask(asked: Retriever, text: str = "Wer entscheidet über den Antrag?", **knobs: Any) -> ContextResult:
+    query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text=text, asked_at=now(), **knobs)
+    ((_, result, _),) = [answer async for answer in asked.answer([(query, "")])]
+    return result
+
+
+def kinds(result: ContextResult) -> set[tuple[str, NoticeKind]]:
+    return {(notice.stage, notice.kind) for notice in result.notices}

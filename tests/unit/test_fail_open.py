@@ -1,0 +1,96 @@
+"""What is said and given where little or nothing is found."""
+
+import pytest
+
+from freki.schemas import DocumentId, Filter, FilterOperator, NoticeKind, ResultStatus
+from tests.unit.questions import Broken, ask, kinds, retriever
+from tests.unit.revisions import World, revision
+
+TEXTS = ["der antrag ist schriftlich zu stellen", "die gebühr beträgt zehn euro", "über den antrag entscheidet das amt"]
+NOWHERE = (Filter(field="document_id", operator=FilterOperator.EQ, values=("nowhere",)),)
+FURTHER = "Ohne die Filter kämen weitere Dokumente in Frage"
+
+
+@pytest.fixture
+async def world() -> World:
+    made = World()
+    await made.feed(revision("a", 1, [*TEXTS, "ein ganz anderer satz über wetter"]))
+    return made
+
+
+async def test_where_nothing_passes_the_threshold_the_nearest_are_given_and_called_that(world: World) -> None:
+    result = await ask(retriever(world), min_score=5.0)
+
+    assert [hit.rank for hit in result.hits] == [1, 2, 3]
+    assert result.hits[0].text == TEXTS[2]
+    assert result.status is ResultStatus.DEGRADED
+    assert ("threshold", NoticeKind.DEGRADED) in kinds(result)
+    assert "Keiner der Treffer passt sicher zur Frage; sie beantworten sie vielleicht nicht." in result.advice
+    assert "Senken Sie die verlangte Mindestbewertung (5)." in result.advice
+
+
+async def test_hits_that_are_not_similar_enough_are_left_out(world: World) -> None:
+    result = await ask(retriever(world), "die gebühr beträgt zehn euro", min_similarity=0.9)
+
+    assert [hit.text for hit in result.hits] == [TEXTS[1]]
+    assert ("threshold", NoticeKind.DROPPED) in kinds(result)
+
+
+async def test_a_question_on_something_else_is_told_that_the_hits_may_not_answer_it(world: World) -> None:
+    beside = await ask(retriever(world), "pinguin pinguin pinguin", top_k=1)
+    fitting = await ask(retriever(world), TEXTS[0], top_k=1)
+
+    assert len(beside.hits) == 1
+    assert any("may not answer" in advice or "vielleicht nicht" in advice for advice in beside.advice)
+    assert fitting.advice == ()
+
+
+async def test_filters_that_left_nothing_are_told_with_how_many_documents_they_excluded(world: World) -> None:
+    await world.feed(revision("b", 1, ["das amt entscheidet auch über widersprüche"]))
+
+    result = await ask(retriever(world), filters=NOWHERE)
+
+    assert (result.hits, result.status) == ((), ResultStatus.EMPTY)
+    assert f"{FURTHER}: 2." in result.advice
+    assert "Fragen Sie im Zweifel dort nach, woher die Dokumente kommen." in result.advice
+
+
+async def test_what_meets_the_filters_is_not_counted(world: World) -> None:
+    await world.feed(revision("b", 1, ["das amt entscheidet auch über widersprüche"]))
+    only = (Filter(field="document_id", operator=FilterOperator.EQ, values=("a",)),)
+
+    result = await ask(retriever(world), filters=only, top_k=10)
+
+    assert {hit.document_id for hit in result.hits} == {DocumentId("a")}
+    assert f"{FURTHER}: 1." in result.advice
+
+
+async def test_what_may_not_be_read_is_neither_found_nor_counted(world: World) -> None:
+    await world.feed(revision("secret", 1, ["über den antrag entscheidet der rat"], principals=("board",)))
+    await world.feed(revision("gone", 1, ["über den antrag entscheidet niemand"]))
+    await world.feed(revision("gone", 2, None))
+
+    outside = await ask(retriever(world), filters=NOWHERE)
+    inside = await ask(retriever(world), filters=NOWHERE, principals=("board",))
+
+    assert f"{FURTHER}: 1." in outside.advice
+    assert f"{FURTHER}: 2." in inside.advice
+
+
+async def test_nothing_is_counted_without_filters_or_where_enough_was_found(world: World) -> None:
+    fits = (Filter(field="document_id", operator=FilterOperator.EQ, values=("a",)),)
+
+    without = await ask(retriever(world), top_k=10)
+    enough = await ask(retriever(world), top_k=1, filters=fits)
+
+    stages = {stage.stage for result in (without, enough) for stage in result.stages}
+    assert "look beyond" not in stages
+
+
+async def test_a_count_that_fails_costs_no_hit(world: World) -> None:
+    fits = (Filter(field="document_id", operator=FilterOperator.EQ, values=("a",)),)
+
+    result = await ask(retriever(world, Broken(world.index, fails_from={"dense": 2})), filters=fits, expand_documents=0)
+
+    assert len(result.hits) == 4
+    assert ("look beyond", NoticeKind.DEGRADED) in kinds(result)
