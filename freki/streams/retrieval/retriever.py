@@ -40,8 +40,8 @@ from freki.streams.retrieval.widen import Widener
 FLOOR_POLL_S = 0.02
 # A document that is replaced again and again: after this many looks its hits are left out.
 MOST_TRIES = 3
-# What a step adds to an answer, as nDCG@10 or its like: docs/evaluation.md.
-WORTH = {AUGMENT: 0.05, EXPAND: 0.01}
+# Of how many questions a step puts the whole section that answers them into the context: docs/queries.md.
+WORTH = {AUGMENT: 0.15, EXPAND: 0.01}
 
 
 class Retriever:
