@@ -189,11 +189,17 @@ async def test_the_answer_comes_on_the_topic_that_was_asked_for(freki: Freki) ->
     assert result.status is not ResultStatus.REJECTED
 
 
-@pytest.mark.parametrize("deadline_ms", [1, 300])
-async def test_a_short_deadline_still_gets_an_answer(freki: Freki, deadline_ms: int) -> None:
-    result = await ask(freki, "path", "Was kostet ein Reisepass?", deadline_ms=deadline_ms)
+async def test_a_short_deadline_still_gets_an_answer(freki: Freki) -> None:
+    result = await ask(freki, "path", "Was kostet ein Reisepass?", deadline_ms=300)
 
-    assert result.status in {ResultStatus.COMPLETE, ResultStatus.DEGRADED, ResultStatus.EMPTY}
+    assert result.status is not ResultStatus.REJECTED
+
+
+async def test_what_no_worker_could_answer_in_time_is_refused_with_the_reason(freki: Freki) -> None:
+    result = await ask(freki, "path", "Was kostet ein Reisepass?", deadline_ms=1)
+
+    assert result.status is ResultStatus.EXPIRED
+    assert "deadline_ms" in result.notices[0].message
 
 
 async def test_one_trace_leads_from_the_question_through_the_worker_to_the_answer(freki: Freki) -> None:
