@@ -3,8 +3,6 @@
 import asyncio
 from importlib.resources import files
 
-import pytest
-
 from freki.infra.telemetry import read_trace
 from freki.schemas import (
     ChunkLevel,
