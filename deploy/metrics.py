@@ -39,6 +39,7 @@ SERIES: Mapping[str, frozenset[str]] = {
     "freki_notices_total": frozenset({"step", "kind"}),
     "freki_candidates_skipped_total": frozenset(),
     **dict(_histogram("freki_hits")),
+    "freki_cache_evictions_total": frozenset({"cache"}),
     "freki_cache_held_bytes": frozenset({"cache"}),
     "freki_cache_lookups_total": frozenset({"cache", "outcome"}),
     **dict(

@@ -12,6 +12,9 @@ class Calls:
         """Make the instruments; without a meter they forget what they are told."""
         meter = meter or NoOpMeter("freki")
         self._lookups = meter.create_counter("freki.cache.lookups", description="Lookups in a cache")
+        self._evictions = meter.create_counter(
+            "freki.cache.evictions", description="Entries of a cache that had to go for others"
+        )
         self._held = meter.create_gauge("freki.cache.held", "By", "Bytes that a cache holds")
         self._models = _seconds(meter, "gen_ai.client.operation.duration", "A call of a model")
         self._tokens = meter.create_counter("freki.model.tokens", description="Tokens that went through a model")
@@ -27,6 +30,10 @@ class Calls:
         """Count lookups in a cache."""
         self._lookups.add(hits, {"cache": cache, "outcome": "hit"})
         self._lookups.add(misses, {"cache": cache, "outcome": "miss"})
+
+    def evicted(self, cache: str, entries: int) -> None:
+        """Count entries that had to go for others."""
+        self._evictions.add(entries, {"cache": cache})
 
     def holds(self, cache: str, held_bytes: int) -> None:
         """Show how much a cache holds."""

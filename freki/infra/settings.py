@@ -335,12 +335,33 @@ class RetrievalSettings(Section):
     reply_topics: tuple[str, ...] = Field(default=(), description="Topics that queries may name in `reply_to`")
     batch_queries: int = Field(default=16, ge=1, description="Most queries answered together")
     batches: int = Field(default=4, ge=1, description="Most such batches at a time: a new one waits for no other")
+    feedback: float = Field(
+        default=0.0, ge=0, le=1, description="Most that judgements of users move a score; needs `FREKI_FEEDBACK__READ`"
+    )
+    cache_mb: int = Field(
+        default=0,
+        ge=0,
+        description="Room for answers, candidates and vectors of questions asked again, in MiB; 0: none",
+    )
+    cache_s: float = Field(default=60, gt=0, description="Longest that any of these is kept")
 
     @model_validator(mode="after")
     def _scale(self) -> Self:
         if self.related_cosine <= self.unrelated_cosine:
             raise ValueError("related_cosine must be above unrelated_cosine: similarity is 0 at one and 1 at the other")
         return self
+
+
+class FeedbackSettings(Section):
+    """Judgements of users, as far as they move later rankings: docs/queries.md."""
+
+    read: bool = Field(default=False, description="Do workers that answer read the topic of judgements?")
+    most: int = Field(default=20_000, ge=1, description="Most judgements that a worker keeps: 2 kB each, the latest")
+    most_of_judge: int = Field(default=500, ge=1, description="Most of one judge, the latest")
+    half_life_days: float = Field(default=90.0, gt=0, description="After so long a judgement counts half")
+    least_cosine: float = Field(
+        default=0.9, ge=-1, lt=1, description="Questions whose vectors are less alike say nothing of each other"
+    )
 
 
 class TelemetrySettings(Section):
@@ -437,6 +458,7 @@ class Settings(BaseSettings):
     lexical: LexicalSettings = LexicalSettings()
     ingest: IngestSettings = IngestSettings()
     retrieval: RetrievalSettings = RetrievalSettings()
+    feedback: FeedbackSettings = FeedbackSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
     local: LocalSettings = LocalSettings()
     crawl: CrawlSettings = CrawlSettings()

@@ -32,6 +32,7 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
     ("per_document", 0, 200),
     ("mmr_lambda", 0.0, 1.0),
     ("neighbours", 0, 10),
+    ("feedback", 0.0, 1.0),
     ("context_tokens", 50, 1_000_000),
     ("expand_documents", 0, 10),
     ("expand_chunks", 0, 100),

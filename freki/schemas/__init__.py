@@ -42,6 +42,7 @@ from freki.schemas.context_result import (
 from freki.schemas.document_change import ClaimCheck, DocumentChange, Operation
 from freki.schemas.explanation import ChunkStory, ExpectedDocument, Explanation, Retrieved, StepRank
 from freki.schemas.index_outcome import IndexOutcome, OutcomeStatus
+from freki.schemas.judgement import Judgement, Verdict
 from freki.schemas.llm import Completion, LlmUse, NoCompletion, Prompt
 from freki.schemas.names import (
     EVERYONE,
@@ -87,6 +88,7 @@ __all__ = [
     "Freshness",
     "Fusion",
     "IndexOutcome",
+    "Judgement",
     "LlmUse",
     "Metric",
     "NoCompletion",
@@ -109,6 +111,7 @@ __all__ = [
     "TenantId",
     "Timestamp",
     "TypedBy",
+    "Verdict",
     "VersionFloor",
     "WidenWhen",
     "Widening",

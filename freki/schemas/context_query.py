@@ -194,3 +194,7 @@ class ContextQuery:
     """Tell with the result why each hit stands where it stands."""
     expect: tuple[DocumentId, ...] = ()
     """Tell of these documents, if they are not found, which step lost them."""
+    feedback: float | None = None
+    """Most that judgements of users on questions like this one move a score, 0..1; 0: they do not count."""
+    cached: bool | None = None
+    """May the answer be one that the same principals got a short while ago, as long as nothing has changed since?"""

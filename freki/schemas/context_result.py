@@ -186,6 +186,8 @@ class ContextHit:
     """Among the candidates and readable by the asker; not hits of their own."""
     variant: int = 0
     """Place in `variants` of the first that found it; 0: the question itself did."""
+    judged: float = 0.0
+    """What judgements of users on questions like this one added to the score."""
 
 
 @record
@@ -285,3 +287,5 @@ class ContextResult:
     """Further chunks of the documents of the best hits, by document and place."""
     citations: tuple[Citation, ...] = ()
     """Every citation of the context text, in its order."""
+    cached_ms: int | None = None
+    """How long ago the answer was made; null where it was made for this query."""

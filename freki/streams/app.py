@@ -5,18 +5,21 @@ import gc
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from importlib.metadata import version
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import faust
+import structlog
 from opentelemetry.trace import Tracer
 
+from freki.infra.caches import BoundedCache
 from freki.infra.calls import Calls
 from freki.infra.claims import ClaimStore
 from freki.infra.endpoint import serving
 from freki.infra.errors import InfraError, Misconfigured, Rejected, Unavailable
-from freki.infra.kafka import Producer, look_behind, make_app
+from freki.infra.kafka import Producer, Reader, look_behind, make_app
 from freki.infra.llm import LlmClient
 from freki.infra.llm_ledger import TokenLedger
 from freki.infra.metrics import metering
@@ -35,6 +38,7 @@ from freki.schemas import (
     ContextualChunkBatch,
     DocumentChange,
     IndexOutcome,
+    Judgement,
     Timestamp,
 )
 from freki.schemas.avro import Codec
@@ -54,8 +58,9 @@ from freki.streams.connect import (
 )
 from freki.streams.context_writer import ContextWriter
 from freki.streams.contextualising import contextualising
-from freki.streams.deliver import Decode, Delivery, Failures, Handle, OnDead, Ours, or_tombstone, required
+from freki.streams.deliver import Decode, Delivery, Failures, Handle, OnDead, Ours, Prepare, or_tombstone, required
 from freki.streams.embedding import embedding
+from freki.streams.following import erase_deleted, erase_judgements, follow_judgements
 from freki.streams.health import Health
 from freki.streams.indexing import Indexer
 from freki.streams.lanes import Lane, in_lane, lane_of
@@ -65,7 +70,10 @@ from freki.streams.outline import similarities_by
 from freki.streams.ports import Embedder, Reranker
 from freki.streams.query_trace import Models, QueryTrace
 from freki.streams.rejecting import rejecting
+from freki.streams.retrieval.epochs import Epochs, follow_outcomes
+from freki.streams.retrieval.judged import JudgementBounds, Judgements
 from freki.streams.retrieval.llm_reranker import LlmReranker
+from freki.streams.retrieval.remember import Caches, RememberedSearch, Remembering
 from freki.streams.retrieval.retriever import Retriever
 from freki.streams.retrieval.rewrite import Rewriter
 from freki.streams.retrieving import Retrieving
@@ -86,8 +94,11 @@ QUERY_WAIT_S = 0.002
 LLM_EVENTS = 4
 """Parts of 64 chunks, 13 calls each: more would look like standing still where a call takes half a minute."""
 FORGET_EVERY_S = 3600.0
+FOLLOW_AGAIN_S = 1.0
 DAY_MS = 86_400_000
 MIB = 1 << 20
+
+_log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -192,9 +203,13 @@ class Pipeline:
     async def _retrieve(self, source: Topic, sink: Topic) -> Stage:
         settings = self._settings.retrieval
         index = await self._opened_index()
-        retriever = Retriever(
+        caches = self._caches() if settings.cache_mb else None
+        search = RememberedSearch(index, rankings=caches.rankings, epochs=caches.epochs) if caches else index
+        retriever: Retriever | Remembering
+        retriever = found = Retriever(
             embedder=await self._opened_embedder(),
-            search=index,
+            vectors=caches.vectors if caches else None,
+            search=search,
             rows=index,
             roots=index,
             rerankers=await self._rerankers(),
@@ -208,7 +223,22 @@ class Pipeline:
             outages=(Unavailable, Misconfigured),
             now=wall_clock,
             clock_ns=time.time_ns,
+            judgements=await self._judgements(caches.epochs if caches else None),
         )
+        if caches:
+            retriever = Remembering(
+                found,
+                caches=caches,
+                search=index,
+                roots=index,
+                encode=Codec(ContextResult).encode,
+                decode=Codec(ContextResult).decode,
+                failures=(InfraError,),
+                now=wall_clock,
+            )
+            decode_outcome = self._codec(IndexOutcome).decode
+            follow = partial(follow_outcomes, epochs=caches.epochs, decode=decode_outcome, prepare=self._prepare)
+            self.tend(self._follow(self._topics.outcomes, "latest", follow))
         await retriever.warm_up()
         retrieving = Retrieving(
             retriever,
@@ -257,7 +287,7 @@ class Pipeline:
             failures=FAILURES,
             tracer=self._tracer,
             on_dead=on_dead,
-            prepare=None if self._registry is None else self._registry.prepare,
+            prepare=self._prepare,
             ours=ours,
             meters=self._meters,
         )
@@ -294,6 +324,10 @@ class Pipeline:
             "embedder": models.all_embedders,
             "reranker": models.reranker,
         }
+
+    @property
+    def _prepare(self) -> Prepare | None:
+        return None if self._registry is None else self._registry.prepare
 
     def _codec(self, record: type[R]) -> Codec[R]:
         return Codec(record, registry=self._registry)
@@ -334,6 +368,66 @@ class Pipeline:
             )
             self.tend(_forgetting(index, self._settings.ingest.deleted_retention_days))
         return self._indexer
+
+    def _caches(self) -> Caches:
+        """Make room for what is remembered of questions: half for answers, the rest for what they are made of."""
+        settings = self._settings.retrieval
+
+        def cache(name: str, share: float) -> BoundedCache[Any]:
+            most_bytes = int(settings.cache_mb * MIB * share)
+            return BoundedCache(name, most_bytes=most_bytes, seconds=settings.cache_s, calls=self._calls)
+
+        return Caches(
+            vectors=cache("question_vectors", 0.1),
+            rankings=cache("rankings", 0.4),
+            answers=cache("answers", 0.5),
+            epochs=Epochs(strong=settings.strong),
+        )
+
+    async def _judgements(self, epochs: Epochs | None) -> Judgements | None:
+        """Read what users say of answers; None where it is not to count."""
+        settings = self._settings.feedback
+        if not settings.read:
+            return None
+        topics, embedder = self._topics, await self._opened_embedder()
+        bounds = JudgementBounds(
+            most=settings.most,
+            most_of_judge=settings.most_of_judge,
+            half_life_days=settings.half_life_days,
+            least_cosine=settings.least_cosine,
+        )
+        judgements = Judgements(embedder, bounds)
+        take = partial(
+            follow_judgements,
+            judgements=judgements,
+            decode=self._codec(Judgement).decode,
+            now=wall_clock,
+            epochs=epochs,
+            prepare=self._prepare,
+        )
+        erase = partial(
+            erase_deleted,
+            judgements=judgements,
+            decode=self._codec(IndexOutcome).decode,
+            erase=partial(erase_judgements, self._outbox, topics.judgements.name),
+            prepare=self._prepare,
+        )
+        self.tend(self._follow(topics.judgements, "earliest", take))
+        self.tend(self._follow(topics.outcomes, "latest", erase))
+        self.tend(_embedding(judgements))
+        return judgements
+
+    async def _follow(
+        self, topic: Topic, start: Literal["earliest", "latest"], follow: Callable[[Reader], Awaitable[None]]
+    ) -> None:
+        """Read a topic on and on, again from its start after a failure."""
+        while True:
+            try:
+                async with Reader(self._settings.kafka, topic.name, start=start) as reader:
+                    await follow(reader)
+            except InfraError as error:
+                _log.warning("a topic is not read for now", topic=topic.name, error=str(error))
+            await asyncio.sleep(FOLLOW_AGAIN_S)
 
     async def _query_trace(self) -> QueryTrace:
         embedder = await self._opened_embedder()
@@ -390,6 +484,15 @@ class Pipeline:
             reranker = OnnxReranker(self._settings.models, calls=self._calls)
             found.append(await self._opened.enter_async_context(reranker))
         return found
+
+
+async def _embedding(judgements: Judgements) -> None:
+    """Give the questions of new judgements their vectors, a few at a time."""
+    while True:
+        with suppress(InfraError):  # the next round is soon enough
+            while await judgements.embed_some():
+                pass
+        await asyncio.sleep(FOLLOW_AGAIN_S)
 
 
 async def _forgetting(index: MilvusIndex, retention_days: float) -> None:

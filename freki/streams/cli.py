@@ -2,7 +2,7 @@
 
 import typer
 
-from freki.streams.commands import ask, crawl, evaluate, git, operate, publish, relay, status, tune, verify
+from freki.streams.commands import ask, crawl, evaluate, git, judge, operate, publish, relay, status, tune, verify
 
 app = typer.Typer(
     name="freki",
@@ -18,6 +18,7 @@ app.command("git")(git.publish_git)
 app.command("crawl")(crawl.crawl)
 app.command("relay")(relay.relay)
 app.command("ask")(ask.ask)
+app.add_typer(judge.judge_app, name="judge")
 app.command("verify")(verify.verify)
 app.command("eval")(evaluate.evaluate)
 app.command("tune")(tune.tune)

@@ -115,6 +115,8 @@ def knobs_of(settings: RetrievalSettings) -> Knobs:
         expand_similarity=settings.expand_similarity,
         unrelated_cosine=settings.unrelated_cosine,
         related_cosine=settings.related_cosine,
+        feedback=settings.feedback,
+        cached=settings.cache_mb > 0,
     )
 
 

@@ -644,7 +644,7 @@ def _live_root(piece: Piece, embedder: str, chunks: int, searchable_at: Timestam
 
 
 def _dead_root(piece: Piece, root: Root | None, searchable_at: Timestamp) -> Root:
-    """Keep of a deleted document what fences late events, and nothing of its content."""
+    """Keep of a deleted document what fences late events and who may know of it, and nothing of its content."""
     revision = piece.revision
     return Root(
         root_id=piece.root_id,
@@ -663,7 +663,7 @@ def _dead_root(piece: Piece, root: Root | None, searchable_at: Timestamp) -> Roo
         media_type="",
         language="und",
         source_uri=None,
-        principals=(),
+        principals=root.principals if root else (),
         attributes={},
         characters=0,
         occurred_at=revision.occurred_at,

@@ -5,7 +5,7 @@ and raise `Unavailable` (try later) or `Rejected` (never). Adapters own their ti
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from freki.schemas.index import (
 
 Floats = NDArray[np.float32]
 
+T = TypeVar("T")
 
 PageKey = tuple[RootId, int, int]
 """Root, version and part."""
@@ -87,6 +88,16 @@ class Vectors(Protocol):
 
     def keep(self, vectors: Mapping[Made, Floats]) -> None:
         """Remember some."""
+
+
+class Cache(Protocol[T]):
+    """Remembers values within its bytes and for its time; it may forget any of them at any time."""
+
+    def get(self, key: object) -> T | None:
+        """Give what was kept under a key of equal `repr`."""
+
+    def keep(self, key: object, value: T, *, size: int) -> None:
+        """Remember a value of about so many bytes."""
 
 
 class Reranker(Protocol):

@@ -16,6 +16,7 @@ from freki.streams.messages import Outgoing, Received
 from freki.streams.meters import Meters
 from freki.streams.outbox import Outbox
 from freki.streams.query_trace import QueryTrace
+from freki.streams.retrieval.remember import Remembering
 from freki.streams.retrieval.retriever import Retriever
 from freki.streams.retrieval.trail import Trail
 from freki.streams.tracing import attached
@@ -31,7 +32,7 @@ class Retrieving:
 
     def __init__(  # noqa: PLR0913 - each is one thing from outside
         self,
-        retriever: Retriever,
+        retriever: Retriever | Remembering,
         *,
         encode: Callable[[ContextResult], bytes],
         outbox: Outbox,

@@ -10,6 +10,7 @@ from freki.schemas import (
     ContextualChunkBatch,
     DocumentChange,
     IndexOutcome,
+    Judgement,
 )
 from freki.schemas.names import record
 from freki.streams.lanes import Lane, in_lane
@@ -24,7 +25,7 @@ _CONVERSATION_MS = _DAY_MS
 """Questions and answers may hold personal data, and nobody waits for one for a day."""
 _TOMBSTONE_MS = 7 * _DAY_MS
 """How long a reader that starts at the beginning has for seeing all deletions."""
-_SHARED = frozenset({"documents", "sources"})
+_SHARED = frozenset({"documents", "judgements", "sources"})
 _DEAD_LETTER_MARGIN_BYTES = 32 * 1024
 """Room for the headers that say why, around a record of the largest size."""
 
@@ -64,6 +65,7 @@ class Topics:
     outcomes: Topic
     queries: Topic
     contexts: Topic
+    judgements: Topic
     dead_letters: Topic
     sources: Topic
 
@@ -113,6 +115,7 @@ class Topics:
             outcomes=topic("outcomes", IndexOutcome, _RECEIPT_MS),
             queries=topic("queries", ContextQuery, _CONVERSATION_MS),
             contexts=topic("contexts", ContextResult, _CONVERSATION_MS),
+            judgements=topic("judgements", Judgement, _TOMBSTONE_MS, cleanup="compact"),
             dead_letters=topic("dead-letters", None, _RECEIPT_MS, margin_bytes=_DEAD_LETTER_MARGIN_BYTES),
             sources=topic("sources", None, _TOMBSTONE_MS, cleanup="compact"),
         )
@@ -124,5 +127,6 @@ class Topics:
         yield self.outcomes
         yield self.queries
         yield self.contexts
+        yield self.judgements
         yield self.dead_letters
         yield self.sources

@@ -59,6 +59,8 @@ KNOBS = Knobs(
     expand_similarity=0.3,
     unrelated_cosine=0.0,
     related_cosine=1.0,
+    feedback=0.0,
+    cached=False,
 )
 
 

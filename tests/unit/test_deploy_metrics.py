@@ -44,6 +44,7 @@ def everything_happens(meters: Meters, calls: Calls, outcome: IndexOutcome, resu
     meters.built(version="1", generation="g1", embedder="e", reranker="r")
     calls.computed("embeddings", "model", tokens=100, seconds=0.1)
     calls.looked_up("rerank", hits=1, misses=1)
+    calls.evicted("answers", 1)
     calls.holds("passages", 1_000)
     calls.called("search", "chunks", seconds=0.1, error=OSError())
 

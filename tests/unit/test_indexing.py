@@ -224,7 +224,7 @@ async def test_a_deletion_leaves_a_root_without_content_that_fences_late_events(
     assert (deleted.status, deleted.removed) == (OutcomeStatus.DELETED, 1)
     assert late.status is OutcomeStatus.STALE
     assert await world.texts("a") is None
-    assert (root.name, root.principals, root.content_hash) == ("", (), "")
+    assert (root.name, root.principals, root.content_hash) == ("", ("everyone",), "")
     assert (await world.index.ids_of({key: 9}))[key] == set()
 
 

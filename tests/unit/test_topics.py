@@ -15,26 +15,28 @@ def test_names_are_made_of_prefix_and_version() -> None:
         "acme.outcomes.v2",
         "acme.queries.v2",
         "acme.contexts.v2",
+        "acme.judgements.v2",
         "acme.dead-letters.v2",
         "acme.sources.v2",
     ]
 
 
-def test_documents_and_what_sources_remember_of_them_are_kept_for_good() -> None:
+def test_documents_judgements_and_what_sources_remember_are_kept_for_good() -> None:
     kept = [topic for topic in TOPICS if topic.cleanup == "compact"]
 
-    assert kept == [TOPICS.documents, TOPICS.sources]
+    assert kept == [TOPICS.documents, TOPICS.judgements, TOPICS.sources]
     assert all("retention.ms" not in topic.config for topic in kept)
     assert all(int(topic.config["retention.ms"]) > 0 for topic in TOPICS if topic not in kept)
 
 
-def test_generations_share_documents_and_sources() -> None:
+def test_generations_share_what_comes_from_outside() -> None:
     other = Topics.from_settings(
         prefix="acme", version=2, partitions=6, replication=3, max_message_bytes=1_000_000, generation="g2"
     )
 
     assert {topic.name for topic in other} & {topic.name for topic in TOPICS} == {
         "acme.documents.v2",
+        "acme.judgements.v2",
         "acme.sources.v2",
     }
 

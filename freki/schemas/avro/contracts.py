@@ -15,6 +15,7 @@ from freki.schemas.context_query import ContextQuery
 from freki.schemas.context_result import ContextResult
 from freki.schemas.document_change import DocumentChange
 from freki.schemas.index_outcome import IndexOutcome
+from freki.schemas.judgement import Judgement
 
 TOPICS: Mapping[type, str] = {
     DocumentChange: "documents",
@@ -23,6 +24,7 @@ TOPICS: Mapping[type, str] = {
     IndexOutcome: "outcomes",
     ContextQuery: "queries",
     ContextResult: "contexts",
+    Judgement: "judgements",
 }
 """Each record that crosses a topic, and the middle part of that topic's name."""
 

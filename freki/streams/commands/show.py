@@ -76,6 +76,8 @@ def _hit(hit: ContextHit) -> RenderableType:
         ("reranked", hit.rerank_score),
     ):
         scores.append(f"{name} –" if score is None else f"{name} {score:.3f}")
+    if hit.judged:
+        scores.append(f"judged {hit.judged:+.3f}")
     where = " › ".join(hit.heading_path[-SHOWN_HEADINGS:]) or hit.name
     origin = f"{hit.document_id}  version {hit.version}  characters {hit.start}–{hit.end}  {_age(hit.age_ms)} old"
     lines = [Text(where, style="bold"), Text(text), Text(origin, style="dim"), Text("  ".join(scores), style="dim")]
@@ -125,6 +127,8 @@ def _summary(result: ContextResult) -> Text:
     fresh = result.freshness
     if fresh.last_commit_at is not None:
         parts.append(f"last change {_age(result.answered_at - fresh.last_commit_at)} ago, {fresh.consistency.lower()}")
+    if result.cached_ms is not None:
+        parts.append(f"an answer of {_age(result.cached_ms)} ago")
     parts.append(f"{result.answered_at - result.asked_at} ms from question to answer")
     return Text(" · ".join(parts), style="dim")
 

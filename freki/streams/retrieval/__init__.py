@@ -17,6 +17,9 @@ fail_open  what to say where little is found
 surround   what stands around the hits
 compose    the result
 explain    why it is as it is
+remember   what was worked out before for the same principals
+epochs     whether that is still true
+judged     what users thought of answers to questions that are alike
 trail      what is known of one query on its way
 attempts   calls within the time that is left
 breaker    what is down is left alone

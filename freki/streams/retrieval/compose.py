@@ -189,6 +189,7 @@ class Composer:
                 for other in found.duplicates
             ),
             variant=found.way,
+            judged=found.judged,
         )
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from freki.operators.identify import root_id
 from freki.schemas import (
+    EVERYONE,
     ChunkId,
     ChunkStory,
     DocumentId,
@@ -13,10 +14,11 @@ from freki.schemas import (
     Filter,
     FilterOperator,
     Retrieved,
+    RootId,
     StepRank,
 )
 from freki.schemas.index import Candidate, Scope
-from freki.streams.ports import ChunkSearch
+from freki.streams.ports import ChunkSearch, Roots
 from freki.streams.retrieval.attempts import Attempts
 from freki.streams.retrieval.search import scope_of
 from freki.streams.retrieval.trail import Trail
@@ -24,6 +26,7 @@ from freki.streams.retrieval.trail import Trail
 ALL_LEVELS = (0, 1, 2)
 FUSE = "fuse"
 SEARCH = "search"
+NOT_THERE = "nothing of it was found: it is not in the index, or the asker may not read it"
 _LOSSES = {
     "load": "it stood too far down after fusion to be looked at closely",
     "rerank": "too many candidates answer the question better",
@@ -36,8 +39,9 @@ _LOSSES = {
 class Explaining:
     """Reads the trail that a query leaves; asks the store only about documents that no search found."""
 
-    def __init__(self, search: ChunkSearch, *, strong: bool, attempts: Attempts) -> None:
+    def __init__(self, search: ChunkSearch, roots: Roots, *, strong: bool, attempts: Attempts) -> None:
         self._search = search
+        self._roots = roots
         self._strong = strong
         self._attempts = attempts
 
@@ -53,7 +57,7 @@ class Explaining:
         key = root_id(trail.query.tenant, document_id)
         chunks = dict.fromkeys(hit.chunk_id for ranking in _rankings(trail) for hit in ranking if hit.root_id == key)
         if not chunks:
-            lost_at, reason = await self._not_found(trail, document_id)
+            lost_at, reason = await self._not_found(trail, key, document_id)
             return ExpectedDocument(document_id=document_id, lost_at=lost_at, reason=reason, best=None)
         best = max((_story(trail, orders, chunk_id, document_id) for chunk_id in chunks), key=_farthest)
         if len(best.ranks) == len(orders):
@@ -64,8 +68,10 @@ class Explaining:
             document_id=document_id, lost_at=lost_at, reason=_why(trail, best.chunk_id, lost_at), best=best
         )
 
-    async def _not_found(self, trail: Trail, document_id: DocumentId) -> tuple[str, str]:
+    async def _not_found(self, trail: Trail, key: RootId, document_id: DocumentId) -> tuple[str, str]:
         """Say why no search found a document, and which step that is."""
+        if not await self._readable(trail, key):
+            return SEARCH, NOT_THERE
         of_it = Filter(field="document_id", operator=FilterOperator.EQ, values=(document_id,))
         scope = scope_of(trail)
         nearest = await self._nearest(trail, replace(scope, filters=(*scope.filters, of_it)))
@@ -73,7 +79,12 @@ class Explaining:
             return SEARCH, f"no chunk of it is among the first {trail.knobs.depth} of a search; {'; '.join(nearest)}"
         if await self._nearest(trail, replace(scope, filters=(of_it,), levels=ALL_LEVELS)):
             return "filter", "the filters of the question, or the levels that it looks at, leave it out"
-        return SEARCH, "nothing of it was found: it is not in the index, or the asker may not read it"
+        return SEARCH, NOT_THERE
+
+    async def _readable(self, trail: Trail, key: RootId) -> bool:
+        """Ask the root: while access changes, rows may say otherwise."""
+        root = (await self._attempts([trail], "explain", self._roots.roots([key])) or {}).get(key)
+        return root is not None and not {EVERYONE, *trail.query.principals}.isdisjoint(root.principals)
 
     async def _nearest(self, trail: Trail, scope: Scope) -> list[str]:
         """Tell of each search how near the best chunk in scope comes to the last one that was found."""

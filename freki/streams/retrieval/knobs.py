@@ -51,6 +51,8 @@ class Knobs:
     expand_similarity: float
     unrelated_cosine: float
     related_cosine: float
+    feedback: float
+    cached: bool
 
     @property
     def depth(self) -> int:

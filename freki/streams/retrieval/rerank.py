@@ -127,7 +127,7 @@ def _pairs(trail: Trail, head: Sequence[Found]) -> list[RerankPair]:
     cosines = _cosines(trail, head) or [None] * len(head)
     most = max((found.lexical or 0.0 for found in head), default=0.0)
     # Reciprocal ranks sum up to some hundredths: rerankers are promised 0..1.
-    best = head[0].fused if trail.knobs.fusion is Fusion.RRF else 1.0
+    best = max(found.fused for found in head) if trail.knobs.fusion is Fusion.RRF else 1.0
     return [
         RerankPair(
             query=trail.variants[0],

@@ -14,9 +14,9 @@ from typing import Any
 from freki.operators.analyse_text import query_terms
 from freki.operators.identify import root_id
 from freki.operators.shed import Step, affordable
-from freki.schemas import ContextQuery, ContextResult, Notice, NoticeKind, QueryId, TenantId, Timestamp
+from freki.schemas import EVERYONE, ContextQuery, ContextResult, Notice, NoticeKind, QueryId, TenantId, Timestamp
 from freki.schemas.index import Watermark
-from freki.streams.ports import AnalyseText, ChunkRows, ChunkSearch, Embedder, Reranker, Roots
+from freki.streams.ports import AnalyseText, Cache, ChunkRows, ChunkSearch, Embedder, Floats, Reranker, Roots
 from freki.streams.retrieval.admit import Admission
 from freki.streams.retrieval.attempts import FINISHING, LOOKING_UP, Attempts
 from freki.streams.retrieval.compose import Composer
@@ -25,8 +25,10 @@ from freki.streams.retrieval.exact import keep_exact
 from freki.streams.retrieval.expand import EXPAND, Expansion
 from freki.streams.retrieval.explain import Explaining
 from freki.streams.retrieval.fail_open import FailOpen
+from freki.streams.retrieval.judged import Judgements
 from freki.streams.retrieval.knobs import Knobs
 from freki.streams.retrieval.profiles import ReaderProfile
+from freki.streams.retrieval.query_vectors import QueryVectors
 from freki.streams.retrieval.rerank import Reranking
 from freki.streams.retrieval.rewrite import Rewriter
 from freki.streams.retrieval.search import Searcher
@@ -55,6 +57,7 @@ class Retriever:
         self,
         *,
         embedder: Embedder,
+        vectors: Cache[Floats] | None = None,
         search: ChunkSearch,
         rows: ChunkRows,
         roots: Roots,
@@ -69,7 +72,9 @@ class Retriever:
         analyse_text: AnalyseText = query_terms,
         rewriter: Rewriter | None = None,
         profiles: Mapping[str, ReaderProfile] | None = None,
+        judgements: Judgements | None = None,
     ) -> None:
+        self._judgements = judgements
         self._unrelated = embedder.unrelated
         self._embedder = embedder
         self._understand = Understanding(
@@ -81,14 +86,19 @@ class Retriever:
         self._estimates = Estimates(lambda: now() / 1000)
         self._attempts = Attempts(failures=failures, outages=outages, now=now, estimates=self._estimates)
         self._searcher = Searcher(
-            embedder=embedder, search=search, rows=rows, roots=roots, strong=strong, attempts=self._attempts
+            embed=QueryVectors(embedder, vectors),
+            search=search,
+            rows=rows,
+            roots=roots,
+            strong=strong,
+            attempts=self._attempts,
         )
         self._admission = Admission(defaults, estimates=self._estimates, now=now)
         self._widen = Widener(
             searcher=self._searcher, analyse_text=analyse_text, attempts=self._attempts, rewriter=rewriter
         )
         self._rerank = Reranking(rerankers, attempts=self._attempts)
-        self._explain = Explaining(search, strong=strong, attempts=self._attempts)
+        self._explain = Explaining(search, roots, strong=strong, attempts=self._attempts)
         self._composer = Composer(count_tokens=embedder.count_tokens, generation=generation, strong=strong, now=now)
         self._expansion = Expansion(search=search, roots=roots, strong=strong, attempts=self._attempts)
         self._fail_open = FailOpen(search=search, roots=roots, strong=strong, attempts=self._attempts)
@@ -103,11 +113,7 @@ class Retriever:
         finished by itself, the most urgent first, so that no answer waits for the reranking of all the others. One
         whose time is over before leaves with nothing rather than late.
         """
-        received_at = self._now()
-        started = self._clock_ns()
-        trails = [self._understand(query, trace_id, received_at) for query, trace_id in asked]
-        for trail in trails:
-            trail.note("analyse", started, self._clock_ns(), 1)
+        trails = [self.begin(query, trace_id) for query, trace_id in asked]
         waiting = dict(enumerate(trails))
         looking_up = asyncio.create_task(self._look_up(trails))
         tasks: list[asyncio.Task[Any]] = [looking_up]
@@ -142,9 +148,16 @@ class Retriever:
             # The watermarks first: what is committed after them may be missing from the search.
             watermarks, _ = await asyncio.gather(self._searcher.watermarks(trails), self._searcher.embed(trails))
             self._understand.by_examples(trails)
+            self._judge(trails)
             await self._searcher.find(trails)
             await self._searcher.load(trails)
         return watermarks
+
+    def _judge(self, trails: Sequence[Trail]) -> None:
+        """Look up what users of the tenant said on questions like these."""
+        for trail in trails:
+            if self._judgements is not None and trail.knobs.feedback and len(trail.vectors):
+                trail.boosts = self._judgements.boosts(trail.query.tenant, trail.vectors[0], now=self._now())
 
     async def _overdue(self, waiting: Mapping[int, Trail], work: asyncio.Future[Any]) -> AsyncIterator[int]:
         """Name the places of those that have to leave before the work is done, as long as any are waiting."""
@@ -160,6 +173,13 @@ class Retriever:
             # Where candidates stand has not been read yet.
             waiting[place].keep_only("search", "the deadline came first", ())
             yield place
+
+    def begin(self, query: ContextQuery, trace_id: str) -> Trail:
+        """Read from a question what it wants."""
+        started = self._clock_ns()
+        trail = self._understand(query, trace_id, self._now())
+        trail.note("analyse", started, self._clock_ns(), 1)
+        return trail
 
     async def _finish(
         self, place: int, trail: Trail, watermarks: Sequence[Watermark], after: asyncio.Task[None] | None
@@ -226,12 +246,16 @@ class Retriever:
         if not floors:
             return
         started = self._clock_ns()
+        allowed = {*trail.query.principals, EVERYONE}
         while floors:
             roots = await self._attempts([trail], "wait", self._roots.roots(list(floors)))
             if roots is None:
                 break
+            # What the asker may not read is waited for like what does not exist.
             floors = {
-                key: floor for key, floor in floors.items() if key not in roots or roots[key].version < floor.version
+                key: floor
+                for key, floor in floors.items()
+                if key not in roots or allowed.isdisjoint(roots[key].principals) or roots[key].version < floor.version
             }
             if not floors or self._attempts.spare_s(trail, before=(*LOOKING_UP, *FINISHING)) < FLOOR_POLL_S:
                 break

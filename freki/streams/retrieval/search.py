@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -22,9 +22,10 @@ from freki.operators.fuse import (
 )
 from freki.schemas import EVERYONE, ChunkId, Fusion, NoticeKind, RootId
 from freki.schemas.index import Candidate, Scope, Watermark
-from freki.streams.ports import ChunkRows, ChunkSearch, Embedder, Roots
+from freki.streams.ports import ChunkRows, ChunkSearch, Roots
 from freki.streams.retrieval.attempts import FINISHING, LOOKING_UP, Attempts
 from freki.streams.retrieval.live import LiveDocument, read_live
+from freki.streams.retrieval.query_vectors import QueryVectors
 from freki.streams.retrieval.trail import Found, Ranked, Trail, Way, timed
 
 Call = Callable[[], Awaitable[list[list[Candidate]]]]
@@ -36,14 +37,14 @@ class Searcher:
     def __init__(  # noqa: PLR0913 - each is one thing from outside
         self,
         *,
-        embedder: Embedder,
+        embed: QueryVectors,
         search: ChunkSearch,
         rows: ChunkRows,
         roots: Roots,
         strong: bool,
         attempts: Attempts,
     ) -> None:
-        self._embedder = embedder
+        self._embed = embed
         self._search = search
         self._rows = rows
         self._roots = roots
@@ -54,13 +55,13 @@ class Searcher:
         """Give every way that has none its vector."""
         lacking = {id(trail): [way for way in trail.ways if way.embeds and way.vector is None] for trail in trails}
         trails = [trail for trail in trails if lacking[id(trail)]]
-        ways = [way for trail in trails for way in lacking[id(trail)]]
-        if not ways:
+        asked = [(trail, way) for trail in trails for way in lacking[id(trail)]]
+        if not asked:
             return
         with timed(trails, "embed", lambda trail: len(lacking[id(trail)])):
-            call = self._embedder.embed_queries([way.text for way in ways])
+            call = self._embed([way.text for _, way in asked], [trail.query for trail, _ in asked])
             vectors = await self._attempts(trails, "embed", call)
-        for way, vector in zip(ways, () if vectors is None else vectors, strict=False):
+        for (_, way), vector in zip(asked, () if vectors is None else vectors, strict=False):
             way.vector = vector
 
     async def watermarks(self, trails: list[Trail]) -> Sequence[Watermark]:
@@ -94,8 +95,8 @@ class Searcher:
             there = [found for found in trail.found if found.chunk_id in rows]
             trail.replaced = fetched is not None and len(there) < len(trail.found)
             trail.keep_only("load", "its row was not read", there)
-            trail.loaded = rows
-            for found in trail.found:
+            trail.loaded = {found.chunk_id: rows[found.chunk_id] for found in there}
+            for found in there:
                 found.row, found.vector = rows[found.chunk_id]
             _fold(trail)
             trail.left("load")
@@ -138,46 +139,86 @@ class Searcher:
 
         Gives the trails that met others; null where that could not be looked up.
         """
-        with timed(trails, "fuse", lambda trail: len(trail.ranked)):
-            for trail in trails:
-                trail.ranked, trail.found = fused(trail), []
-                trail.dropped.clear()
-        dropped = dict.fromkeys(map(id, trails), 0)
+        started = trails[0].clock_ns()
+        for trail in trails:
+            trail.ranked, trail.found = fused(trail), []
+            trail.dropped.clear()
+        ended = trails[0].clock_ns()
         with timed(trails, "manifest", lambda trail: len(trail.found)):
-            short, at = trails, 0
-            while short:
-                # The best are nearly always live, so looking further down is nearly always needless.
-                step = max(trail.wanted for trail in short)
-                slices = [(trail, trail.ranked[at : at + step]) for trail in short]
-                candidates = [each for _, ranked in slices for each in ranked]
-                live = await self._attempts(short, "manifest", read_live(self._roots, candidates))
-                if live is None:
-                    return None
-                for trail, ranked in slices:
-                    dropped[id(trail)] += _take_live(trail, ranked, live)
-                at += step
-                short = [trail for trail in short if len(trail.found) < trail.wanted and at < len(trail.ranked)]
-        return [trail for trail in trails if dropped[id(trail)]]
+            dropped = await self._take_best(trails)
+            for trail in trails:
+                # Counted now: what the asker may not read is no longer among it.
+                trail.note("fuse", started, ended, len(trail.ranked))
+        return None if dropped is None else [trail for trail, dead in zip(trails, dropped, strict=True) if dead]
+
+    async def _take_best(self, trails: list[Trail]) -> list[int] | None:
+        """Take what is live and readable from the top of each ranking; count what is not live, by trail."""
+        at, dropped = [0] * len(trails), [0] * len(trails)
+        short = list(range(len(trails)))
+        while short:
+            # The best are nearly always live, so looking further down is nearly always needless.
+            slices = {place: trails[place].ranked[at[place] : at[place] + trails[place].wanted] for place in short}
+            candidates = [each for ranked in slices.values() for each in ranked]
+            live = await self._attempts(
+                [trails[place] for place in short], "manifest", read_live(self._roots, candidates)
+            )
+            if live is None:
+                return None
+            for place, ranked in slices.items():
+                if _hide(trails[place], ranked, live):
+                    at[place] = dropped[place] = 0
+                    continue
+                dropped[place] += _take_live(trails[place], ranked, live)
+                at[place] += len(ranked)
+            short = [
+                place
+                for place in short
+                if len(trails[place].found) < trails[place].wanted and at[place] < len(trails[place].ranked)
+            ]
+        for trail, dead in zip(trails, dropped, strict=True):
+            if dead:
+                trail.notice("manifest", NoticeKind.DROPPED, f"{dead} candidates are not of a live revision")
+        return dropped
+
+
+def _hide(trail: Trail, ranked: Sequence[Ranked], live: Mapping[RootId, LiveDocument]) -> bool:
+    """Take out documents that the asker may not read, and fuse again: they must not move others, nor be counted.
+
+    Rows name readers too, and search asks for those; while access changes, or where that was cut short, rows and root
+    differ, and the root decides.
+    """
+    allowed = {*trail.query.principals, EVERYONE}
+    hidden = {
+        each.root_id
+        for each in ranked
+        if each.root_id in live and allowed.isdisjoint(live[each.root_id].root.principals)
+    }
+    if not hidden:
+        return False
+    chunk_ids = [each.chunk_id for each in trail.ranked if each.root_id in hidden]
+    for way in trail.ways:
+        way.dense, way.lexical = _without(hidden, way.dense), _without(hidden, way.lexical)
+    trail.ranked, trail.found = fused(trail), []
+    trail.drop("manifest", "the asker may not read it any more", chunk_ids)
+    return True
+
+
+def _without(hidden: Collection[RootId], ranking: list[Candidate] | None) -> list[Candidate] | None:
+    return None if ranking is None else [hit for hit in ranking if hit.root_id not in hidden]
 
 
 def _take_live(trail: Trail, ranked: Sequence[Ranked], live: Mapping[RootId, LiveDocument]) -> int:
-    """Add to the found what is live and what the asker may read; count what is not live."""
-    # Rows are rewritten before the root when access changes: the root is what decides.
-    allowed = {*trail.query.principals, EVERYONE}
-    trail.roots.update((key, document.root) for key, document in live.items())
-    dead, hidden = [], []
+    """Add what is live to the found; count what is not."""
+    dead = []
     for each in ranked:
         document = live.get(each.root_id)
+        if document is not None:
+            trail.roots[each.root_id] = document.root
         if document is None or each.chunk_id not in document.parts:
             dead.append(each.chunk_id)
-        elif not allowed.intersection(document.root.principals):
-            hidden.append(each.chunk_id)
         elif len(trail.found) < trail.wanted and not _has_enough(trail, each.root_id):
             trail.found.append(Found(each.chunk_id, document, each.fused, each.dense, each.lexical, each.way))
-    if dead:
-        trail.notice("manifest", NoticeKind.DROPPED, f"{len(dead)} candidates are not of a live revision")
     trail.drop("manifest", "it is not of a live revision", dead)
-    trail.drop("manifest", "the asker may not read it any more", hidden)
     return len(dead)
 
 
@@ -223,7 +264,7 @@ def fused(trail: Trail) -> list[Ranked]:
     lexical = _best(trail.lexical)
     owners = {hit.chunk_id: hit.root_id for ranking in rankings for hit in ranking}
     ways = _first_ways(trail)
-    return [
+    ranked = [
         Ranked(
             hit.chunk_id,
             owners[hit.chunk_id],
@@ -234,6 +275,14 @@ def fused(trail: Trail) -> list[Ranked]:
         )
         for hit in _hits(trail, rankings)
     ]
+    return _heeded(trail, ranked) if trail.boosts else ranked
+
+
+def _heeded(trail: Trail, ranked: list[Ranked]) -> list[Ranked]:
+    """Order by what users said too, or what they like would not even be reranked; scores stay."""
+    best = ranked[0].fused if ranked else 0.0
+    lifted = [(each.fused + best * trail.lift(each.chunk_id, each.root_id), each) for each in ranked]
+    return [each for _, each in sorted(lifted, key=lambda pair: (-pair[0], pair[1].chunk_id))]
 
 
 def _hits(trail: Trail, rankings: Sequence[Sequence[Candidate]]) -> list[Hit]:

@@ -26,8 +26,9 @@ BEST_EFFORT = 3
 def select(trail: Trail, *, unrelated: float) -> None:
     """Order by relevance and diversity; then leave out what is below the threshold, or too much of one document.
 
-    In this order each of them only leaves out: a higher threshold changes nothing about the order of what passes. Where
-    nothing passes, the few that are nearest to the question are given instead, and the result says so.
+    In this order each of them only leaves out: a higher threshold changes nothing about the order of what passes. What
+    users judged moves the order and the score that is shown, but nothing over or under a threshold. Where nothing
+    passes, the few that are nearest to the question are given instead, and the result says so.
     unrelated: cosine of passages that have nothing to do with each other, see `Embedder`.
     """
     with timed([trail], "diversify", lambda _: len(trail.found)):
@@ -39,6 +40,8 @@ def select(trail: Trail, *, unrelated: float) -> None:
         else:
             _diversify(trail, relevance, unrelated=unrelated)
             _cut(trail)
+            for found in trail.found:
+                found.score += found.judged
         places = limit_each([found.root.root_id for found in trail.found], most=trail.knobs.per_document)
         trail.keep_only("diversify", "its document has its share of the hits", [trail.found[place] for place in places])
         trail.found = trail.found[: min(trail.knobs.top_k, BEST_EFFORT) if trail.best_effort else trail.knobs.top_k]
@@ -80,6 +83,8 @@ def _passes(trail: Trail, found: Found) -> bool:
 
 def _fall_back(trail: Trail) -> None:
     """Order by nearness to the question where no candidate passes: an answer that says how weak it is."""
+    for found in trail.found:
+        found.judged = 0.0
     if len(trail.vectors):
         trail.found.sort(key=lambda found: (-trail.similarity(found), found.chunk_id))
     message = f"no candidate reaches {_thresholds(trail)}: these are only the nearest to the question"
@@ -115,7 +120,8 @@ def _relevance(trail: Trail) -> NDArray[np.float64]:
         else:
             # In the fused order, and at most as good as the worst that the reranker saw.
             found.score = lowest * (found.fused if lowest >= 0 else 2 - found.fused)
-    relevance = np.array([found.score for found in trail.found], np.float64)
+    _heed(trail)
+    relevance = np.array([found.score + found.judged for found in trail.found], np.float64)
     if trail.reranker in PROBABILITIES:
         weight = trail.knobs.blend_for(exact=_names_a_norm(trail))
         relevance = blend(relevance, _fused(trail), weight=weight)
@@ -128,6 +134,13 @@ def _relevance(trail: Trail) -> NDArray[np.float64]:
     trail.found = [trail.found[place] for place in order]
     sorted_relevance: NDArray[np.float64] = relevance[order]
     return sorted_relevance
+
+
+def _heed(trail: Trail) -> None:
+    """Note what users said of documents, at most the knob's share of the best score: the order heeds it."""
+    scale = 1.0 if trail.reranker in PROBABILITIES else max((abs(found.score) for found in trail.found), default=0.0)
+    for found in trail.found:
+        found.judged = scale * trail.lift(found.chunk_id, found.root.root_id)
 
 
 def _names_a_norm(trail: Trail) -> bool:

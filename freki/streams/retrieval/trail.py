@@ -88,6 +88,8 @@ class Found:
     score: float = 0.0
     duplicates: list["Found"] = field(default_factory=list)
     """Others that say the same, and are not hits because of it."""
+    judged: float = 0.0
+    """What judgements of users added to the score."""
     near: Sequence[ManifestEntry] = ()
     """Entries of the manifest around it, its own among them, in reading order; only for hits."""
     section: Section | None = None
@@ -149,7 +151,7 @@ class Trail:
     roots: dict[RootId, Root] = field(default_factory=dict)
     """Of documents that were looked up."""
     loaded: Mapping[ChunkId, tuple[IndexedChunk, Floats]] = field(default_factory=dict)
-    """Rows that were read, also for others of the batch."""
+    """Rows that were read for it."""
     head: Sequence[Found] = ()
     """Candidates that the reranker was given, in the fused order."""
     replaced: bool = False
@@ -159,6 +161,8 @@ class Trail:
     extras: frozenset[str] = frozenset()
     """Steps beside reranking that improve the answer, as far as there is time for them."""
     reranker: str = "none"
+    boosts: Mapping[str, float] = field(default_factory=dict)
+    """By chunk and by root, what judgements of users say of it, -1..1."""
     unranked: int = 0
     """Candidates that the deadline left no time to rerank."""
     stages: list[StageRun] = field(default_factory=list)
@@ -208,6 +212,11 @@ class Trail:
         """Remember what was left out, for the log; the same of the same step and reason counts once."""
         if ids := dict.fromkeys(chunk_ids):
             self.dropped.setdefault((stage, reason), {}).update(ids)
+
+    def lift(self, chunk_id: ChunkId, root_id: RootId) -> float:
+        """Give the share of a score that judgements of users add or take, at most the knob's."""
+        said = self.boosts.get(chunk_id, 0.0) + self.boosts.get(root_id, 0.0)
+        return self.knobs.feedback * min(1.0, max(-1.0, said))
 
     def keep_only(self, stage: str, reason: str, kept: Sequence[Found]) -> None:
         """Go on with those of the found; remember which are not among them, and why."""

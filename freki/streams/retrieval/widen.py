@@ -1,6 +1,7 @@
 """Searches the same question in other words, for those whose first search is not enough."""
 
 import asyncio
+import heapq
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -138,7 +139,9 @@ class Widener:
 def _kinds(trail: Trail) -> list[Widening]:
     """Give the kinds of variants that the first search calls for, each once."""
     kinds = list(dict.fromkeys(trail.knobs.widen))
-    if trail.knobs.widen_when is WidenWhen.ALWAYS or looks_weak([each.fused for each in trail.ranked[:PLACE]]):
+    # What users judged may have moved the order.
+    scores = heapq.nlargest(PLACE, (each.fused for each in trail.ranked))
+    if trail.knobs.widen_when is WidenWhen.ALWAYS or looks_weak(scores):
         return kinds
     # A word that nobody writes so is a sign of its own, and without one there is no such variant.
     return [kind for kind in kinds if kind is Widening.SPELLING]

@@ -1,0 +1,68 @@
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freki.infra.caches import BoundedCache
+from freki.infra.calls import Calls
+
+
+class Counted(Calls):
+    def __init__(self) -> None:
+        super().__init__()
+        self.hits = self.misses = self.gone = self.bytes = 0
+
+    def looked_up(self, cache: str, *, hits: int, misses: int) -> None:
+        assert cache == "c"
+        self.hits += hits
+        self.misses += misses
+
+    def evicted(self, cache: str, entries: int) -> None:
+        assert cache == "c"
+        self.gone += entries
+
+    def holds(self, cache: str, held_bytes: int) -> None:
+        assert cache == "c"
+        self.bytes = held_bytes
+
+
+keys = st.tuples(st.sampled_from("ab"), st.integers(0, 5))
+steps = st.lists(st.tuples(keys, st.integers(0, 3000), st.integers(0, 4)), max_size=40)
+
+
+@given(steps=steps, most_bytes=st.integers(0, 6000), seconds=st.integers(1, 6))
+def test_it_holds_no_more_than_its_bytes_and_gives_only_what_was_last_kept(
+    steps: list[tuple[Any, int, int]], most_bytes: int, seconds: int
+) -> None:
+    now, calls = 0.0, Counted()
+    cache = BoundedCache[int]("c", most_bytes=most_bytes, seconds=seconds, calls=calls, timer=lambda: now)
+    last: dict[Any, tuple[int, float]] = {}
+    for place, (key, size, waited) in enumerate(steps):
+        now += waited
+        found = cache.get(key)
+        # An answer too large to be kept leaves the one before it, which the same key gave.
+        assert found is None or (found == last[key][0] and now < last[key][1] + seconds)
+        cache.keep(key, place, size=size)
+        if size + 512 <= most_bytes:
+            last[key] = (place, now)
+        assert cache.held_bytes == calls.bytes <= most_bytes
+    assert calls.hits + calls.misses == len(steps)
+
+
+def test_what_had_to_go_is_counted() -> None:
+    calls = Counted()
+    cache = BoundedCache[str]("c", most_bytes=2000, seconds=10, calls=calls)
+
+    for key in "abcd":
+        cache.keep(key, key, size=100)
+
+    assert (calls.gone, cache.get("a"), cache.get("d")) == (1, None, "d")
+
+
+def test_keys_that_differ_in_one_part_share_nothing() -> None:
+    cache = BoundedCache[str]("c", most_bytes=2000, seconds=10)
+    cache.keep(("tenant", ("anna",), "question"), "answer", size=1)
+
+    assert cache.get(("tenant", (), "question")) is None
+    assert cache.get(("tenant", ("anna", "board"), "question")) is None
+    assert cache.get(("tenant", ("anna",), "question")) == "answer"

@@ -1,0 +1,75 @@
+from collections.abc import AsyncIterator, Sequence
+
+import structlog
+
+from freki.infra.models.fake import FakeEmbedder
+from freki.schemas import DocumentId, IndexOutcome, Judgement, OutcomeStatus
+from freki.schemas.avro import Codec
+from freki.streams.following import erase_deleted, follow_judgements
+from freki.streams.retrieval.epochs import Epochs
+from freki.streams.retrieval.judged import Judgements, judgement_key, key_parts
+from tests.unit.deliveries import Event
+from tests.unit.questions import now
+from tests.unit.revisions import TENANT
+from tests.unit.test_judged import BOUNDS, judgement
+from tests.unit.test_remember import outcome
+
+ENCODE = Codec(Judgement).encode
+
+
+async def follow(judgements: Judgements, *events: Event, epochs: Epochs | None = None) -> None:
+    async def records() -> AsyncIterator[Event]:
+        for event in events:
+            yield event
+
+    await follow_judgements(records(), judgements, decode=Codec(Judgement).decode, now=now, epochs=epochs)
+
+
+def event(judged: Judgement) -> Event:
+    return Event(key=judgement_key(judged), value=ENCODE(judged))
+
+
+async def test_the_topic_is_the_state_and_answers_of_before_it_are_not_given_again() -> None:
+    judgements, epochs = Judgements(FakeEmbedder(dim=16), BOUNDS), Epochs(strong=False)
+    epochs.followed(follows=True)
+    first, second = judgement(), judgement(judge="ben")
+    before = epochs.now(TENANT)
+
+    await follow(judgements, event(first), event(second), Event(key=judgement_key(first), value=None), epochs=epochs)
+
+    assert judgements.of_document(TENANT, first.document_id) == [judgement_key(second)]
+    assert epochs.now(TENANT) != before
+
+
+async def test_records_that_cannot_be_read_move_nothing_and_are_named() -> None:
+    judgements = Judgements(FakeEmbedder(dim=16), BOUNDS)
+    other = judgement_key(judgement(document_id=DocumentId("another")))
+
+    with structlog.testing.capture_logs() as lines:
+        await follow(
+            judgements,
+            Event(key=b"no key", value=ENCODE(judgement())),
+            Event(key=other, value=ENCODE(judgement())),
+            Event(key=other, value=b"no judgement"),
+            event(judgement()),
+        )
+
+    assert len(judgements) == 1
+    assert [line["event"] for line in lines] == ["a judgement is left out"] * 3
+
+
+async def test_a_deletion_erases_what_was_said_of_the_document_from_the_topic() -> None:
+    judgements = Judgements(FakeEmbedder(dim=16), BOUNDS)
+    await follow(judgements, event(judgement(document_id=DocumentId("d"))), event(judgement()))
+    erased: list[bytes] = []
+
+    async def erase(keys: Sequence[bytes]) -> None:
+        erased.extend(keys)
+
+    async def receipts() -> AsyncIterator[Event]:
+        yield Event(value=outcome(TENANT, OutcomeStatus.INDEXED))
+        yield Event(value=outcome(TENANT, OutcomeStatus.DELETED))
+
+    await erase_deleted(receipts(), judgements, decode=Codec(IndexOutcome).decode, erase=erase)
+
+    assert [key_parts(key) for key in erased] == [[TENANT, "anna", "q", "d"]]

@@ -1,0 +1,281 @@
+"""Questions that are asked again."""
+
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from freki.infra.caches import BoundedCache
+from freki.infra.errors import InfraError, Unavailable
+from freki.schemas import (
+    ContextQuery,
+    ContextResult,
+    DocumentId,
+    IndexOutcome,
+    OutcomeStatus,
+    QueryId,
+    RerankerChoice,
+    TenantId,
+    Timestamp,
+    VersionFloor,
+)
+from freki.schemas.avro import Codec
+from freki.streams.retrieval.epochs import Epochs, follow_outcomes
+from freki.streams.retrieval.remember import Caches, RememberedSearch, Remembering
+from freki.streams.retrieval.retriever import Retriever
+from tests.unit.deliveries import Event
+from tests.unit.isolation import NAMES, PRINCIPALS, Version, versions
+from tests.unit.questions import KNOBS, Broken, now
+from tests.unit.revisions import TENANT, World, revision
+from tests.unit.test_retriever import TEXTS
+
+
+class Counting:
+    """Counts what is asked of what lies outside."""
+
+    def __init__(self, behind: Any) -> None:
+        self._behind = behind
+        self.asked: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        behind = getattr(self._behind, name)
+        if name in ("dense", "lexical", "embed_queries"):
+            self.asked.append(name)
+        return behind
+
+
+class Service:
+    """A retriever that remembers, and the world that it looks at."""
+
+    def __init__(self, world: World, *, strong: bool = True, most_bytes: int = 1 << 20, store: Any = None) -> None:
+        def cache() -> BoundedCache[Any]:
+            return BoundedCache("c", most_bytes=most_bytes, seconds=60)
+
+        self.epochs = Epochs(strong=strong)
+        caches = Caches(vectors=cache(), rankings=cache(), answers=cache(), epochs=self.epochs)
+        self.store = Counting(store or world.index)
+        self.embedder = Counting(world.embedder)
+        search = RememberedSearch(self.store, rankings=caches.rankings, epochs=self.epochs)
+        self.plain = self._retriever(world.index, world.embedder, world.index)
+        self.remembering = Remembering(
+            self._retriever(self.store, self.embedder, search, vectors=caches.vectors),
+            caches=caches,
+            search=self.store,
+            roots=self.store,
+            encode=Codec(ContextResult).encode,
+            decode=Codec(ContextResult).decode,
+            failures=(InfraError,),
+            now=now,
+        )
+
+    def _retriever(self, store: Any, embedder: Any, search: Any, vectors: Any = None) -> Retriever:
+        return Retriever(
+            embedder=embedder,
+            vectors=vectors,
+            search=search,
+            rows=store,
+            roots=store,
+            rerankers=(),
+            defaults=replace(KNOBS, cached=True, reranker=RerankerChoice.NONE),
+            generation="g1",
+            strong=True,
+            failures=(InfraError,),
+            now=now,
+            clock_ns=time.time_ns,
+        )
+
+    async def ask(self, text: str = "Wer entscheidet über den Antrag?", **knobs: Any) -> ContextResult:
+        return await only(self.remembering, text, **knobs)
+
+
+async def only(asked: Retriever | Remembering, text: str, **knobs: Any) -> ContextResult:
+    query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text=text, asked_at=now(), **knobs)
+    ((_, result, _),) = [answer async for answer in asked.answer([(query, "")])]
+    return result
+
+
+@pytest.fixture
+async def world() -> World:
+    made = World()
+    await made.feed(revision("a", 1, TEXTS))
+    return made
+
+
+async def test_an_answer_is_given_again_and_says_how_old_it_is(world: World) -> None:
+    service = Service(world)
+
+    first, again = await service.ask(), await service.ask()
+
+    assert first.cached_ms is None
+    assert again.cached_ms is not None
+    assert [hit.chunk_id for hit in again.hits] == [hit.chunk_id for hit in first.hits]
+    assert again.context == first.context
+    assert [stage.stage for stage in again.stages] == ["analyse", "remember"]
+    assert sorted(service.store.asked) == ["dense", "lexical"]
+
+
+async def test_other_knobs_take_the_candidates_and_the_vector_that_are_there(world: World) -> None:
+    service = Service(world)
+
+    await service.ask()
+    other = await service.ask(neighbours=0)
+
+    assert other.cached_ms is None
+    assert sorted(service.store.asked + service.embedder.asked) == ["dense", "embed_queries", "lexical"]
+
+
+@pytest.mark.parametrize(
+    "knobs",
+    [{"cached": False}, {"at_least": (VersionFloor(document_id=DocumentId("a"), version=1),)}],
+    ids=["not-wanted", "a-version-is-wanted"],
+)
+async def test_who_wants_it_anew_gets_it_anew(world: World, knobs: Mapping[str, Any]) -> None:
+    service = Service(world)
+
+    await service.ask(**knobs)
+
+    assert (await service.ask(**knobs)).cached_ms is None
+
+
+async def test_nothing_is_shared_between_principals(world: World) -> None:
+    service = Service(world)
+
+    await service.ask(principals=("anna", "ben"))
+    for principals in ((), ("anna",), ("anna", "ben", "board")):
+        assert (await service.ask(principals=principals)).cached_ms is None
+
+    assert service.embedder.asked == ["embed_queries"] * 4
+    assert sorted(service.store.asked) == ["dense"] * 4 + ["lexical"] * 4
+    assert (await service.ask(principals=("ben", "anna", "ben"))).cached_ms is not None
+
+
+async def test_an_answer_in_which_a_step_failed_is_not_given_again(world: World) -> None:
+    service = Service(world, store=Broken(world.index, "dense"))
+
+    await service.ask()
+
+    assert (await service.ask()).cached_ms is None
+
+
+async def test_a_store_that_is_down_is_no_reason_to_believe_what_is_remembered(world: World) -> None:
+    down = Broken(world.index)
+    service = Service(world, store=down)
+    await service.ask()
+    down._broken = ("watermarks", "roots", "dense", "lexical")
+
+    assert (await service.ask()).cached_ms is None
+
+
+async def test_with_bounded_consistency_receipts_end_what_is_remembered(world: World) -> None:
+    service = Service(world, strong=False)
+    await service.ask()
+    assert (await service.ask()).cached_ms is None, "nobody reads receipts"
+
+    service.epochs.followed(follows=True)
+    await service.ask()
+    assert (await service.ask()).cached_ms is not None
+
+    service.epochs.changed(TenantId("another"))
+    assert (await service.ask()).cached_ms is not None
+
+    service.epochs.changed(TENANT)
+    assert (await service.ask()).cached_ms is None
+
+    service.epochs.followed(follows=False)
+    assert (await service.ask()).cached_ms is None
+
+
+@pytest.mark.parametrize("texts", [None, ["das amt ist geschlossen"]], ids=["deleted", "replaced"])
+async def test_a_document_that_is_gone_is_not_quoted_even_before_its_receipt(
+    world: World, texts: Sequence[str] | None
+) -> None:
+    service = Service(world, strong=False)
+    service.epochs.followed(follows=True)
+    await service.ask()
+
+    await world.feed(revision("a", 2, texts))
+
+    result = await service.ask()
+    assert result.cached_ms is None
+    assert {hit.version for hit in result.hits} <= {2}
+
+
+Step = tuple[str, Version | None, str, frozenset[str]]
+steps = st.lists(
+    st.tuples(
+        NAMES,
+        st.none() | versions,
+        st.sampled_from(["antrag", "gebühr amt"]),
+        st.frozensets(st.sampled_from(PRINCIPALS[:3]), max_size=1),
+    ),
+    max_size=8,
+)
+
+
+@settings(max_examples=30)
+@given(steps=steps, most_bytes=st.sampled_from([0, 4_000, 1 << 20]))
+async def test_whatever_is_remembered_the_answer_is_that_of_now(steps: list[Step], most_bytes: int) -> None:
+    world = World()
+    service = Service(world, most_bytes=most_bytes)
+    for number, (name, version, text, principals) in enumerate(steps, start=1):
+        if version is not None:
+            await world.feed(revision(name, number, version.texts, principals=version.principals))
+        knobs = {"principals": tuple(principals)}
+        for _ in range(2):
+            got, expected = await service.ask(text, **knobs), await only(service.plain, text, **knobs)
+            assert same(got) == same(expected)
+
+
+def same(result: ContextResult) -> ContextResult:
+    """Leave out times."""
+    hits = tuple(replace(hit, age_ms=0) for hit in result.hits)
+    never = Timestamp(0)
+    return replace(result, hits=hits, stages=(), asked_at=never, answered_at=never, cached_ms=None)
+
+
+def outcome(tenant: str, status: OutcomeStatus) -> bytes:
+    return Codec(IndexOutcome).encode(
+        IndexOutcome(
+            tenant=TenantId(tenant),
+            document_id=DocumentId("d"),
+            version=1,
+            status=status,
+            reason="",
+            generation="g1",
+            chunks=0,
+            embedded=0,
+            removed=0,
+            tokens=0,
+            occurred_at=Timestamp(0),
+            recorded_at=Timestamp(0),
+            received_at=Timestamp(0),
+            embedded_at=None,
+            searchable_at=None,
+        )
+    )
+
+
+async def test_receipts_end_the_epoch_of_their_tenant_and_what_cannot_be_read_that_of_all() -> None:
+    epochs, ended = Epochs(strong=False), []
+
+    async def receipts() -> AsyncIterator[Event]:
+        for value in (
+            outcome("t", OutcomeStatus.STALE),
+            outcome("other", OutcomeStatus.INDEXED),
+            outcome("t", OutcomeStatus.DELETED),
+            b"no receipt",
+        ):
+            before = epochs.now(TENANT)
+            yield Event(value=value)
+            ended.append(epochs.now(TENANT) != before)
+        raise Unavailable("the broker is gone")
+
+    with pytest.raises(Unavailable):
+        await follow_outcomes(receipts(), epochs, decode=Codec(IndexOutcome).decode)
+
+    assert ended == [False, False, True, True]
+    assert epochs.now(TENANT) is None
