@@ -116,6 +116,7 @@ def test_what_the_best_texts_say_most_is_asked_for_too() -> None:
     assert set(terms) == {"frist", "kundig", "mieter"}
     assert terms.count("frist") > terms.count("kundig") >= terms.count("mieter")
     assert feedback_terms("frist", [], []) == ""
+    assert feedback_terms("frist", ["kundig mieter"], [0.0]) == ""
 
 
 @given(data=st.data(), dim=st.integers(2, 5), count=st.integers(0, 4))

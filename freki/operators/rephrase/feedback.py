@@ -20,7 +20,7 @@ def feedback_terms(
 
     asked, texts: terms separated by spaces; scores: how well each text answers, at least 0. A term of a text weighs
     its frequency there times the score, and less the more of the texts have it not; `share` of the weight is that of
-    the question. Terms that only mark how a word is written (`=`) are left out. Empty without texts.
+    the question. Terms that only mark how a word is written (`=`) are left out. Empty where no text scores above 0.
     Deviation from the source: no smoothing by the collection, whose statistics BM25 has itself.
     Source: Abdul-Jaleel et al., UMass at TREC 2004 (RM3).
     """
@@ -51,6 +51,8 @@ def feedback_vector(question: Floats, vectors: Sequence[Floats], *, share: float
 def _relevance(texts: Sequence[str], scores: Sequence[float]) -> dict[str, float]:
     weights: defaultdict[str, list[float]] = defaultdict(list)
     for text, score in zip(texts, scores, strict=True):
+        if score <= 0:
+            continue
         terms = Counter(term for term in text.split() if not term.startswith("="))
         for term, number in terms.items():
             weights[term].append(score * number / terms.total())
