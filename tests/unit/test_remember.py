@@ -28,7 +28,7 @@ from freki.streams.retrieval.epochs import Epochs, follow_outcomes
 from freki.streams.retrieval.remember import Caches, RememberedSearch, Remembering
 from freki.streams.retrieval.retriever import Retriever
 from tests.unit.deliveries import Event
-from tests.unit.isolation import NAMES, PRINCIPALS, Version, versions
+from tests.unit.isolation import NAMES, PRINCIPALS, Version, knobs, versions
 from tests.unit.questions import KNOBS, Broken, now
 from tests.unit.revisions import TENANT, World, revision
 from tests.unit.test_retriever import TEXTS
@@ -202,6 +202,32 @@ async def test_a_document_that_is_gone_is_not_quoted_even_before_its_receipt(
     result = await service.ask()
     assert result.cached_ms is None
     assert {hit.version for hit in result.hits} <= {2}
+
+
+async def test_nor_is_a_document_named_as_a_duplicate_that_the_asker_may_not_read_any_more(world: World) -> None:
+    await world.feed(revision("b", 1, TEXTS))
+    service = Service(world, strong=False)
+    service.epochs.followed(follows=True)
+    named = {other.document_id for hit in (await service.ask()).hits for other in hit.duplicates}
+
+    await world.feed(revision("b", 2, TEXTS, principals=("board",)))
+
+    result = await service.ask()
+    assert named == {"b"}
+    assert result.cached_ms is None
+    assert not any(hit.duplicates for hit in result.hits)
+
+
+@settings(max_examples=40)
+@given(one=knobs(), other=knobs())
+async def test_an_answer_to_other_knobs_is_not_given_again(one: dict[str, Any], other: dict[str, Any]) -> None:
+    empty = World()
+    await empty.feed(revision("a", 1, TEXTS))
+    service = Service(empty)
+    await service.ask(**one)
+
+    unsaid: dict[str, Any] = {"explain": False, "expect": (), "filters": ()}
+    assert (await service.ask(**other)).cached_ms is None or unsaid | one == unsaid | other
 
 
 Step = tuple[str, Version | None, str, frozenset[str]]
