@@ -208,6 +208,16 @@ class MemoryIndex:
             for text, scope in zip(texts, scopes, strict=True)
         ]
 
+    async def visible(
+        self, wanted: Sequence[Sequence[ChunkId]], scopes: Sequence[Scope]
+    ) -> list[Mapping[ChunkId, RootId]]:
+        """Tell which of the wanted chunks a scope may see, each list in its own."""
+        rows = [await self.fetch(chunk_ids) for chunk_ids in wanted]
+        return [
+            {chunk_id: row.root_id for chunk_id, (row, _) in fetched.items() if permits(scope, row)}
+            for fetched, scope in zip(rows, scopes, strict=True)
+        ]
+
     async def watermarks(self) -> Sequence[Watermark]:
         """Read how far each partition is."""
         return [self._watermarks[partition] for partition in sorted(self._watermarks)]

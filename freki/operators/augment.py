@@ -86,6 +86,11 @@ def neighbours_of(manifest: Sequence[ManifestEntry], chunk_id: ChunkId, *, count
     return Neighbours(tuple(before[::-1]), tuple(after))
 
 
+def first_leaf(manifest: Sequence[ManifestEntry]) -> ChunkId | None:
+    """Name the chunk with which a document begins, by the beginning of its manifest; None where that is empty."""
+    return next((entry.chunk_id for entry in _leaves(manifest, range(len(manifest)))), None)
+
+
 def section_part(section: Section, passages: Mapping[ChunkId, Passage]) -> ContextPart | None:
     """Put a section together: character i of its text is character start + i of the document.
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import TypeVar
 
 from freki.operators.errors import InvalidQuery
-from freki.schemas import ChunkKind, ChunkLevel, ContextQuery, Filter, FilterOperator
+from freki.schemas import ChunkKind, ChunkLevel, ContextQuery, Filter, FilterOperator, RequestKind
 
 MAX_ID_CHARS = 512
 MAX_PRINCIPALS = 256
@@ -16,6 +16,7 @@ MAX_FILTER_VALUES = 256
 MAX_FILTER_CHARS = 1024
 MAX_ATTRIBUTE_KEY_CHARS = 128
 MAX_FLOORS = 16
+MAX_READ = 20
 
 _FIELDS = ("document_id", "name", "media_type", "language", "kind")
 _ATTRIBUTE = "attributes."
@@ -42,6 +43,13 @@ _NUMBERS = ("min_score", "min_similarity", "expand_similarity")
 # Controls, line separators, and surrogates, which UTF-8 cannot carry.
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _FORBIDDEN_IN_TEXT = re.compile("[\x00\ud800-\udfff]")
+_NOT_FOR: dict[RequestKind, tuple[str, ...]] = {
+    RequestKind.RETRIEVE: (),
+    RequestKind.KEYWORD_SEARCH: ("alpha",),
+    RequestKind.SEMANTIC_SEARCH: ("alpha",),
+    RequestKind.CHUNK_READ: ("alpha", "widen", "expect"),
+}
+_CHUNK_ID = re.compile("[0-9a-f]{32}")
 _LANGUAGE = re.compile(r"[a-z]{2,3}")
 
 T = TypeVar("T")
@@ -60,7 +68,8 @@ def validate_query(
     """
     _line("query_id", query.query_id, MAX_ID_CHARS)
     _line("tenant", query.tenant, MAX_ID_CHARS)
-    _text(query.text, max_characters)
+    _text(query.text, max_characters, may_be_empty=query.kind is RequestKind.CHUNK_READ)
+    _kind(query)
     _readers(query)
     _knobs(query, max_top_k)
     for condition in _at_most("filters", query.filters, MAX_FILTERS):
@@ -77,8 +86,26 @@ def validate_query(
         )
 
 
-def _text(text: str, max_characters: int) -> None:
-    if not text.strip():
+def _kind(query: ContextQuery) -> None:
+    named = [field for field in ("chunk_ids", "document_ids") if getattr(query, field)]
+    if query.kind is not RequestKind.CHUNK_READ and named:
+        raise InvalidQuery(f"{named[0]}: {query.kind} reads nothing by name; use CHUNK_READ, or filter on document_id")
+    if query.kind is RequestKind.CHUNK_READ and not named:
+        raise InvalidQuery("chunk_ids: CHUNK_READ needs some, or document_ids; give those of hits")
+    for field in _NOT_FOR[query.kind]:
+        if getattr(query, field):
+            raise InvalidQuery(f"{field}: it means nothing to {query.kind}; leave it out, or use RETRIEVE")
+    for chunk_id in _at_most("chunk_ids", query.chunk_ids, MAX_READ):
+        if not _CHUNK_ID.fullmatch(chunk_id):
+            raise InvalidQuery(
+                f"chunk_ids: {chunk_id[:MAX_ID_CHARS]!r} is no id of a chunk; give 32 hexadecimal digits, as hits do"
+            )
+    for document_id in _at_most("document_ids", query.document_ids, MAX_READ):
+        _line("document_ids", document_id, MAX_ID_CHARS)
+
+
+def _text(text: str, max_characters: int, *, may_be_empty: bool) -> None:
+    if not text.strip() and not may_be_empty:
         raise InvalidQuery(f"text: it is empty; ask something in 1 to {max_characters} characters")
     if len(text) > max_characters:
         raise InvalidQuery(f"text: {len(text)} characters are more than {max_characters}; shorten it")

@@ -2,7 +2,20 @@
 
 from enum import StrEnum
 
-from freki.schemas.names import DocumentId, QueryId, TenantId, Timestamp, record
+from freki.schemas.names import ChunkId, DocumentId, QueryId, TenantId, Timestamp, record
+
+
+class RequestKind(StrEnum):
+    """What is asked for."""
+
+    RETRIEVE = "RETRIEVE"
+    """Context for a question, by all that Freki knows."""
+    KEYWORD_SEARCH = "KEYWORD_SEARCH"
+    """Chunks that have the words of the text, by BM25 alone, with snippets around the words."""
+    SEMANTIC_SEARCH = "SEMANTIC_SEARCH"
+    """Chunks that mean what the text means, by vectors alone."""
+    CHUNK_READ = "CHUNK_READ"
+    """Chunks that are named by `chunk_ids` or `document_ids`, with what stands around them; the text is not used."""
 
 
 class Fusion(StrEnum):
@@ -126,7 +139,7 @@ class ContextQuery:
     """Correlates question and answer; unique per question, a UUID for example."""
     tenant: TenantId
     text: str
-    """1 to 1,000,000 characters."""
+    """1 to 1,000,000 characters; may be empty for CHUNK_READ."""
     asked_at: Timestamp
     principals: tuple[str, ...] = ()
     """Who asks: user and group names. Hits need one of them, or `everyone`, among their principals."""
@@ -198,3 +211,9 @@ class ContextQuery:
     """Most that judgements of users on questions like this one move a score, 0..1; 0: they do not count."""
     cached: bool | None = None
     """May the answer be one that the same principals got a short while ago, as long as nothing has changed since?"""
+    kind: RequestKind = RequestKind.RETRIEVE
+    chunk_ids: tuple[ChunkId, ...] = ()
+    """What to read, as hits name it; only for CHUNK_READ. An id that is unknown and one that the asker may not read are
+    answered alike."""
+    document_ids: tuple[DocumentId, ...] = ()
+    """Documents to read from their beginning: the first chunk of each, with `neighbours`; only for CHUNK_READ."""

@@ -141,6 +141,16 @@ class Duplicate:
 
 
 @record
+class Snippet:
+    """A part of a hit's text that shows why it was found."""
+
+    start: int
+    end: int
+    """Half-open span in code points of the hit's `text`: `snippet.text == hit.text[start:end]`."""
+    text: str
+
+
+@record
 class ContextHit:
     """One chunk of the answer, best first."""
 
@@ -188,6 +198,9 @@ class ContextHit:
     """Place in `variants` of the first that found it; 0: the question itself did."""
     judged: float = 0.0
     """What judgements of users on questions like this one added to the score."""
+    snippets: tuple[Snippet, ...] = ()
+    """In reading order, around words of the text that was searched for, else its beginning; only for KEYWORD_SEARCH and
+    SEMANTIC_SEARCH."""
 
 
 @record

@@ -179,6 +179,11 @@ class ChunkSearch(Protocol):
     ) -> list[list[Candidate]]:
         """Search by BM25 over analysed terms; an empty text finds nothing."""
 
+    async def visible(
+        self, wanted: Sequence[Sequence[ChunkId]], scopes: Sequence[Scope]
+    ) -> list[Mapping[ChunkId, RootId]]:
+        """Tell which of the wanted chunks a scope may see, each list in its own; no others are there."""
+
     async def watermarks(self) -> Sequence[Watermark]:
         """Read how far each partition is."""
 

@@ -175,6 +175,7 @@ def asked(query: ContextQuery, *, content: bool) -> Attributes:
         names.OPENINFERENCE_SPAN_KIND: names.CHAIN,
         names.FREKI_TENANT: query.tenant,
         names.FREKI_QUERY_ID: query.query_id,
+        names.FREKI_QUERY_KIND: query.kind,
         **({names.INPUT_VALUE: query.text[:TEXT_CHARACTERS]} if content else {}),
     }
 

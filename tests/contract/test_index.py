@@ -427,6 +427,25 @@ class IndexContract:
         assert [ids(ranking) for ranking in dense] == [["a"], ["b"], ["a"], []]
         assert [ids(ranking) for ranking in lexical] == [["a"], ["b"], [], []]
 
+    async def test_chunks_are_visible_to_each_scope_as_they_are_found_by_it(self, index: Index) -> None:
+        await write(
+            index,
+            chunk("mine", principals=("ann",)),
+            chunk("theirs", principals=("bob",)),
+            chunk("elsewhere", tenant=TenantId("other"), principals=("ann",)),
+            chunk("filtered", principals=("ann",), language="en"),
+        )
+        german = Filter(field="language", operator=FilterOperator.EQ, values=("de",))
+        wanted = [ChunkId(name) for name in ("theirs", "mine", "none", "elsewhere", "filtered", "mine")]
+
+        seen = await index.visible(
+            [wanted, wanted, []],
+            [scope(german, principals=("ann",)), scope(principals=("bob",)), scope(principals=("ann",))],
+        )
+
+        assert [set(each) for each in seen] == [{"mine"}, {"theirs"}, set()]
+        assert seen[0][ChunkId("mine")] == chunk("mine").root_id
+
     async def test_an_empty_index_holds_nothing(self, index: Index) -> None:
         assert await found(index, scope()) == set()
         assert await index.watermarks() == []

@@ -7,9 +7,22 @@ from hypothesis import strategies as st
 
 from freki.operators.errors import InvalidQuery
 from freki.operators.validate_query import validate_query
-from freki.schemas import ContextQuery, Filter, FilterOperator, QueryId, TenantId, Timestamp, VersionFloor
+from freki.schemas import (
+    ChunkId,
+    ContextQuery,
+    DocumentId,
+    Filter,
+    FilterOperator,
+    QueryId,
+    RequestKind,
+    TenantId,
+    Timestamp,
+    VersionFloor,
+)
 
 MANY = tuple(f"v{i}" for i in range(257))
+READ = {"kind": RequestKind.CHUNK_READ, "text": ""}
+CHUNK = ChunkId("0123456789abcdef" * 2)
 
 
 def query(**fields: Any) -> ContextQuery:
@@ -38,6 +51,10 @@ def where(field: str, *values: str, operator: FilterOperator = FilterOperator.EQ
         query(**where("name", "Handbuch", operator=FilterOperator.PREFIX)),
         query(at_least=(VersionFloor(document_id="d", version=1),)),  # type: ignore[arg-type]
         query(reply_to="answers.mine"),
+        query(kind=RequestKind.KEYWORD_SEARCH),
+        query(kind=RequestKind.SEMANTIC_SEARCH, reranker=None),
+        query(**READ, chunk_ids=(CHUNK,) * 20),
+        query(**READ, document_ids=(DocumentId("a/b"),)),
     ],
 )
 def test_what_keeps_the_contract_passes(valid: ContextQuery) -> None:
@@ -55,6 +72,14 @@ def test_what_keeps_the_contract_passes(valid: ContextQuery) -> None:
         (query(text="x" * 1_000_001), "text"),
         (query(text="a\x00b"), "text"),
         (query(text="a\udc00b"), "text"),
+        (query(kind=RequestKind.KEYWORD_SEARCH, text=""), "text"),
+        (query(kind=RequestKind.KEYWORD_SEARCH, alpha=0.5), "alpha"),
+        (query(kind=RequestKind.SEMANTIC_SEARCH, chunk_ids=(CHUNK,)), "chunk_ids"),
+        (query(document_ids=(DocumentId("a"),)), "document_ids"),
+        (query(**READ), "chunk_ids"),
+        (query(**READ, chunk_ids=(CHUNK,) * 21), "chunk_ids"),
+        (query(**READ, chunk_ids=(CHUNK.upper(),)), "chunk_ids"),
+        (query(**READ, document_ids=(DocumentId(""),)), "document_ids"),
         (query(principals=("",)), "principals"),
         (query(principals=("p" * 129,)), "principals"),
         (query(principals=MANY), "principals"),

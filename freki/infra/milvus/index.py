@@ -276,6 +276,16 @@ class MilvusIndex:
             limit,
         )
 
+    async def visible(
+        self, wanted: Sequence[Sequence[ChunkId]], scopes: Sequence[Scope]
+    ) -> list[Mapping[ChunkId, RootId]]:
+        """Tell which of the wanted chunks a scope may see, each list in its own."""
+        found = await together(
+            self._chunk_rows(chunk_ids, ["chunk_id", "root_id"], size=BATCH_KEYS, condition=scope_expression(scope))
+            for chunk_ids, scope in zip(wanted, scopes, strict=True)
+        )
+        return [{ChunkId(row["chunk_id"]): RootId(row["root_id"]) for _, row in rows} for rows in found]
+
     async def watermarks(self) -> Sequence[Watermark]:
         """Read how far each partition is."""
         rows = [row async for page in self._slotted(_WATERMARKS) for row in page]
@@ -312,11 +322,13 @@ class MilvusIndex:
         return purged
 
     async def _chunk_rows(
-        self, chunk_ids: Sequence[ChunkId], fields: Sequence[str], *, size: int
+        self, chunk_ids: Sequence[ChunkId], fields: Sequence[str], *, size: int, condition: str = ""
     ) -> list[tuple[Shard, Row]]:
         """Read chunk rows by id: an id does not say in which shard they stand, and there are few."""
         keys = [checked_key(chunk_id) for chunk_id in chunk_ids]
-        found = await together(self._store.lookup(shard.layout, keys, fields, size=size) for shard in self._shards)
+        found = await together(
+            self._store.lookup(shard.layout, keys, fields, size=size, condition=condition) for shard in self._shards
+        )
         return [(shard, row) for shard, rows in zip(self._shards, found, strict=True) for row in rows]
 
     async def _slots(self, keys: Iterable[str], fields: Sequence[str]) -> list[Row]:

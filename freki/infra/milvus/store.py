@@ -100,12 +100,13 @@ class Store:
         await self._call("load", layout, self._client.load_collection, timeout_s=DDL_TIMEOUT_S)
 
     async def lookup(
-        self, layout: Layout, keys: Iterable[str], fields: Sequence[str], *, size: int = BATCH_KEYS
+        self, layout: Layout, keys: Iterable[str], fields: Sequence[str], *, size: int = BATCH_KEYS, condition: str = ""
     ) -> list[Row]:
-        """Read the rows with these keys, in no order; absent ones are absent."""
+        """Read the rows with these keys that meet the condition, in no order; absent ones are absent."""
         rows: list[Row] = []
         for batch in batched(sorted(set(keys)), size):
-            rows += await self._query(layout, f"{layout.key} in {listed(batch)}", fields, limit=len(batch))
+            which = f"{layout.key} in {listed(batch)}" + (f" and {condition}" if condition else "")
+            rows += await self._query(layout, which, fields, limit=len(batch))
         return rows
 
     async def scan(

@@ -7,6 +7,24 @@ compounds  the parts of German compounds
 data       stop words of the Snowball project; parts of German compounds
 """
 
-from freki.operators.analyse_text.analyse import ANALYSER, MAX_BYTES, PLAIN, analyse_text, plain_terms, query_terms
+from freki.operators.analyse_text.analyse import (
+    ANALYSER,
+    MAX_BYTES,
+    PLAIN,
+    TermPlace,
+    analyse_text,
+    plain_terms,
+    query_terms,
+    term_places,
+)
 
-__all__ = ["ANALYSER", "MAX_BYTES", "PLAIN", "analyse_text", "plain_terms", "query_terms"]
+__all__ = [
+    "ANALYSER",
+    "MAX_BYTES",
+    "PLAIN",
+    "TermPlace",
+    "analyse_text",
+    "plain_terms",
+    "query_terms",
+    "term_places",
+]

@@ -2,6 +2,8 @@
 
 import re
 import unicodedata
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from freki.operators.analyse_text.forms import TERM, form_terms, headed
 from freki.operators.analyse_text.words import word_terms
@@ -21,6 +23,16 @@ _ADDRESSES = ("url", "mail")
 _WORDS = re.compile(r"[^\W_]+(?:[-.'’][^\W_]+)*")
 _NUMBERED = re.compile(r"(?:§|art)\d+[a-z]?")
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
+
+
+class TermPlace(NamedTuple):
+    """Where something stands that gives terms."""
+
+    start: int
+    end: int
+    """Half-open span in code points."""
+    terms: str
+    """Separated by spaces."""
 
 
 def analyse_text(text: str, *, language: str) -> str:
@@ -45,6 +57,16 @@ def analyse_text(text: str, *, language: str) -> str:
     folded = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
     terms = " ".join(filter(None, (_terms(found, language) for found in TERM.finditer(folded))))
     return _within_limit(terms)
+
+
+def term_places(text: str, *, language: str) -> Iterator[TermPlace]:
+    """Tell where the terms of a text stand, in its order.
+
+    They are those of `analyse_text`, as far as the text is composed as NFKC has it.
+    """
+    for found in TERM.finditer(text):
+        if terms := _terms(found, language):
+            yield TermPlace(found.start(), found.end(), terms)
 
 
 def query_terms(text: str, *, language: str) -> str:

@@ -8,6 +8,7 @@ profiles   what a model that reads the context can take
 search     candidates: both searches, one fusion, what is live of the best
 widen      further searches: the same question in other words
 rewrite    those that a language model writes
+read       or chunks that the query names
 live       which chunks may be quoted, and where they stand
 rerank     the best candidates read together with the question
 llm_reranker  a language model that grades them
@@ -15,6 +16,7 @@ select     the hits among them
 expand     further chunks of the best documents
 fail_open  what to say where little is found
 surround   what stands around the hits
+quote      parts of hits that show why they were found
 compose    the result
 explain    why it is as it is
 remember   what was worked out before for the same principals

@@ -27,10 +27,12 @@ from freki.schemas import (
     Notice,
     NoticeKind,
     QueryType,
+    RequestKind,
     ResultStatus,
     Timestamp,
 )
 from freki.schemas.index import Watermark
+from freki.streams.retrieval.quote import quote
 from freki.streams.retrieval.rerank import PROBABILITIES
 from freki.streams.retrieval.trail import Found, Further, Trail
 
@@ -91,7 +93,8 @@ class Composer:
             trail.query,
             trail.analysis,
             found=len(hits),
-            wanted=trail.knobs.top_k,
+            # Other words do not help who names what to read.
+            wanted=0 if trail.query.kind is RequestKind.CHUNK_READ else trail.knobs.top_k,
             uncertain=bool(hits) and (trail.best_effort or not _is_sure(trail)),
             excluded=trail.excluded,
         )
@@ -190,6 +193,7 @@ class Composer:
             ),
             variant=found.way,
             judged=found.judged,
+            snippets=quote(trail, row),
         )
 
 

@@ -1,14 +1,27 @@
 """What a query may turn, and what holds where it does not."""
 
+from collections.abc import Mapping
 from dataclasses import fields, replace
+from typing import Any
 
-from freki.schemas import CitationStyle, ContextQuery, Fusion, Metric, RerankerChoice, Widening, WidenWhen
+from freki.schemas import CitationStyle, ContextQuery, Fusion, Metric, RequestKind, RerankerChoice, Widening, WidenWhen
 from freki.schemas.names import record
 from freki.streams.retrieval.profiles import ReaderProfile
 
 # Requirement Q5: enough candidates that fusion and reranking lose nothing.
 LEAST_CANDIDATES = 200
 CANDIDATES_PER_HIT = 10
+
+# One retriever in its own order: who wants more asks for it.
+_ALONE: Mapping[str, Any] = {"widen": (), "reranker": RerankerChoice.NONE, "expand_documents": 0}
+_FOUND: Mapping[str, Any] = {**_ALONE, "mmr_lambda": 1.0, "parents": False, "neighbours": 0}
+_OF_KIND: Mapping[RequestKind, Mapping[str, Any]] = {
+    RequestKind.RETRIEVE: {},
+    RequestKind.KEYWORD_SEARCH: {**_FOUND, "alpha": 0.0},
+    RequestKind.SEMANTIC_SEARCH: {**_FOUND, "alpha": 1.0, "exact": False},
+    RequestKind.CHUNK_READ: _ALONE,
+}
+"""What holds for kinds of requests, whatever is set."""
 
 
 @record
@@ -85,6 +98,8 @@ class Knobs:
         )
 
     def turned(self, query: ContextQuery) -> "Knobs":
-        """Take what the query says over what is set."""
+        """Take what the query says over what its kind says, and both over what is set."""
         said = {field.name: getattr(query, field.name, None) for field in fields(self)}
-        return replace(self, **{name: value for name, value in said.items() if value is not None})
+        return replace(
+            self, **{**_OF_KIND[query.kind], **{name: value for name, value in said.items() if value is not None}}
+        )

@@ -14,7 +14,17 @@ from typing import Any
 from freki.operators.analyse_text import query_terms
 from freki.operators.identify import root_id
 from freki.operators.shed import Step, affordable
-from freki.schemas import EVERYONE, ContextQuery, ContextResult, Notice, NoticeKind, QueryId, TenantId, Timestamp
+from freki.schemas import (
+    EVERYONE,
+    ContextQuery,
+    ContextResult,
+    Notice,
+    NoticeKind,
+    QueryId,
+    RequestKind,
+    TenantId,
+    Timestamp,
+)
 from freki.schemas.index import Watermark
 from freki.streams.ports import AnalyseText, Cache, ChunkRows, ChunkSearch, Embedder, Floats, Reranker, Roots
 from freki.streams.retrieval.admit import Admission
@@ -29,6 +39,7 @@ from freki.streams.retrieval.judged import Judgements
 from freki.streams.retrieval.knobs import Knobs
 from freki.streams.retrieval.profiles import ReaderProfile
 from freki.streams.retrieval.query_vectors import QueryVectors
+from freki.streams.retrieval.read import Reading
 from freki.streams.retrieval.rerank import Reranking
 from freki.streams.retrieval.rewrite import Rewriter
 from freki.streams.retrieval.search import Searcher
@@ -93,6 +104,7 @@ class Retriever:
             strong=strong,
             attempts=self._attempts,
         )
+        self._read = Reading(search=search, rows=rows, roots=roots, attempts=self._attempts)
         self._admission = Admission(defaults, estimates=self._estimates, now=now)
         self._widen = Widener(
             searcher=self._searcher, analyse_text=analyse_text, attempts=self._attempts, rewriter=rewriter
@@ -149,8 +161,7 @@ class Retriever:
             watermarks, _ = await asyncio.gather(self._searcher.watermarks(trails), self._searcher.embed(trails))
             self._understand.by_examples(trails)
             self._judge(trails)
-            await self._searcher.find(trails)
-            await self._searcher.load(trails)
+            await self._find(trails)
         return watermarks
 
     def _judge(self, trails: Sequence[Trail]) -> None:
@@ -158,6 +169,16 @@ class Retriever:
         for trail in trails:
             if self._judgements is not None and trail.knobs.feedback and len(trail.vectors):
                 trail.boosts = self._judgements.boosts(trail.query.tenant, trail.vectors[0], now=self._now())
+
+    async def _find(self, trails: list[Trail]) -> None:
+        """Search for candidates and load them, or read the chunks that are named."""
+        named = [trail for trail in trails if trail.query.kind is RequestKind.CHUNK_READ]
+        if named:
+            await self._read(named)
+        searched = [trail for trail in trails if trail.query.kind is not RequestKind.CHUNK_READ]
+        if searched:
+            await self._searcher.find(searched)
+            await self._searcher.load(searched)
 
     async def _overdue(self, waiting: Mapping[int, Trail], work: asyncio.Future[Any]) -> AsyncIterator[int]:
         """Name the places of those that have to leave before the work is done, as long as any are waiting."""
@@ -193,13 +214,13 @@ class Retriever:
         trail.extras = self._affordable(trail)
         again = (*LOOKING_UP, *FINISHING)
         for _ in range(MOST_TRIES):
-            keep_exact(trail)
-            await self._rerank(trail)
-            select(trail, unrelated=self._unrelated)
+            if trail.query.kind is not RequestKind.CHUNK_READ:
+                keep_exact(trail)
+                await self._rerank(trail)
+                select(trail, unrelated=self._unrelated)
             if not await self._surroundings.locate(trail) or self._attempts.spare_s(trail, before=again) <= 0:
                 break
-            await self._searcher.find([trail])
-            await self._searcher.load([trail])
+            await self._find([trail])
         await self._expansion.expand(trail)
         await self._fail_open.look_beyond(trail)
         await self._surroundings.augment(trail)

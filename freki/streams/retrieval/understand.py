@@ -13,11 +13,24 @@ from freki.operators.analyse_query import (
     type_by_prototypes,
 )
 from freki.operators.detect_language import detect_language
-from freki.schemas import ContextQuery, NoticeKind, QueryAnalysis, QueryType, Timestamp, TypedBy
+from freki.schemas import (
+    ChunkLevel,
+    ContextQuery,
+    NoticeKind,
+    QueryAnalysis,
+    QueryType,
+    RequestKind,
+    Timestamp,
+    TypedBy,
+)
 from freki.streams.ports import AnalyseText, Embedder
 from freki.streams.retrieval.knobs import Knobs
 from freki.streams.retrieval.profiles import ReaderProfile, profile_of
 from freki.streams.retrieval.trail import Trail, Way
+
+_BY_TERMS = frozenset({RequestKind.RETRIEVE, RequestKind.KEYWORD_SEARCH})
+_BY_MEANING = frozenset({RequestKind.RETRIEVE, RequestKind.SEMANTIC_SEARCH})
+_LEVELS = (ChunkLevel.DOCUMENT, ChunkLevel.SECTION, ChunkLevel.PARAGRAPH)
 
 
 class Understanding:
@@ -50,13 +63,14 @@ class Understanding:
         text = searchable_text(query.text)
         language = query.language or detect_language(text)
         read = analyse_query(text, language=language)
+        levels = query.levels or (_LEVELS if query.kind is RequestKind.CHUNK_READ else None)
         analysis = QueryAnalysis(
             language=language,
             query_type=read.query_type or QueryType.FACTUAL,
             keyword=read.keyword,
-            levels=query.levels or levels_of(read.query_type or QueryType.FACTUAL),
+            levels=levels or levels_of(read.query_type or QueryType.FACTUAL),
             alpha=knobs.alpha_for(keyword=read.keyword),
-            lexical=self._analyse_text(text, language=language),
+            lexical=self._analyse_text(text, language=language) if query.kind in _BY_TERMS else "",
             typed_by=TypedBy.WORDING if read.query_type else TypedBy.NOTHING,
             exact=read.exact,
         )
@@ -67,7 +81,7 @@ class Understanding:
             clock_ns=self._clock_ns,
             received_at=received_at,
             analysis=analysis,
-            ways=[Way(text=text, terms=analysis.lexical)],
+            ways=[Way(text=text, terms=analysis.lexical, embeds=query.kind in _BY_MEANING)],
             count_tokens=profile.count_tokens if profile else None,
         )
         if len(text) < len(" ".join(query.text.split())):

@@ -1,0 +1,106 @@
+"""Reads chunks that a query names, by the same rights and the same live check as those that are searched for."""
+
+from collections.abc import Mapping, Sequence
+
+from freki.operators.augment import first_leaf
+from freki.operators.identify import root_id
+from freki.schemas import EVERYONE, ChunkId, NoticeKind, RootId
+from freki.schemas.index import Root
+from freki.streams.ports import ChunkRows, ChunkSearch, Roots
+from freki.streams.retrieval.attempts import Attempts
+from freki.streams.retrieval.live import LiveDocument, read_live
+from freki.streams.retrieval.search import scope_of
+from freki.streams.retrieval.trail import Found, Ranked, Trail, timed
+
+# No search scored what is asked for by name.
+SCORE = 1.0
+
+
+class Reading:
+    """Takes all queries and makes one call of the store a step."""
+
+    def __init__(self, *, search: ChunkSearch, rows: ChunkRows, roots: Roots, attempts: Attempts) -> None:
+        self._search = search
+        self._rows = rows
+        self._roots = roots
+        self._attempts = attempts
+
+    async def __call__(self, trails: list[Trail]) -> None:
+        """Find the chunks in the order in which they are named; say of the others no more than that."""
+        for trail in trails:
+            trail.found = []
+        with timed(trails, "read", lambda trail: len(trail.found)):
+            await self._attempts(trails, "read", self._read(trails))
+
+    async def _read(self, trails: list[Trail]) -> None:
+        beginnings = await self._beginnings(trails)
+        wanted = [_wanted(trail, beginnings) for trail in trails]
+        visible = await self._search.visible(wanted, [scope_of(trail) for trail in trails])
+        ranked = [
+            [Ranked(chunk_id, seen[chunk_id], SCORE, None, None, 0) for chunk_id in chunk_ids if chunk_id in seen]
+            for chunk_ids, seen in zip(wanted, visible, strict=True)
+        ]
+        every = [each for some in ranked for each in some]
+        live = await read_live(self._roots, every)
+        rows = await self._rows.fetch(list(dict.fromkeys(each.chunk_id for each in every)))
+        for trail, some in zip(trails, ranked, strict=True):
+            trail.roots.update((key, document.root) for key, document in live.items())
+            trail.loaded = rows
+            there = _there(trail, some, live)
+            trail.found = [found for found in there if found.chunk_id in rows]
+            trail.replaced = len(trail.found) < len(there)
+            for found in trail.found:
+                found.row, found.vector = rows[found.chunk_id]
+            _tell_missing(trail, beginnings)
+
+    async def _beginnings(self, trails: list[Trail]) -> Mapping[RootId, ChunkId]:
+        """Find the first chunk of each document that is named, where somebody who names it may read it."""
+        named = list(dict.fromkeys(key for trail in trails for key in _documents(trail).values()))
+        roots = await self._roots.roots(named) if named else {}
+        read = [
+            (key, root.version, 0)
+            for key, root in roots.items()
+            if not root.deleted and any(_may_read(trail, root) for trail in trails if key in _documents(trail).values())
+        ]
+        pages = await self._roots.parts(read) if read else {}
+        return {
+            key: first
+            for key, parts in pages.items()
+            if (first := first_leaf([entry for page in parts for entry in page.entries])) is not None
+        }
+
+
+def _documents(trail: Trail) -> dict[str, RootId]:
+    return {document: root_id(trail.query.tenant, document) for document in trail.query.document_ids}
+
+
+def _wanted(trail: Trail, beginnings: Mapping[RootId, ChunkId]) -> list[ChunkId]:
+    firsts = [beginnings[key] for key in _documents(trail).values() if key in beginnings]
+    return list(dict.fromkeys([*trail.query.chunk_ids, *firsts]))
+
+
+def _there(trail: Trail, ranked: Sequence[Ranked], live: Mapping[RootId, LiveDocument]) -> list[Found]:
+    """Keep what is live and what the asker may read; the root decides, for rows are rewritten before it."""
+    documents = [(each.chunk_id, live.get(each.root_id)) for each in ranked]
+    return [
+        Found(chunk_id, document, fused=SCORE, score=SCORE)
+        for chunk_id, document in documents
+        if document is not None and chunk_id in document.parts and _may_read(trail, document.root)
+    ]
+
+
+def _may_read(trail: Trail, root: Root) -> bool:
+    return not {*trail.query.principals, EVERYONE}.isdisjoint(root.principals)
+
+
+def _tell_missing(trail: Trail, beginnings: Mapping[RootId, ChunkId]) -> None:
+    """Name what is not there: in the same words whether it is unknown, gone, filtered out, or nobody's to read."""
+    found = {each.chunk_id for each in trail.found}
+    missing: list[str] = [chunk_id for chunk_id in trail.query.chunk_ids if chunk_id not in found]
+    missing += [document for document, key in _documents(trail).items() if beginnings.get(key) not in found]
+    trail.notices = [notice for notice in trail.notices if notice.stage != "read"]
+    if missing:
+        message = (
+            f"nothing that can be read is named {', '.join(missing)}: a chunk's id changes with its text, so search"
+        )
+        trail.notice("read", NoticeKind.DROPPED, message)
