@@ -420,6 +420,22 @@ class RelaySettings(Section):
     priority: int = 0
 
 
+class McpSettings(Section):
+    """How `freki mcp` serves agents; `docs/tools.md` explains it."""
+
+    principals: tuple[str, ...] = Field(
+        default=(), description="Users and groups in whose name agents ask, as JSON; none: what everyone may read"
+    )
+    host: str = Field(
+        default="127.0.0.1", description="With `--http`: where to listen; else than here with a token only"
+    )
+    port: int = Field(default=8765, ge=1, le=65535, description="With `--http`")
+    token: SecretStr | None = Field(default=None, description="With `--http`: what clients send as bearer token")
+    allowed_hosts: tuple[str, ...] = Field(
+        default=(), description="With `--http`: more names, `host:port`, by which clients may call, as JSON"
+    )
+
+
 class LocalSettings(Section):
     """The local stack of `freki up`."""
 
@@ -462,6 +478,7 @@ class Settings(BaseSettings):
     telemetry: TelemetrySettings = TelemetrySettings()
     local: LocalSettings = LocalSettings()
     crawl: CrawlSettings = CrawlSettings()
+    mcp: McpSettings = McpSettings()
     relays: tuple[RelaySettings, ...] = Field(
         default=(), description="Topics of others that `freki relay` reads, `[[relays]]` in freki.toml: docs/sources.md"
     )

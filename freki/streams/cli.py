@@ -2,7 +2,7 @@
 
 import typer
 
-from freki.streams.commands import ask, crawl, evaluate, git, judge, operate, publish, relay, status, tune, verify
+from freki.streams.commands import ask, crawl, evaluate, git, judge, operate, publish, relay, status, tools, tune, verify
 
 app = typer.Typer(
     name="freki",
@@ -19,6 +19,8 @@ app.command("crawl")(crawl.crawl)
 app.command("relay")(relay.relay)
 app.command("ask")(ask.ask)
 app.add_typer(judge.judge_app, name="judge")
+app.command("tools")(tools.describe)
+app.command("mcp")(tools.serve)
 app.command("verify")(verify.verify)
 app.command("eval")(evaluate.evaluate)
 app.command("tune")(tune.tune)

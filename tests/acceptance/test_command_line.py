@@ -1,6 +1,7 @@
 """The commands as people type them, against a running stack."""
 
 import asyncio
+import json
 import os
 import secrets
 import subprocess
@@ -8,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from mcp import Client, StdioServerParameters, stdio_client
 
 from freki.infra.local.state import environment_for, read_stack
 from freki.infra.settings import Settings
@@ -185,3 +187,46 @@ async def test_mistakes_end_with_one_line_that_names_the_fix(freki: Freki) -> No
         assert code != 0
         assert expected in printed
         assert "Traceback" not in printed
+
+
+async def test_an_agent_searches_and_reads_over_stdio(freki: Freki, folder: Path) -> None:
+    assert (await freki_command(freki, "publish", str(folder), "--wait"))[0] == 0
+    server = StdioServerParameters(
+        command=sys.executable, args=["-m", "freki.streams", "mcp"], env=environment(freki), cwd=Path.cwd()
+    )
+
+    async with Client(stdio_client(server)) as agent:
+        found = await agent.call_tool("keyword_search", {"keywords": ["Bahnfahrt"]})
+        (chunk,) = found.structured_content["chunks"]
+        read = await agent.call_tool("chunk_read", {"chunk_ids": [chunk["chunk_id"], "0" * 32]})
+        meant = await agent.call_tool("semantic_search", {"query": "Who pays for the train ticket?", "top_k": 1})
+
+    (whole,) = read.structured_content["chunks"]
+    assert "Bahnfahrt wird erstattet" in whole["quoted_text"]
+    assert any("0" * 32 in notice for notice in read.structured_content["notices"])
+    assert [each["document_id"] for each in meant.structured_content["chunks"]] == [chunk["document_id"]]
+
+
+async def test_agents_without_a_broker_are_told_how_to_start_one(tmp_path: Path) -> None:
+    nowhere = {"FREKI_KAFKA__BOOTSTRAP": "127.0.0.1:1", "FREKI_KAFKA__PROFILE": "local"}
+    server = StdioServerParameters(
+        command=sys.executable, args=["-m", "freki.streams", "mcp"], env={**os.environ, **nowhere}, cwd=tmp_path
+    )
+
+    async with Client(stdio_client(server)) as agent:
+        refused = await agent.call_tool("semantic_search", {"query": "Wer haftet?"})
+
+    assert refused.is_error
+    assert "freki up" in str(refused.content)
+
+
+async def test_words_find_a_chunk_that_is_then_read_by_its_id(freki: Freki, folder: Path) -> None:
+    assert (await freki_command(freki, "publish", str(folder), "--wait"))[0] == 0
+
+    code, printed = await freki_command(freki, "ask", "Bahnfahrt", "--kind", "keyword_search", "--json")
+    (hit,) = json.loads(printed)["hits"]
+    read, shown = await freki_command(freki, "ask", "--chunk", hit["chunk_id"])
+
+    assert (code, read) == (0, 0)
+    assert "Bahnfahrt" in hit["snippets"][0]["text"]
+    assert "Die Bahnfahrt wird erstattet." in shown

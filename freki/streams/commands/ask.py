@@ -11,6 +11,7 @@ import typer
 from freki.infra.settings import Settings
 from freki.infra.telemetry import SpanRecord, read_trace
 from freki.schemas import (
+    ChunkId,
     CitationStyle,
     ContextQuery,
     DocumentId,
@@ -19,6 +20,7 @@ from freki.schemas import (
     Fusion,
     Metric,
     QueryId,
+    RequestKind,
     RerankerChoice,
     ResultStatus,
     TenantId,
@@ -39,8 +41,18 @@ TRACE_PAUSE_S = 0.1
 
 @command
 async def ask(  # noqa: PLR0913 - every knob of a query is an option
-    question: Annotated[str, typer.Argument(help="What to ask")],
+    question: Annotated[str, typer.Argument(help="What to ask; not needed to read chunks")] = "",
     *,
+    kind: Annotated[
+        RequestKind | None,
+        typer.Option(
+            help="What is asked for; default: retrieve, or chunk_read with the two below", case_sensitive=False
+        ),
+    ] = None,
+    chunks: Annotated[list[str] | None, typer.Option("--chunk", help="A chunk to read, by id; may be repeated")] = None,
+    documents: Annotated[
+        list[str] | None, typer.Option("--document", help="A document to read from its beginning; may be repeated")
+    ] = None,
     tenant: Annotated[str | None, typer.Option(help="Whose documents; default: FREKI_TENANT")] = None,
     principal: Annotated[
         list[str] | None, typer.Option("--as", help="A user or group that asks; may be repeated")
@@ -97,6 +109,7 @@ async def ask(  # noqa: PLR0913 - every knob of a query is an option
 ) -> None:
     """Ask a question and show what Freki finds."""
     settings = load_settings()
+    kind = kind or (RequestKind.CHUNK_READ if chunks or documents else RequestKind.RETRIEVE)
     query = ContextQuery(
         query_id=QueryId(str(uuid.uuid4())),
         tenant=TenantId(tenant or settings.tenant),
@@ -137,6 +150,9 @@ async def ask(  # noqa: PLR0913 - every knob of a query is an option
         at_least=tuple(_floor(text) for text in at_least or ()),
         explain=explain,
         expect=tuple(map(DocumentId, expect or ())),
+        kind=kind,
+        chunk_ids=tuple(map(ChunkId, chunks or ())),
+        document_ids=tuple(map(DocumentId, documents or ())),
     )
     patience_s = (deadline or settings.retrieval.deadline_ms) / 1000 + SLACK_S
     async with open_asker(_traced(settings) if trace else settings, answers_on=reply_to) as asker:
@@ -149,7 +165,7 @@ async def ask(  # noqa: PLR0913 - every knob of a query is an option
     elif context:
         console.print(result.context, markup=False, highlight=False)
     else:
-        show_result(console, result, question=question)
+        show_result(console, result, question=question, whole=kind is RequestKind.CHUNK_READ)
         show_explanation(console, result)
     if trace:
         show_trace(console, result.trace_id, await _spans(settings, result.trace_id))

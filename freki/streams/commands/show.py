@@ -43,12 +43,12 @@ _NOTICE_STYLE = {
 }
 
 
-def show_result(console: Console, result: ContextResult, *, question: str) -> None:
-    """Print hits with citations, then how they came about."""
+def show_result(console: Console, result: ContextResult, *, question: str, whole: bool = False) -> None:
+    """Print hits with citations, with all of their text or a part, then how they came about."""
     console.print()
     console.print(Text(question, style="bold"))
     for hit in result.hits:
-        console.print(_hit(hit))
+        console.print(_hit(hit, hit.text if whole else _part(hit)))
     if result.hits and result.hits[0].parent is not None and result.hits[0].parent.path == WHOLE_DOCUMENT:
         console.print(_around(result.hits[0].name, result.hits[0].parent))
     for _, further in groupby(result.expansions, key=lambda expansion: expansion.document_id):
@@ -66,8 +66,13 @@ def show_result(console: Console, result: ContextResult, *, question: str) -> No
         console.print(Padding(_stages(result.stages), (0, 2)))
 
 
-def _hit(hit: ContextHit) -> RenderableType:
-    text = hit.text if len(hit.text) <= SHOWN_CHARACTERS else hit.text[:SHOWN_CHARACTERS].rsplit(" ", 1)[0] + " …"
+def _part(hit: ContextHit) -> str:
+    if hit.snippets:
+        return " … ".join(snippet.text for snippet in hit.snippets)
+    return hit.text if len(hit.text) <= SHOWN_CHARACTERS else hit.text[:SHOWN_CHARACTERS].rsplit(" ", 1)[0] + " …"
+
+
+def _hit(hit: ContextHit, text: str) -> RenderableType:
     scores = [f"score {hit.score:.3f}"]
     for name, score in (
         ("dense", hit.dense_score),

@@ -85,6 +85,12 @@ class RememberedSearch:
             known |= self._keep(keys, epochs, unknown, found)
         return [known[place] for place in range(len(scopes))]
 
+    async def visible(
+        self, wanted: Sequence[Sequence[ChunkId]], scopes: Sequence[Scope]
+    ) -> list[Mapping[ChunkId, RootId]]:
+        """Tell which of the wanted chunks a scope may see; nothing of it is remembered."""
+        return await self._search.visible(wanted, scopes)
+
     async def watermarks(self) -> Sequence[Watermark]:
         """Read how far each partition is."""
         marks = await self._search.watermarks()

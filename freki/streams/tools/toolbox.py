@@ -1,0 +1,89 @@
+"""From a call of a tool to its reply: arguments become a query, its result becomes text and JSON."""
+
+import secrets
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from freki.schemas import ContextQuery, QueryId, ResultStatus, TenantId, Timestamp
+from freki.schemas.names import record
+from freki.schemas.tools import ToolReply
+from freki.streams.tools.definition import ARGUMENTS
+from freki.streams.tools.line import Asks
+from freki.streams.tools.reply import reply_of
+
+# An answer that is due may still be on its way.
+SLACK_S = 10.0
+_REFUSED = frozenset({ResultStatus.REJECTED, ResultStatus.EXPIRED})
+
+
+@record
+class Asker:
+    """In whose name tools are called: nothing that an agent says changes it."""
+
+    tenant: TenantId
+    principals: Sequence[str]
+    deadline_ms: int
+    """Of each call."""
+
+
+class Toolbox:
+    """Answers calls. What goes wrong is a reply too, which names the fix: agents read replies only."""
+
+    def __init__(
+        self,
+        line: Asks,
+        asker: Asker,
+        *,
+        failures: tuple[type[Exception], ...],
+        now: Callable[[], Timestamp],
+        random_hex: Callable[[int], str] = secrets.token_hex,
+    ) -> None:
+        self._line = line
+        self._asker = asker
+        self._failures = failures
+        self._now = now
+        self._random_hex = random_hex
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolReply:
+        """Answer one call. Raises nothing that arguments or the outside world can cause."""
+        if name not in ARGUMENTS:
+            return ToolReply(text=f"there is no tool {name!r}; there are {', '.join(ARGUMENTS)}")
+        try:
+            read = ARGUMENTS[name].model_validate(arguments)
+        except ValidationError as error:
+            return ToolReply(text="; ".join(map(_problem, error.errors(include_url=False))))
+        query = ContextQuery(
+            query_id=QueryId(str(uuid.uuid4())),
+            tenant=self._asker.tenant,
+            principals=tuple(self._asker.principals),
+            asked_at=self._now(),
+            deadline_ms=self._asker.deadline_ms,
+            **read.asks(),
+        )
+        return await self._answer(query)
+
+    async def _answer(self, query: ContextQuery) -> ToolReply:
+        patience_s = self._asker.deadline_ms / 1000 + SLACK_S
+        try:
+            result = await self._line.ask(query, patience_s=patience_s)
+        except TimeoutError:
+            return ToolReply(
+                text=f"Freki gave no answer within {patience_s:.0f} s: call again; if that does not help, whoever runs "
+                "it should see with `freki status` whether a worker runs the retrieve stage"
+            )
+        except self._failures as error:
+            return ToolReply(
+                text=f"Freki cannot be reached: {error}. Call again once it runs: `freki up` starts a local stack, "
+                "FREKI_KAFKA__BOOTSTRAP names other brokers"
+            )
+        if result.status in _REFUSED:
+            return ToolReply(text="; ".join(notice.message for notice in result.notices))
+        return reply_of(result, kind=query.kind, mark=self._random_hex(8))
+
+
+def _problem(error: Mapping[str, Any]) -> str:
+    where = ".".join(map(str, error["loc"]))
+    return f"{where}: {error['msg']}" if where else str(error["msg"])
