@@ -2,7 +2,20 @@
 
 import typer
 
-from freki.streams.commands import ask, crawl, evaluate, git, judge, operate, publish, relay, status, tools, tune, verify
+from freki.streams.commands import (
+    ask,
+    crawl,
+    evaluate,
+    git,
+    judge,
+    operate,
+    publish,
+    relay,
+    status,
+    tools,
+    tune,
+    verify,
+)
 
 app = typer.Typer(
     name="freki",

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import secrets
 import subprocess
 import sys
@@ -189,10 +190,20 @@ async def test_mistakes_end_with_one_line_that_names_the_fix(freki: Freki) -> No
         assert "Traceback" not in printed
 
 
-async def test_an_agent_searches_and_reads_over_stdio(freki: Freki, folder: Path) -> None:
+async def test_an_agent_searches_and_reads_as_the_documentation_configures_it(
+    freki: Freki, folder: Path, tmp_path: Path
+) -> None:
     assert (await freki_command(freki, "publish", str(folder), "--wait"))[0] == 0
+    page = (Path(__file__).parents[2] / "docs" / "tools.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"```json\n(.*?)```", page, flags=re.DOTALL)
+    configured = json.loads(shown)["mcpServers"]["freki"]
+    here = {"FREKI_TENANT": os.environ["FREKI_TENANT"], "FREKI_LOCAL__STATE_DIR": str(freki.settings.local.state_dir)}
+    assert set(configured["env"]) == set(here)
     server = StdioServerParameters(
-        command=sys.executable, args=["-m", "freki.streams", "mcp"], env=environment(freki), cwd=Path.cwd()
+        command=sys.executable,
+        args=["-m", "freki.streams", *configured["args"]],
+        env={"PYTHONPATH": os.environ.get("PYTHONPATH", ""), **here},
+        cwd=tmp_path,
     )
 
     async with Client(stdio_client(server)) as agent:

@@ -21,8 +21,9 @@ from freki.schemas import (
     ResultStatus,
     TenantId,
 )
+from tests.unit.questions import Broken, ask, kinds, now, retriever
 from tests.unit.revisions import TENANT, World, revision
-from tests.unit.test_retriever import TEXTS, Broken, Scorer, ask, kinds, now, retriever
+from tests.unit.test_retriever import TEXTS, Scorer
 
 SEARCHES = (RequestKind.KEYWORD_SEARCH, RequestKind.SEMANTIC_SEARCH)
 UNKNOWN = ChunkId("0" * 32)
@@ -216,13 +217,14 @@ async def test_a_batch_of_all_kinds_gives_each_asker_only_what_is_theirs(
     for number, principals in enumerate(owners):
         await world.feed(revision(str(number), 1, TEXTS, principals=principals))
     documents = tuple(DocumentId(str(number)) for number in range(len(owners)))
+    requests: list[dict[str, Any]] = [
+        *({"kind": kind} for kind in (RequestKind.RETRIEVE, *SEARCHES)),
+        {"kind": RequestKind.CHUNK_READ, "document_ids": documents},
+    ]
     queries = [
         ContextQuery(query_id=QueryId("q"), tenant=TENANT, text="antrag", asked_at=now(), principals=who, **extra)
         for who in (asker, ("ann", "bob"))
-        for extra in (
-            *({"kind": kind} for kind in (RequestKind.RETRIEVE, *SEARCHES)),
-            {"kind": RequestKind.CHUNK_READ, "document_ids": documents},
-        )
+        for extra in requests
     ]
 
     results = [answer async for answer in retriever(world).answer([(query, "") for query in queries])]

@@ -3,11 +3,22 @@
 Every key holds the tenant and the principals: nobody is answered, nor answered sooner, because somebody else asked.
 """
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 
 from freki.operators.identify import root_id
-from freki.schemas import EVERYONE, ContextQuery, ContextResult, DocumentId, Notice, QueryId, ResultStatus, Timestamp
+from freki.schemas import (
+    EVERYONE,
+    ChunkId,
+    ContextQuery,
+    ContextResult,
+    DocumentId,
+    Notice,
+    QueryId,
+    ResultStatus,
+    RootId,
+    Timestamp,
+)
 from freki.schemas.index import Candidate, Root, Scope, Watermark
 from freki.schemas.names import record
 from freki.streams.ports import Cache, ChunkSearch, Floats, Roots
