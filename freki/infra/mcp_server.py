@@ -73,11 +73,10 @@ async def serve_stdio(server: "Server") -> None:
         await server.run(read, write, server.create_initialization_options())
 
 
-async def serve_http(server: "Server", settings: McpSettings) -> None:
-    """Serve over HTTP until this process is told to end."""
+async def serve_http(app: "Starlette", settings: McpSettings) -> None:
+    """Serve what `make_app` made until this process is told to end."""
     import uvicorn  # noqa: PLC0415 - comes with the extra
 
-    app = make_app(server, settings)
     config = uvicorn.Config(
         app, host=settings.host, port=settings.port, log_level=logging.WARNING, access_log=False, lifespan="on"
     )

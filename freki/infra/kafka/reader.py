@@ -1,5 +1,6 @@
 """Reads a topic by offset, outside of any consumer group: for the command line, and for whoever waits for an answer."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
 from typing import Literal, Self
@@ -47,7 +48,7 @@ class Reader:
                 await client.start()
                 await self._take_position(client)
         except BaseException:
-            await client.stop()
+            await _stop(client)
             raise
         self._client = client
         return self
@@ -58,7 +59,7 @@ class Reader:
         """Disconnect."""
         if self._client is not None:
             client, self._client = self._client, None
-            await client.stop()
+            await _stop(client)
 
     async def _take_position(self, client: AIOKafkaConsumer) -> None:
         # Metadata of all topics: asking for one would create it where the broker allows that.
@@ -130,3 +131,14 @@ def _record(one: "ConsumerRecord[bytes, bytes]") -> Record:
         value=one.value,
         headers=tuple(one.headers),
     )
+
+
+async def _stop(client: AIOKafkaConsumer) -> None:
+    """Disconnect, also where the broker is gone."""
+    stopping = asyncio.create_task(client.stop())
+    await asyncio.wait({stopping})
+    if stopping.cancelled():
+        # A fetch that waits to be tried again is cancelled, and that escapes: aiokafka's issue 647. This comes next.
+        await client._client.close()  # noqa: SLF001
+    else:
+        stopping.result()

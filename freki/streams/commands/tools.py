@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from freki.infra.errors import InfraError
-from freki.infra.mcp_server import PATH, check_installed, make_server, serve_http, serve_stdio
+from freki.infra.mcp_server import PATH, check_installed, make_app, make_server, serve_http, serve_stdio
 from freki.schemas import TenantId
 from freki.streams.client import Asker as TopicAsker
 from freki.streams.commands.context import command, errors, load_settings
@@ -46,8 +46,9 @@ async def serve(
         toolbox = Toolbox(line, asker, failures=(InfraError,), now=wall_clock)
         server = make_server(tools(), toolbox.call, instructions=INSTRUCTIONS)
         if http:
+            app = make_app(server, settings.mcp)
             errors.print(f"serving at http://{settings.mcp.host}:{settings.mcp.port}{PATH} until Ctrl-C")
-            await serve_http(server, settings.mcp)
+            await serve_http(app, settings.mcp)
         else:
             await serve_stdio(server)
 

@@ -101,6 +101,6 @@ def _tell_missing(trail: Trail, beginnings: Mapping[RootId, ChunkId]) -> None:
     trail.notices = [notice for notice in trail.notices if notice.stage != "read"]
     if missing:
         message = (
-            f"nothing that can be read is named {', '.join(missing)}: a chunk's id changes with its text, so search"
+            f"nothing that can be read is named {', '.join(missing)}; ids of chunks change with the text: search again"
         )
         trail.notice("read", NoticeKind.DROPPED, message)

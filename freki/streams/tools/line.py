@@ -38,6 +38,7 @@ class Line:
         self._failures: tuple[type[Exception], ...] = (*failures, TimeoutError)
         self._current: _Connection | None = None
         self._opening = asyncio.Lock()
+        self._closing: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
         return self
@@ -46,7 +47,8 @@ class Line:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._current is not None:
-            await self._current.closing.aclose()
+            self._close(self._current)
+        await asyncio.gather(*self._closing, return_exceptions=True)
 
     async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:
         """Return the answer. Raises what opening and asking raise; the next question finds another connection then."""
@@ -61,7 +63,7 @@ class Line:
         finally:
             connection.users -= 1
             if connection is not self._current and not connection.users:
-                await connection.closing.aclose()
+                self._close(connection)
 
     async def _connected(self) -> _Connection:
         async with self._opening:
@@ -70,3 +72,14 @@ class Line:
                     asker = await opening.enter_async_context(self._opened())
                     self._current = _Connection(asker, opening.pop_all())
             return self._current
+
+    def _close(self, connection: _Connection) -> None:
+        """Begin to close: nobody waits for it, since a broker that is gone makes that long."""
+        closing = asyncio.create_task(connection.closing.aclose())
+        self._closing.add(closing)
+        closing.add_done_callback(self._closed)
+
+    def _closed(self, closing: asyncio.Task[None]) -> None:
+        self._closing.discard(closing)
+        # Who asked knows already that the connection broke.
+        _ = closing.cancelled() or closing.exception()

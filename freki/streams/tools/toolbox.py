@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from freki.schemas import ContextQuery, QueryId, ResultStatus, TenantId, Timestamp
 from freki.schemas.names import record
@@ -54,7 +55,7 @@ class Toolbox:
         try:
             read = ARGUMENTS[name].model_validate(arguments)
         except ValidationError as error:
-            return ToolReply(text="; ".join(map(_problem, error.errors(include_url=False))))
+            return ToolReply(text="\n".join(_problem(name, each) for each in error.errors(include_url=False)))
         query = ContextQuery(
             query_id=QueryId(str(uuid.uuid4())),
             tenant=self._asker.tenant,
@@ -76,7 +77,7 @@ class Toolbox:
             )
         except self._failures as error:
             return ToolReply(
-                text=f"Freki cannot be reached: {error}. Call again once it runs: `freki up` starts a local stack, "
+                text=f"Freki cannot be reached: {error}\nCall again once it runs: `freki up` starts a local stack, "
                 "FREKI_KAFKA__BOOTSTRAP names other brokers"
             )
         if result.status in _REFUSED:
@@ -84,6 +85,8 @@ class Toolbox:
         return reply_of(result, kind=query.kind, mark=self._random_hex(8))
 
 
-def _problem(error: Mapping[str, Any]) -> str:
+def _problem(name: str, error: ErrorDetails) -> str:
+    """Say what is wrong with an argument, and what it should be."""
     where = ".".join(map(str, error["loc"]))
-    return f"{where}: {error['msg']}" if where else str(error["msg"])
+    field = ARGUMENTS[name].model_fields.get(str(error["loc"][0]))
+    return f"{where}: {error['msg']}. {field.description if field else ''}".strip()
