@@ -49,6 +49,7 @@ _NOT_FOR: dict[RequestKind, tuple[str, ...]] = {
     RequestKind.SEMANTIC_SEARCH: ("alpha",),
     RequestKind.CHUNK_READ: ("alpha", "widen", "expect"),
 }
+_LEFT_OUT: tuple[object, ...] = (None, ())
 _CHUNK_ID = re.compile("[0-9a-f]{32}")
 _LANGUAGE = re.compile(r"[a-z]{2,3}")
 
@@ -93,7 +94,7 @@ def _kind(query: ContextQuery) -> None:
     if query.kind is RequestKind.CHUNK_READ and not named:
         raise InvalidQuery("chunk_ids: CHUNK_READ needs some, or document_ids; give those of hits")
     for field in _NOT_FOR[query.kind]:
-        if getattr(query, field):
+        if getattr(query, field) not in _LEFT_OUT:
             raise InvalidQuery(f"{field}: it means nothing to {query.kind}; leave it out, or use RETRIEVE")
     for chunk_id in _at_most("chunk_ids", query.chunk_ids, MAX_READ):
         if not _CHUNK_ID.fullmatch(chunk_id):

@@ -158,7 +158,7 @@ def test_what_no_query_may_have_is_refused_with_what_is_allowed(text: str, expec
 
 def test_every_knob_of_a_query_can_be_turned() -> None:
     not_knobs = {"query_id", "tenant", "text", "asked_at", "principals", "reply_to", "filters", "at_least"}
-    not_knobs |= {"explain", "expect"}
+    not_knobs |= {"explain", "expect", "chunk_ids", "document_ids"}
 
     with pytest.raises(InvalidQuery) as refusal:
         parse_configuration("x=1")

@@ -18,6 +18,7 @@ from freki.schemas import (
     TenantId,
     Timestamp,
     VersionFloor,
+    Widening,
 )
 
 MANY = tuple(f"v{i}" for i in range(257))
@@ -74,6 +75,9 @@ def test_what_keeps_the_contract_passes(valid: ContextQuery) -> None:
         (query(text="a\udc00b"), "text"),
         (query(kind=RequestKind.KEYWORD_SEARCH, text=""), "text"),
         (query(kind=RequestKind.KEYWORD_SEARCH, alpha=0.5), "alpha"),
+        (query(kind=RequestKind.SEMANTIC_SEARCH, alpha=0.0), "alpha"),
+        (query(**READ, chunk_ids=(CHUNK,), widen=(Widening.SYNONYMS,)), "widen"),
+        (query(**READ, chunk_ids=(CHUNK,), expect=(DocumentId("a"),)), "expect"),
         (query(kind=RequestKind.SEMANTIC_SEARCH, chunk_ids=(CHUNK,)), "chunk_ids"),
         (query(document_ids=(DocumentId("a"),)), "document_ids"),
         (query(**READ), "chunk_ids"),

@@ -13,6 +13,7 @@ from freki.schemas.names import record
 
 _NO_KNOBS = frozenset(
     {"query_id", "tenant", "text", "asked_at", "principals", "reply_to", "filters", "at_least", "explain", "expect"}
+    | {"chunk_ids", "document_ids"}
 )
 _TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
 
@@ -60,7 +61,7 @@ def _knobs() -> dict[str, Callable[[str], object]]:
 
 
 def _reader(hint: Any) -> Callable[[str], object]:  # noqa: ANN401 - a type
-    (given,) = [each for each in get_args(hint) if each is not type(None)]
+    (given,) = [each for each in get_args(hint) if each is not type(None)] or [hint]
     if get_origin(given) is tuple:
         item = get_args(given)[0]
         return partial(_choices, item) if issubclass(item, StrEnum) else _levels
