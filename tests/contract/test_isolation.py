@@ -7,7 +7,7 @@ from typing import Any
 
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import MilvusSettings
-from freki.schemas import ContextQuery, Filter, FilterOperator, Fusion, QueryId, RerankerChoice
+from freki.schemas import ContextQuery, Filter, FilterOperator, Fusion, QueryId, RerankerChoice, Widening, WidenWhen
 from tests.unit.isolation import NOW, PRINCIPALS, WORDS, History, Version, answers, generation, hidden, world, write
 from tests.unit.revisions import TENANT
 
@@ -41,6 +41,10 @@ def questions(chance: random.Random, asker: tuple[str, ...]) -> list[ContextQuer
             alpha=1.0,
             reranker=RerankerChoice.COSINE,
             top_k=chance.randint(1, 9),
+            widen=(Widening.VECTOR,),
+            widen_when=WidenWhen.ALWAYS,
+            per_document=chance.randint(0, 2),
+            expand_documents=chance.randint(0, 2),
             filters=chance.choice([(), (Filter(field="attributes.team", operator=FilterOperator.EQ, values=("a",)),)]),
         )
         for number in range(QUESTIONS)
