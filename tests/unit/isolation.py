@@ -15,8 +15,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from freki.infra.memory_index import MemoryIndex
 from freki.infra.models.fake import FakeEmbedder
+from freki.operators.identify import chunk_id
 from freki.schemas import (
     EVERYONE,
+    ChunkId,
     CitationStyle,
     ContextQuery,
     DocumentId,
@@ -25,6 +27,7 @@ from freki.schemas import (
     Freshness,
     Fusion,
     QueryId,
+    RequestKind,
     RerankerChoice,
     Timestamp,
     Widening,
@@ -126,15 +129,32 @@ def knobs() -> st.SearchStrategy[dict[str, Any]]:
 
 @st.composite
 def queries(draw: st.DrawFn) -> ContextQuery:
-    """A question of somebody."""
+    """A question of somebody, or another kind of request."""
+    kind = draw(st.sampled_from(RequestKind))
+    turned = {knob: value for knob, value in draw(knobs()).items() if knob not in _NOT_FOR.get(kind, ())}
+    if kind is RequestKind.CHUNK_READ:
+        turned["document_ids"] = draw(st.lists(NAMES, min_size=1, max_size=4).map(tuple))
+        turned["chunk_ids"] = draw(st.lists(st.builds(_chunk_id, NAMES, st.sampled_from(WORDS)), max_size=4).map(tuple))
     return ContextQuery(
         query_id=QueryId("q"),
         tenant=TENANT,
         text=draw(questions),
         asked_at=NOW,
         principals=draw(readers),
-        **draw(knobs()),
+        kind=kind,
+        **turned,
     )
+
+
+_NOT_FOR = {
+    RequestKind.KEYWORD_SEARCH: ("alpha",),
+    RequestKind.SEMANTIC_SEARCH: ("alpha",),
+    RequestKind.CHUNK_READ: ("alpha", "widen", "expect"),
+}
+
+
+def _chunk_id(document: str, text: str) -> ChunkId:
+    return chunk_id(TENANT, DocumentId(document), level=2, heading_path=(), text=text, occurrence=0)
 
 
 class Unweighted(MemoryIndex):

@@ -44,10 +44,10 @@ class Reading:
         live = await read_live(self._roots, every)
         rows = await self._rows.fetch(list(dict.fromkeys(each.chunk_id for each in every)))
         for trail, some in zip(trails, ranked, strict=True):
-            trail.roots.update((key, document.root) for key, document in live.items())
-            trail.loaded = rows
             there = _there(trail, some, live)
             trail.found = [found for found in there if found.chunk_id in rows]
+            trail.roots.update((found.root.root_id, found.root) for found in trail.found)
+            trail.loaded = {found.chunk_id: rows[found.chunk_id] for found in trail.found}
             trail.replaced = len(trail.found) < len(there)
             for found in trail.found:
                 found.row, found.vector = rows[found.chunk_id]
