@@ -190,9 +190,26 @@ class TestAdmission:
         with admission.counted(1):
             clock.now_s += 0.2
 
-        reasons = admission.refusals([_query(clock, 100), _query(clock, 5000)])
+        with admission.counted(1):
+            reasons = admission.refusals([_query(clock, 100), _query(clock, 5000)])
 
         assert [reason is None for reason in reasons] == [False, True]
+
+    def test_after_an_outage_one_at_a_time_is_tried_until_all_are_taken_again(self) -> None:
+        # given that looking up took as long as the deadline for a while, and takes 40 ms now
+        clock = Clock()
+        admission = _admission(clock)
+        for _ in range(50):
+            with admission.counted(4):
+                clock.now_s += 5.0
+        before = admission.refusals([_query(clock, 300)] * 4)
+
+        for _ in range(60):
+            with admission.counted(sum(reason is None for reason in admission.refusals([_query(clock, 300)]))):
+                clock.now_s += 0.04
+
+        assert [reason is None for reason in before] == [True, False, False, False]
+        assert admission.refusals([_query(clock, 300)] * 4) == [None] * 4
 
     def test_a_step_that_fails_is_learnt_from_as_well(self) -> None:
         clock = Clock()
@@ -201,7 +218,7 @@ class TestAdmission:
             clock.now_s += 1
             raise OSError
 
-        assert admission.refusals([_query(clock, 300)]) != [None]
+        assert admission.refusals([_query(clock, 300)] * 2)[1] is not None
 
 
 def _admission(clock: Clock) -> Admission:

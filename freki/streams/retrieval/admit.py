@@ -28,7 +28,8 @@ class Admission:
             expected_s = self._load.expected_s(at_once + 1) + self._estimates.typical_s(*FINISHING)
             # A clock that is ahead of ours does not give more time.
             left_s = (min(query.asked_at, now) + self._defaults.turned(query).deadline_ms - now) / 1000
-            if left_s > expected_s:
+            # One that is alone is tried: else a worker that was slow once would never learn that it no longer is.
+            if left_s > (expected_s if at_once else 0):
                 at_once += 1
                 reasons.append(None)
             else:

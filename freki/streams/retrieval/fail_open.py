@@ -24,7 +24,7 @@ class FailOpen:
 
     async def look_beyond(self, trail: Trail) -> None:
         """Count the documents that the filters kept from being found, where they left less than was asked for."""
-        if len(trail.found) >= trail.knobs.top_k or not trail.query.filters or not trail.dense:
+        if len(trail.found) >= trail.knobs.top_k or not trail.query.filters or not len(trail.vectors):
             return
         if self._attempts.spare_s(trail, before=(AUGMENT, "assemble", "send", LOOK_BEYOND)) <= 0:
             return

@@ -1,7 +1,9 @@
 """How long looking up takes, by how many queries do it at once."""
 
-_SHARE = 1 / 16
+_SHARE = 1 / 8
 """How much the latest counts; the ones before fade."""
+_RIDGE = 0.1
+"""Queries squared: where different numbers at once were seen only long ago, the line becomes flat again."""
 
 
 class Load:
@@ -30,5 +32,5 @@ class Load:
 
     def expected_s(self, at_once: int) -> float:
         """Seconds that it takes with so many at once; 0 where nothing was seen yet."""
-        slope = self._covariance / self._variance if self._variance > 0 else 0.0
+        slope = self._covariance / (self._variance + _RIDGE)
         return max(0.0, self._seconds + max(0.0, slope) * (at_once - self._at_once))

@@ -190,7 +190,7 @@ class Retriever:
             done, _ = await asyncio.wait({work}, timeout=max(0.0, spare_s))
             if done:
                 return
-            waiting[place].notice("search", NoticeKind.DEGRADED, "no answer within the deadline")
+            waiting[place].notice("search", NoticeKind.DEGRADED, "searching failed: no answer within the deadline")
             # Where candidates stand has not been read yet.
             waiting[place].keep_only("search", "the deadline came first", ())
             yield place
