@@ -13,7 +13,7 @@ LEAST_CANDIDATES = 200
 CANDIDATES_PER_HIT = 10
 
 # One retriever in its own order: who wants more asks for it.
-_ALONE: Mapping[str, Any] = {"widen": (), "reranker": RerankerChoice.NONE, "expand_documents": 0}
+_ALONE: Mapping[str, Any] = {"widen": (), "reranker": RerankerChoice.NONE, "expand_documents": 0, "feedback": 0.0}
 _FOUND: Mapping[str, Any] = {**_ALONE, "mmr_lambda": 1.0, "parents": False, "neighbours": 0}
 _OF_KIND: Mapping[RequestKind, Mapping[str, Any]] = {
     RequestKind.RETRIEVE: {},
