@@ -15,9 +15,10 @@ _ABBREVIATION = re.compile(r" \([^()]{1,30}\)$")
 def situate(revision_name: str, chunk: Chunk) -> str:
     """Return document name and headings as one line of at most 200 characters, such as `BGB > Buch 2 > § 535`.
 
-    The name leads and is cut at 80, but for an abbreviation in brackets at its end; where the headings do not all fit,
-    outer ones give way to `…`. An outermost heading that the name begins with is left out, and one that begins with
-    the name stands in its place: `Bürgerliches Gesetzbuch (BGB)` says more than `Bürgerliches Gesetzbuch`.
+    The name leads and is cut at 80, or at what headings leave, but for an abbreviation in brackets at its end; where
+    the headings do not all fit, outer ones give way to `…`. An outermost heading that the name begins with is left out,
+    and one that begins with the name stands in its place: `Bürgerliches Gesetzbuch (BGB)` says more than
+    `Bürgerliches Gesetzbuch`.
     """
     name = " ".join(revision_name.split())
     headings = [heading for heading in chunk.heading_path if heading]
@@ -25,9 +26,8 @@ def situate(revision_name: str, chunk: Chunk) -> str:
         name = headings.pop(0)
     elif headings and name.startswith(headings[0]):
         del headings[0]
-    name = _cut_name(name)
     kept: list[str] = []
-    room = MAX_CHARS - len(name)
+    room = MAX_CHARS - len(_cut_name(name, NAME_CHARS))
     for heading in reversed(headings):
         gap = len(_ARROW + _GAP) if len(kept) + 1 < len(headings) else 0
         if len(_ARROW) + len(heading) + gap > room:
@@ -37,8 +37,10 @@ def situate(revision_name: str, chunk: Chunk) -> str:
     if headings and not kept:
         gap = len(_ARROW + _GAP) if len(headings) > 1 else 0
         kept = [_cut(headings[-1], room - len(_ARROW) - gap)]
-    skipped = [_GAP] if len(kept) < len(headings) else []
-    return _ARROW.join(part for part in [name, *skipped, *kept] if part)
+    rest = [_GAP, *kept] if len(kept) < len(headings) else kept
+    # A long name says at its end which of many like it this one is.
+    name = _cut_name(name, MAX_CHARS - sum(len(_ARROW) + len(part) for part in rest))
+    return _ARROW.join(part for part in [name, *rest] if part)
 
 
 def joined(place: str, explained: str, written: str) -> str:
@@ -77,11 +79,11 @@ def situated(context: str, text: str) -> str:
     return f"{context}\n{text}" if context else text
 
 
-def _cut_name(name: str) -> str:
+def _cut_name(name: str, size: int) -> str:
     short = _ABBREVIATION.search(name)
-    if short is None or len(name) <= NAME_CHARS:
-        return _cut(name, NAME_CHARS)
-    return f"{_cut(name[: short.start()], NAME_CHARS - len(short[0]))}{short[0]}"
+    if short is None or len(name) <= size:
+        return _cut(name, size)
+    return f"{_cut(name[: short.start()], size - len(short[0]))}{short[0]}"
 
 
 def _cut(text: str, size: int) -> str:

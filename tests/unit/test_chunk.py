@@ -407,9 +407,9 @@ def test_impossible_limits_are_an_error(limits: ChunkLimits) -> None:
 
 
 def test_the_fingerprint_tells_settings_apart() -> None:
-    assert chunker_fingerprint("markdown", 3, LIMITS) == "2:markdown.3:30-256:1200-150"
+    assert chunker_fingerprint("markdown", 3, LIMITS) == "3:markdown.3:30-256:1200-150"
     assert chunker_fingerprint("text", 3, LIMITS) != chunker_fingerprint("markdown", 3, LIMITS)
-    assert chunker_fingerprint("text", 1, replace(LIMITS, least_similarity=0.8)) == "2:text.1:30-256:1200-150:0.8"
+    assert chunker_fingerprint("text", 1, replace(LIMITS, least_similarity=0.8)) == "3:text.1:30-256:1200-150:0.8"
     assert chunker_fingerprint("text", 2, LIMITS) != chunker_fingerprint("text", 3, LIMITS)
 
 

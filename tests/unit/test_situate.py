@@ -43,10 +43,19 @@ def test_a_heading_that_says_more_than_the_name_stands_for_it() -> None:
 
 
 def test_a_long_name_keeps_the_abbreviation_at_its_end() -> None:
-    context = situate("Gesetz über " + "vieles und " * 9 + "mehr (VieG)", _chunk("§ 1"))
+    context = situate("Gesetz über " + "vieles und " * 20 + "mehr (VieG)", _chunk("§ 1"))
 
     assert context.startswith("Gesetz über vieles und")
     assert context.endswith("… (VieG) > § 1")
+
+
+def test_a_long_name_has_the_room_that_headings_leave() -> None:
+    name = "Verwaltungsvorschrift " + "zur Durchführung " * 6 + "§ 5 Abs. 3"
+
+    assert situate(name, _chunk()) == name
+    assert situate(name, _chunk(name)) == name
+    assert situate(name, _chunk(name, "T" * 90)) == f"{name[: 200 - 93 - 1].rstrip()}… > {'T' * 90}"
+    assert situate(name, _chunk("U" * 60, "T" * 60)).startswith(name[:70])
 
 
 def test_outer_headings_give_way_to_inner_ones() -> None:

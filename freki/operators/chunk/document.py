@@ -14,8 +14,8 @@ from freki.schemas import Chunk, ChunkId, ChunkKind, ChunkLevel
 from freki.schemas.names import record
 from freki.schemas.outline import BlockKind, ParsedDocument
 
-VERSION = 2
-"""Grows whenever the same document would give other chunks."""
+VERSION = 3
+"""Grows whenever the same document would give other chunks, or the same ones in another context."""
 
 
 @record
