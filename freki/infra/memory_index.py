@@ -15,7 +15,7 @@ from freki.infra.milvus.filters import ATTRIBUTE, check_filter
 from freki.infra.milvus.layout import DOCUMENTS, MANIFESTS, size_of
 from freki.infra.milvus.rows import checked_key, chunk_row, page_row, root_row
 from freki.infra.milvus.shards import Shard, shard_of, shards_of
-from freki.schemas import EVERYONE, ChunkId, Filter, FilterOperator, RootId, Timestamp
+from freki.schemas import ChunkId, Filter, FilterOperator, RootId, Timestamp, may_read
 from freki.schemas.index import (
     Candidate,
     Generation,
@@ -268,7 +268,7 @@ def permits(scope: Scope, chunk: IndexedChunk) -> bool:
         check_filter(condition)
     return (
         chunk.tenant == scope.tenant
-        and not {EVERYONE, *scope.principals}.isdisjoint(chunk.principals)
+        and may_read(scope.principals, chunk.principals)
         and chunk.level in scope.levels
         and all(_meets(condition, chunk) for condition in scope.filters)
     )

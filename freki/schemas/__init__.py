@@ -56,6 +56,7 @@ from freki.schemas.names import (
     RootId,
     TenantId,
     Timestamp,
+    may_read,
 )
 
 __all__ = [
@@ -119,4 +120,5 @@ __all__ = [
     "VersionFloor",
     "WidenWhen",
     "Widening",
+    "may_read",
 ]

@@ -1,5 +1,6 @@
 """The words that every record shares: ids, times, and the decorator that makes a record."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NewType, TypeVar, dataclass_transform
@@ -16,6 +17,11 @@ Timestamp = NewType("Timestamp", int)
 
 EVERYONE = "everyone"
 """The principal that every query of a tenant holds. A document without any principal is readable by nobody."""
+
+
+def may_read(asker: Collection[str], readers: Collection[str]) -> bool:
+    """Tell whether somebody with these principals may read what names these readers."""
+    return EVERYONE in readers or not set(asker).isdisjoint(readers)
 
 
 T = TypeVar("T")

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from freki.operators.identify import root_id
 from freki.schemas import (
-    EVERYONE,
     ChunkId,
     ChunkStory,
     DocumentId,
@@ -16,6 +15,7 @@ from freki.schemas import (
     Retrieved,
     RootId,
     StepRank,
+    may_read,
 )
 from freki.schemas.index import Candidate, Scope
 from freki.streams.ports import ChunkSearch, Roots
@@ -84,7 +84,7 @@ class Explaining:
     async def _readable(self, trail: Trail, key: RootId) -> bool:
         """Ask the root: while access changes, rows may say otherwise."""
         root = (await self._attempts([trail], "explain", self._roots.roots([key])) or {}).get(key)
-        return root is not None and not {EVERYONE, *trail.query.principals}.isdisjoint(root.principals)
+        return root is not None and may_read(trail.query.principals, root.principals)
 
     async def _nearest(self, trail: Trail, scope: Scope) -> list[str]:
         """Tell of each search how near the best chunk in scope comes to the last one that was found."""

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import replace
 
-from freki.schemas import EVERYONE, RootId
+from freki.schemas import RootId, may_read
 from freki.streams.ports import ChunkSearch, Roots
 from freki.streams.retrieval.attempts import Attempts
 from freki.streams.retrieval.search import scope_of
@@ -40,5 +40,4 @@ class FailOpen:
     async def _readable(self, root_ids: Collection[RootId], principals: Collection[str]) -> int:
         """Count those that are live; rows may still name readers that the root does not, and the root decides."""
         roots = await self._roots.roots(sorted(root_ids))
-        allowed = {*principals, EVERYONE}
-        return sum(not root.deleted and not allowed.isdisjoint(root.principals) for root in roots.values())
+        return sum(not root.deleted and may_read(principals, root.principals) for root in roots.values())

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from freki.operators.augment import first_leaf
 from freki.operators.identify import root_id
-from freki.schemas import EVERYONE, ChunkId, NoticeKind, RootId
-from freki.schemas.index import Root
+from freki.schemas import ChunkId, NoticeKind, RootId, may_read
 from freki.streams.ports import ChunkRows, ChunkSearch, Roots
 from freki.streams.retrieval.attempts import Attempts
 from freki.streams.retrieval.live import LiveDocument, read_live
@@ -60,7 +59,12 @@ class Reading:
         read = [
             (key, root.version, 0)
             for key, root in roots.items()
-            if not root.deleted and any(_may_read(trail, root) for trail in trails if key in _documents(trail).values())
+            if not root.deleted
+            and any(
+                may_read(trail.query.principals, root.principals)
+                for trail in trails
+                if key in _documents(trail).values()
+            )
         ]
         pages = await self._roots.parts(read) if read else {}
         return {
@@ -85,12 +89,10 @@ def _there(trail: Trail, ranked: Sequence[Ranked], live: Mapping[RootId, LiveDoc
     return [
         Found(chunk_id, document, fused=SCORE, score=SCORE)
         for chunk_id, document in documents
-        if document is not None and chunk_id in document.parts and _may_read(trail, document.root)
+        if document is not None
+        and chunk_id in document.parts
+        and may_read(trail.query.principals, document.root.principals)
     ]
-
-
-def _may_read(trail: Trail, root: Root) -> bool:
-    return not {*trail.query.principals, EVERYONE}.isdisjoint(root.principals)
 
 
 def _tell_missing(trail: Trail, beginnings: Mapping[RootId, ChunkId]) -> None:

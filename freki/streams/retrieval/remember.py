@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from freki.operators.identify import root_id
 from freki.schemas import (
-    EVERYONE,
     ChunkId,
     ContextQuery,
     ContextResult,
@@ -18,6 +17,7 @@ from freki.schemas import (
     ResultStatus,
     RootId,
     Timestamp,
+    may_read,
 )
 from freki.schemas.index import Candidate, Root, Scope, Watermark
 from freki.schemas.names import record
@@ -276,5 +276,5 @@ def _stands(root: Root | None, version: int, query: ContextQuery) -> bool:
         root is not None
         and not root.deleted
         and root.version == version
-        and not {EVERYONE, *query.principals}.isdisjoint(root.principals)
+        and may_read(query.principals, root.principals)
     )

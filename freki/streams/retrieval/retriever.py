@@ -15,7 +15,6 @@ from freki.operators.analyse_text import query_terms
 from freki.operators.identify import root_id
 from freki.operators.shed import Step, affordable
 from freki.schemas import (
-    EVERYONE,
     ContextQuery,
     ContextResult,
     Notice,
@@ -24,6 +23,7 @@ from freki.schemas import (
     RequestKind,
     TenantId,
     Timestamp,
+    may_read,
 )
 from freki.schemas.index import Watermark
 from freki.streams.ports import AnalyseText, Cache, ChunkRows, ChunkSearch, Embedder, Floats, Reranker, Roots
@@ -267,7 +267,6 @@ class Retriever:
         if not floors:
             return
         started = self._clock_ns()
-        allowed = {*trail.query.principals, EVERYONE}
         while floors:
             roots = await self._attempts([trail], "wait", self._roots.roots(list(floors)))
             if roots is None:
@@ -276,7 +275,9 @@ class Retriever:
             floors = {
                 key: floor
                 for key, floor in floors.items()
-                if key not in roots or allowed.isdisjoint(roots[key].principals) or roots[key].version < floor.version
+                if key not in roots
+                or not may_read(trail.query.principals, roots[key].principals)
+                or roots[key].version < floor.version
             }
             if not floors or self._attempts.spare_s(trail, before=(*LOOKING_UP, *FINISHING)) < FLOOR_POLL_S:
                 break

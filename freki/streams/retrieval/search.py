@@ -20,7 +20,7 @@ from freki.operators.fuse import (
     unit,
     weighted_fusion,
 )
-from freki.schemas import EVERYONE, ChunkId, Fusion, NoticeKind, RootId
+from freki.schemas import ChunkId, Fusion, NoticeKind, RootId, may_read
 from freki.schemas.index import Candidate, Scope, Watermark
 from freki.streams.ports import ChunkRows, ChunkSearch, Roots
 from freki.streams.retrieval.attempts import FINISHING, LOOKING_UP, Attempts
@@ -187,11 +187,10 @@ def _hide(trail: Trail, ranked: Sequence[Ranked], live: Mapping[RootId, LiveDocu
     Rows name readers too, and search asks for those; while access changes, or where that was cut short, rows and root
     differ, and the root decides.
     """
-    allowed = {*trail.query.principals, EVERYONE}
     hidden = {
         each.root_id
         for each in ranked
-        if each.root_id in live and allowed.isdisjoint(live[each.root_id].root.principals)
+        if each.root_id in live and not may_read(trail.query.principals, live[each.root_id].root.principals)
     }
     if not hidden:
         return False
