@@ -73,7 +73,31 @@ class RankingService:
         return Rejected(message)
 
 
-async def score_in_calls(
+class ServiceReranker:
+    """A reranker that is a ranking service: a subclass says what to ask, and how many texts a call may hold."""
+
+    def __init__(self, service: RankingService, *, most: int) -> None:
+        self._service = service
+        self._most = most
+
+    async def __aenter__(self) -> Self:
+        await self._service.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._service.__aexit__(kind, error, trace)
+
+    async def score(self, pairs: Sequence[RerankPair], *, budget_s: float | None) -> list[float | None]:
+        """Score pairs, 0..1; None for those whose call did not return within the budget."""
+        return await _score_in_calls(pairs, self._ask, most=self._most, budget_s=budget_s)
+
+    async def _ask(self, query: str, pairs: Sequence[RerankPair]) -> Mapping[int, float]:
+        raise NotImplementedError
+
+
+async def _score_in_calls(
     pairs: Sequence[RerankPair], ask: Ask, *, most: int, budget_s: float | None
 ) -> list[float | None]:
     """Score pairs by calls of one query and at most so many texts, side by side; None where none came in time."""

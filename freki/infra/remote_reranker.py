@@ -9,13 +9,12 @@ https://api.cohere.com/v2. `POST {url}/rerank {"model", "query", "documents", "t
 
 import math
 from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from pydantic import BaseModel, Field, TypeAdapter
 
 from freki.infra.errors import Misconfigured, Rejected
-from freki.infra.ranking_service import RankingService, score_in_calls
+from freki.infra.ranking_service import RankingService, ServiceReranker
 from freki.infra.settings import RemoteRerankerSettings
 from freki.schemas.index import RerankPair
 
@@ -40,7 +39,7 @@ class _Results(BaseModel):
 _SCORES = TypeAdapter(list[_Scored])
 
 
-class RemoteReranker:
+class RemoteReranker(ServiceReranker):
     """The ranking service that the settings name; calls run side by side."""
 
     name = "remote"
@@ -51,22 +50,9 @@ class RemoteReranker:
         if settings.interface == "cohere" and not settings.model:
             raise Misconfigured("FREKI_REMOTE_RERANKER__MODEL names no model, which this interface asks for")
         self._settings = settings
-        self._service = RankingService(
-            f"{settings.url.rstrip('/')}/rerank", section="FREKI_REMOTE_RERANKER", timeout_s=settings.timeout_s
-        )
-
-    async def __aenter__(self) -> Self:
-        await self._service.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._service.__aexit__(kind, error, trace)
-
-    async def score(self, pairs: Sequence[RerankPair], *, budget_s: float | None) -> list[float | None]:
-        """Score pairs, 0..1; None for those whose call did not return within the budget."""
-        return await score_in_calls(pairs, self._ask, most=CALL_TEXTS, budget_s=budget_s)
+        url = f"{settings.url.rstrip('/')}/rerank"
+        service = RankingService(url, section="FREKI_REMOTE_RERANKER", timeout_s=settings.timeout_s)
+        super().__init__(service, most=CALL_TEXTS)
 
     async def _ask(self, query: str, pairs: Sequence[RerankPair]) -> Mapping[int, float]:
         token = self._settings.token

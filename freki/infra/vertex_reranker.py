@@ -11,14 +11,13 @@ import time
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import httpx
 from pydantic import BaseModel, Field
 
 from freki.infra.errors import Misconfigured, Unavailable
-from freki.infra.ranking_service import RankingService, score_in_calls
+from freki.infra.ranking_service import RankingService, ServiceReranker
 from freki.infra.settings import VertexRerankerSettings
 from freki.schemas.index import RerankPair
 
@@ -39,7 +38,7 @@ class _Reply(BaseModel):
     records: list[_Record]
 
 
-class VertexReranker:
+class VertexReranker(ServiceReranker):
     """The ranking configuration that the settings name."""
 
     name = "vertex"
@@ -50,24 +49,9 @@ class VertexReranker:
         self._settings = settings
         self._tokens = _Tokens(settings, clock)
         place = f"projects/{settings.project}/locations/{settings.location}/rankingConfigs/{settings.config}"
-        self._service = RankingService(
-            f"{settings.url.rstrip('/')}/v1/{place}:rank",
-            section="FREKI_VERTEX_RERANKER",
-            timeout_s=settings.timeout_s,
-        )
-
-    async def __aenter__(self) -> Self:
-        await self._service.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._service.__aexit__(kind, error, trace)
-
-    async def score(self, pairs: Sequence[RerankPair], *, budget_s: float | None) -> list[float | None]:
-        """Score pairs, 0..1; None for those whose call did not return within the budget."""
-        return await score_in_calls(pairs, self._ask, most=CALL_RECORDS, budget_s=budget_s)
+        url = f"{settings.url.rstrip('/')}/v1/{place}:rank"
+        service = RankingService(url, section="FREKI_VERTEX_RERANKER", timeout_s=settings.timeout_s)
+        super().__init__(service, most=CALL_RECORDS)
 
     async def _ask(self, query: str, pairs: Sequence[RerankPair]) -> Mapping[int, float]:
         body = {

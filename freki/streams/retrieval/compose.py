@@ -31,7 +31,7 @@ from freki.schemas import (
     ResultStatus,
     Timestamp,
 )
-from freki.schemas.index import Watermark
+from freki.schemas.index import ManifestEntry, Root, Watermark
 from freki.streams.retrieval.quote import quote
 from freki.streams.retrieval.rerank import PROBABILITIES
 from freki.streams.retrieval.trail import Found, Further, Trail
@@ -171,14 +171,7 @@ class Composer:
             lexical_score=found.lexical,
             fused_score=found.fused,
             rerank_score=found.reranked,
-            citation=cite(
-                rank,
-                name=root.name,
-                document_id=root.document_id,
-                chunk_id=found.chunk_id,
-                place=place_of(entry.first_page, entry.last_page, media_type=root.media_type, language=row.language),
-                style=trail.knobs.citations,
-            ),
+            citation=_cited(trail, rank, root, entry, language=row.language),
             parent=None if found.section is None else section_part(found.section, trail.around),
             before=neighbour_parts(found.neighbours.before, trail.around),
             after=neighbour_parts(found.neighbours.after, trail.around),
@@ -231,16 +224,21 @@ def _expansion(trail: Trail, number: int, further: Further) -> ContextExpansion:
         text=passage.text,
         overlap=entry.overlap,
         similarity=further.similarity,
-        citation=cite(
-            number,
-            name=root.name,
-            document_id=root.document_id,
-            chunk_id=entry.chunk_id,
-            place=place_of(entry.first_page, entry.last_page, media_type=root.media_type, language=root.language),
-            style=trail.knobs.citations,
-        ),
+        citation=_cited(trail, number, root, entry, language=root.language),
         first_page=entry.first_page,
         last_page=entry.last_page,
+    )
+
+
+def _cited(trail: Trail, number: int, root: Root, entry: ManifestEntry, *, language: str) -> str:
+    """Write the citation of a chunk as the query wants it; pages are named in the given language."""
+    return cite(
+        number,
+        name=root.name,
+        document_id=root.document_id,
+        chunk_id=entry.chunk_id,
+        place=place_of(entry.first_page, entry.last_page, media_type=root.media_type, language=language),
+        style=trail.knobs.citations,
     )
 
 

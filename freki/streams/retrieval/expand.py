@@ -28,9 +28,7 @@ class Expansion:
     async def expand(self, trail: Trail) -> None:
         """Choose chunks of the best documents by their similarity to the question, in reading order."""
         roots = {root.root_id: root for root in trail.best_roots(trail.knobs.expand_documents)}
-        if not roots or not trail.knobs.expand_chunks:
-            return
-        if not len(trail.vectors):
+        if not roots or not trail.knobs.expand_chunks or not len(trail.vectors):
             return
         if EXPAND not in trail.extras or self._attempts.spare_s(trail, before=(AUGMENT, "assemble", "send")) <= 0:
             trail.notice(EXPAND, NoticeKind.SKIPPED, "no time was left for further chunks of the documents")

@@ -126,8 +126,6 @@ def _cosines(trail: Trail, head: Sequence[Found]) -> list[float | None] | None:
 def _pairs(trail: Trail, head: Sequence[Found]) -> list[RerankPair]:
     cosines = _cosines(trail, head) or [None] * len(head)
     most = max((found.lexical or 0.0 for found in head), default=0.0)
-    # Reciprocal ranks sum up to some hundredths: rerankers are promised 0..1.
-    best = max(found.fused for found in head) if trail.knobs.fusion is Fusion.RRF else 1.0
     return [
         RerankPair(
             query=trail.variants[0],
@@ -135,9 +133,15 @@ def _pairs(trail: Trail, head: Sequence[Found]) -> list[RerankPair]:
             heading=next((heading for heading in reversed(found.content.heading_path) if heading), ""),
             text=situated(found.content.context, found.content.text),
             language=found.content.language,
-            fused=found.fused / best,
+            fused=fused,
             lexical=(found.lexical or 0.0) / most if most > 0 else 0.0,
             cosine=cosine or 0.0,
         )
-        for found, cosine in zip(head, cosines, strict=True)
+        for found, fused, cosine in zip(head, fused_in_unit(trail, head), cosines, strict=True)
     ]
+
+
+def fused_in_unit(trail: Trail, candidates: Sequence[Found]) -> list[float]:
+    """Give fused scores in 0..1: reciprocal ranks sum up to some hundredths."""
+    best = max((found.fused for found in candidates), default=0.0) if trail.knobs.fusion is Fusion.RRF else 1.0
+    return [found.fused / best if best > 0 else found.fused for found in candidates]

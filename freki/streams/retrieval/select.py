@@ -6,8 +6,8 @@ from numpy.typing import NDArray
 from freki.operators.blend import blend
 from freki.operators.diversify import maximal_marginal_relevance
 from freki.operators.limit_each import limit_each
-from freki.schemas import ExactKind, Fusion, NoticeKind, RerankerChoice
-from freki.streams.retrieval.rerank import COSINE, LLM, LOCAL, PROBABILITIES, REMOTE, VERTEX
+from freki.schemas import ExactKind, NoticeKind, RerankerChoice
+from freki.streams.retrieval.rerank import COSINE, LLM, LOCAL, PROBABILITIES, REMOTE, VERTEX, fused_in_unit
 from freki.streams.retrieval.trail import Found, Trail, timed
 
 _MEANING = {
@@ -124,7 +124,7 @@ def _relevance(trail: Trail) -> NDArray[np.float64]:
     relevance = np.array([found.score + found.judged for found in trail.found], np.float64)
     if trail.reranker in PROBABILITIES:
         weight = trail.knobs.blend_for(exact=_names_a_norm(trail))
-        relevance = blend(relevance, _fused(trail), weight=weight)
+        relevance = blend(relevance, np.array(fused_in_unit(trail, trail.found), np.float64), weight=weight)
 
     def rank(place: int) -> tuple[bool, float, float, str]:
         found: Found = trail.found[place]
@@ -145,11 +145,3 @@ def _heed(trail: Trail) -> None:
 
 def _names_a_norm(trail: Trail) -> bool:
     return any(term.kind is ExactKind.SECTION for term in trail.analysis.exact)
-
-
-def _fused(trail: Trail) -> NDArray[np.float64]:
-    """Give fused scores in 0..1: reciprocal ranks sum up to some hundredths."""
-    fused = np.array([found.fused for found in trail.found], np.float64)
-    best = fused.max(initial=0.0) if trail.knobs.fusion is Fusion.RRF else 1.0
-    scaled: NDArray[np.float64] = fused / best if best > 0 else fused
-    return scaled

@@ -244,7 +244,7 @@ class Trail:
 
     def best_documents(self, most: int = 3) -> list[DocumentId]:
         """Name the documents of the best hits, best first."""
-        return list(dict.fromkeys(found.root.document_id for found in self.found))[:most]
+        return [root.document_id for root in self.best_roots(most)]
 
     @property
     def wanted(self) -> int:
