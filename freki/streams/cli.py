@@ -3,6 +3,7 @@
 import typer
 
 from freki.streams.commands import (
+    ablate,
     ask,
     crawl,
     evaluate,
@@ -37,6 +38,7 @@ app.command("mcp")(tools.serve)
 app.command("verify")(verify.verify)
 app.command("eval")(evaluate.evaluate)
 app.command("tune")(tune.tune)
+app.command("ablate")(ablate.ablate)
 app.command("status")(status.status)
 app.add_typer(operate.topics_app, name="topics")
 app.add_typer(operate.models_app, name="models")

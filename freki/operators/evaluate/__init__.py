@@ -14,7 +14,7 @@ shorten    questions as people type them into a search field
 from freki.operators.evaluate.compare import Change, Comparison, compare, most_changed
 from freki.operators.evaluate.cost import Cost, cost_of
 from freki.operators.evaluate.figures import FIGURES, Figure
-from freki.operators.evaluate.gain import Asked, Gain, gain_of, less, mean_over_sets
+from freki.operators.evaluate.gain import Asked, Gain, gain_of, interval_over_sets, less, mean_over_sets
 from freki.operators.evaluate.judge import false_positives, judge_rankings, place_in_sections, share_found
 from freki.operators.evaluate.rank import RankedDocument, first_relevant, rank_documents
 from freki.operators.evaluate.shorten import document_frequencies, shorten
@@ -43,6 +43,7 @@ __all__ = [
     "first_relevant",
     "folds_of",
     "gain_of",
+    "interval_over_sets",
     "judge_rankings",
     "less",
     "mean_of",

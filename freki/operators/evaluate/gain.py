@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from freki.operators.evaluate.compare import randomisation_test
-from freki.operators.evaluate.summarise import RESAMPLES
+from freki.operators.evaluate.summarise import RESAMPLES, Mean
 from freki.schemas.names import record
 
 
@@ -52,6 +52,22 @@ def standard_error(differences: Values) -> float:
     return math.sqrt(math.fsum(_variance(each) / len(each) for each in sets)) / len(sets) if sets else 0.0
 
 
+def interval_over_sets(values: Values, *, seed: int) -> Mean:
+    """Return the mean over sets with its 95 % interval: a stratified bootstrap, 2,000 resamples within each set.
+
+    Raises ValueError if there is no value. Source: Efron and Tibshirani, 1993, chapter 13.
+    """
+    value = mean_over_sets(values)
+    rng = np.random.default_rng(seed)
+    sets = _by_set(values).values()
+    draws = np.zeros(RESAMPLES)
+    for each in sets:
+        given = np.array(each)
+        draws += given[rng.integers(len(given), size=(RESAMPLES, len(given)))].mean(axis=1)
+    low, high = np.percentile(draws / len(sets), [2.5, 97.5])
+    return Mean(value, float(low), float(high), len(values))
+
+
 def gain_of(differences: Values, *, seed: int) -> Gain:
     """Return the mean over sets with a stratified bootstrap interval and the p-value of the randomisation test.
 
@@ -59,19 +75,11 @@ def gain_of(differences: Values, *, seed: int) -> Gain:
     questions does not matter. Raises ValueError if there is no difference.
     Source: Efron and Tibshirani, 1993, chapter 13; Smucker et al., CIKM 2007, doi:10.1145/1321440.1321528.
     """
-    value = mean_over_sets(differences)
-    rng = np.random.default_rng(seed)
-    sets = _by_set(differences)
-    draws = np.zeros(RESAMPLES)
-    weighted: list[float] = []
-    for each in sets.values():
-        given = np.array(each)
-        draws += given[rng.integers(len(given), size=(RESAMPLES, len(given)))].mean(axis=1)
-        share = len(differences) / (len(sets) * len(each))
-        weighted += [share * difference for difference in each]
-    low, high = np.percentile(draws / len(sets), [2.5, 97.5])
+    mean = interval_over_sets(differences, seed=seed)
+    sets = _by_set(differences).values()
+    weighted = [len(differences) / (len(sets) * len(each)) * difference for each in sets for difference in each]
     p = randomisation_test(weighted, seed=seed)
-    return Gain(value=value, low=float(low), high=float(high), p=p, questions=len(differences))
+    return Gain(value=mean.value, low=mean.low, high=mean.high, p=p, questions=len(differences))
 
 
 def less(values: Values, others: Values) -> dict[Asked, float]:

@@ -18,7 +18,7 @@ from freki.schemas.names import record
 from freki.streams.commands.bars import bars
 from freki.streams.commands.context import errors, fail
 from freki.streams.commands.operate import report
-from freki.streams.commands.publish import PATIENCE_S, Make, collect, send
+from freki.streams.commands.publish import Make, collect, send
 from freki.streams.commands.show import building
 from freki.streams.connect import (
     analyser_of,
@@ -31,6 +31,10 @@ from freki.streams.connect import (
 )
 from freki.streams.evaluation.corpus import fingerprint_of, missing, roots_of, tenant_of
 from freki.streams.parsing import PARSER_VERSIONS
+
+PATIENCE_S = 600.0
+"""For the next receipt. A law of 2,000 chunks takes longer than publishers wait, on a machine that has other work; and
+who measures is not told what is missing but ends."""
 
 
 @record

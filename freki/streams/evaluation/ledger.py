@@ -7,6 +7,7 @@ from freki.operators.evaluate import Asked
 from freki.streams.evaluation.configuration import Configuration
 from freki.streams.evaluation.examine import Examiner, Served, told
 from freki.streams.evaluation.pose import Posed
+from freki.streams.evaluation.timing import time_in_turn
 from freki.streams.retrieval.knobs import Knobs
 
 Plan = Mapping[str, Mapping[Asked, Configuration]]
@@ -88,16 +89,17 @@ class Ledger:
         self._answers.update(zip(keys, await examiner.served(asks, advance=self._advance), strict=True))
 
     async def _time(self, examiner: Examiner, plan: Plan, name: str, found: TimesBy) -> None:
-        """Ask each question with all values in turn, and begin with another one each time; the first round warms up."""
         values = list(plan)
         questions = sorted(asked for asked in plan[values[0]] if asked.set_name == name)
-        for place, asked in enumerate([*questions[:1], *questions]):
-            first = place % len(values)
-            for value in (*values[first:], *values[:first]):
-                started = self._clock_ns()
-                await examiner.answer(self._posed[asked].question, plan[value][asked])
-                found[value][asked] = (self._clock_ns() - started) / 1e6
-                self._advance()
+        times = await time_in_turn(
+            questions,
+            values,
+            lambda asked, value: examiner.answer(self._posed[asked].question, plan[value][asked]),
+            clock_ns=self._clock_ns,
+            advance=self._advance,
+        )
+        for value, taken in times.items():
+            found[value].update(taken)
 
     def _unknown(self, plans: Sequence[Plan]) -> dict[_Key, Configuration]:
         wanted = {
@@ -110,11 +112,10 @@ class Ledger:
 
     def _key(self, asked: Asked, configuration: Configuration) -> _Key:
         """Call a configuration by what differs from the defaults: spelling out a default asks the same."""
-        alpha = self._defaults.alpha_for(keyword=self._posed[asked].keyword)
-        same = {"alpha": alpha, "candidates": self._defaults.depth}
+        keyword = self._posed[asked].keyword
         turned = configuration.turned.items()
         return asked, frozenset(
-            (name, value) for name, value in turned if value != same.get(name, getattr(self._defaults, name, None))
+            (name, value) for name, value in turned if value != self._defaults.held(name, keyword=keyword)
         )
 
     def _route(self, names: set[str]) -> list[str]:

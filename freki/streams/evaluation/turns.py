@@ -71,9 +71,7 @@ def _named(name: str, value: Configuration) -> Configuration:
 
 def _default(name: str, field: str, defaults: Knobs) -> object:
     """Give what holds for a field where no query turns it; null where each query decides."""
-    if field == ALPHA:
-        return defaults.alpha_for(keyword=name == KEYWORD_ALPHA)
-    return defaults.depth if field == "candidates" else getattr(defaults, field, None)
+    return defaults.held(field, keyword=name == KEYWORD_ALPHA)
 
 
 def _is_set(name: str, value: Configuration, defaults: Knobs) -> bool:

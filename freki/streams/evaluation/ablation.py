@@ -1,0 +1,124 @@
+"""Which configurations show what each step of retrieval is worth: all as set, each step off, the ends of the scale."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from freki.operators.errors import InvalidQuery
+from freki.schemas import RequestKind, RerankerChoice, Widening
+from freki.schemas.names import record
+from freki.streams.evaluation.configuration import Configuration, parse_configuration
+from freki.streams.retrieval.knobs import Knobs
+from freki.streams.retrieval.rewrite import is_written
+
+AS_SET = "as set"
+ALL_ON = (
+    f"widen={'+'.join(kind for kind in Widening if not is_written(kind))}",
+    "widen_when=always",
+    "expand_documents=3",
+)
+"""Beside every step: what is off since it costs more than it gains. A language model is not everywhere."""
+
+
+@record
+class Step:
+    """Something that retrieval does, or does not."""
+
+    name: str
+    off: str
+    """The knob that ends it."""
+    is_on: Callable[[Knobs], bool]
+    on: str = ""
+    """The knob that begins it; empty: it needs a value of its own, which nobody but the user knows."""
+
+
+@record
+class Row:
+    """A configuration that is measured."""
+
+    title: str
+    step: str
+    """What it leaves out; empty: no single step."""
+    configuration: Configuration
+
+
+def _reranks(knobs: Knobs) -> bool:
+    return knobs.reranker is not RerankerChoice.NONE and knobs.rerank_candidates > 0
+
+
+def _blends(knobs: Knobs) -> bool:
+    return _reranks(knobs) and any(knobs.blend_for(exact=exact) > 0 for exact in (False, True))
+
+
+_STEPS = (
+    Step(name="reranking", off="reranker=none", on="reranker=auto", is_on=_reranks),
+    Step(name="blending", off="rerank_blend=0", is_on=_blends),
+    Step(name="diversity", off="mmr_lambda=1", on="mmr_lambda=0.7", is_on=lambda knobs: knobs.mmr_lambda < 1),
+    Step(name="further searches", off="widen=", is_on=lambda knobs: bool(knobs.widen)),
+    Step(name="exact terms", off="exact=false", on="exact=true", is_on=lambda knobs: knobs.exact),
+    Step(name="types by examples", off="prototypes=false", on="prototypes=true", is_on=lambda knobs: knobs.prototypes),
+    Step(name="folding", off="fold_at=1", is_on=lambda knobs: knobs.fold_at < 1),
+    Step(name="limit per document", off="per_document=0", is_on=lambda knobs: knobs.per_document > 0),
+    Step(name="expansion", off="expand_documents=0", is_on=lambda knobs: knobs.expand_documents > 0),
+    Step(name="judgements", off="feedback=0", is_on=lambda knobs: knobs.feedback > 0),
+)
+"""In the order in which what they gain is looked for."""
+_OF_CONTEXTS = (
+    Step(name="sections", off="parents=false", on="parents=true", is_on=lambda knobs: knobs.parents),
+    Step(name="neighbours", off="neighbours=0", is_on=lambda knobs: knobs.neighbours > 0),
+)
+"""They move no ranking: only what is found in contexts tells what they are worth."""
+
+
+def rows(defaults: Knobs, also: Sequence[str] = (), *, contexts: bool = False) -> list[Row]:
+    """Give what is measured, as set first; no two rows ask the same, and each but the first turns something.
+
+    also: further configurations, as `freki eval` takes them. contexts: have questions figures of contexts?
+    Raises InvalidQuery for a configuration that cannot be read, or that is what is set.
+    """
+    steps = [*_STEPS, *(_OF_CONTEXTS if contexts else ())]
+    found = [Row(title=AS_SET, step="", configuration=parse_configuration(""))]
+    for row in (*_without(steps, defaults), *_ends(steps, defaults), *_given(also, defaults)):
+        if turns(row.configuration, defaults) and all(row.configuration.turned != each.turned for each in _of(found)):
+            found.append(row)
+    return found
+
+
+def turns(configuration: Configuration, defaults: Knobs) -> bool:
+    """Say whether a configuration turns any query into another one than what is set."""
+    return any(
+        any(value != defaults.held(name, keyword=keyword) for keyword in (False, True))
+        for name, value in configuration.turned.items()
+    )
+
+
+def _without(steps: Iterable[Step], defaults: Knobs) -> Iterator[Row]:
+    for step in steps:
+        if step.is_on(defaults):
+            yield Row(title=f"without {step.name}", step=step.name, configuration=parse_configuration(step.off))
+
+
+def _ends(steps: Sequence[Step], defaults: Knobs) -> Iterator[Row]:
+    off = [step.off for step in steps if step.is_on(defaults)]
+    # A kind of request leaves out the other search, which a weight of 0 would still wait for.
+    kept = [f"parents={defaults.parents}", f"neighbours={defaults.neighbours}"]
+    alone = [*off, *(each for each in kept if each.partition("=")[0] not in "".join(off))]
+    on = [*(step.on for step in steps if step.on and not step.is_on(defaults)), *ALL_ON]
+    yield _row("hybrid search alone", off)
+    yield _row("dense search alone", [f"kind={RequestKind.SEMANTIC_SEARCH}", *alone])
+    yield _row("BM25 alone", [f"kind={RequestKind.KEYWORD_SEARCH}", *alone])
+    yield _row("all on", on)
+
+
+def _given(also: Iterable[str], defaults: Knobs) -> Iterator[Row]:
+    for text in also:
+        row = _row("", [text])
+        if not turns(row.configuration, defaults):
+            raise InvalidQuery(f"{text!r} is what is set: turn a knob to another value")
+        yield Row(title=row.configuration.text, step="", configuration=row.configuration)
+
+
+def _row(title: str, texts: Iterable[str]) -> Row:
+    return Row(title=title, step="", configuration=parse_configuration(",".join(texts)))
+
+
+def _of(found: Iterable[Row]) -> Iterator[Configuration]:
+    return (row.configuration for row in found)
