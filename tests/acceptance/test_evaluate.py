@@ -155,6 +155,27 @@ async def test_knobs_are_tuned_on_what_runs(freki: Freki, beir: Path, tmp_path: 
     assert report.with_suffix(".svg").read_text(encoding="utf-8").startswith("<svg")
 
 
+async def test_steps_are_left_out_one_at_a_time_on_what_runs(freki: Freki, beir: Path, tmp_path: Path) -> None:
+    out, report = tmp_path / "out", tmp_path / "steps.md"
+
+    code, printed = await freki_command(
+        freki,
+        *("ablate", str(beir), "--running", "--queries", "2", "--timed", "1", "--also", "fusion=zscore"),
+        *("--out", str(out), "--report", str(report)),
+    )
+
+    assert code == 0, printed
+    (one,) = json.loads(next(out.glob("*.json")).read_text(encoding="utf-8"))["sets"]
+    titles = [row["title"] for row in one["rows"]]
+    assert (titles[0], titles[-2:]) == ("as set", ["all on", "fusion=zscore"])
+    assert {"without reranking", "hybrid search alone", "dense search alone", "BM25 alone"} <= set(titles)
+    assert all(row["means"]["nDCG@10"]["questions"] == 2 and row["cost"]["pairs"] == 1 for row in one["rows"])
+    assert not [row["title"] for row in one["rows"] if row["means"]["failed@20"]["value"]]
+    assert one["notes"][:2] == ["4 documents, 4 of them indexed now", "2 of 3 questions were asked"]
+    assert "none is shown to gain" in " ".join(printed.split())
+    assert "| without reranking | 1.000 |" in report.read_text(encoding="utf-8")
+
+
 async def test_mistakes_end_with_one_line_that_names_the_place_and_the_fix(
     freki: Freki, beir: Path, tmp_path: Path
 ) -> None:
@@ -176,6 +197,9 @@ async def test_mistakes_end_with_one_line_that_names_the_place_and_the_fix(
         (("eval", str(beir), "--running", "--fresh"), "--fresh is for a stack of its own", 2),
         (("tune", str(beir), "--turn", "alpha=0.1", "--turn", "alpha=0.2"), "a knob is given twice", 2),
         (("tune", str(beir), "--figure", "facts found"), "no question of it has facts found", 2),
+        (("ablate", str(beir), "--also", "alfa=0.4"), "with a name of deadline_ms, top_k", 1),
+        (("ablate", str(beir), "--also", "top_k=8"), "'top_k=8' is what is set", 1),
+        (("ablate", str(tmp_path / "nowhere")), "a set is a directory with corpus.jsonl", 1),
     ):
         code, printed = await freki_command(freki, *arguments)
         assert code == status, printed

@@ -312,7 +312,7 @@ def test_the_verdict_calls_chance_chance() -> None:
     )
 
     assert verdict(few).startswith("The difference may well be chance: nDCG@10 +0.050")
-    assert verdict(many) == "B is worse than A: nDCG@10 -0.100, p = < 0.001."
+    assert verdict(many) == "B is worse than A: nDCG@10 -0.100, p < 0.001."
     assert verdict(compared([answered("1", 0.5)])).startswith("nDCG@10 is 0.500")
 
 

@@ -19,6 +19,8 @@ from freki.operators.evaluate import (
     first_part,
     folds_of,
     gain_of,
+    interval_over_sets,
+    mean_of,
     mean_over_sets,
     shorten,
     survivors,
@@ -63,6 +65,13 @@ def test_a_large_set_does_not_decide_alone() -> None:
     values = {asked: float(asked.set_name == "large") for asked in questions(large=99, small=1)}
 
     assert mean_over_sets(values) == 0.5
+
+
+@given(values=st.lists(st.floats(-1, 1, allow_nan=False), min_size=1, max_size=40))
+def test_over_one_set_a_mean_is_the_mean_of_its_questions(values: list[float]) -> None:
+    of_set = {Asked("one", f"{place:02}"): value for place, value in enumerate(values)}
+
+    assert interval_over_sets(of_set, seed=1) == pytest.approx(mean_of(values, seed=1))
 
 
 @given(differences=differences, data=st.data())

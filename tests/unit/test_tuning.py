@@ -58,6 +58,7 @@ def sets(**counts: int) -> dict[Asked, Posed]:
                 question_id=str(number), text=f"Wie lautet Antwort {number}", judgements={DocumentId("a"): 1}
             ),
             keyword=False,
+            exact=False,
             shortened=False,
         )
         for name, each in counts.items()
@@ -142,6 +143,17 @@ def test_the_present_value_is_among_the_values_and_known() -> None:
     assert parse_turn("candidates=50", KNOBS).present.text == "candidates=200"
     assert parse_turn("reranker=cosine", KNOBS).present.turned == {"reranker": RerankerChoice.AUTO}
     assert parse_turn("levels=1,1+2", KNOBS).present.turned == {}
+    assert parse_turn("widen=spelling+vector,spelling", KNOBS).present.text == "widen=none"
+    assert parse_turn("per_document=1", KNOBS).present.text == "per_document=0"
+    assert parse_turn("fold_at=0.9", KNOBS).present.text == "fold_at=1.0"
+
+
+def test_a_knob_that_stands_at_different_values_for_different_questions_is_left_as_set_or_turned_for_some() -> None:
+    knobs = replace(KNOBS, usual_blend=0.0, exact_blend=4.0)
+
+    assert parse_turn("rerank_blend=0,4", knobs).present.turned == {}
+    assert parse_turn("usual_blend=2", knobs).present.text == "usual_blend=0.0"
+    assert parse_turn("exact_blend=2", knobs).present.turned == {"rerank_blend": 4.0}
 
 
 def test_every_knob_of_the_grid_has_one_present_value_whatever_is_set() -> None:
@@ -166,11 +178,11 @@ def test_values_that_cannot_be_tried_are_refused(text: str, expected: str) -> No
         parse_turn(text, KNOBS)
 
 
-def test_alpha_is_turned_for_questions_and_keyword_alpha_for_keywords() -> None:
-    alpha, keyword_alpha = (parse_turn(f"{name}=0.1", KNOBS) for name in ("alpha", "keyword_alpha"))
+def test_what_is_set_for_some_questions_only_is_turned_for_these() -> None:
+    turns = [parse_turn(f"{name}=0.1", KNOBS) for name in ("alpha", "keyword_alpha", "usual_blend", "exact_blend")]
 
-    assert [turn.concerns(keyword=False) for turn in (alpha, keyword_alpha)] == [True, False]
-    assert [turn.concerns(keyword=True) for turn in (alpha, keyword_alpha)] == [False, True]
+    assert [turn.concerns(keyword=False, exact=False) for turn in turns] == [True, False, True, False]
+    assert [turn.concerns(keyword=True, exact=True) for turn in turns] == [False, True, False, True]
 
 
 def test_questions_are_shortened_to_what_a_search_field_gets() -> None:
@@ -185,6 +197,14 @@ def test_questions_are_shortened_to_what_a_search_field_gets() -> None:
     assert short.question.text == "entscheidet über Urlaub"
     assert (short.keyword, short.shortened, short.question.judgements) == (True, True, {"a": 1})
     assert [each.keyword for each in pose([*asked, short.question])] == [False, True]
+
+
+def test_questions_that_name_a_norm_are_known() -> None:
+    texts = ("Was sagt § 573c BGB zur Frist?", "Was sagt die Satzung zur Frist?")
+
+    posed = pose([Question(question_id=text, text=text, judgements=None) for text in texts])
+
+    assert [each.exact for each in posed] == [True, False]
 
 
 async def test_a_better_value_moves_and_all_together_is_checked_on_questions_that_chose_nothing() -> None:

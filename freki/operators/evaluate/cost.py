@@ -26,6 +26,11 @@ class Cost:
     """95 % interval of the median."""
     pairs: int
 
+    @property
+    def is_clear(self) -> bool:
+        """Say whether the difference is more than chance would have it."""
+        return self.low_ms > 0 or self.high_ms < 0
+
 
 def cost_of(times_ms: Sequence[float], present_ms: Sequence[float]) -> Cost:
     """Compare paired times; an exact interval between two order statistics, whatever the distribution.

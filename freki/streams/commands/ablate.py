@@ -90,7 +90,12 @@ async def ablate(  # noqa: PLR0913 - options of a command
                 except TimeoutError as error:
                     fail(f"{error}: does a worker run the retrieve stage? See `freki status`")
                 found[name] = Found(runs, times)
-                notes = [*places.notes[name], *one.notes, *_of_sample(one, asked[name]), *([_REMEMBERED] if running else [])]
+                notes = [
+                    *places.notes[name],
+                    *one.notes,
+                    *_of_sample(one, asked[name]),
+                    *([_REMEMBERED] if running else []),
+                ]
                 results.append(_result(one, table, found[name], notes))
                 progress.stop()
                 show_set(console, results[-1])

@@ -1,7 +1,8 @@
 """The report of an ablation, to be kept: Markdown."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
+from freki.streams.commands.markdown import table
 from freki.streams.commands.show_ablation import judged, remarks, shown, titled, verdict
 from freki.streams.commands.show_evaluation import p_value
 from freki.streams.commands.show_tuning import costs, gained, number
@@ -29,9 +30,9 @@ def write_report(ablation: Ablation) -> str:
         *(_over_sets(ablation) if ablation.overall else []),
         *(part for one in ablation.sets for part in _set(one)),
         "## What the rows turn\n",
-        ruled(["row", "knobs"], ([row.title, f"`{row.configuration}`"] for row in ablation.sets[0].rows[1:])),
+        table(["row", "knobs"], ([row.title, f"`{row.configuration}`"] for row in ablation.sets[0].rows[1:])),
         "## Made with\n",
-        ruled(["", ""], ([name, f"`{value}`"] for name, value in ablation.made_with.items())),
+        table(["", ""], ([name, f"`{value}`"] for name, value in ablation.made_with.items())),
     ]
     return "\n".join(parts)
 
@@ -59,7 +60,7 @@ def _set(one: AblatedSet) -> list[str]:
 def _table(rows: Sequence[Measured]) -> str:
     names, figure = shown(rows), judged(rows)
     head = ["", *map(titled, names), f"± {figure}", "p", "p50 ms", "p95 ms", "± ms"]
-    return ruled(head, (_row(row, names, figure) for row in rows))
+    return table(head, (_row(row, names, figure) for row in rows))
 
 
 def _row(row: Measured, names: Sequence[str], figure: str) -> list[str]:
@@ -72,9 +73,3 @@ def _row(row: Measured, names: Sequence[str], figure: str) -> list[str]:
         f"{row.cost.p95_ms:.0f}",
         "" if found is None else costs(row.cost),
     ]
-
-
-def ruled(head: list[str], rows: Iterable[list[str]]) -> str:
-    """Write a table."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in lines) + "\n"

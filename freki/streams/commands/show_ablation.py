@@ -9,15 +9,15 @@ from rich.text import Text
 
 from freki.operators.evaluate import FIGURES, Cost
 from freki.operators.evaluate.figures import FACTS, FAILED, MRR, NDCG, RECALL_10, SPANS
-from freki.streams.commands.show_evaluation import p_value
+from freki.streams.commands.show_evaluation import p_value, probability
 from freki.streams.commands.show_tuning import number
 from freki.streams.evaluation.ablated import JUDGED_BY, AblatedSet, Ablation, Measured
 
 SHOWN = (NDCG, MRR, RECALL_10, FAILED, SPANS, FACTS)
 _LEGEND = (
     "±: what a row has more than `as set`, coloured where p ≤ 0.05; p: of the paired randomisation test, not corrected "
-    "for the number of rows; ms: one question at a time, as the asker waits, on this machine: {machine}; ± ms: median of "
-    "pairs, dim where it may be chance"
+    "for the number of rows; ms: one question at a time, as the asker waits, on this machine: {machine}; ± ms: median "
+    "of pairs, dim where it may be chance"
 )
 _LOWER = frozenset(figure.name for figure in FIGURES if not figure.higher_is_better)
 
@@ -98,7 +98,7 @@ def _worth(row: Measured, figure: str) -> str:
     """Say what a step gives, by the figures that tell it from chance, and what it takes."""
     told = [*row.losses, *row.gains] or [figure]
     given = [
-        f"{titled(name)} {signed(-found.value)}, p = {p_value(found.p)}"
+        f"{titled(name)} {signed(-found.value)}, {probability(found.p)}"
         for name, found in row.differences.items()
         if name in told
     ]
@@ -107,17 +107,12 @@ def _worth(row: Measured, figure: str) -> str:
 
 def _taken(cost: Cost) -> str:
     """Say what a step takes, whose time is what is saved without it."""
-    return f"{-cost.difference_ms:.0f} ms" if is_clear(cost) else "no time that shows"
+    return f"{-cost.difference_ms:.0f} ms" if cost.is_clear else "no time that shows"
 
 
 def signed(value: float) -> str:
     """Write a difference; one that rounds to nothing has no sign."""
     return f"{round(value, 3) + 0.0:+.3f}"
-
-
-def is_clear(cost: Cost) -> bool:
-    """Say whether a difference in time is more than chance would have it."""
-    return cost.low_ms > 0 or cost.high_ms < 0
 
 
 def _table(rows: Sequence[Measured]) -> Table:
@@ -142,4 +137,4 @@ def _cells(row: Measured, names: Sequence[str], figure: str) -> Iterator[Text | 
     yield "" if found is None else p_value(found.p)
     yield f"{row.cost.p50_ms:.0f}"
     yield f"{row.cost.p95_ms:.0f}"
-    yield Text(f"{row.cost.difference_ms:+.0f}", style="" if is_clear(row.cost) else "dim") if row.differences else ""
+    yield Text(f"{row.cost.difference_ms:+.0f}", style="" if row.cost.is_clear else "dim") if row.differences else ""

@@ -11,6 +11,7 @@ from freki.operators.evaluate import FIGURES, Comparison, Figure, Mean, most_cha
 from freki.streams.evaluation.result import Answered, Run, SetResult, breakdown, headline
 
 LIKELY_CHANCE = 0.05
+_LEAST_P = 0.001
 SHOWN_CHANGES = 5
 QUESTION_CHARACTERS = 90
 NAMES = ("A", "B")
@@ -46,7 +47,7 @@ def verdict(result: SetResult) -> str:
         mean = means[0]
         return f"{figure.name} is {mean.value:.3f}; the 95 % interval is {mean.low:.3f} to {mean.high:.3f}."
     found = result.comparison()[figure.name]
-    change = f"{figure.name} {found.difference.value:+.3f}, p = {p_value(found.p_randomisation)}"
+    change = f"{figure.name} {found.difference.value:+.3f}, {probability(found.p_randomisation)}"
     if not found.better and not found.worse:
         return f"No question has another {figure.name}: it is {means[0].value:.3f}."
     if found.p_randomisation > LIKELY_CHANCE:
@@ -64,10 +65,14 @@ def bounded(run: Run, figure: Figure, value: str) -> str:
     return f"≥ {value}" if figure.name in run.lower_bounds else value
 
 
+def probability(p: float) -> str:
+    """Write a p-value in a sentence."""
+    return f"p {'= ' if p >= _LEAST_P else ''}{p_value(p)}"
+
+
 def p_value(p: float) -> str:
     """Write a p-value so that nothing looks like 0."""
-    least = 0.001
-    return f"{p:.3f}" if p >= least else f"< {least}"
+    return f"{p:.3f}" if p >= _LEAST_P else f"< {_LEAST_P}"
 
 
 def _figures(result: SetResult) -> Table:

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from freki.operators.evaluate import Cost, Gain, Verdict
 from freki.operators.evaluate.figures import FAILED, MRR
-from freki.streams.commands.show_evaluation import LIKELY_CHANCE, p_value
+from freki.streams.commands.show_evaluation import LIKELY_CHANCE, probability
 from freki.streams.evaluation.tuning import Check, Step, Tried, Tuning
 
 PREFIX = "FREKI_RETRIEVAL__"
@@ -60,7 +60,7 @@ def outcome(step: Step, figure: str) -> str:
         Verdict.AS_GOOD: f"{step.present} stays: none is better, or as good and clearly faster",
         Verdict.UNPROVEN: f"{step.present} stays: what {choice.value} promises does not show elsewhere",
     }[choice.verdict]
-    worth = f"{figure} {gained(choice.gain)}, p = {p_value(choice.gain.p)}"
+    worth = f"{figure} {gained(choice.gain)}, {probability(choice.gain.p)}"
     return f"{said}. Chosen by cross-validation: {worth}; {votes(step)}"
 
 
@@ -87,7 +87,7 @@ def checked(check: Check, figure: str) -> str:
     told = "questions that nothing was chosen by" if check.fresh else "questions that it was chosen by (which flatters)"
     asked = f"{check.gain.questions} {told}{', shortened to keywords' if check.shortened else ''}"
     return (
-        f"All together, on {asked}: {figure} {gained(check.gain)}, p = {p_value(check.gain.p)}; "
+        f"All together, on {asked}: {figure} {gained(check.gain)}, {probability(check.gain.p)}; "
         f"{costs(check.cost)} ms at the median, p95 {check.cost.p95_ms:.0f} ms"
     )
 
@@ -111,7 +111,7 @@ def measured_sets(tuning: Tuning, step: Step) -> list[str]:
 def harms(by_set: Mapping[str, Gain]) -> list[str]:
     """Name the sets that lose, more than chance would have it."""
     return [
-        f"{name} loses: {gained(gain)}, p = {p_value(gain.p)}"
+        f"{name} loses: {gained(gain)}, {probability(gain.p)}"
         for name, gain in by_set.items()
         if gain.value < 0 and gain.p <= LIKELY_CHANCE
     ]
@@ -179,8 +179,7 @@ def _by_set(tuning: Tuning, step: Step) -> Table:
 
 
 def _difference(cost: Cost) -> Text:
-    is_clear = cost.low_ms > 0 or cost.high_ms < 0
-    return Text(f"{cost.difference_ms:+.1f}", style="" if is_clear else "dim")
+    return Text(f"{cost.difference_ms:+.1f}", style="" if cost.is_clear else "dim")
 
 
 def _table(*head: str) -> Table:

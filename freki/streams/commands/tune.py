@@ -1,5 +1,6 @@
 """`freki tune`: what should the knobs of retrieval be set to, and what does each value gain and cost?"""
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -27,7 +28,7 @@ from freki.streams.evaluation.configuration import Configuration
 from freki.streams.evaluation.ledger import Ledger
 from freki.streams.evaluation.tuner import Tuner
 from freki.streams.evaluation.tuning import TunedSet, Tuning
-from freki.streams.evaluation.turns import ALPHA, KEYWORD_ALPHA, grid, parse_turn
+from freki.streams.evaluation.turns import ALPHA, EXACT_BLEND, KEYWORD_ALPHA, USUAL_BLEND, grid, parse_turn
 
 # Tuned figures are of rankings and contexts as a service gets them.
 _NEEDS_MORE = (RECALL_100, FALSE_POSITIVES)
@@ -138,13 +139,20 @@ def _described(one: Material, notes: Sequence[str]) -> TunedSet:
 def _lines(moved: Mapping[str, Configuration]) -> dict[str, str]:
     """Name the settings that make a value the default; a knob that no setting turns stands for itself."""
     return {
-        _setting(knob, field): str(value) for knob, chosen in moved.items() for field, value in chosen.turned.items()
+        _setting(knob, field): _written(value)
+        for knob, chosen in moved.items()
+        for field, value in chosen.turned.items()
     }
 
 
 def _setting(knob: str, field: str) -> str:
-    name = {ALPHA: "hybrid_alpha", KEYWORD_ALPHA: "keyword_alpha"}.get(knob, field)
+    name = "hybrid_alpha" if knob == ALPHA else knob if knob in (KEYWORD_ALPHA, USUAL_BLEND, EXACT_BLEND) else field
     return f"{PREFIX}{name.upper()}" if name in RetrievalSettings.model_fields else field
+
+
+def _written(value: object) -> str:
+    """Write a value as a shell takes it."""
+    return f"'{json.dumps(value)}'" if isinstance(value, tuple) else str(value)
 
 
 def _foresee(progress: Progress, bar: TaskID, coming: int) -> None:

@@ -21,7 +21,7 @@ from freki.streams.connect import knobs_of, open_asker, wall_clock
 from freki.streams.evaluation.examine import Examiner
 from freki.streams.evaluation.pose import Posed, keywords, pose
 
-FORGETFUL = {"FREKI_MODELS__RERANK_CACHE_MB": "0"}
+FORGETFUL = {"FREKI_MODELS__RERANK_CACHE_MB": "0", "FREKI_RETRIEVAL__CACHE_MB": "0"}
 """What is timed several times must not become faster by it."""
 
 

@@ -13,4 +13,10 @@ ledger         what was asked already, and what is asked now
 tuner          one knob after the other
 worth          answers as gains and costs
 tuning         what is kept of them
+
+Takes it apart, by the same means:
+
+ablation       configurations that show what each step is worth
+ablated        what is kept of their answers
+timing         how long answers take, for both
 """

@@ -15,6 +15,7 @@ from freki.operators.evaluate import (
     less,
 )
 from freki.operators.evaluate.figures import FACTS, FAILED, FALSE_POSITIVES, NDCG, SPANS
+from freki.operators.evaluate.tune import LIKELY_CHANCE
 from freki.schemas.names import record
 from freki.streams.evaluation.ablation import Row
 from freki.streams.evaluation.result import SEED
@@ -26,7 +27,7 @@ Times = Mapping[str, Mapping[Asked, float]]
 
 JUDGED_BY = (NDCG, FAILED, SPANS, FACTS)
 """Figures that a step may raise, or lower where less is better, to be worth something."""
-LIKELY_CHANCE = 0.05
+_BETTER = {figure.name: 1 if figure.higher_is_better else -1 for figure in FIGURES}
 
 
 @record
@@ -47,12 +48,16 @@ class Measured:
     @property
     def losses(self) -> list[str]:
         """Name the figures that are worse than as set, more than chance would have it."""
-        return [name for name in _judged(self) if _worse(name, self.differences[name])]
+        return [name for name in JUDGED_BY if self._moves(name, -1)]
 
     @property
     def gains(self) -> list[str]:
         """Name the figures that are better."""
-        return [name for name in _judged(self) if _better(name, self.differences[name])]
+        return [name for name in JUDGED_BY if self._moves(name, 1)]
+
+    def _moves(self, name: str, sign: int) -> bool:
+        found = self.differences.get(name)
+        return found is not None and found.p <= LIKELY_CHANCE and sign * _BETTER[name] * found.value > 0
 
 
 @record
@@ -118,18 +123,3 @@ def _differences(
 ) -> dict[str, Gain]:
     beside = _columns(first)
     return {name: gain_of(less(values, beside[name]), seed=SEED) for name, values in _columns(answers).items()}
-
-
-def _judged(row: Measured) -> list[str]:
-    return [name for name in JUDGED_BY if name in row.differences and row.differences[name].p <= LIKELY_CHANCE]
-
-
-def _worse(name: str, found: Gain) -> bool:
-    return found.value < 0 if _HIGHER[name] else found.value > 0
-
-
-def _better(name: str, found: Gain) -> bool:
-    return found.value > 0 if _HIGHER[name] else found.value < 0
-
-
-_HIGHER = {figure.name: figure.higher_is_better for figure in FIGURES}

@@ -1,11 +1,12 @@
 """Which configurations show what each step of retrieval is worth: all as set, each step off, the ends of the scale."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import product
 
 from freki.operators.errors import InvalidQuery
 from freki.schemas import RequestKind, RerankerChoice, Widening
 from freki.schemas.names import record
-from freki.streams.evaluation.configuration import Configuration, parse_configuration
+from freki.streams.evaluation.configuration import Configuration, parse_configuration, spelt
 from freki.streams.retrieval.knobs import Knobs
 from freki.streams.retrieval.rewrite import is_written
 
@@ -52,7 +53,7 @@ _STEPS = (
     Step(name="reranking", off="reranker=none", on="reranker=auto", is_on=_reranks),
     Step(name="blending", off="rerank_blend=0", is_on=_blends),
     Step(name="diversity", off="mmr_lambda=1", on="mmr_lambda=0.7", is_on=lambda knobs: knobs.mmr_lambda < 1),
-    Step(name="further searches", off="widen=", is_on=lambda knobs: bool(knobs.widen)),
+    Step(name="further searches", off="widen=none", is_on=lambda knobs: bool(knobs.widen)),
     Step(name="exact terms", off="exact=false", on="exact=true", is_on=lambda knobs: knobs.exact),
     Step(name="types by examples", off="prototypes=false", on="prototypes=true", is_on=lambda knobs: knobs.prototypes),
     Step(name="folding", off="fold_at=1", is_on=lambda knobs: knobs.fold_at < 1),
@@ -85,8 +86,9 @@ def rows(defaults: Knobs, also: Sequence[str] = (), *, contexts: bool = False) -
 def turns(configuration: Configuration, defaults: Knobs) -> bool:
     """Say whether a configuration turns any query into another one than what is set."""
     return any(
-        any(value != defaults.held(name, keyword=keyword) for keyword in (False, True))
+        value != defaults.held(name, keyword=keyword, exact=exact)
         for name, value in configuration.turned.items()
+        for keyword, exact in product((False, True), repeat=2)
     )
 
 
@@ -98,14 +100,22 @@ def _without(steps: Iterable[Step], defaults: Knobs) -> Iterator[Row]:
 
 def _ends(steps: Sequence[Step], defaults: Knobs) -> Iterator[Row]:
     off = [step.off for step in steps if step.is_on(defaults)]
-    # A kind of request leaves out the other search, which a weight of 0 would still wait for.
-    kept = [f"parents={defaults.parents}", f"neighbours={defaults.neighbours}"]
-    alone = [*off, *(each for each in kept if each.partition("=")[0] not in "".join(off))]
-    on = [*(step.on for step in steps if step.on and not step.is_on(defaults)), *ALL_ON]
+    on = [step.on for step in steps if step.on and not step.is_on(defaults)]
     yield _row("hybrid search alone", off)
-    yield _row("dense search alone", [f"kind={RequestKind.SEMANTIC_SEARCH}", *alone])
-    yield _row("BM25 alone", [f"kind={RequestKind.KEYWORD_SEARCH}", *alone])
-    yield _row("all on", on)
+    # Kinds of requests leave out the other search, which a weight of 0 would still wait for.
+    for title, kind in (
+        ("dense search alone", RequestKind.SEMANTIC_SEARCH),
+        ("BM25 alone", RequestKind.KEYWORD_SEARCH),
+    ):
+        yield _row(title, [f"kind={kind}", *off, *_around(off, defaults)])
+    yield _row("all on", [*on, *ALL_ON])
+
+
+def _around(off: Iterable[str], defaults: Knobs) -> Iterator[str]:
+    """Ask for what stands around hits, as other rows do: those kinds of requests would leave it out."""
+    named = [text.partition("=")[0] for text in off]
+    held = {"parents": spelt(defaults.parents), "neighbours": spelt(defaults.neighbours)}
+    return (f"{name}={value}" for name, value in held.items() if name not in named)
 
 
 def _given(also: Iterable[str], defaults: Knobs) -> Iterator[Row]:

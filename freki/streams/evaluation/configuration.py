@@ -15,6 +15,7 @@ _NO_KNOBS = frozenset(
     {"query_id", "tenant", "text", "asked_at", "principals", "reply_to", "filters", "at_least", "explain", "expect"}
     | {"chunk_ids", "document_ids"}
 )
+NONE = "none"
 _TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
 
 
@@ -33,7 +34,7 @@ class Configuration:
 
 
 def parse_configuration(text: str) -> Configuration:
-    """Read `name=value` pairs separated by commas; a list of levels is written `1+2`.
+    """Read `name=value` pairs separated by commas; several levels are written `1+2`, no kind at all `none`.
 
     Raises InvalidQuery, with what is allowed, for an unknown or repeated name or a value that no query may have.
     """
@@ -48,7 +49,7 @@ def parse_configuration(text: str) -> Configuration:
             turned[name] = _knobs()[name](value)
         except ValueError as error:
             raise InvalidQuery(f"{name}={value}: {error}") from error
-    configuration = Configuration(text=", ".join(f"{name}={_shown(turned[name])}" for name in turned), turned=turned)
+    configuration = Configuration(text=", ".join(f"{name}={spelt(turned[name])}" for name in turned), turned=turned)
     probe = ContextQuery(query_id=QueryId("probe"), tenant=TenantId("probe"), text="probe", asked_at=Timestamp(0))
     validate_query(configuration.applied(probe))
     return configuration
@@ -105,8 +106,10 @@ def _choice(kind: type[StrEnum], value: str) -> StrEnum:
 
 
 def _choices(kind: type[StrEnum], value: str) -> tuple[StrEnum, ...]:
-    return tuple(_choice(kind, part) for part in filter(None, value.split("+")))
+    named = "" if value.lower() == NONE else value
+    return tuple(_choice(kind, part) for part in filter(None, named.split("+")))
 
 
-def _shown(value: object) -> str:
-    return "+".join(map(str, value)) if isinstance(value, tuple) else str(value).lower()
+def spelt(value: object) -> str:
+    """Write a value as a configuration has it."""
+    return ("+".join(map(str, value)) or NONE if isinstance(value, tuple) else str(value)).lower()

@@ -112,10 +112,12 @@ class Ledger:
 
     def _key(self, asked: Asked, configuration: Configuration) -> _Key:
         """Call a configuration by what differs from the defaults: spelling out a default asks the same."""
-        keyword = self._posed[asked].keyword
+        posed = self._posed[asked]
         turned = configuration.turned.items()
         return asked, frozenset(
-            (name, value) for name, value in turned if value != self._defaults.held(name, keyword=keyword)
+            (name, value)
+            for name, value in turned
+            if value != self._defaults.held(name, keyword=posed.keyword, exact=posed.exact)
         )
 
     def _route(self, names: set[str]) -> list[str]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from freki.operators.analyse_query import analyse_query, searchable_text
 from freki.operators.detect_language import detect_language
 from freki.operators.evaluate import document_frequencies, shorten
+from freki.schemas import ExactKind
 from freki.schemas.evaluation import CorpusDocument, Question
 from freki.schemas.names import record
 
@@ -19,12 +20,14 @@ class Posed:
     question: Question
     keyword: bool
     """Is it answered as a short query of keywords?"""
+    exact: bool
+    """Does it name a norm?"""
     shortened: bool
 
 
 def pose(questions: Sequence[Question]) -> list[Posed]:
     """Take questions as they are."""
-    return [Posed(question=each, keyword=_is_keyword(each.text), shortened=False) for each in questions]
+    return [_posed(each) for each in questions]
 
 
 def keywords(questions: Sequence[Question], corpus: Sequence[CorpusDocument]) -> list[Posed]:
@@ -34,17 +37,20 @@ def keywords(questions: Sequence[Question], corpus: Sequence[CorpusDocument]) ->
     """
     frequencies = document_frequencies(_text(document) for document in corpus)
     short = [(each, shorten(each.text, frequencies)) for each in questions]
-    return [
-        Posed(question=_reworded(each, text), keyword=True, shortened=True)
-        for each, text in short
-        if text and _is_keyword(text)
-    ]
+    found = [_posed(_reworded(each, text), shortened=True) for each, text in short if text]
+    return [each for each in found if each.keyword]
 
 
-def _is_keyword(text: str) -> bool:
+def _posed(question: Question, *, shortened: bool = False) -> Posed:
     """Read the question as the retriever will."""
-    searched = searchable_text(text)
-    return analyse_query(searched, language=detect_language(searched)).keyword
+    searched = searchable_text(question.text)
+    read = analyse_query(searched, language=detect_language(searched))
+    return Posed(
+        question=question,
+        keyword=read.keyword,
+        exact=any(term.kind is ExactKind.SECTION for term in read.exact),
+        shortened=shortened,
+    )
 
 
 def _reworded(question: Question, text: str) -> Question:

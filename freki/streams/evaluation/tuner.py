@@ -102,7 +102,8 @@ class Tuner:
         return [
             asked
             for asked, each in self._posed.items()
-            if turn.concerns(keyword=each.keyword) and (turn.name == KEYWORD_ALPHA or not each.shortened)
+            if turn.concerns(keyword=each.keyword, exact=each.exact)
+            and (turn.name == KEYWORD_ALPHA or not each.shortened)
         ]
 
     async def _survey(self) -> dict[str, Survey]:
@@ -200,7 +201,7 @@ class Tuner:
         turned = [
             chosen[turn.name].turned.items()
             for turn in self._turns
-            if turn.name in chosen and turn.concerns(keyword=posed.keyword)
+            if turn.name in chosen and turn.concerns(keyword=posed.keyword, exact=posed.exact)
         ]
         return Configuration(text="", turned=dict(chain.from_iterable(turned)))
 

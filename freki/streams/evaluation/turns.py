@@ -2,22 +2,33 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 
 from freki.operators.errors import InvalidQuery
 from freki.schemas.names import record
-from freki.streams.evaluation.configuration import Configuration, parse_configuration
+from freki.streams.evaluation.configuration import Configuration, parse_configuration, spelt
 from freki.streams.retrieval.knobs import Knobs
 
 ALPHA = "alpha"
 """Of questions; short queries of keywords have their own."""
 KEYWORD_ALPHA = "keyword_alpha"
+USUAL_BLEND = "usual_blend"
+EXACT_BLEND = "exact_blend"
+_TURNED_BY = {KEYWORD_ALPHA: ALPHA, USUAL_BLEND: "rerank_blend", EXACT_BLEND: "rerank_blend"}
+"""Knobs for some questions only, by the field that turns them."""
 
 _GRID = {
     ALPHA: ("alpha=0.3", "alpha=0.4", "alpha=0.5", "alpha=0.6", "alpha=0.7", "alpha=0.8"),
     KEYWORD_ALPHA: ("alpha=0.2", "alpha=0.3", "alpha=0.4", "alpha=0.5", "alpha=0.6", "alpha=0.7"),
-    "fusion": ("fusion=weighted", "fusion=rrf,rrf_k=10", "fusion=rrf,rrf_k=30", "fusion=rrf,rrf_k=60"),
+    "fusion": (
+        *(f"fusion={kind}" for kind in ("weighted", "zscore", "tmm", "arctan")),
+        *(f"fusion=rrf,rrf_k={k}" for k in (10, 30, 60)),
+    ),
+    "widen": ("widen=none", "widen=spelling", "widen=spelling+vector"),
     "candidates": ("candidates=50", "candidates=100", "candidates=200", "candidates=400"),
     "rerank_candidates": tuple(f"rerank_candidates={count}" for count in (0, 8, 16, 24, 32, 48)),
+    USUAL_BLEND: tuple(f"rerank_blend={odds}" for odds in (0, 1, 2, 4)),
+    EXACT_BLEND: tuple(f"rerank_blend={odds}" for odds in (0, 2, 4, 8)),
     "mmr_lambda": ("mmr_lambda=0.5", "mmr_lambda=0.6", "mmr_lambda=0.7", "mmr_lambda=0.8", "mmr_lambda=1"),
 }
 """In the order in which a query meets them."""
@@ -31,9 +42,9 @@ class Turn:
     values: tuple[Configuration, ...]
     present: Configuration
 
-    def concerns(self, *, keyword: bool) -> bool:
-        """Say whether such a query is answered by this knob."""
-        return {ALPHA: not keyword, KEYWORD_ALPHA: keyword}.get(self.name, True)
+    def concerns(self, *, keyword: bool, exact: bool) -> bool:
+        """Say whether such a query is answered by this knob. exact: it names a norm."""
+        return _concerns(self.name, keyword=keyword, exact=exact)
 
 
 def grid(defaults: Knobs) -> list[Turn]:
@@ -42,15 +53,14 @@ def grid(defaults: Knobs) -> list[Turn]:
 
 
 def parse_turn(text: str, defaults: Knobs) -> Turn:
-    """Read `name=value,value`, names as in a configuration, and `keyword_alpha`; the present value need not be given.
+    """Read `name=value,value`; names as in a configuration, or settings for some questions only, as `keyword_alpha`.
 
-    Raises InvalidQuery, with what is allowed.
+    The present value need not be given. Raises InvalidQuery, with what is allowed.
     """
     name, sign, values = (part.strip() for part in text.partition("="))
     if not sign or not values:
         raise InvalidQuery(f"{text!r}: write name=value,value")
-    field = ALPHA if name == KEYWORD_ALPHA else name
-    return _turn(name, [f"{field}={value}" for value in values.split(",")], defaults)
+    return _turn(name, [f"{_TURNED_BY.get(name, name)}={value}" for value in values.split(",")], defaults)
 
 
 def _turn(name: str, texts: Sequence[str], defaults: Knobs) -> Turn:
@@ -66,12 +76,22 @@ def _turn(name: str, texts: Sequence[str], defaults: Knobs) -> Turn:
 
 
 def _named(name: str, value: Configuration) -> Configuration:
-    return replace(value, text=f"keyword_{value.text}") if name == KEYWORD_ALPHA else value
+    return replace(value, text=value.text.replace(_TURNED_BY[name], name)) if name in _TURNED_BY else value
+
+
+def _concerns(name: str, *, keyword: bool, exact: bool) -> bool:
+    told = {ALPHA: not keyword, KEYWORD_ALPHA: keyword, USUAL_BLEND: not exact, EXACT_BLEND: exact}
+    return told.get(name, True)
 
 
 def _default(name: str, field: str, defaults: Knobs) -> object:
-    """Give what holds for a field where no query turns it; null where each query decides."""
-    return defaults.held(field, keyword=name == KEYWORD_ALPHA)
+    """Give what holds for a field where no query turns it; null where that depends on the query."""
+    held = {
+        defaults.held(field, keyword=keyword, exact=exact)
+        for keyword, exact in product((False, True), repeat=2)
+        if _concerns(name, keyword=keyword, exact=exact)
+    }
+    return held.pop() if len(held) == 1 else None
 
 
 def _is_set(name: str, value: Configuration, defaults: Knobs) -> bool:
@@ -83,10 +103,10 @@ def _as_set(name: str, like: Configuration, defaults: Knobs) -> Configuration:
     found = {field: _default(name, field, defaults) for field in like.turned}
     if None in found.values():
         return Configuration(text=f"{name} as set", turned={})
-    return _named(name, parse_configuration(",".join(f"{field}={given}" for field, given in found.items())))
+    return _named(name, parse_configuration(",".join(f"{field}={spelt(given)}" for field, given in found.items())))
 
 
 def _amount(name: str, value: Configuration) -> float:
     """Order numbers by size; leave all else as it was given."""
-    given = value.turned.get(ALPHA if name == KEYWORD_ALPHA else name, 0)
+    given = value.turned.get(_TURNED_BY.get(name, name), 0)
     return float(given) if isinstance(given, (int, float)) else 0.0

@@ -78,10 +78,12 @@ class Knobs:
             return self.alpha
         return self.keyword_alpha if keyword else self.hybrid_alpha
 
-    def held(self, field: str, *, keyword: bool) -> object:
+    def held(self, field: str, *, keyword: bool, exact: bool) -> object:
         """Give what holds for a field of ContextQuery that a query leaves alone; null where each query decides."""
         if field == "alpha":
             return self.alpha_for(keyword=keyword)
+        if field == "rerank_blend":
+            return self.blend_for(exact=exact)
         return self.depth if field == "candidates" else getattr(self, field, None)
 
     def blend_for(self, *, exact: bool) -> float:

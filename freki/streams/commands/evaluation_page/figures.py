@@ -4,7 +4,15 @@ from collections.abc import Iterable
 
 from freki.operators.evaluate import FIGURES, Comparison, Figure, Mean
 from freki.streams.commands.evaluation_page.plots import Row, columns, dot_plot
-from freki.streams.commands.show_evaluation import BREAKDOWNS, LIKELY_CHANCE, NAMES, bounded, is_gain, p_value
+from freki.streams.commands.show_evaluation import (
+    BREAKDOWNS,
+    LIKELY_CHANCE,
+    NAMES,
+    bounded,
+    is_gain,
+    p_value,
+    probability,
+)
 from freki.streams.evaluation.result import Answered, Group, SetResult, breakdown, headline
 
 _PLACES = (("1", 1, 1), ("2", 2, 2), ("3", 3, 3), ("4–10", 4, 10), ("11–20", 11, 20), ("21 and on", 21, 200))
@@ -68,7 +76,7 @@ def _about(group: Group) -> str:
     asked = f"{group.questions} questions"
     if group.comparison is None or group.questions < _LEAST_TESTED:
         return asked
-    return f"{asked}, p = {p_value(group.comparison.p_randomisation)}"
+    return f"{asked}, {probability(group.comparison.p_randomisation)}"
 
 
 def _measured(result: SetResult) -> list[tuple[Figure, tuple[Mean | None, ...]]]:

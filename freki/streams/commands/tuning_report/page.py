@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from freki.operators.evaluate.figures import FAILED, MRR
 from freki.operators.evaluate.tune import MOST_LOST
+from freki.streams.commands.markdown import table
 from freki.streams.commands.show_evaluation import p_value
 from freki.streams.commands.show_tuning import (
     checked,
@@ -61,12 +62,12 @@ def write_report(tuning: Tuning, *, plot: str) -> str:
             for sentence in (checked(check, tuning.figure), *harms(check.by_set))
         ),
         f"![Gain against cost of every value]({plot})\n",
-        _table(["set", "documents", "questions", "left for the check"], _sets(tuning)),
+        table(["set", "documents", "questions", "left for the check"], _sets(tuning)),
         *(_step(tuning, step) for step in tuning.steps),
         *(f"Not tuned: {reason}.\n" for reason in tuning.left_out),
         *(f"Note: {remark}.\n" for remark in tuning.remarks),
         "## Made with\n",
-        _table(["", ""], ([name, f"`{value}`"] for name, value in tuning.made_with.items())),
+        table(["", ""], ([name, f"`{value}`"] for name, value in tuning.made_with.items())),
     ]
     return "\n".join(parts)
 
@@ -85,7 +86,7 @@ def _step(tuning: Tuning, step: Step) -> str:
         [
             f"## {step.knob}{', again' if step.again else ''}\n",
             f"{tried_with(step)}.\n",
-            _table(head, rows),
+            table(head, rows),
             *sentences,
             "",
         ]
@@ -108,8 +109,3 @@ def _row(tried: Tried, step: Step, figure: str, names: list[str]) -> list[str]:
         "" if is_present else costs(tried.cost),
         *("" if is_present or gain is None else f"{gain.value:+.3f}" for gain in sets),
     ]
-
-
-def _table(head: list[str], rows: Iterable[list[str]]) -> str:
-    ruled = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in ruled) + "\n"
