@@ -13,6 +13,7 @@ from scipy import stats
 
 from freki.operators.evaluate import (
     FIGURES,
+    Mean,
     compare,
     false_positives,
     judge_rankings,
@@ -258,7 +259,7 @@ def test_less_is_better_where_the_figure_says_so() -> None:
 def test_only_questions_that_both_were_asked_are_compared() -> None:
     found = compare({"1": {"MRR": 1.0}, "2": {"MRR": 0.0}}, {"2": {"MRR": 0.5}, "3": {"MRR": 0.0}}, seed=1)
 
-    assert found["MRR"].difference == (0.5, 0.5, 0.5, 1)
+    assert found["MRR"].difference == Mean(value=0.5, low=0.5, high=0.5, questions=1)
     assert compare({"1": {"MRR": 1.0}}, {"2": {"MRR": 1.0}}, seed=1) == {}
 
 

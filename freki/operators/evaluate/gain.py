@@ -65,7 +65,7 @@ def interval_over_sets(values: Values, *, seed: int) -> Mean:
         given = np.array(each)
         draws += given[rng.integers(len(given), size=(RESAMPLES, len(given)))].mean(axis=1)
     low, high = np.percentile(draws / len(sets), [2.5, 97.5])
-    return Mean(value, float(low), float(high), len(values))
+    return Mean(value=value, low=float(low), high=float(high), questions=len(values))
 
 
 def gain_of(differences: Values, *, seed: int) -> Gain:

@@ -2,18 +2,19 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from freki.operators.evaluate.figures import FIGURES
+from freki.schemas.names import record
 
 RESAMPLES = 2000
 _BLOCK_DRAWS = 4_000_000
 """Draws held at once: 32 MB."""
 
 
-class Mean(NamedTuple):
+@record
+class Mean:
     """A mean with its 95 % interval."""
 
     value: float
@@ -38,7 +39,7 @@ def mean_of(values: Sequence[float], *, seed: int) -> Mean:
         for at in range(0, RESAMPLES, rows)
     ]
     low, high = np.percentile(np.concatenate(means), [2.5, 97.5])
-    return Mean(math.fsum(values) / len(values), float(low), float(high), len(values))
+    return Mean(value=math.fsum(values) / len(values), low=float(low), high=float(high), questions=len(values))
 
 
 def summarise(questions: Sequence[Mapping[str, float]], *, seed: int) -> dict[str, Mean]:

@@ -4,6 +4,7 @@ import json
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from importlib.util import find_spec
@@ -222,6 +223,6 @@ def _write(evaluation: Evaluation, out: Path, name: str) -> tuple[Path, Path]:
 def _summary(evaluation: Evaluation) -> dict[str, object]:
     """Give the means by set, run and figure, for programs that look no further."""
     return {
-        result.name: {run.title: {name: mean._asdict() for name, mean in run.summary().items()} for run in result.runs}
+        result.name: {run.title: {name: asdict(mean) for name, mean in run.summary().items()} for run in result.runs}
         for result in evaluation.sets
     }

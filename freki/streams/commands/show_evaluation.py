@@ -100,9 +100,9 @@ def _compared(found: Comparison | None, figure: Figure) -> list[Text | str]:
     if found is None:
         return []
     style = "" if found.p_randomisation > LIKELY_CHANCE else "green" if is_gain(found, figure) else "red"
-    value, low, high, _ = found.difference
+    change = found.difference
     return [
-        Text.assemble((f"{value:+.3f}", style), (f"  {low:+.3f} {high:+.3f}", "dim")),
+        Text.assemble((f"{change.value:+.3f}", style), (f"  {change.low:+.3f} {change.high:+.3f}", "dim")),
         p_value(found.p_randomisation),
         p_value(found.p_t),
     ]

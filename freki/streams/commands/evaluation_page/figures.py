@@ -98,8 +98,9 @@ def _mean(mean: Mean | None) -> str:
 def _compared(found: Comparison | None, figure: Figure) -> list[str]:
     if found is None:
         return ["–"] * 4
-    value, low, high, _ = found.difference
-    change = f'<span class="{_tone(found, figure)}">{value:+.3f}</span><br><small>{low:+.3f} – {high:+.3f}</small>'
+    mean = found.difference
+    bounds = f"<br><small>{mean.low:+.3f} – {mean.high:+.3f}</small>"
+    change = f'<span class="{_tone(found, figure)}">{mean.value:+.3f}</span>{bounds}'
     counts = f"{found.better} / {found.same} / {found.worse}"
     return [change, p_value(found.p_randomisation), p_value(found.p_t), counts]
 
