@@ -100,7 +100,7 @@ def chosen_harms(step: Step) -> list[str]:
 
 def short(title: str, step: Step) -> str:
     """Leave out the name of the knob that a value is of."""
-    return title.removeprefix(f"{step.knob}=")
+    return title.removeprefix(step.knob).lstrip(" =")
 
 
 def measured_sets(tuning: Tuning, step: Step) -> list[str]:
