@@ -226,6 +226,22 @@ def test_the_terminal_shows_whole_tables_of_each_set_and_of_their_mean() -> None
     assert "without reranking: reranker=none" in printed
 
 
+def test_a_narrow_terminal_shows_figures_of_contexts_with_the_titles_of_the_rows() -> None:
+    (one,) = ablation("one").sets
+    console = Console(file=StringIO(), width=80)
+
+    rows_with_facts = [
+        replace(row, means={**row.means, "spans quoted": row.means["MRR"], "facts found": row.means["MRR"]})
+        for row in one.rows
+    ]
+    show_set(console, replace(one, rows=tuple(rows_with_facts)))
+
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "…" not in printed
+    assert "as set" in printed
+    assert "quoted" in printed
+
+
 def test_the_report_is_markdown_with_whole_tables() -> None:
     page = write_report(ablation("one", "two"))
 

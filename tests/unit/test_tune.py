@@ -68,6 +68,11 @@ def test_a_large_set_does_not_decide_alone() -> None:
     assert mean_over_sets(values) == 0.5
 
 
+def test_few_pairs_of_times_show_nothing_however_far_apart() -> None:
+    assert not cost_of([10.0] * 5, [90.0] * 5).is_clear
+    assert cost_of([10.0] * 6, [90.0] * 6).is_clear
+
+
 @given(values=st.lists(st.floats(-1, 1, allow_nan=False), min_size=1, max_size=40))
 def test_over_one_set_a_mean_is_the_mean_of_its_questions(values: list[float]) -> None:
     of_set = {Asked("one", f"{place:02}"): value for place, value in enumerate(values)}

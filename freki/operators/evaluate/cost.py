@@ -9,6 +9,8 @@ from freki.schemas.names import record
 
 LEAST_SAVING_MS = 1.0
 """Nobody notices less."""
+_LEAST_PAIRS = 6
+"""Of fewer the interval holds less than 95 %."""
 _TAILS = 40
 """Each end leaves out 1 / 40 of the probability."""
 
@@ -28,8 +30,8 @@ class Cost:
 
     @property
     def is_clear(self) -> bool:
-        """Say whether the difference is more than chance would have it."""
-        return self.low_ms > 0 or self.high_ms < 0
+        """Say whether the difference is more than chance would have it; fewer than 6 pairs cannot show that."""
+        return self.pairs >= _LEAST_PAIRS and (self.low_ms > 0 or self.high_ms < 0)
 
 
 def cost_of(times_ms: Sequence[float], present_ms: Sequence[float]) -> Cost:

@@ -13,6 +13,8 @@ from freki.streams.commands.show_evaluation import p_value, probability
 from freki.streams.commands.show_tuning import number
 from freki.streams.evaluation.ablated import JUDGED_BY, AblatedSet, Ablation, Measured
 
+_WIDE = 100
+"""Columns of a terminal that has room for figures of contexts beside all others."""
 SHOWN = (NDCG, MRR, RECALL_10, FAILED, SPANS, FACTS)
 _LEGEND = (
     "±: what a row has more than `as set`, coloured where p ≤ 0.05; p: of the paired randomisation test, not corrected "
@@ -30,7 +32,7 @@ def show_set(console: Console, one: AblatedSet) -> None:
         console.print(Text(f"  {note}", style="dim"))
     for line in remarks(one):
         console.print(Text(f"  {line}", style="yellow"))
-    console.print(_table(one.rows))
+    console.print(_table(one.rows, console.width))
     console.print(Text(verdict(one.rows), style="bold"))
 
 
@@ -39,7 +41,7 @@ def show_overall(console: Console, ablation: Ablation) -> None:
     if ablation.overall:
         console.print()
         console.print(Text(f"Mean of {len(ablation.sets)} sets, each of which counts the same", "bold"))
-        console.print(_table(ablation.overall))
+        console.print(_table(ablation.overall, console.width))
         console.print(Text(verdict(ablation.overall), style="bold"))
     console.print()
     for row in ablation.sets[0].rows[1:]:
@@ -79,30 +81,34 @@ def verdict(rows: Sequence[Measured]) -> str:
     gaining = [row for row in steps if row.losses]
     harming = [row for row in steps if row.gains and not row.losses]
     others = [row for row in steps if row not in (*gaining, *harming)]
-    figure = judged(rows)
     count = f"{len(gaining)} {'is' if len(gaining) == 1 else 'are'}" if gaining else "none is"
     groups = (("not shown to gain", others), ("better left out", harming))
     return "; ".join(
         [
-            f"Of {len(steps)} steps {count} shown to gain{_listed(gaining, figure)}",
-            *(f"{said}{_listed(group, figure)}" for said, group in groups if group),
+            f"Of {len(steps)} steps {count} shown to gain{_listed(gaining)}",
+            *(f"{said}{_listed(group)}" for said, group in groups if group),
         ]
     )
 
 
-def _listed(rows: Sequence[Measured], figure: str) -> str:
-    return f": {', '.join(_worth(row, figure) for row in rows)}" if rows else ""
+def _listed(rows: Sequence[Measured]) -> str:
+    return f": {', '.join(_worth(row) for row in rows)}" if rows else ""
 
 
-def _worth(row: Measured, figure: str) -> str:
+def _worth(row: Measured) -> str:
     """Say what a step gives, by the figures that tell it from chance, and what it takes."""
-    told = [*row.losses, *row.gains] or [figure]
+    told = [*row.losses, *row.gains] or [_likeliest(row)]
     given = [
         f"{titled(name)} {signed(-found.value)}, {probability(found.p)}"
         for name, found in row.differences.items()
         if name in told
     ]
     return f"{row.step} ({'; '.join([*given, _taken(row.cost)])})"
+
+
+def _likeliest(row: Measured) -> str:
+    """Name the figure that chance moves least often as far, of those that count; the first of equals."""
+    return min((name for name in JUDGED_BY if name in row.differences), key=lambda name: row.differences[name].p)
 
 
 def _taken(cost: Cost) -> str:
@@ -115,13 +121,19 @@ def signed(value: float) -> str:
     return f"{round(value, 3) + 0.0:+.3f}"
 
 
-def _table(rows: Sequence[Measured]) -> Table:
+def _table(rows: Sequence[Measured], width: int) -> Table:
     names, figure = shown(rows), judged(rows)
+    if width < _WIDE and {SPANS, FACTS}.intersection(names):
+        names = [name for name in names if name not in (MRR, RECALL_10)]
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column()
     for head in (*map(titled, names), f"± {figure}", "p", "p50 ms", "p95 ms", "± ms"):
         # Titles wrap, numbers never.
-        table.add_column(head.replace("@", "\n@").replace(" ms", "\nms"), no_wrap=True, justify="right")
+        table.add_column(
+            head.replace("@", "\n@").replace(" ms", "\nms").replace(" quoted", "\nquoted").replace(" found", "\nfound"),
+            no_wrap=True,
+            justify="right",
+        )
     for row in rows:
         table.add_row(*_cells(row, names, figure))
     return table
