@@ -279,8 +279,13 @@ class RetrievalSettings(Section):
     """Defaults of a query's knobs."""
 
     top_k: int = Field(default=8, ge=1, le=200, description="How many hits")
-    hybrid_alpha: float = Field(default=0.6, ge=0, le=1, description="Weight of dense search")
+    hybrid_alpha: float | None = Field(
+        default=None, ge=0, le=1, description="Weight of dense search; none: less the better the words match"
+    )
     keyword_alpha: float = Field(default=0.4, ge=0, le=1, description="The same for queries of up to 3 words")
+    lexical_pivot: float = Field(
+        default=60, gt=0, description="BM25 score of the best match at which both searches weigh the same"
+    )
     fusion: Literal["WEIGHTED", "RRF", "ZSCORE", "TMM", "ARCTAN"] = Field(
         default="WEIGHTED", description="How rankings become one"
     )

@@ -62,6 +62,18 @@ def arctangent(scores: Sequence[float]) -> list[float]:
     return [2 / math.pi * math.atan(max(0.0, score) / HALF_WAY) for score in scores]
 
 
+def saturation(score: float, *, pivot: float) -> float:
+    """Map a score from 0 without limit to 0..1, the pivot to 0.5: what is high already gains little by being higher.
+
+    As the weight of BM25 beside dense search: a best match of many rare words is evidence of its own, while one that
+    shares a common word or two with the question only says that nothing better is there.
+    Raises ValueError where `pivot` is not above 0. Source: Craswell et al., SIGIR 2005, doi:10.1145/1076034.1076106.
+    """
+    if not pivot > 0:
+        raise ValueError(f"pivot must be above 0, got {pivot}")
+    return max(0.0, score) / (max(0.0, score) + pivot)
+
+
 def reciprocal_rank_fusion(
     rankings: Sequence[Sequence[Scored]], *, k: int = 60, weights: Sequence[float] | None = None
 ) -> list[Hit]:

@@ -26,6 +26,7 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
     ("deadline_ms", 1, 600_000),
     ("candidates", 1, 10_000),
     ("alpha", 0.0, 1.0),
+    ("lexical_pivot", 0.1, 10_000.0),
     ("rrf_k", 1, 10_000),
     ("rerank_candidates", 0, 500),
     ("rerank_blend", 0.0, 1000.0),
@@ -45,9 +46,9 @@ _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _FORBIDDEN_IN_TEXT = re.compile("[\x00\ud800-\udfff]")
 _NOT_FOR: dict[RequestKind, tuple[str, ...]] = {
     RequestKind.RETRIEVE: (),
-    RequestKind.KEYWORD_SEARCH: ("alpha",),
-    RequestKind.SEMANTIC_SEARCH: ("alpha",),
-    RequestKind.CHUNK_READ: ("alpha", "widen", "expect"),
+    RequestKind.KEYWORD_SEARCH: ("alpha", "lexical_pivot"),
+    RequestKind.SEMANTIC_SEARCH: ("alpha", "lexical_pivot"),
+    RequestKind.CHUNK_READ: ("alpha", "lexical_pivot", "widen", "expect"),
 }
 _LEFT_OUT: tuple[object, ...] = (None, ())
 _CHUNK_ID = re.compile("[0-9a-f]{32}")

@@ -159,7 +159,9 @@ class ContextQuery:
     """All of them must hold."""
     fusion: Fusion | None = None
     alpha: float | None = None
-    """Weight of dense search in 0..1; null: the setting, less for short keyword queries."""
+    """Weight of dense search in 0..1; null: less the better the words match, see `lexical_pivot`; less for keywords."""
+    lexical_pivot: float | None = None
+    """BM25 score of the best match at which both searches weigh the same; only where `alpha` does not say."""
     rrf_k: int | None = None
     widen: tuple[Widening, ...] | None = None
     """Kinds of further searches, fused with that for the question, which counts most; empty: none; null: as set."""

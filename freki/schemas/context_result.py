@@ -111,7 +111,8 @@ class QueryAnalysis:
     keyword: bool
     """A short query of keywords, which leans to BM25."""
     levels: tuple[int, ...]
-    alpha: float
+    alpha: float | None
+    """Weight of dense search in the fusion; null: none was needed."""
     lexical: str
     """The terms that BM25 searched for."""
     typed_by: TypedBy = TypedBy.NOTHING

@@ -89,6 +89,7 @@ def knobs_of(settings: RetrievalSettings) -> Knobs:
         alpha=None,
         hybrid_alpha=settings.hybrid_alpha,
         keyword_alpha=settings.keyword_alpha,
+        lexical_pivot=settings.lexical_pivot,
         rrf_k=settings.rrf_k,
         widen=settings.widen,
         widen_when=settings.widen_when,

@@ -205,7 +205,7 @@ def _search(trail: Trail, result: ContextResult) -> Attributes:
         names.FREKI_ANALYSIS_QUERY_TYPE: analysis.query_type,
         names.FREKI_ANALYSIS_KEYWORD: analysis.keyword,
         names.FREKI_ANALYSIS_LEVELS: analysis.levels,
-        names.FREKI_ANALYSIS_ALPHA: analysis.alpha,
+        **({} if analysis.alpha is None else {names.FREKI_ANALYSIS_ALPHA: analysis.alpha}),
         names.FREKI_RERANKER: trail.reranker,
         **{
             f"{names.FREKI_KNOB}{knob.name}": value

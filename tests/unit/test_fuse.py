@@ -14,6 +14,7 @@ from freki.operators.fuse import (
     from_floor,
     min_max,
     reciprocal_rank_fusion,
+    saturation,
     standardised_fusion,
     unit,
     weighted_fusion,
@@ -40,6 +41,22 @@ def test_reciprocal_ranks_add_up() -> None:
     assert fused[0].score == pytest.approx(1 / 61 + 1 / 62)
     assert fused[1].score == pytest.approx(1 / 63 + 1 / 61)
     assert fused[2].score == pytest.approx(1 / 62)
+
+
+@given(first=st.floats(0, 1e6), second=st.floats(0, 1e6), pivot=st.floats(0.1, 1e4))
+def test_saturation_rises_from_0_towards_1_and_is_half_at_the_pivot(first: float, second: float, pivot: float) -> None:
+    low, high = sorted([saturation(first, pivot=pivot), saturation(second, pivot=pivot)])
+
+    assert 0 <= low <= high <= 1
+    assert (first <= second) is (saturation(first, pivot=pivot) <= saturation(second, pivot=pivot)) or low == high
+    assert saturation(pivot, pivot=pivot) == pytest.approx(0.5)
+    assert saturation(-first, pivot=pivot) == 0
+
+
+@pytest.mark.parametrize("pivot", [0.0, -1.0, math.nan])
+def test_a_pivot_that_is_not_above_0_is_refused(pivot: float) -> None:
+    with pytest.raises(ValueError, match="pivot must be above 0"):
+        saturation(1.0, pivot=pivot)
 
 
 def test_weighted_scores_are_means_of_normalised_ones() -> None:

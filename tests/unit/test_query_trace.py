@@ -240,7 +240,8 @@ async def test_knobs_and_analysis_are_told() -> None:
         "mmr_lambda": 0.7,
         "reranker": "AUTO",
     }
-    assert (span["freki.analysis.language"], span["freki.analysis.alpha"]) == ("de", 0.6)
+    assert span["freki.analysis.language"] == "de"
+    assert 0.5 < span["freki.analysis.alpha"] < 1
     assert span["freki.analysis.levels"]
     assert "freki.knob.alpha" not in span
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from freki.schemas import (
 )
 from freki.schemas.index import RerankPair
 from freki.streams.ports import Embedder, Floats
-from tests.unit.questions import Broken, ask, kinds, now, retriever
+from tests.unit.questions import KNOBS, Broken, ask, kinds, now, retriever
 from tests.unit.revisions import TENANT, World, revision
 
 TEXTS = ["der antrag ist schriftlich zu stellen", "die gebühr beträgt zehn euro", "über den antrag entscheidet das amt"]
@@ -219,6 +220,35 @@ async def test_fused_scores_lie_in_0_to_1_and_set_the_order(world: World, fusion
     fused = [hit.fused_score for hit in result.hits]
     assert fused == sorted(fused, reverse=True)
     assert all(0 <= score <= 1 for score in fused)
+
+
+async def test_the_better_the_words_match_the_less_vectors_weigh(world: World) -> None:
+    asked = retriever(world, defaults=replace(KNOBS, hybrid_alpha=None))
+    alphas: list[float] = []
+    for text in ("Was kostet die Kopie eines Bescheids?", "Wer entscheidet über den Antrag beim Amt?"):
+        result = await ask(asked, text)
+        best = max((hit.lexical_score or 0.0 for hit in result.hits), default=0.0)
+        assert result.analysis is not None
+        alphas.append(result.analysis.alpha or 0.0)
+        assert alphas[-1] == pytest.approx(60 / (60 + best))
+    low = await ask(asked, "Wer entscheidet über den Antrag beim Amt?", lexical_pivot=1.0)
+    said = await ask(asked, "Wer entscheidet über den Antrag beim Amt?", alpha=0.2, lexical_pivot=1.0)
+
+    assert alphas[1] < alphas[0]
+    assert low.analysis is not None
+    assert low.analysis.alpha is not None
+    assert low.analysis.alpha < alphas[1]
+    assert said.analysis is not None
+    assert said.analysis.alpha == 0.2
+
+
+@pytest.mark.parametrize(("lost", "alpha"), [("dense", 0.0), ("lexical", 1.0)])
+async def test_where_one_search_fails_the_other_has_all_the_weight(world: World, lost: str, alpha: float) -> None:
+    result = await ask(retriever(world, Broken(world.index, lost)), alpha=0.3)
+
+    assert result.hits
+    assert result.analysis is not None
+    assert result.analysis.alpha == alpha
 
 
 async def test_a_floor_that_is_not_reached_is_told(world: World) -> None:

@@ -43,7 +43,7 @@ class Machine:
         self.asked.append(query)
         reranked = KNOBS.turned(query).rerank_candidates > 0
         self.now_ns += (SLOW_MS if reranked else FAST_MS) * 1_000_000
-        alpha = KNOBS.turned(query).alpha_for(keyword=False)
+        alpha = KNOBS.turned(query).alpha_for(keyword=False) or 0.0
         worse = round(10 * abs(alpha - self._best_alpha)) + (self._needs_reranker and not reranked)
         # Every third question is easy, whatever is set.
         before = 0 if int(query.text.split()[-1]) % 3 == 0 else min(worse, 7)

@@ -67,6 +67,9 @@ async def ask(  # noqa: PLR0913 - every knob of a query is an option
     candidates: Annotated[int | None, typer.Option(help="How deep each retriever looks")] = None,
     fusion: Annotated[Fusion | None, typer.Option(help="How rankings become one", case_sensitive=False)] = None,
     alpha: Annotated[float | None, typer.Option(help="Weight of dense search, 0..1")] = None,
+    lexical_pivot: Annotated[
+        float | None, typer.Option(help="BM25 score of the best match at which both searches weigh the same")
+    ] = None,
     rrf_k: Annotated[int | None, typer.Option(help="k of reciprocal rank fusion")] = None,
     metric: Annotated[Metric | None, typer.Option(help="How dense scores are shown", case_sensitive=False)] = None,
     reranker: Annotated[RerankerChoice | None, typer.Option(help="Which one to use", case_sensitive=False)] = None,
@@ -125,6 +128,7 @@ async def ask(  # noqa: PLR0913 - every knob of a query is an option
         filters=tuple(_filter(text) for text in filters or ()),
         fusion=fusion,
         alpha=alpha,
+        lexical_pivot=lexical_pivot,
         rrf_k=rrf_k,
         metric=metric,
         reranker=reranker,

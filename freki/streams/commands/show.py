@@ -128,7 +128,8 @@ def _summary(result: ContextResult) -> Text:
     parts = [result.status.lower(), f"reranker {result.reranker}"]
     if result.analysis is not None:
         analysis = result.analysis
-        parts.append(f"{analysis.language}, {analysis.query_type.lower()}, alpha {analysis.alpha:.2f}")
+        weight = "" if analysis.alpha is None else f", alpha {analysis.alpha:.2f}"
+        parts.append(f"{analysis.language}, {analysis.query_type.lower()}{weight}")
     fresh = result.freshness
     if fresh.last_commit_at is not None:
         parts.append(f"last change {_age(result.answered_at - fresh.last_commit_at)} ago, {fresh.consistency.lower()}")

@@ -12,6 +12,7 @@ from freki.streams.retrieval.knobs import Knobs
 ALPHA = "alpha"
 """Of questions; short queries of keywords have their own."""
 KEYWORD_ALPHA = "keyword_alpha"
+LEXICAL_PIVOT = "lexical_pivot"
 USUAL_BLEND = "usual_blend"
 EXACT_BLEND = "exact_blend"
 _TURNED_BY = {KEYWORD_ALPHA: ALPHA, USUAL_BLEND: "rerank_blend", EXACT_BLEND: "rerank_blend"}
@@ -19,6 +20,7 @@ _TURNED_BY = {KEYWORD_ALPHA: ALPHA, USUAL_BLEND: "rerank_blend", EXACT_BLEND: "r
 
 _GRID = {
     ALPHA: ("alpha=0.3", "alpha=0.4", "alpha=0.5", "alpha=0.6", "alpha=0.7", "alpha=0.8"),
+    LEXICAL_PIVOT: tuple(f"lexical_pivot={score}" for score in (30, 45, 60, 90, 130)),
     KEYWORD_ALPHA: ("alpha=0.2", "alpha=0.3", "alpha=0.4", "alpha=0.5", "alpha=0.6", "alpha=0.7"),
     "fusion": (
         *(f"fusion={kind}" for kind in ("weighted", "zscore", "tmm", "arctan")),
@@ -80,7 +82,13 @@ def _named(name: str, value: Configuration) -> Configuration:
 
 
 def _concerns(name: str, *, keyword: bool, exact: bool) -> bool:
-    told = {ALPHA: not keyword, KEYWORD_ALPHA: keyword, USUAL_BLEND: not exact, EXACT_BLEND: exact}
+    told = {
+        ALPHA: not keyword,
+        LEXICAL_PIVOT: not keyword,
+        KEYWORD_ALPHA: keyword,
+        USUAL_BLEND: not exact,
+        EXACT_BLEND: exact,
+    }
     return told.get(name, True)
 
 

@@ -34,8 +34,10 @@ class Knobs:
     fusion: Fusion
     alpha: float | None
     """Null: by what the query looks like, `hybrid_alpha` or `keyword_alpha`."""
-    hybrid_alpha: float
+    hybrid_alpha: float | None
+    """Null: by how well the words match, see `lexical_pivot`."""
     keyword_alpha: float
+    lexical_pivot: float
     rrf_k: int
     widen: tuple[Widening, ...]
     widen_when: WidenWhen
@@ -72,8 +74,8 @@ class Knobs:
         """How deep each retriever looks."""
         return self.candidates or max(LEAST_CANDIDATES, CANDIDATES_PER_HIT * self.top_k)
 
-    def alpha_for(self, *, keyword: bool) -> float:
-        """Weight of dense search: what was asked for, else by what the query looks like."""
+    def alpha_for(self, *, keyword: bool) -> float | None:
+        """Weight of dense search: what was asked for, else by what the query looks like; null: what BM25 finds says."""
         if self.alpha is not None:
             return self.alpha
         return self.keyword_alpha if keyword else self.hybrid_alpha

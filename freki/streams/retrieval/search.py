@@ -4,6 +4,7 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -16,6 +17,7 @@ from freki.operators.fuse import (
     from_floor,
     min_max,
     reciprocal_rank_fusion,
+    saturation,
     standardised_fusion,
     unit,
     weighted_fusion,
@@ -287,14 +289,26 @@ def _heeded(trail: Trail, ranked: list[Ranked]) -> list[Ranked]:
 def _hits(trail: Trail, rankings: Sequence[Sequence[Candidate]]) -> list[Hit]:
     if trail.knobs.fusion is Fusion.RRF:
         return reciprocal_rank_fusion(rankings, k=trail.knobs.rrf_k, weights=_weights(trail, 1.0, 1.0))
-    # Where one kind of retriever failed, the other counts alone.
-    alpha = trail.analysis.alpha if trail.lexical and trail.dense else 0.5
+    alpha = _alpha(trail)
+    trail.analysis = replace(trail.analysis, alpha=alpha)
     weights = _weights(trail, alpha, 1 - alpha)
     if trail.knobs.fusion is Fusion.ZSCORE:
         return standardised_fusion(rankings, weights=weights)
     of_dense, of_lexical = _SCALES[trail.knobs.fusion]
     scales = [*[of_dense] * len(trail.dense), *[of_lexical] * len(trail.lexical)]
     return weighted_fusion(rankings, weights=weights, scales=scales)
+
+
+def _alpha(trail: Trail) -> float:
+    """Weigh dense search: as the query or the setting says, else less the better the words of the question match."""
+    # Where one kind of retriever was not asked or failed, the other counts alone.
+    if not (trail.lexical and trail.dense):
+        return 1.0 if trail.dense else 0.0
+    given = trail.knobs.alpha_for(keyword=trail.analysis.keyword)
+    if given is not None:
+        return given
+    best = max((hit.score for hit in trail.ways[0].lexical or ()), default=0.0)
+    return 1 - saturation(best, pivot=trail.knobs.lexical_pivot)
 
 
 def _weights(trail: Trail, dense: float, lexical: float) -> list[float]:

@@ -69,7 +69,7 @@ class Understanding:
             query_type=read.query_type or QueryType.FACTUAL,
             keyword=read.keyword,
             levels=levels or levels_of(read.query_type or QueryType.FACTUAL),
-            alpha=knobs.alpha_for(keyword=read.keyword),
+            alpha=None,
             lexical=self._analyse_text(text, language=language) if query.kind in _BY_TERMS else "",
             typed_by=TypedBy.WORDING if read.query_type else TypedBy.NOTHING,
             exact=read.exact,
