@@ -8,14 +8,16 @@ from rich.table import Table
 from rich.text import Text
 
 from freki.operators.evaluate import FIGURES, Cost
-from freki.operators.evaluate.figures import FACTS, FAILED, MRR, NDCG, RECALL_10, SPANS
+from freki.operators.evaluate.figures import FACTS, FAILED, HIT_1, HIT_5, MRR, NDCG, RECALL_10, SPANS
 from freki.streams.commands.show_evaluation import p_value, probability
 from freki.streams.commands.show_tuning import number
 from freki.streams.evaluation.ablated import JUDGED_BY, AblatedSet, Ablation, Measured
 
+_IN_DOCUMENTS = (SPANS, FACTS, HIT_1, HIT_5)
+"""Figures that rankings of documents do not have."""
 _WIDE = 100
-"""Columns of a terminal that has room for figures of contexts beside all others."""
-SHOWN = (NDCG, MRR, RECALL_10, FAILED, SPANS, FACTS)
+"""Columns of a terminal that has room for them beside all others."""
+SHOWN = (NDCG, MRR, RECALL_10, FAILED, *_IN_DOCUMENTS)
 _LEGEND = (
     "±: what a row has more than `as set`, coloured where p ≤ 0.05; p: of the paired randomisation test, not corrected "
     "for the number of rows; ms: one question at a time, as the asker waits, on this machine: {machine}; ± ms: median "
@@ -123,7 +125,7 @@ def signed(value: float) -> str:
 
 def _table(rows: Sequence[Measured], width: int) -> Table:
     names, figure = shown(rows), judged(rows)
-    if width < _WIDE and {SPANS, FACTS}.intersection(names):
+    if width < _WIDE and not set(names).isdisjoint(_IN_DOCUMENTS):
         names = [name for name in names if name not in (MRR, RECALL_10)]
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column()

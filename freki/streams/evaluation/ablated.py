@@ -14,7 +14,7 @@ from freki.operators.evaluate import (
     interval_over_sets,
     less,
 )
-from freki.operators.evaluate.figures import FACTS, FAILED, FALSE_POSITIVES, NDCG, SPANS
+from freki.operators.evaluate.figures import FACTS, FAILED, FALSE_POSITIVES, HIT_1, HIT_5, NDCG, SPANS
 from freki.operators.evaluate.tune import LIKELY_CHANCE
 from freki.schemas.names import record
 from freki.streams.evaluation.ablation import Row
@@ -25,7 +25,7 @@ Answers = Mapping[str, Mapping[Asked, Mapping[str, float]]]
 Times = Mapping[str, Mapping[Asked, float]]
 """Milliseconds, likewise."""
 
-JUDGED_BY = (NDCG, FAILED, SPANS, FACTS)
+JUDGED_BY = (NDCG, FAILED, SPANS, FACTS, HIT_1, HIT_5)
 """Figures that a step may raise, or lower where less is better, to be worth something."""
 _BETTER = {figure.name: 1 if figure.higher_is_better else -1 for figure in FIGURES}
 
