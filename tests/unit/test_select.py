@@ -124,6 +124,22 @@ def test_hits_are_some_of_the_candidates_each_once_and_within_all_limits(
     assert all(count <= (knobs["per_document"] or 8) for count in documents.values())
 
 
+@given(given_=candidates, knobs=knobs)
+def test_what_was_not_reranked_stands_behind_what_was_in_an_order_of_its_own(
+    given_: list[Candidate], knobs: dict[str, Any]
+) -> None:
+    knobs = {**knobs, "per_document": 0, "top_k": 8}
+    found, alone = trail(given_, **knobs), trail(given_, **knobs)
+    alone.found = [each for each in alone.found if each.reranked is None]
+
+    select(found, unrelated=-1.0)
+    select(alone, unrelated=-1.0)
+
+    reached = [each.reranked is not None for each in found.found]
+    assert reached == sorted(reached, reverse=True)
+    assert [each.chunk_id for each in found.found if each.reranked is None] == [each.chunk_id for each in alone.found]
+
+
 @given(given_=candidates, knobs=knobs, threshold=shares)
 def test_a_threshold_comes_last_and_only_leaves_out(
     given_: list[Candidate], knobs: dict[str, Any], threshold: float

@@ -1,5 +1,7 @@
 """Chooses the hits among the candidates of a query."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -49,17 +51,29 @@ def select(trail: Trail, *, unrelated: float) -> None:
 
 
 def _diversify(trail: Trail, relevance: NDArray[np.float64], *, unrelated: float) -> None:
-    """Set the order of all."""
-    if trail.found:
-        vectors = np.array([each.vector for each in trail.found], dtype=np.float32)
-        order = maximal_marginal_relevance(
-            relevance,
-            vectors,
-            limit=len(relevance),
-            trade_off=trail.knobs.mmr_lambda,
-            least_likeness=unrelated,
-        )
-        trail.found = [trail.found[place] for place in order]
+    """Set the order of all: first among those that were reranked, then among the others, which stand behind them.
+
+    On one scale with them the others would all look alike, and be ordered by nothing but how much they differ.
+    """
+    reached = sum(each.reranked is not None for each in trail.found)
+    head, rest = trail.found[:reached], trail.found[reached:]
+    by_search = np.array([each.fused + each.judged for each in rest], np.float64)
+    trail.found = [
+        *_diversified(head, relevance[:reached], trail.knobs.mmr_lambda, unrelated),
+        *_diversified(rest, by_search, trail.knobs.mmr_lambda, unrelated),
+    ]
+
+
+def _diversified(
+    found: Sequence[Found], relevance: NDArray[np.float64], trade_off: float, unrelated: float
+) -> list[Found]:
+    if not found:
+        return []
+    vectors = np.array([each.vector for each in found], dtype=np.float32)
+    order = maximal_marginal_relevance(
+        relevance, vectors, limit=len(found), trade_off=trade_off, least_likeness=unrelated
+    )
+    return [found[place] for place in order]
 
 
 def _cut(trail: Trail) -> None:
