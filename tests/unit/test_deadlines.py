@@ -223,7 +223,7 @@ class TestAdmission:
 
 def _admission(clock: Clock) -> Admission:
     seconds: Callable[[], float] = clock
-    return Admission(KNOBS, estimates=Estimates(seconds), now=clock.ms)
+    return Admission(deadline_ms=KNOBS.deadline_ms, estimates=Estimates(seconds), now=clock.ms)
 
 
 def _query(clock: Clock, deadline_ms: int, *, age_s: float = 0.0) -> ContextQuery:

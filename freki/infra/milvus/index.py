@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from freki.infra.calls import Calls
 from freki.infra.errors import Rejected
@@ -19,6 +18,7 @@ from freki.infra.milvus.rows import (
     KNOWN,
     ROOT,
     WATERMARK,
+    Floats,
     checked_key,
     chunk_of,
     chunk_row,
@@ -51,8 +51,6 @@ from freki.schemas.index import (
     Statistics,
     Watermark,
 )
-
-Floats = NDArray[np.float32]
 
 # Of the largest rows, so many are about 60 MB; messages above 64 MiB are refused.
 FETCHED_CHUNKS = 200

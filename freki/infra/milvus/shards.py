@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from freki.infra.milvus.layout import CHUNKS, Layout
+from freki.infra.milvus.rows import Floats
 from freki.schemas import ChunkKind
 from freki.schemas.index import Generation
-
-Floats = NDArray[np.float32]
 
 
 class Shard(NamedTuple):

@@ -6,15 +6,14 @@ from contextlib import contextmanager
 from freki.schemas import ContextQuery, Timestamp
 from freki.streams.retrieval.attempts import FINISHING
 from freki.streams.retrieval.estimates import Estimates
-from freki.streams.retrieval.knobs import Knobs
 from freki.streams.retrieval.load import Load
 
 
 class Admission:
     """Where more arrives than can be answered, nothing is gained if all are late together: some are refused at once."""
 
-    def __init__(self, defaults: Knobs, *, estimates: Estimates, now: Callable[[], Timestamp]) -> None:
-        self._defaults = defaults
+    def __init__(self, *, deadline_ms: int, estimates: Estimates, now: Callable[[], Timestamp]) -> None:
+        self._deadline_ms = deadline_ms
         self._estimates = estimates
         self._now = now
         self._load = Load()
@@ -26,8 +25,9 @@ class Admission:
         reasons: list[str | None] = []
         for query in queries:
             expected_s = self._load.expected_s(at_once + 1) + self._estimates.typical_s(*FINISHING)
+            deadline_ms = self._deadline_ms if query.deadline_ms is None else query.deadline_ms
             # A clock that is ahead of ours does not give more time.
-            left_s = (min(query.asked_at, now) + self._defaults.turned(query).deadline_ms - now) / 1000
+            left_s = (min(query.asked_at, now) + deadline_ms - now) / 1000
             # One that is alone is tried: else a worker that was slow once would never learn that it no longer is.
             if left_s > (expected_s if at_once else 0):
                 at_once += 1

@@ -105,7 +105,7 @@ class Retriever:
             attempts=self._attempts,
         )
         self._read = Reading(search=search, rows=rows, roots=roots, attempts=self._attempts)
-        self._admission = Admission(defaults, estimates=self._estimates, now=now)
+        self._admission = Admission(deadline_ms=defaults.deadline_ms, estimates=self._estimates, now=now)
         self._widen = Widener(
             searcher=self._searcher, analyse_text=analyse_text, attempts=self._attempts, rewriter=rewriter
         )
