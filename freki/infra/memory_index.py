@@ -65,6 +65,7 @@ class MemoryIndex:
         return {
             chunk.chunk_id: KnownChunk(
                 chunk_id=chunk.chunk_id,
+                kind=chunk.kind,
                 embedder=chunk.embedder,
                 facets=chunk.facets,
                 context_key=chunk.context_key,

@@ -42,6 +42,7 @@ class KnownChunk:
     """As much of a chunk row as tells whether it can be kept."""
 
     chunk_id: ChunkId
+    kind: ChunkKind
     embedder: str
     facets: str
     context_key: str = ""

@@ -244,7 +244,7 @@ class Indexer:
                 continue
             if row is None or not self._is_embedded(row, chunk):
                 found.fresh[chunk_id] = (piece, chunk)
-            elif row.facets != piece.facets:
+            elif (row.facets, row.kind) != (piece.facets, chunk.chunk.kind):
                 found.moved[chunk_id] = (piece, chunk)
         return found
 

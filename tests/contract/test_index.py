@@ -97,12 +97,14 @@ class IndexContract:
         assert (await index.fetch([row.chunk_id]))[row.chunk_id][0] == row
 
     async def test_known_tells_what_was_written_and_leaves_out_what_was_not(self, index: Index) -> None:
-        await write(index, chunk("a", embedder="e1", facets="f7", context_key="k9"), chunk("b"))
+        await write(index, chunk("a", kind=ChunkKind.TABLE, embedder="e1", facets="f7", context_key="k9"), chunk("b"))
 
         known = await index.known([ChunkId("a"), ChunkId("nowhere"), ChunkId("a")])
 
         assert set(known) == {"a"}
-        assert known[ChunkId("a")] == KnownChunk(chunk_id=ChunkId("a"), embedder="e1", facets="f7", context_key="k9")
+        assert known[ChunkId("a")] == KnownChunk(
+            chunk_id=ChunkId("a"), kind=ChunkKind.TABLE, embedder="e1", facets="f7", context_key="k9"
+        )
         assert await index.fetch([ChunkId("nowhere")]) == {}
         assert await index.passages([ChunkId("nowhere")]) == {}
 

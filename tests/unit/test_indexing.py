@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from freki.infra.models.vectors import VectorCache
 from freki.operators.identify import root_id
 from freki.operators.situate import situated
-from freki.schemas import ContextualChunkBatch, DocumentId, LlmUse, OutcomeStatus, TenantId
+from freki.schemas import ChunkKind, ContextualChunkBatch, DocumentId, LlmUse, OutcomeStatus, TenantId
 from freki.streams.indexing import Part
 from tests.unit.revisions import TENANT, Crash, Crashing, World, revision, situated_by
 
@@ -125,6 +125,23 @@ async def test_new_readers_rewrite_rows_without_embedding() -> None:
     rows = await world.index.fetch(sorted((await world.index.ids_of({key: 9}))[key]))
     assert outcome.embedded == 0
     assert {row.principals for row, _ in rows.values()} == {("board",)}
+
+
+async def test_a_text_of_another_kind_has_its_row_rewritten_without_embedding() -> None:
+    world = World()
+    await world.feed(revision("a", 1, ["u", "v"]))
+    table = [
+        replace(
+            batch, chunks=tuple(replace(each, chunk=replace(each.chunk, kind=ChunkKind.TABLE)) for each in batch.chunks)
+        )
+        for batch in revision("a", 2, ["u", "v"], content_hash="a table")
+    ]
+
+    (outcome,) = await world.feed(table)
+
+    rows = await world.index.fetch([each.chunk.chunk_id for batch in table for each in batch.chunks])
+    assert {row.kind for row, _ in rows.values()} == {ChunkKind.TABLE}
+    assert outcome.embedded == 0
 
 
 async def test_another_context_embeds_its_chunk_anew() -> None:

@@ -121,7 +121,7 @@ def chunk_of(row: Row) -> tuple[IndexedChunk, Floats]:
 
 def known_of(row: Row) -> KnownChunk:
     """Read the columns of KNOWN of a chunk row."""
-    return KnownChunk(**{name: row[name] for name in KNOWN})
+    return KnownChunk(**{name: row[name] for name in KNOWN} | {"kind": ChunkKind(row["kind"])})
 
 
 def root_row(root: Root, *, slot: int, sequence: int) -> Row:
