@@ -53,7 +53,8 @@ def show_result(console: Console, result: ContextResult, *, question: str, whole
         console.print(_around(result.hits[0].name, result.hits[0].parent))
     for _, further in groupby(result.expansions, key=lambda expansion: expansion.document_id):
         console.print(_further(list(further)))
-    if not result.hits and result.status is not ResultStatus.EXPIRED:
+    # Advice says it in the language of the question; who reads chunks by name gets none.
+    if not result.hits and not result.advice and result.status in {ResultStatus.EMPTY, ResultStatus.DEGRADED}:
         nothing = Text("Nothing was found. That does not mean that nothing exists.", style="yellow")
         console.print(Padding(nothing, (0, 2)))
     for advice in result.advice:
