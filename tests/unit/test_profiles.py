@@ -62,6 +62,24 @@ async def test_what_a_query_says_wins_over_the_profile_of_its_model() -> None:
     assert (len(by_model.hits), len(by_query.hits)) == (3, 7)
 
 
+@pytest.mark.parametrize(
+    ("model", "told"), [("gemma:2b", True), ("phi3:mini", False), ("default", False), (None, False)]
+)
+async def test_a_model_that_names_no_profile_gets_the_default_and_the_names_of_all(
+    model: str | None, *, told: bool
+) -> None:
+    world = World()
+    await world.feed(revision("a", 1, ["der antrag kostet nichts"]))
+
+    result = await ask(retriever(world, profiles=PROFILES), "antrag", target_model=model)
+
+    notices = [notice.message for notice in result.notices if "target_model" in notice.message]
+    expected = (
+        "target_model 'gemma:2b' names no profile: that of 'default' holds; there are: 1b, 70b, 72b, default, phi3"
+    )
+    assert notices == [expected] * told
+
+
 async def test_tokens_are_counted_as_the_model_counts() -> None:
     world = World()
     await world.feed(revision("a", 1, ["der antrag kostet nichts", "der antrag ist schriftlich zu stellen"]))

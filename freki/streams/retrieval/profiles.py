@@ -1,7 +1,7 @@
 """What a model that reads the context can take: queries name the model, settings say what it takes."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from freki.schemas.names import record
 
@@ -25,7 +25,11 @@ def profile_of(target_model: str, profiles: Mapping[str, ReaderProfile]) -> Read
 
     `llama3.1:70b` and `Llama-3.1-70B-Instruct` have the profile `70b`; of several parts the first one counts.
     """
+    return profiles.get(named_by(target_model, profiles) or DEFAULT)
+
+
+def named_by(target_model: str, profiles: Collection[str]) -> str | None:
+    """Give the name of the profile that a model, or a part of its name, names; None: it names none."""
     names = {name.lower(): name for name in profiles}
     model = target_model.strip().lower()
-    name = next((names[part] for part in (model, *_PARTS.split(model)) if part in names), DEFAULT)
-    return profiles.get(name)
+    return next((names[part] for part in (model, *_PARTS.split(model)) if part in names), None)

@@ -1,6 +1,6 @@
 """Reads from a question what to search for, and how."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from freki.operators.analyse_query import (
@@ -25,7 +25,7 @@ from freki.schemas import (
 )
 from freki.streams.ports import AnalyseText, Embedder
 from freki.streams.retrieval.knobs import Knobs
-from freki.streams.retrieval.profiles import ReaderProfile, profile_of
+from freki.streams.retrieval.profiles import DEFAULT, ReaderProfile, named_by, profile_of
 from freki.streams.retrieval.trail import Trail, Way
 
 _BY_TERMS = frozenset({RequestKind.RETRIEVE, RequestKind.KEYWORD_SEARCH})
@@ -87,6 +87,8 @@ class Understanding:
         if len(text) < len(" ".join(query.text.split())):
             message = f"the question has {len(query.text)} characters; it was searched by {len(text)} of them"
             trail.notice("analyse", NoticeKind.SKIPPED, message)
+        if query.target_model and named_by(query.target_model, self._profiles) is None:
+            trail.notice("analyse", NoticeKind.UNMET, _unnamed(query.target_model, self._profiles))
         return trail
 
     def by_examples(self, trails: Sequence[Trail]) -> None:
@@ -102,3 +104,9 @@ class Understanding:
                 typed_by=TypedBy.EXAMPLES,
                 levels=trail.query.levels or levels_of(query_type),
             )
+
+
+def _unnamed(target_model: str, profiles: Collection[str]) -> str:
+    holds = f"that of {DEFAULT!r}" if DEFAULT in profiles else "none"
+    others = ", ".join(sorted(profiles)) or "none"
+    return f"target_model {target_model!r} names no profile: {holds} holds; there are: {others}"
