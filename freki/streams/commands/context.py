@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from functools import wraps
+from tomllib import TOMLDecodeError
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import typer
@@ -19,6 +20,9 @@ from freki.streams.commands.show import show_error
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_OF_JSON = frozenset({"tuple_type", "dict_type", "mapping_type", "model_type"})
+"""What pydantic says of a list or a table that is none."""
+
 console = Console()
 errors = Console(stderr=True)
 
@@ -30,8 +34,11 @@ def load_settings() -> Settings:
     except ValidationError as error:
         for problem in error.errors():
             name = "FREKI_" + "__".join(str(part) for part in problem["loc"]).upper()
-            show_error(errors, f"{name}: {problem['msg']}; correct it in the environment or in freki.toml")
+            how = " (in the environment as JSON)" if problem["type"] in _OF_JSON else ""
+            show_error(errors, f"{name}: {problem['msg']}; correct it in the environment{how} or in freki.toml")
         raise typer.Exit(2) from error
+    except TOMLDecodeError as error:
+        fail(f"freki.toml: {error}; correct it", code=2)
     stack = read_stack(settings.local.state_dir.expanduser().absolute())
     chosen = "bootstrap" in settings.kafka.model_fields_set or "uri" in settings.milvus.model_fields_set
     return settings if stack is None or chosen else settings_for(settings, stack)
