@@ -2,8 +2,10 @@
 
 import asyncio
 import gc
+import math
+import random
 import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from importlib.metadata import version
@@ -58,7 +60,18 @@ from freki.streams.connect import (
 )
 from freki.streams.context_writer import ContextWriter
 from freki.streams.contextualising import contextualising
-from freki.streams.deliver import Decode, Delivery, Failures, Handle, OnDead, Ours, Prepare, or_tombstone, required
+from freki.streams.deliver import (
+    Backoff,
+    Decode,
+    Delivery,
+    Failures,
+    Handle,
+    OnDead,
+    Ours,
+    Prepare,
+    or_tombstone,
+    required,
+)
 from freki.streams.embedding import embedding
 from freki.streams.following import erase_deleted, erase_judgements, follow_judgements
 from freki.streams.health import Health
@@ -94,7 +107,9 @@ QUERY_WAIT_S = 0.002
 LLM_EVENTS = 4
 """Parts of 64 chunks, 13 calls each: more would look like standing still where a call takes half a minute."""
 FORGET_EVERY_S = 3600.0
-FOLLOW_AGAIN_S = 1.0
+EMBED_AGAIN_S = 1.0
+WELL_S = 60.0
+"""A topic that was read for so long is well again: the next failure is another outage's first."""
 DAY_MS = 86_400_000
 MIB = 1 << 20
 
@@ -121,6 +136,7 @@ class Pipeline:
         self._indexer: Indexer | None = None
         self._writer: ContextWriter | None = None
         self._apps: dict[str, faust.App] = {}
+        self._chores: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
         self._registry = await self._opened.enter_async_context(open_registry(self._settings))
@@ -307,7 +323,13 @@ class Pipeline:
     def tend(self, chore: Coroutine[None, None, None]) -> None:
         """Do something beside the stages until they end."""
         task = asyncio.create_task(chore)
-        self._opened.callback(task.cancel)
+        self._chores.append(task)
+        self._opened.push_async_callback(_cancelled, task)
+
+    @property
+    def chores(self) -> Sequence[asyncio.Task[None]]:
+        """All that is done beside the stages; none of it ends by itself but by failing."""
+        return self._chores
 
     async def check_store(self) -> None:
         """Find out whether the store answers, if a stage of this process needs it; raises InfraError if it does not."""
@@ -420,14 +442,20 @@ class Pipeline:
     async def _follow(
         self, topic: Topic, start: Literal["earliest", "latest"], follow: Callable[[Reader], Awaitable[None]]
     ) -> None:
-        """Read a topic on and on, again from its start after a failure."""
+        """Read a topic on and on, anew after an outage, and as patiently as a stage; then raise what failed."""
+        backoff, attempt = Backoff(), 0
         while True:
+            opened_s = math.inf
             try:
                 async with Reader(self._settings.kafka, topic.name, start=start) as reader:
+                    opened_s = time.monotonic()
                     await follow(reader)
-            except InfraError as error:
+            except Unavailable as error:
+                attempt = 1 if time.monotonic() - opened_s > WELL_S else attempt + 1
+                if attempt >= backoff.attempts:
+                    raise
                 _log.warning("a topic is not read for now", topic=topic.name, error=str(error))
-            await asyncio.sleep(FOLLOW_AGAIN_S)
+            await asyncio.sleep(backoff.wait_s(max(attempt, 1), random.random()))  # noqa: S311 - spreads load
 
     async def _query_trace(self) -> QueryTrace:
         embedder = await self._opened_embedder()
@@ -486,13 +514,18 @@ class Pipeline:
         return found
 
 
+async def _cancelled(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait({task})
+
+
 async def _embedding(judgements: Judgements) -> None:
     """Give the questions of new judgements their vectors, a few at a time."""
     while True:
         with suppress(InfraError):  # the next round is soon enough
             while await judgements.embed_some():
                 pass
-        await asyncio.sleep(FOLLOW_AGAIN_S)
+        await asyncio.sleep(EMBED_AGAIN_S)
 
 
 async def _forgetting(index: MilvusIndex, retention_days: float) -> None:
@@ -528,4 +561,4 @@ async def run_worker(settings: Settings, names: Collection[str], stop: asyncio.E
             meters.stands(lambda: {stage.name: stage.standing(wall_clock()) for stage in stages})
             meters.built(**pipeline.described)
             pipeline.tend(health.watch(pipeline.check_store))
-            await run_stages(stages, stop, look_behind=look_behind, on_ready=on_ready)
+            await run_stages(stages, stop, look_behind=look_behind, on_ready=on_ready, beside=pipeline.chores)

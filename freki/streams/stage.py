@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
@@ -193,12 +193,18 @@ def register(  # noqa: PLR0913 - all but the first three have names
 
 
 async def run_stages(
-    stages: Sequence[Stage], stop: asyncio.Event, *, look_behind: LookBehind, on_ready: Callable[[], None]
+    stages: Sequence[Stage],
+    stop: asyncio.Event,
+    *,
+    look_behind: LookBehind,
+    on_ready: Callable[[], None],
+    beside: Collection[asyncio.Task[None]] = (),
 ) -> None:
     """Run stages in this process until `stop` is set or one of them fails; `on_ready`: all have their partitions.
 
     In both cases the batches at hand are finished and their offsets committed. Raises what a stage failed with, or
-    Stalled; what is not committed is read again by the next process.
+    Stalled; what is not committed is read again by the next process. beside: what else the process does all the time;
+    where that ends the stages do too.
     """
     apps = list(dict.fromkeys(stage.app for stage in stages))
     async with AsyncExitStack() as closing:
@@ -207,7 +213,7 @@ async def run_stages(
         closing.push_async_callback(_within, _DRAIN_S, lambda: _all(stage.drain() for stage in stages))
         await _all(_start(app) for app in apps)
         on_ready()
-        await _first_failure_or_stop(stages, stop, look_behind)
+        await _first_failure_or_stop(stages, stop, look_behind, beside)
 
 
 async def _start(app: faust.App) -> None:
@@ -215,11 +221,13 @@ async def _start(app: faust.App) -> None:
     await app.start()
 
 
-async def _first_failure_or_stop(stages: Sequence[Stage], stop: asyncio.Event, look_behind: LookBehind) -> None:
+async def _first_failure_or_stop(
+    stages: Sequence[Stage], stop: asyncio.Event, look_behind: LookBehind, beside: Collection[asyncio.Task[None]]
+) -> None:
     stopped = asyncio.create_task(stop.wait())
     watches = [asyncio.create_task(_watch(stage, look_behind)) for stage in stages]
     try:
-        done, _ = await asyncio.wait({stopped, *watches}, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait({stopped, *watches, *beside}, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
     finally:

@@ -106,10 +106,10 @@ async def a_world(kafka: KafkaSettings, state: Path) -> AsyncIterator[World]:
 
 
 @asynccontextmanager
-async def running(*stages: Stage) -> AsyncIterator[asyncio.Task[None]]:
+async def running(*stages: Stage, beside: Sequence[asyncio.Task[None]] = ()) -> AsyncIterator[asyncio.Task[None]]:
     """Run stages until the end of the block; yields once they have their partitions."""
     stop, ready = asyncio.Event(), asyncio.Event()
-    run = asyncio.create_task(run_stages(stages, stop, look_behind=look_behind, on_ready=ready.set))
+    run = asyncio.create_task(run_stages(stages, stop, look_behind=look_behind, on_ready=ready.set, beside=beside))
     is_ready = asyncio.create_task(ready.wait())
     try:
         await asyncio.wait({run, is_ready}, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE_S)
