@@ -58,6 +58,8 @@ async def freki(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Freki
     # Workers read their settings from the environment.
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FREKI_RETRIEVAL__REPLY_TOPICS", json.dumps([REPLY_TOPIC]))
+        # They count only for queries that ask for it.
+        patch.setenv("FREKI_FEEDBACK__READ", "true")
         quick = RestartPolicy(first_s=0.05, longest_s=0.2)
         async with LocalStack(settings, report=children.report, prepare=apply_topics, restart=quick) as stack:
             yield Freki(settings_for(settings, stack.state), children)

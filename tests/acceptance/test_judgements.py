@@ -1,0 +1,65 @@
+"""Judgements on their topic: a worker takes them into later rankings, forgets what is erased, and reads them again."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from freki.schemas import DocumentId, Judgement, QueryId, TenantId, Verdict
+from freki.schemas.avro import Codec
+from freki.streams.connect import open_outbox, topics_of, wall_clock
+from freki.streams.following import erase_judgements
+from freki.streams.messages import Outgoing
+from freki.streams.retrieval.judged import judgement_key
+from tests.acceptance.conftest import Freki
+from tests.acceptance.helpers import PATIENCE_S, ask, publish, upsert
+
+TENANT = "judged"
+QUESTION = "Was kostet ein Zwischenzeugnis?"
+
+
+def thumb(document: str) -> Judgement:
+    return Judgement(
+        tenant=TenantId(TENANT),
+        query_id=QueryId("q"),
+        question=QUESTION,
+        judge="anna",
+        document_id=DocumentId(document),
+        chunk_id=None,
+        verdict=Verdict.UP,
+        at=wall_clock(),
+    )
+
+
+async def until_judged(freki: Freki, expected: Sequence[str]) -> None:
+    """Ask until just these documents have got something from judgements, and stand before the others."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            hits = (await ask(freki, TENANT, QUESTION, feedback=1.0)).hits
+            judged = [hit.document_id for hit in hits if hit.judged > 0]
+            if hits and sorted(judged) == sorted(expected):
+                assert [hit.document_id for hit in hits[: len(judged)]] == judged
+                return
+            await asyncio.sleep(0.1)
+
+
+@pytest.mark.timeout(240)
+async def test_a_judgement_moves_rankings_until_it_is_erased_also_after_a_restart(freki: Freki) -> None:
+    text = "Die Gebühr für die Ausstellung des Zwischenzeugnisses beträgt {} Euro und wird mit dem Antrag fällig."
+    await publish(freki, *(upsert(TENANT, name, text.format(place)) for place, name in enumerate("abcd", start=11)))
+    await until_judged(freki, [])
+    last = [hit.document_id for hit in (await ask(freki, TENANT, QUESTION)).hits][-2:]
+    topic = topics_of(freki.settings).judgements.name
+
+    async with open_outbox(freki.settings) as (outbox, _):
+        encode = Codec(Judgement).encode
+        thumbs = [thumb(document) for document in last]
+        await outbox.send(*(Outgoing(topic=topic, key=judgement_key(each), value=encode(each)) for each in thumbs))
+        await until_judged(freki, last)
+
+        await erase_judgements(outbox, topic, [judgement_key(thumbs[0])])
+        await until_judged(freki, last[1:])
+
+    await freki.children.kill("retrieve")
+    await freki.children.ready["retrieve"].wait()
+    await until_judged(freki, last[1:])
