@@ -418,6 +418,23 @@ QUERY = Dashboard(
             nothing="none",
         ),
         Panel(
+            title="Left alone",
+            description="Steps, and services that they call, that failed three times in a row: 1 until they are back. "
+            "The worker's log has the errors.",
+            unit="short",
+            queries=_one("max by (worker, service) (freki_breaker_open) > 0", "{{worker}} {{service}}"),
+            width=6,
+            nothing="none",
+        ),
+        Panel(
+            title="Calls that were left out",
+            description="Per second, while their service was left alone.",
+            unit="ops",
+            queries=_rate_by("freki_breaker_left_out_total", "service"),
+            width=6,
+            nothing="none",
+        ),
+        Panel(
             title="Candidates not reranked for the deadline",
             description="Per second. They keep the order of hybrid search.",
             unit="ops",

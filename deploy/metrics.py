@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-APPEAR_WITH_TROUBLE = frozenset({"freki_dead_letters_total", "freki_retries_total"})
+APPEAR_WITH_TROUBLE = frozenset({"freki_dead_letters_total", "freki_retries_total", "freki_breaker_left_out_total"})
 """A counter is there from its first event on; these have none while all is well."""
 
 OF_PROMETHEUS = frozenset({"up", "ALERTS"})
@@ -38,6 +38,8 @@ SERIES: Mapping[str, frozenset[str]] = {
     **dict(_histogram("freki_query_duration_seconds", "status")),
     "freki_notices_total": frozenset({"step", "kind"}),
     "freki_candidates_skipped_total": frozenset(),
+    "freki_breaker_open": frozenset({"service"}),
+    "freki_breaker_left_out_total": frozenset({"service"}),
     **dict(_histogram("freki_hits")),
     "freki_cache_evictions_total": frozenset({"cache"}),
     "freki_cache_held_bytes": frozenset({"cache"}),

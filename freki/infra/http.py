@@ -1,6 +1,8 @@
-"""What the status of an HTTP answer means for whoever asked."""
+"""What failures of HTTP calls mean for whoever asked."""
 
 from http import HTTPStatus
+
+import httpx
 
 OF_SETTINGS = frozenset(
     {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}
@@ -15,3 +17,15 @@ def may_pass(status: int) -> bool:
     A status above 599 is none of HTTP's, and counts as the server's failure: RFC 9110, section 15.
     """
     return status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _LATER
+
+
+def gist_of(failure: httpx.HTTPError | int) -> str:
+    """Name the kind of a failure, or of a status, and nothing that was sent or said, nor where."""
+    match failure:
+        case int():
+            return f"HTTP {failure}"
+        case httpx.TimeoutException():
+            return "it took too long"
+        case httpx.ConnectError():
+            return "no connection"
+    return "the connection broke"

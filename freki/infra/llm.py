@@ -20,7 +20,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from freki.infra.calls import Calls
 from freki.infra.errors import Busy, InfraError, Misconfigured, Rejected, Unavailable
-from freki.infra.http import OF_SETTINGS, may_pass
+from freki.infra.http import OF_SETTINGS, gist_of, may_pass
 from freki.infra.retry_after import retry_after_s
 from freki.infra.settings import LlmSettings
 from freki.schemas import Completion, NoCompletion, Prompt
@@ -111,14 +111,14 @@ class LlmClient:
     async def _answer(self, prompt: Prompt, max_tokens: int, limit_s: float) -> Completion | NoCompletion:
         async with self._places:
             if self._rest.reason:
-                return NoCompletion(reason=self._rest.reason)
+                return NoCompletion(reason=self._rest.reason, gist=self._rest.reason)
             try:
                 completion = await self._patiently(prompt, max_tokens, limit_s)
             except InfraError as error:
                 rest_s = self._rest.failed(error)
                 if rest_s:
                     _log.warning("the language model is left alone", error=str(error), rest_s=rest_s)
-                return NoCompletion(reason=str(error))
+                return NoCompletion(reason=str(error), gist=error.gist)
             self._rest.succeeded()
             return completion
 
@@ -221,7 +221,8 @@ class _Rest:
         asked_s = error.wait_s if isinstance(error, Busy) else 0.0
         rest_s = max(asked_s, min(LONGEST_REST_S, REST_S * 2.0 ** (self._failures - FAILURES)))
         self._until = self._clock() + rest_s
-        self._why = str(error)
+        # It is told to others than the one who met it.
+        self._why = error.gist
         return rest_s
 
     def succeeded(self) -> None:
@@ -251,10 +252,11 @@ def _refused(response: httpx.Response, text: str) -> InfraError:
     # With this interface a conflict is about a lock of the server's, which passes: OpenAI's own client tries again.
     if may_pass(status) or status == HTTPStatus.CONFLICT:
         wait_s = retry_after_s(response.headers.get("Retry-After", ""))
-        return Unavailable(message) if wait_s is None else Busy(message, wait_s)
+        gist = gist_of(status)
+        return Unavailable(message, gist=gist) if wait_s is None else Busy(message, wait_s, gist=gist)
     if status in OF_SETTINGS:
         return Misconfigured(f"{message}; see FREKI_LLM__URL, __MODEL and __API_KEY")
-    return Rejected(message)
+    return Rejected(message, gist=gist_of(status))
 
 
 @contextmanager
@@ -263,6 +265,7 @@ def _translated(url: str) -> Iterator[None]:
     try:
         yield
     except httpx.HTTPError as error:
-        raise Unavailable(f"{url} does not answer: {type(error).__name__} {error}") from error
+        message = f"{url} does not answer: {type(error).__name__} {error}"
+        raise Unavailable(message, gist=gist_of(error)) from error
     except ValidationError as error:
         raise Rejected(f"{url} does not answer as a chat interface: {error}") from error

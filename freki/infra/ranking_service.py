@@ -11,7 +11,7 @@ import httpx
 from pydantic import ValidationError
 
 from freki.infra.errors import Busy, InfraError, Misconfigured, Rejected, Unavailable
-from freki.infra.http import OF_SETTINGS, may_pass
+from freki.infra.http import OF_SETTINGS, gist_of, may_pass
 from freki.infra.retry_after import retry_after_s
 from freki.schemas.index import RerankPair
 
@@ -46,7 +46,8 @@ class RankingService:
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
             raise Misconfigured(f"{self._section}__URL={self.url} is not a URL: {error}") from error
         except httpx.HTTPError as error:
-            raise Unavailable(f"{self.url} does not answer: {type(error).__name__} {error}") from error
+            message = f"{self.url} does not answer: {type(error).__name__} {error}"
+            raise Unavailable(message, gist=gist_of(error)) from error
         except ValidationError as error:
             raise Rejected(f"{self.url} does not answer as a ranking service: {error}") from error
 
@@ -67,10 +68,11 @@ class RankingService:
         message = f"{self.url} answered {status}: {response.text[:200]}"
         if may_pass(status):
             wait_s = retry_after_s(response.headers.get("Retry-After", ""))
-            return Unavailable(message) if wait_s is None else Busy(message, wait_s)
+            gist = gist_of(status)
+            return Unavailable(message, gist=gist) if wait_s is None else Busy(message, wait_s, gist=gist)
         if status in OF_SETTINGS:
             return Misconfigured(f"{message}; see the settings {self._section}__…")
-        return Rejected(message)
+        return Rejected(message, gist=gist_of(status))
 
 
 class ServiceReranker:

@@ -28,7 +28,9 @@ class NoCompletion:
     """The model said nothing that counts."""
 
     reason: str
-    """For people: names the setting where one is to blame."""
+    """For who runs Freki: names the setting where one is to blame. May quote what was asked."""
+    gist: str = "it gave no answer"
+    """The kind of failure, for whoever asked."""
 
 
 @record

@@ -240,6 +240,7 @@ class Pipeline:
             now=wall_clock,
             clock_ns=time.time_ns,
             judgements=await self._judgements(caches.epochs if caches else None),
+            meters=self._meters,
         )
         if caches:
             retriever = Remembering(

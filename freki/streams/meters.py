@@ -81,6 +81,12 @@ class Meters:
         self._skipped = meter.create_counter(
             "freki.candidates.skipped", description="Candidates that the deadline left no time to rerank"
         )
+        self._open = meter.create_gauge(
+            "freki.breaker.open", description="1 while a step, or a service that it calls, is left alone, else 0"
+        )
+        self._left_out = meter.create_counter(
+            "freki.breaker.left_out", description="Calls that were not made while their service was left alone"
+        )
         self._hits = meter.create_histogram(
             "freki.hits", description="Hits of a result", explicit_bucket_boundaries_advisory=_HITS
         )
@@ -127,6 +133,14 @@ class Meters:
     def unranked(self, candidates: int) -> None:
         """Count candidates that the deadline left no time to rerank."""
         self._skipped.add(candidates)
+
+    def rests(self, service: str, *, resting: bool) -> None:
+        """Show whether a service is left alone, because it is down."""
+        self._open.set(int(resting), {"service": service})
+
+    def left_out(self, service: str) -> None:
+        """Count a call that was not made because of that."""
+        self._left_out.add(1, {"service": service})
 
     def handled(self, stage: str, *, records: int, most: int, seconds: float, failed: bool) -> None:
         """Time a batch of a stage."""

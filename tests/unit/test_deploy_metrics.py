@@ -37,6 +37,8 @@ def everything_happens(meters: Meters, calls: Calls, outcome: IndexOutcome, resu
         LlmUse(written=3, kept=2, missing=1, reason="", prompt_tokens=9, cached_tokens=5, completion_tokens=4)
     )
     meters.unranked(3)
+    meters.rests("embed", resting=True)
+    meters.left_out("embed")
     meters.handled("embed", records=8, most=32, seconds=0.1, failed=False)
     meters.retried("embed", OSError())
     meters.buried("chunk", ValueError())

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import structlog
 
 from freki.infra.errors import Busy, InfraError, Misconfigured, Rejected, Unavailable
 from freki.schemas import (
@@ -19,6 +20,7 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.index import RerankPair
+from freki.streams.meters import Meters
 from freki.streams.ports import Reranker
 from freki.streams.retrieval.attempts import StepFailed
 from freki.streams.retrieval.breaker import FAILURES, REST_MS
@@ -27,6 +29,7 @@ from freki.streams.retrieval.retriever import Retriever
 from tests.unit.questions import KNOBS, Broken
 from tests.unit.rerank_pairs import paired
 from tests.unit.revisions import TENANT, World, revision
+from tests.unit.test_metrics import Reading
 from tests.unit.test_retriever import TEXTS, Scorer
 
 DEADLINE_MS = 10_000
@@ -66,7 +69,14 @@ class Service:
 class Chain:
     """A retriever with a clock of its own."""
 
-    def __init__(self, world: World, clock: Clock, *rerankers: Reranker, store: Any | None = None) -> None:
+    def __init__(
+        self,
+        world: World,
+        clock: Clock,
+        *rerankers: Reranker,
+        store: Any | None = None,
+        meters: Meters | None = None,
+    ) -> None:
         self.clock = clock
         store = store or world.index
         self._retriever = Retriever(
@@ -82,6 +92,7 @@ class Chain:
             outages=(Unavailable, Misconfigured),
             now=clock,
             clock_ns=lambda: clock.ms * 1_000_000,
+            meters=meters,
         )
 
     async def ask(self, **knobs: Any) -> ContextResult:
@@ -108,22 +119,29 @@ async def test_a_service_that_is_down_is_asked_some_times_and_then_left_alone_un
 ) -> None:
     clock = Clock()
     service = Service(clock)
-    service.error = Unavailable("connection refused")
-    chain = Chain(world, clock, service, Scorer("amt"))
+    service.error = Unavailable("http://10.1.2.3 did not take 'Wer entscheidet?'", gist="connection refused")
+    reading = Reading()
+    chain = Chain(world, clock, service, Scorer("amt"), meters=reading.meters)
 
-    results = [await chain.ask() for _ in range(FAILURES + 2)]
+    with structlog.testing.capture_logs() as lines:
+        results = [await chain.ask() for _ in range(FAILURES + 2)]
 
     assert len(service.budgets) == FAILURES
     assert {result.reranker for result in results} == {"local"}
     assert told(results[0]) == ["rerank.remote failed: connection refused"]
     assert told(results[-1]) == ["rerank.remote was skipped: left alone until 13:46:45 UTC: connection refused"]
+    assert [line["service"] for line in lines if "10.1.2.3" in line["error"]] == ["rerank.remote"] * FAILURES
+    assert ({"service": "rerank.remote"}, 1) in reading.points("freki.breaker.open")
+    assert ({"service": "rerank.local"}, 0) in reading.points("freki.breaker.open")
+    assert reading.points("freki.breaker.left_out") == [({"service": "rerank.remote"}, 2)]
 
 
 async def test_after_its_rest_it_is_tried_and_used_again(world: World) -> None:
     clock = Clock()
     service = Service(clock)
     service.error = Unavailable("connection refused")
-    chain = Chain(world, clock, service, Scorer("amt"))
+    reading = Reading()
+    chain = Chain(world, clock, service, Scorer("amt"), meters=reading.meters)
     for _ in range(FAILURES):
         await chain.ask()
 
@@ -131,6 +149,7 @@ async def test_after_its_rest_it_is_tried_and_used_again(world: World) -> None:
     clock.ms += REST_MS
 
     assert [(await chain.ask()).reranker for _ in range(2)] == ["remote", "remote"]
+    assert ({"service": "rerank.remote"}, 0) in reading.points("freki.breaker.open")
 
 
 async def test_a_service_that_stalls_leaves_time_for_the_next_one_and_no_later_query_waits_for_it(
@@ -202,7 +221,7 @@ async def test_a_store_that_is_down_is_not_asked_by_every_query_either(world: Wo
 
     results = [await chain.ask() for _ in range(FAILURES + 1)]
 
-    assert told(results[0], "search.dense") == ["search.dense failed: dense is down"]
+    assert told(results[0], "search.dense") == ["search.dense failed: it does not answer"]
     assert told(results[-1], "search.dense")[0].startswith("search.dense was skipped: left alone until")
     assert results[-1].status == results[0].status
 
@@ -270,7 +289,7 @@ async def test_a_language_model_is_asked_once_for_all_candidates_and_pays_what_i
 @pytest.mark.parametrize(
     ("answer", "tokens", "reason"),
     [
-        (NoCompletion(reason="the server is down"), 1000, "the server is down"),
+        (NoCompletion(reason="http://10.1.2.3: 503", gist="HTTP 503"), 1000, "^HTTP 503$"),
         (says("I cannot judge that."), 1000, "m gave no grades"),
         (says("1: 5"), 10, "FREKI_LLM__MAX_TOKENS_DAY"),
     ],
@@ -283,12 +302,12 @@ async def test_a_language_model_without_grades_says_why(
 
 
 async def test_without_grades_the_next_reranker_steps_in(world: World) -> None:
-    reranker = LlmReranker(Model(NoCompletion(reason="the server is down")), Budget(100_000))
+    reranker = LlmReranker(Model(NoCompletion(reason="http://10.1.2.3: 503", gist="HTTP 503")), Budget(100_000))
 
     result = await Chain(world, Clock(), reranker, Scorer("amt")).ask(reranker=RerankerChoice.LLM)
 
     assert result.reranker == "local"
-    assert told(result) == ["rerank.llm failed: the server is down"]
+    assert told(result) == ["rerank.llm failed: HTTP 503"]
 
 
 async def test_a_language_model_is_asked_only_by_name(world: World) -> None:

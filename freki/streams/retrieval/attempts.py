@@ -4,10 +4,15 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+import structlog
+
 from freki.schemas import NoticeKind, Timestamp
+from freki.streams.meters import Meters
 from freki.streams.retrieval.breaker import LONGEST_REST_MS, Breaker
 from freki.streams.retrieval.estimates import Estimates
 from freki.streams.retrieval.trail import Trail
+
+_log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
@@ -26,13 +31,14 @@ PATIENCE_S = 1.0
 
 
 class StepFailed(Exception):
-    """A step cannot do what it is for; the message says why."""
+    """A step cannot do what it is for; the message says why, also to others than the one whose query it was."""
 
 
 class Attempts:
     """Steps fail open on `failures` and where time is over: the results say so, and the query goes on without.
 
-    outages: of the failures, those that tell of a service that is down, not of a request that it cannot answer.
+    outages: of the failures, those that tell of a service that is down, not of a request that it cannot answer. What a
+    failure itself says goes to the log only: it may name hosts, or quote what others asked; results tell its `gist`.
     """
 
     def __init__(
@@ -42,11 +48,13 @@ class Attempts:
         outages: tuple[type[Exception], ...],
         now: Callable[[], Timestamp],
         estimates: Estimates,
+        meters: Meters,
     ) -> None:
         self._failures: tuple[type[Exception], ...] = (*failures, StepFailed, TimeoutError)
         self._outages: tuple[type[Exception], ...] = (*outages, StepFailed)
         self._now = now
         self._estimates = estimates
+        self._meters = meters
         self._breaker = Breaker(now)
 
     async def __call__(
@@ -63,6 +71,7 @@ class Attempts:
         if refusal := self._breaker.refusal(service):
             if asyncio.iscoroutine(call):
                 call.close()
+            self._meters.left_out(service)
             _tell(trails, stage, f"{service} was skipped: {refusal}")
             return None
         # A step that others wait for too may take what the most patient one has.
@@ -71,13 +80,17 @@ class Attempts:
             async with asyncio.timeout(limit_s):
                 result = await call
         except self._failures as error:
-            reason = "no answer within the deadline" if isinstance(error, TimeoutError) else str(error)
+            reason = _told(error)
+            traces = [trail.trace_id for trail in trails]
+            _log.warning("a step failed", stage=stage, service=service, error=repr(error), trace_ids=traces)
             if isinstance(error, self._outages) or (isinstance(error, TimeoutError) and limit_s >= PATIENCE_S):
                 wait_s = getattr(error, "wait_s", 0.0)
                 self._breaker.failed(service, reason, wait_s=wait_s, longest_rest_ms=longest_rest_ms)
+            self._meters.rests(service, resting=self._breaker.is_open(service))
             _tell(trails, stage, f"{service} failed: {reason}")
             return None
         self._breaker.succeeded(service)
+        self._meters.rests(service, resting=False)
         return result
 
     @property
@@ -92,6 +105,12 @@ class Attempts:
     def spare_s(self, trail: Trail, *, before: Sequence[str]) -> float:
         """Seconds that the query has left for something else than these steps, which come after it."""
         return self.remaining_s(trail) - max(LEAST_RESERVE_S, self._estimates.careful_s(*before))
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer within the deadline"
+    return str(error) if isinstance(error, StepFailed) else getattr(error, "gist", "it failed")
 
 
 def _tell(trails: Sequence[Trail], stage: str, message: str) -> None:

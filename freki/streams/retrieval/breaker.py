@@ -36,10 +36,9 @@ class Breaker:
 
     def refusal(self, service: str) -> str:
         """Say why no call may begin; empty where one may. Each call that may must be told of in the end."""
-        record = self._records.get(service)
-        if record is None or record.failures < FAILURES:
+        if not self.is_open(service):
             return ""
-        now = self._now()
+        record, now = self._records[service], self._now()
         if now < record.until:
             until = datetime.fromtimestamp(record.until / 1000, UTC)
             return f"left alone until {until:%H:%M:%S} UTC: {record.reason}"
@@ -47,12 +46,20 @@ class Breaker:
         record.until, record.trying = Timestamp(now + record.rest_ms), True
         return ""
 
+    def is_open(self, service: str) -> bool:
+        """Tell whether it counts as down."""
+        record = self._records.get(service)
+        return record is not None and record.failures >= FAILURES
+
     def succeeded(self, service: str) -> None:
         """Begin anew."""
         self._records.pop(service, None)
 
     def failed(self, service: str, reason: str, *, wait_s: float = 0.0, longest_rest_ms: int = LONGEST_REST_MS) -> None:
-        """Count a failure. wait_s: for how long the service wants to be left alone, at once."""
+        """Count a failure.
+
+        reason: told to all who ask until it is back. wait_s: for how long the service wants to be left alone, at once.
+        """
         record = self._records.setdefault(service, _Record())
         if record.failures >= FAILURES and not record.trying:
             return  # it began before the rest, and says nothing new

@@ -2,11 +2,15 @@
 
 from collections.abc import Sequence
 
+import structlog
+
 from freki.operators.ask_llm import TOKENS_A_GRADE, grades_prompt, read_grades
 from freki.schemas import NoCompletion
 from freki.schemas.index import RerankPair
 from freki.streams.ports import Ledger, Llm
 from freki.streams.retrieval.attempts import StepFailed
+
+_log = structlog.get_logger(__name__)
 
 CHARS_A_TOKEN = 4
 """About right for English, and somewhat low for German."""
@@ -36,7 +40,8 @@ class LlmReranker:
         (answer,) = await self._llm.complete([prompt], max_tokens=max_tokens, budget_s=budget_s)
         if isinstance(answer, NoCompletion):
             await self._ledger.give_back(most)
-            raise StepFailed(answer.reason)
+            _log.warning("a language model gave no grades", reason=answer.reason)
+            raise StepFailed(answer.gist)
         await self._ledger.give_back(most - answer.prompt_tokens - answer.completion_tokens)
         scores = read_grades(answer.text, count=len(pairs))
         if all(score is None for score in scores):

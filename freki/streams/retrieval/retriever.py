@@ -26,6 +26,7 @@ from freki.schemas import (
     may_read,
 )
 from freki.schemas.index import Watermark
+from freki.streams.meters import Meters
 from freki.streams.ports import AnalyseText, Cache, ChunkRows, ChunkSearch, Embedder, Floats, Reranker, Roots
 from freki.streams.retrieval.admit import Admission
 from freki.streams.retrieval.attempts import FINISHING, LOOKING_UP, Attempts
@@ -84,6 +85,7 @@ class Retriever:
         rewriter: Rewriter | None = None,
         profiles: Mapping[str, ReaderProfile] | None = None,
         judgements: Judgements | None = None,
+        meters: Meters | None = None,
     ) -> None:
         self._judgements = judgements
         self._unrelated = embedder.unrelated
@@ -95,7 +97,9 @@ class Retriever:
         self._now = now
         self._clock_ns = clock_ns
         self._estimates = Estimates(lambda: now() / 1000)
-        self._attempts = Attempts(failures=failures, outages=outages, now=now, estimates=self._estimates)
+        self._attempts = Attempts(
+            failures=failures, outages=outages, now=now, estimates=self._estimates, meters=meters or Meters()
+        )
         self._searcher = Searcher(
             embed=QueryVectors(embedder, vectors),
             search=search,

@@ -3,11 +3,15 @@
 import asyncio
 from collections.abc import Sequence
 
+import structlog
+
 from freki.operators.ask_llm import MAX_TOKENS, WRITTEN, question_prompt, read_questions
 from freki.schemas import Completion, NoCompletion, NoticeKind, Prompt, Widening
 from freki.streams.ports import Ledger, Llm
 from freki.streams.retrieval.attempts import FINISHING, LOOKING_UP, Attempts
 from freki.streams.retrieval.trail import Trail
+
+_log = structlog.get_logger(__name__)
 
 STAGE = "widen"
 _CHARS_A_TOKEN = 3
@@ -52,7 +56,8 @@ class Rewriter:
                 (answer,) = await self._llm.complete([prompt], max_tokens=MAX_TOKENS, budget_s=limit_s)
                 return answer
         except TimeoutError:
-            return NoCompletion(reason=f"no answer within {limit_s:.1f} s: FREKI_RETRIEVAL__WIDEN_LLM_S")
+            late = f"no answer within {limit_s:.1f} s: FREKI_RETRIEVAL__WIDEN_LLM_S"
+            return NoCompletion(reason=late, gist=late)
 
     async def _settle(self, prompt: Prompt, answer: Completion | NoCompletion) -> None:
         used = answer.prompt_tokens + answer.completion_tokens if isinstance(answer, Completion) else 0
@@ -78,7 +83,8 @@ def _unpaid(kind: Widening) -> str:
 
 def _texts(trail: Trail, kind: Widening, answer: Completion | NoCompletion) -> list[str]:
     if isinstance(answer, NoCompletion):
-        trail.notice(STAGE, NoticeKind.SKIPPED, f"no {kind.lower()}: {answer.reason}")
+        _log.warning("a question has no variants", kind=kind, reason=answer.reason, trace_id=trail.trace_id)
+        trail.notice(STAGE, NoticeKind.SKIPPED, f"no {kind.lower()}: {answer.gist}")
         return []
     texts = read_questions(answer.text)
     if not texts:
