@@ -1,5 +1,6 @@
 """Documents with random readers and histories, and what an asker gets where some of them do not exist."""
 
+import random
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -20,12 +21,15 @@ from freki.schemas import (
     EVERYONE,
     ChunkId,
     CitationStyle,
+    Completion,
     ContextQuery,
     DocumentId,
     Filter,
     FilterOperator,
     Freshness,
     Fusion,
+    NoCompletion,
+    Prompt,
     QueryId,
     RequestKind,
     RerankerChoice,
@@ -35,8 +39,10 @@ from freki.schemas import (
 )
 from freki.schemas.index import Candidate, Generation, IndexedChunk, RerankPair, Scope
 from freki.streams.query_trace import Models, QueryTrace
+from freki.streams.retrieval.llm_reranker import LlmReranker
 from freki.streams.retrieval.profiles import ReaderProfile
 from freki.streams.retrieval.retriever import Retriever
+from freki.streams.retrieval.rewrite import Rewriter
 from tests.unit.questions import KNOBS
 from tests.unit.revisions import ANALYSER, TENANT, Crash, Crashing, World, revision
 
@@ -190,6 +196,43 @@ class ByLength:
         return [(len(pair.text) % 7 + pair.lexical) / 8 for pair in pairs]
 
 
+class Model:
+    """A language model that answers by what it is shown, and keeps that: lines of words, or grades of texts."""
+
+    model = "scripted"
+
+    def __init__(self) -> None:
+        self.shown: list[Prompt] = []
+
+    async def complete(
+        self,
+        prompts: Sequence[Prompt],
+        *,
+        max_tokens: int,  # noqa: ARG002 - of the port
+        budget_s: float | None = None,  # noqa: ARG002
+    ) -> list[Completion | NoCompletion]:
+        self.shown += prompts
+        return [_completion(prompt) for prompt in prompts]
+
+
+def _completion(prompt: Prompt) -> Completion:
+    chance = random.Random(f"{prompt.system}{prompt.user}")  # noqa: S311 - the same for the same prompt
+    graded = "<text>" in prompt.user
+    lines = [str(chance.randint(0, 10)) if graded else " ".join(chance.sample(WORDS, k=2)) for _ in range(20)]
+    text = "\n".join(f"{number}: {line}" for number, line in enumerate(lines, start=1))
+    return Completion(text=text, prompt_tokens=1, cached_tokens=0, completion_tokens=1)
+
+
+class Unlimited:
+    """Tokens without end."""
+
+    async def take(self, tokens: int) -> bool:  # noqa: ARG002 - of the port
+        return True
+
+    async def give_back(self, tokens: int) -> None:
+        pass
+
+
 def generation(name: str) -> Generation:
     """Name an index for these documents."""
     return Generation(name=name, embedder="fake", dim=16, analyser=ANALYSER)
@@ -239,8 +282,9 @@ async def hidden(somewhere: World, documents: Mapping[str, History], principals:
     }
 
 
-async def answers(somewhere: World, asked: Sequence[ContextQuery]) -> list[dict[str, Any]]:
+async def answers(somewhere: World, asked: Sequence[ContextQuery], model: Model | None = None) -> list[dict[str, Any]]:
     """Give all that an asker, or who reads the asker's traces, gets to see; but for how fresh the stream is."""
+    model = model or Model()
     exporter = InMemorySpanExporter()
     provider = TracerProvider(shutdown_on_exit=False, span_limits=SpanLimits(max_span_attributes=MOST_ATTRIBUTES))
     provider.add_span_processor(SimpleSpanProcessor(exporter))
@@ -251,7 +295,8 @@ async def answers(somewhere: World, asked: Sequence[ContextQuery]) -> list[dict[
         search=store,
         rows=store,
         roots=store,
-        rerankers=[ByLength()],
+        rerankers=[ByLength(), LlmReranker(model, Unlimited())],
+        rewriter=Rewriter(model, Unlimited(), limit_s=60.0),
         defaults=KNOBS,
         generation="g1",
         strong=True,

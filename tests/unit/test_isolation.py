@@ -1,17 +1,34 @@
 """An asker gets the same whether documents that the asker may not read exist or not.
 
 The law is that of two worlds: one has only what the asker may read. Results are compared as a whole, with notices,
-advice, counts and traces; left out is only how fresh the stream is, which is one for all.
+advice, counts and traces, and so is what a language model is shown; left out is only how fresh the stream is, which is
+one for all.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from freki.schemas import ContextQuery, DocumentId, VersionFloor
-from tests.unit.isolation import NAMES, History, answers, cut_short, hidden, queries, world, write, written
+from freki.operators.ask_llm import WRITTEN
+from freki.schemas import ContextQuery, DocumentId, QueryId, RerankerChoice, VersionFloor, Widening, WidenWhen
+from tests.unit.isolation import (
+    NAMES,
+    NOW,
+    History,
+    Model,
+    Version,
+    answers,
+    cut_short,
+    hidden,
+    queries,
+    world,
+    write,
+    written,
+)
+from tests.unit.revisions import TENANT
 
 
 async def both(documents: Mapping[str, History], query: ContextQuery) -> None:
@@ -21,7 +38,14 @@ async def both(documents: Mapping[str, History], query: ContextQuery) -> None:
     unseen = await hidden(full, documents, query.principals)
     await write(without, {name: history for name, history in documents.items() if name not in unseen})
 
-    assert await answers(full, [query]) == await answers(without, [query])
+    model, same = Model(), Model()
+    assert await answers(full, [query], model) == await answers(without, [query], same)
+    assert shown(model) == shown(same)
+
+
+def shown(*models: Model) -> list[tuple[str, str]]:
+    """Give what language models were shown, in no order."""
+    return sorted((prompt.system, prompt.user) for model in models for prompt in model.shown)
 
 
 @settings(max_examples=60)
@@ -51,10 +75,14 @@ async def test_who_else_asks_at_the_same_time_changes_nothing(
     somewhere = world()
     await write(somewhere, documents)
 
-    [alone] = await answers(somewhere, [query])
-    first, *_ = await answers(somewhere, [query, *company])
+    models, together = [Model() for _ in (query, *company)], Model()
+    [alone], *_ = [
+        await answers(somewhere, [each], model) for each, model in zip([query, *company], models, strict=True)
+    ]
+    first, *_ = await answers(somewhere, [query, *company], together)
 
     assert first == alone
+    assert shown(together) == shown(*models)
 
 
 @settings(max_examples=20)
@@ -66,3 +94,37 @@ async def test_waiting_for_a_version_does_not_tell_whether_it_exists(
     floor = VersionFloor(document_id=DocumentId(wanted), version=1)
 
     await both(documents, replace(query, at_least=(floor,), deadline_ms=45))
+
+
+@pytest.mark.parametrize("kind", WRITTEN)
+async def test_a_language_model_is_shown_the_question_and_what_its_asker_may_read(kind: Widening) -> None:
+    somewhere, model = world(), Model()
+    texts = {"a": ("antrag amt frist", ("anna",)), "b": ("antrag amt geheimnis", ("ben",))}
+    await write(
+        somewhere,
+        {
+            name: History((Version((text,), readers, {}),), dies_at=None, after=False)
+            for name, (text, readers) in texts.items()
+        },
+    )
+    query = ContextQuery(
+        query_id=QueryId("q"),
+        tenant=TENANT,
+        text="antrag amt",
+        asked_at=NOW,
+        principals=("anna",),
+        widen=(kind, Widening.TERMS),
+        widen_when=WidenWhen.ALWAYS,
+        reranker=RerankerChoice.LLM,
+    )
+
+    [answer] = await answers(somewhere, [query], model)
+
+    assert [hit["document_id"] for hit in answer["hits"]] == ["a"]
+    assert kind in answer["widened"]
+    prompts = [prompt.user for prompt in model.shown]
+    assert [("antrag amt" in prompt, "antrag amt frist" in prompt) for prompt in prompts] == [
+        (True, False),
+        (True, True),
+    ]
+    assert "geheimnis" not in str(model.shown)
