@@ -13,7 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from freki.operators.ask_llm import WRITTEN
-from freki.schemas import ContextQuery, DocumentId, QueryId, RerankerChoice, VersionFloor, Widening, WidenWhen
+from freki.schemas import (
+    ContextQuery,
+    DocumentId,
+    QueryId,
+    RequestKind,
+    RerankerChoice,
+    VersionFloor,
+    Widening,
+    WidenWhen,
+)
 from tests.unit.isolation import (
     NAMES,
     NOW,
@@ -61,6 +70,19 @@ async def test_nor_does_it_where_its_access_was_just_being_changed(
 ) -> None:
     # Deep enough that all candidates are looked at: those further down keep their part in the scale of scores.
     await both(documents, replace(query, candidates=None, top_k=12))
+
+
+@settings(max_examples=60)
+@given(
+    documents=st.dictionaries(NAMES, written, max_size=6),
+    query=queries().filter(lambda each: each.kind is not RequestKind.CHUNK_READ),
+    kinds=st.lists(st.sampled_from(WRITTEN), min_size=1, max_size=2).map(tuple),
+)
+async def test_nor_does_it_where_a_language_model_writes_and_grades(
+    documents: Mapping[str, History], query: ContextQuery, kinds: Sequence[Widening]
+) -> None:
+    asks = {"widen": tuple(kinds), "widen_when": WidenWhen.ALWAYS, "reranker": RerankerChoice.LLM}
+    await both(documents, replace(query, rerank_candidates=5, **asks))
 
 
 @settings(max_examples=30)
