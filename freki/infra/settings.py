@@ -461,7 +461,7 @@ class LocalSettings(Section):
 class _Environment(EnvSettingsSource):
     """Lists and tables are JSON there; what is none stays text, so that the checks that follow name its variable."""
 
-    def decode_complex_value(self, field_name: str, field: FieldInfo | None, value: Any) -> Any:  # noqa: ANN401
+    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:  # noqa: ANN401
         """Read JSON."""
         try:
             return super().decode_complex_value(field_name, field, value)

@@ -81,8 +81,9 @@ async def test_nor_does_it_where_its_access_was_just_being_changed(
 async def test_nor_does_it_where_a_language_model_writes_and_grades(
     documents: Mapping[str, History], query: ContextQuery, kinds: Sequence[Widening]
 ) -> None:
-    asks = {"widen": tuple(kinds), "widen_when": WidenWhen.ALWAYS, "reranker": RerankerChoice.LLM}
-    await both(documents, replace(query, rerank_candidates=5, **asks))
+    asks = replace(query, widen=tuple(kinds), widen_when=WidenWhen.ALWAYS, reranker=RerankerChoice.LLM)
+
+    await both(documents, replace(asks, rerank_candidates=5))
 
 
 @settings(max_examples=30)

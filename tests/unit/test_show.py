@@ -3,7 +3,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from freki.schemas import ContextQuery, DocumentId, Notice, NoticeKind, QueryId, RequestKind
+from freki.schemas import ContextQuery, ContextResult, DocumentId, Notice, NoticeKind, QueryId, RequestKind
 from freki.streams.commands.show import show_result
 from tests.unit.questions import ask, now, retriever
 from tests.unit.revisions import TENANT, World
@@ -11,9 +11,9 @@ from tests.unit.revisions import TENANT, World
 GERMAN, ENGLISH = "Dazu wurde nichts gefunden.", "Nothing was found on this."
 
 
-def shown(result: object, question: str = "?") -> str:
+def shown(result: ContextResult, question: str = "?") -> str:
     file = StringIO()
-    show_result(Console(file=file, width=200), result, question=question)  # type: ignore[arg-type]
+    show_result(Console(file=file, width=200), result, question=question)
     return file.getvalue()
 
 
