@@ -81,6 +81,10 @@ class RerankPair:
     """Score of BM25 as a share of the best candidate's; 0 where BM25 did not find it."""
     cosine: float
     """Of the vectors of question and text."""
+    asker: tuple[str, ...] = ()
+    """Tenant and principals of who asks."""
+    readers: tuple[str, ...] = ()
+    """Tenant of the text, and who may read it."""
 
 
 @record

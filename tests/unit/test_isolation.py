@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from freki.operators.ask_llm import WRITTEN
 from freki.schemas import (
+    EVERYONE,
     ContextQuery,
     DocumentId,
     QueryId,
@@ -23,9 +24,11 @@ from freki.schemas import (
     Widening,
     WidenWhen,
 )
+from freki.schemas.index import RerankPair
 from tests.unit.isolation import (
     NAMES,
     NOW,
+    ByLength,
     History,
     Model,
     Version,
@@ -37,6 +40,7 @@ from tests.unit.isolation import (
     write,
     written,
 )
+from tests.unit.questions import ask, retriever
 from tests.unit.revisions import TENANT
 
 
@@ -151,3 +155,22 @@ async def test_a_language_model_is_shown_the_question_and_what_its_asker_may_rea
         (True, True),
     ]
     assert "geheimnis" not in str(model.shown)
+
+
+async def test_the_reranker_reads_only_what_may_be_read_and_is_told_whose_it_is() -> None:
+    read: list[RerankPair] = []
+
+    class Reading(ByLength):
+        async def score(self, pairs: Sequence[RerankPair], *, budget_s: float | None) -> list[float | None]:
+            read.extend(pairs)
+            return await super().score(pairs, budget_s=budget_s)
+
+    somewhere = world()
+    for name, readers in (("a", ("board", "anna")), ("b", ("ben",)), ("c", (EVERYONE,))):
+        history = History((Version((f"antrag amt {name}",), readers, {}),), dies_at=None, after=False)
+        await write(somewhere, {name: history})
+
+    await ask(retriever(somewhere, rerankers=[Reading()]), "antrag amt", principals=("anna",))
+
+    assert {pair.asker for pair in read} == {(TENANT, "anna")}
+    assert {pair.readers for pair in read} == {(TENANT, "anna", "board"), (TENANT, EVERYONE)}

@@ -1,3 +1,5 @@
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 from freki.infra.models.bert import write_tokens
 from freki.infra.models.build import make
 from freki.infra.models.e5s1 import read_e5s1, unigram_tokenizer
-from freki.infra.models.interaction import Matching, Remembered, SecondOpinion, is_english, read_piece_weights
+from freki.infra.models.interaction import Matching, Owned, Remembered, SecondOpinion, is_english, read_piece_weights
 from freki.infra.models.manifest import seal
 from freki.infra.models.progress import unseen
 from freki.infra.models.registry import Architecture, ModelDescription, ModelKind
@@ -20,6 +22,7 @@ from tests.unit.tiny_models import PIECES, TinyE5S1
 PIECE_WEIGHTS = np.linspace(0.5, 3, len(PIECES)).astype(np.float32)
 
 words = st.text("abcdehuns ", min_size=1, max_size=30).filter(str.strip)
+owned = st.builds(Owned, st.lists(st.sampled_from("ab"), max_size=2).map(tuple), st.sampled_from("abc"))
 pairs = st.lists(
     st.builds(pair, st.sampled_from(["haus", "a b c"]), words, heading=words | st.just("")), min_size=1, max_size=8
 )
@@ -157,8 +160,31 @@ def test_what_is_remembered_costs_nothing(encoder: Model, asked: list[RerankPair
     assert again.lengths == [0] * len(asked)
 
 
-@given(texts=st.lists(st.tuples(st.integers(0, 9).map(str), st.integers(0, 40)), max_size=40))
-def test_no_more_is_remembered_than_there_is_room_and_the_latest_stays(texts: list[tuple[str, int]]) -> None:
+@given(asked=pairs)
+def test_what_others_asked_or_hold_makes_nothing_cheaper(
+    matcher: Model, encoder: Model, asked: list[RerankPair]
+) -> None:
+    theirs = [replace(each, asker=("t", "ben"), readers=("t", "ben")) for each in asked]
+    tokens, vectors = Remembered(1_000_000), Remembered(1_000_000)
+    Matching(matcher, PIECE_WEIGHTS, theirs, tokens, batch_tokens=64).score(range(len(asked)))
+    SecondOpinion(encoder, theirs, vectors, batch_tokens=64).score(range(len(asked)))
+
+    ours = [replace(each, asker=("t", "anna"), readers=("t", "anna")) for each in asked]
+    shared = [replace(each, asker=("t", "anna"), readers=("t", "ben")) for each in asked]
+
+    def costs(pairs: list[RerankPair], tokens: Remembered, vectors: Remembered) -> tuple[Sequence[int], Sequence[int]]:
+        return (
+            Matching(matcher, PIECE_WEIGHTS, pairs, tokens, batch_tokens=64).lengths,
+            SecondOpinion(encoder, pairs, vectors, batch_tokens=64).lengths,
+        )
+
+    assert costs(ours, tokens, vectors) == costs(ours, Remembered(0), Remembered(0))
+    questions = sum(len(each) for each in encoder.encode(sorted({pair.query for pair in asked})))
+    assert sum(costs(shared, tokens, vectors)[1]) == questions
+
+
+@given(texts=st.lists(st.tuples(owned, st.integers(0, 40)), max_size=40))
+def test_no_more_is_remembered_than_there_is_room_and_the_latest_stays(texts: list[tuple[Owned, int]]) -> None:
     remembered = Remembered(100)
 
     for text, numbers in texts:

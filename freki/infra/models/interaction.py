@@ -34,29 +34,41 @@ States = NDArray[np.floating]
 """What a model made of a text: a vector (dim,), or states of tokens (tokens, dim)."""
 
 
+class Owned(NamedTuple):
+    """A text, and whose it is: tenant and readers of a document, or tenant and principals of who asks."""
+
+    owners: tuple[str, ...]
+    text: str
+
+
 class Remembered:
-    """What a model made of texts that were scored of late, within a number of bytes. For one thread."""
+    """What a model made of texts that were scored of late, within a number of bytes. For one thread.
+
+    A text is found only for the same owners: how soon it is scored must not tell that others hold it, or asked it.
+    """
 
     def __init__(self, most_bytes: int, calls: Calls | None = None) -> None:
         self._calls = calls or Calls()
         self._states: LRUCache[bytes, States] = LRUCache(most_bytes, getsizeof=lambda states: states.nbytes)
 
-    def among(self, texts: Iterable[str]) -> dict[str, States]:
+    def among(self, texts: Iterable[Owned]) -> dict[Owned, States]:
         """Give those of these texts that are remembered."""
         looked_up = {text: self._states.get(_key(text)) for text in texts}
         found = {text: states for text, states in looked_up.items() if states is not None}
         self._calls.looked_up("rerank", hits=len(found), misses=len(looked_up) - len(found))
         return found
 
-    def keep(self, text: str, states: States) -> None:
+    def keep(self, text: Owned, states: States) -> None:
         """Remember a text, for others that were needed less recently."""
         if states.nbytes <= self._states.maxsize:
             self._states[_key(text)] = states
 
 
-def _key(text: str) -> bytes:
-    """Stand for a text in less room."""
-    return blake2b(text.encode(), digest_size=16).digest()
+def _key(owned: Owned) -> bytes:
+    """Stand for a text and its owners in less room."""
+    # Lengths keep the borders between parts.
+    parts = (part.encode() for part in (*owned.owners, owned.text))
+    return blake2b(b"".join(b"%d:%b" % (len(part), part) for part in parts), digest_size=16).digest()
 
 
 class Calibration(NamedTuple):
@@ -99,7 +111,7 @@ class _Texts:
     """Texts on their way through a model, each once, unless it is remembered."""
 
     def __init__(
-        self, model: Model, rows: Sequence[Sequence[str]], remembered: Remembered, *, batch_tokens: int
+        self, model: Model, rows: Sequence[Sequence[Owned]], remembered: Remembered, *, batch_tokens: int
     ) -> None:
         self._rows = rows
         self._remembered = remembered
@@ -107,17 +119,17 @@ class _Texts:
         texts = dict.fromkeys(text for row in rows for text in row)
         self.states = remembered.among(texts)
         unknown = [text for text in texts if text not in self.states]
-        self._encodings = dict(zip(unknown, model.encode(unknown), strict=True))
+        self._encodings = dict(zip(unknown, model.encode([each.text for each in unknown]), strict=True))
         self.lengths = self._costs()
 
-    def missing(self, places: range) -> Iterable[tuple[list[str], list[Encoding]]]:
+    def missing(self, places: range) -> Iterable[tuple[list[Owned], list[Encoding]]]:
         """Yield what must be encoded for some rows, in batches."""
         texts = list(dict.fromkeys(text for place in places for text in self._rows[place] if text not in self.states))
         encodings = [self._encodings[text] for text in texts]
         for batch in pack([len(each) for each in encodings], budget=self._batch_tokens):
             yield [texts[at] for at in batch], [encodings[at] for at in batch]
 
-    def keep(self, text: str, states: States) -> None:
+    def keep(self, text: Owned, states: States) -> None:
         """Take what the model made of a text."""
         self.states[text] = states
         self._remembered.keep(text, states)
@@ -144,7 +156,11 @@ class SecondOpinion:
         self._pairs = pairs
         passage, query = model.manifest.passage_prefix, model.manifest.query_prefix
         self._rows = [
-            [query + pair.query, passage + pair.text, *([passage + pair.heading] if pair.heading else [])]
+            [
+                Owned(pair.asker, query + pair.query),
+                Owned(pair.readers, passage + pair.text),
+                *([Owned(pair.readers, passage + pair.heading)] if pair.heading else []),
+            ]
             for pair in pairs
         ]
         self._texts = _Texts(model, self._rows, remembered, batch_tokens=batch_tokens)
@@ -191,9 +207,12 @@ class Matching:
         passage, query = model.manifest.passage_prefix, model.manifest.query_prefix
         # What stands before the words of a question: <s> and the prefix.
         self._lead = 1 + sum(model.count([query.strip()]))
-        self._rows = [[query + pair.query, passage + pair.text] for pair in pairs]
-        queries = list(dict.fromkeys(query for query, _ in self._rows))
-        self._ids = {query: np.array(each.ids) for query, each in zip(queries, model.encode(queries), strict=True)}
+        self._rows = [
+            [Owned(pair.asker, query + pair.query), Owned(pair.readers, passage + pair.text)] for pair in pairs
+        ]
+        queries = list(dict.fromkeys(question for question, _ in self._rows))
+        encodings = model.encode([question.text for question in queries])
+        self._ids = {question: np.array(each.ids) for question, each in zip(queries, encodings, strict=True)}
         self._texts = _Texts(model, self._rows, remembered, batch_tokens=batch_tokens)
 
     @property
@@ -213,7 +232,7 @@ class Matching:
         pair, (query, text) = self._pairs[place], self._rows[place]
         return pair.fused + self.COSINE * pair.cosine + self.MATCH * self._match(query, text)
 
-    def _match(self, query: str, text: str) -> float:
+    def _match(self, query: Owned, text: Owned) -> float:
         ids = self._ids[query]
         # Without <s>, prefix and </s>, unless there is nothing else.
         words = slice(self._lead, -1) if len(ids) > self._lead + 1 else slice(None)

@@ -9,6 +9,7 @@ from freki.schemas.index import RerankPair
 from freki.streams.ports import Reranker
 from freki.streams.retrieval.attempts import FINISHING, LEAST_STEP_S, Attempts, StepFailed
 from freki.streams.retrieval.fair_turns import FairTurns
+from freki.streams.retrieval.query_vectors import asker_of
 from freki.streams.retrieval.trail import Found, Trail, timed
 
 REMOTE = "remote"
@@ -136,6 +137,8 @@ def _pairs(trail: Trail, head: Sequence[Found]) -> list[RerankPair]:
             fused=fused,
             lexical=(found.lexical or 0.0) / most if most > 0 else 0.0,
             cosine=cosine or 0.0,
+            asker=(trail.query.tenant, *asker_of(trail.query)),
+            readers=(found.root.tenant, *sorted(set(found.root.principals))),
         )
         for found, fused, cosine in zip(head, fused_in_unit(trail, head), cosines, strict=True)
     ]
