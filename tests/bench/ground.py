@@ -26,6 +26,7 @@ from freki.infra.models import open_token_counter
 from freki.infra.settings import LocalSettings, Settings
 from freki.schemas import ContextQuery, ContextResult, DocumentChange, IndexOutcome, QueryId, TenantId
 from freki.schemas.names import record
+from freki.streams.client import Asker
 from freki.streams.commands.evaluation_place import pipeline_of
 from freki.streams.commands.operate import report
 from freki.streams.connect import (
@@ -298,15 +299,19 @@ async def ask(
 
         async def one(text: str) -> Asked:
             async with slots:
-                started = time.perf_counter()
-                query = ContextQuery(
-                    query_id=QueryId(str(uuid.uuid4())), tenant=tenant, text=text, asked_at=wall_clock(), **knobs
-                )
-                result = await asker.ask(query, patience_s=PATIENCE_S)
+                answer = await ask_once(asker, text, tenant=tenant, **knobs)
                 advance(1)
-                return Asked(result=result, started_s=started, milliseconds=(time.perf_counter() - started) * 1000)
+                return answer
 
         return list(await asyncio.gather(*(one(text) for text in texts)))
+
+
+async def ask_once(asker: Asker, text: str, *, tenant: TenantId = TENANT, **knobs: Any) -> Asked:
+    """Ask one question; `knobs` are fields of ContextQuery."""
+    started = time.perf_counter()
+    query = ContextQuery(query_id=QueryId(str(uuid.uuid4())), tenant=tenant, text=text, asked_at=wall_clock(), **knobs)
+    result = await asker.ask(query, patience_s=PATIENCE_S)
+    return Asked(result=result, started_s=started, milliseconds=(time.perf_counter() - started) * 1000)
 
 
 def percentiles(values: Iterable[float], shares: Sequence[int] = (50, 95, 99)) -> dict[str, float]:
