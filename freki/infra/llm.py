@@ -222,7 +222,7 @@ class _Rest:
         rest_s = max(asked_s, min(LONGEST_REST_S, REST_S * 2.0 ** (self._failures - FAILURES)))
         self._until = self._clock() + rest_s
         # It is told to others than the one who met it.
-        self._why = error.gist
+        self._why = f"the language model is left alone: {error.gist}"
         return rest_s
 
     def succeeded(self) -> None:
