@@ -9,6 +9,8 @@ The time of a question, from the call of the asker to the decoded answer, is div
 
 Our own share is steps and transport.
 
+A burst is `BURST` questions at once that come to an idle worker.
+
 With a deadline of `DEADLINE_MS`, an answer is late where the asker has it later than that; what was shed is told by the
 answers themselves.
 
@@ -36,6 +38,7 @@ COLOURS = ("#08519c", "#6baed6", "#006d2c", "#74c476", "#a63603", "#fd8d3c")
 """Of parts: two hues each of model, store and own."""
 CUT = {NoticeKind.DEGRADED, NoticeKind.SKIPPED}
 DEADLINE_MS = 300
+BURST, BURSTS = 20, 5
 RERANKING = {"on": RerankerChoice.AUTO, "again": RerankerChoice.AUTO, "off": RerankerChoice.NONE}
 FORGETFUL = {"FREKI_MODELS__RERANK_CACHE_MB": "0"}
 # More than the candidates of all questions need.
@@ -57,11 +60,12 @@ async def _at_size(ground: Ground, size: int, asked: Sequence[str]) -> Figures:
         await ask(stack.settings, asked[:WARM_UP], at_once=1)
         runs = await _runs(ground, stack, asked, ("on", "off"))
         hurried = await _hurried(ground, stack, asked)
+        bursts = await _bursts(ground, stack, asked)
     async with open_filled(ground, size, MINDFUL) as stack:
         await ask(stack.settings, asked, at_once=1)
         runs += await _runs(ground, stack, asked, ("again",))
     runs.sort(key=lambda run: (run["at_once"], list(RERANKING).index(run["reranking"])))
-    return {"documents": len(held), "chunks": sum(held.values()), "runs": runs, "hurried": hurried}
+    return {"documents": len(held), "chunks": sum(held.values()), "runs": runs, "hurried": hurried, "bursts": bursts}
 
 
 async def _runs(ground: Ground, stack: Stack, asked: Sequence[str], reranking: Sequence[str]) -> list[Figures]:
@@ -79,8 +83,25 @@ async def _hurried(ground: Ground, stack: Stack, asked: Sequence[str]) -> list[F
     with ground.step(f"questions that have {DEADLINE_MS} ms", len(asked) * len(AT_ONCE)) as advance:
         for at_once in AT_ONCE:
             answers = await ask(stack.settings, asked, at_once=at_once, advance=advance, deadline_ms=DEADLINE_MS)
-            runs.append({"at_once": at_once, **_kept(answers)})
+            late = sum(answer.milliseconds > DEADLINE_MS for answer in answers)
+            left_late = sum(answer.result.answered_at - answer.result.asked_at > DEADLINE_MS for answer in answers)
+            runs.append({"at_once": at_once, "late": late, "left_late": left_late, **_kept(answers)})
     return runs
+
+
+async def _bursts(ground: Ground, stack: Stack, asked: Sequence[str]) -> list[Figures]:
+    found = []
+    with ground.step(f"bursts of {BURST} questions", BURST * BURSTS) as advance:
+        for first in range(0, BURST * BURSTS, BURST):
+            texts = [asked[place % len(asked)] for place in range(first, first + BURST)]
+            answers = await ask(stack.settings, texts, at_once=BURST, advance=advance)
+            found.append({"seconds": _seconds(answers), **_kept(answers)})
+    return found
+
+
+def _seconds(answers: Sequence[Asked]) -> float:
+    """From the first question to the last answer."""
+    return max(answer.ended_s for answer in answers) - min(answer.started_s for answer in answers)
 
 
 def _kept(answers: Sequence[Asked]) -> Figures:
@@ -91,8 +112,6 @@ def _kept(answers: Sequence[Asked]) -> Figures:
     )
     reached = [answer.result for answer in answers if answer.result.reranker != "none"]
     return {
-        "late": sum(answer.milliseconds > DEADLINE_MS for answer in answers),
-        "left_late": sum(answer.result.answered_at - answer.result.asked_at > DEADLINE_MS for answer in answers),
         "questions": len(answers),
         "whole_ms": _spread(answer.milliseconds for answer in answers),
         "statuses": dict(Counter(answer.result.status for answer in answers)),
@@ -106,7 +125,6 @@ def _reranked(result: ContextResult) -> int:
 
 
 def _run(answers: Sequence[Asked]) -> Figures:
-    seconds = max(answer.ended_s for answer in answers) - min(answer.started_s for answer in answers)
     shares: defaultdict[str, list[float]] = defaultdict(list)
     stages: defaultdict[str, list[float]] = defaultdict(list)
     for answer in answers:
@@ -116,7 +134,7 @@ def _run(answers: Sequence[Asked]) -> Figures:
         for share, milliseconds in shared(times, answer.milliseconds).items():
             shares[share].append(milliseconds)
     return {
-        "questions_per_s": len(answers) / seconds,
+        "questions_per_s": len(answers) / _seconds(answers),
         "whole_ms": _spread(answer.milliseconds for answer in answers),
         "stages_ms": {stage: _spread(values) for stage, values in stages.items()},
         "shares_ms": {share: _spread(values) for share, values in shares.items()},
@@ -151,11 +169,11 @@ def _spread(values: Iterable[float]) -> dict[str, float]:
 
 
 def tables(figures: Figures) -> list[Table]:
-    """Of each size: the whole, whose time it is, the stages."""
+    """Of each size: the whole, what a deadline and a burst do, whose time it is, the stages."""
     return [
         table
         for size in figures["sizes"]
-        for table in (_whole(figures, size), _in_time(size), _shares(size), *_stages(size))
+        for table in (_whole(figures, size), _in_time(size), _at_a_time(size), _shares(size), *_stages(size))
     ]
 
 
@@ -195,6 +213,26 @@ def _in_time(size: Figures) -> Table:
             short(run["reranked"]),
             _counts(run["statuses"]),
             _counts(run["shed"]),
+        )
+    return table
+
+
+def _at_a_time(size: Figures) -> Table:
+    table = Table(
+        title=f"{BURST} questions at once, {size['chunks']:,} chunks in the index",
+        caption="of an idle worker that remembers nothing, with the deadline that is set",
+    )
+    for column in ("burst", "all answered after s", "p50 ms", "p99 ms", "candidates", "statuses", "shed"):
+        table.add_column(column, justify="right")
+    for place, burst in enumerate(size["bursts"], start=1):
+        table.add_row(
+            str(place),
+            f"{burst['seconds']:.1f}",
+            short(burst["whole_ms"]["p50"]),
+            short(burst["whole_ms"]["p99"]),
+            short(burst["reranked"]),
+            _counts(burst["statuses"]),
+            _counts(burst["shed"]),
         )
     return table
 
