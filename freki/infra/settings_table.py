@@ -1,5 +1,6 @@
 """Writes `docs/settings.md`: `python -m freki.infra.settings_table`."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,8 @@ def _inherited(field: FieldInfo, name: str, default: str) -> str:
 def _shown(value: Any) -> str:  # noqa: ANN401 - any default
     if value is None or value is PydanticUndefined or isinstance(value, SecretStr):
         return "–"
-    return f"`{list(value) if isinstance(value, tuple) else value}`"
+    # Lists are written as the environment has them.
+    return f"`{json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, tuple) else value}`"
 
 
 if __name__ == "__main__":
