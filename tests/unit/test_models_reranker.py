@@ -104,6 +104,30 @@ async def test_a_budget_goes_to_the_first_pairs(tmp_path: Path) -> None:
     assert done == sorted(done, reverse=True)
 
 
+async def test_at_most_half_of_what_fits_is_begun_before_looking_how_late_it_is(tmp_path: Path) -> None:
+    directory = write_cross_encoder(tmp_path)
+    pairs = paired([("w1", f"w1 w{place}") for place in range(40)])
+    # given a clock that moves by a second whenever it is looked at
+    now_s, looks, late = 0.0, 0, 0.0
+
+    def clock() -> float:
+        nonlocal now_s, looks
+        looks += 1
+        # the fourth look of a call is at the end of its first batch
+        now_s += late if looks == 4 else 1
+        return now_s
+
+    async with OnnxReranker(settings_for(directory), clock=clock) as reranker:
+        needed_s = sum(len(f"{pair.query} {pair.text}".split()) + 3 for pair in pairs) / reranker.tokens_per_s
+        # when all would fit, but the first batch is late
+        looks, late = 0, 3600.0
+        scores = await reranker.score(pairs, budget_s=1 + 1.5 * needed_s)
+
+    # then what is left out is not late too
+    done = sum(score is not None for score in scores)
+    assert len(pairs) / 2 < done < len(pairs) * 0.8
+
+
 async def test_a_pair_that_is_longer_than_a_batch_is_scored_alone(tmp_path: Path) -> None:
     directory = write_cross_encoder(tmp_path, max_tokens=1024)
     async with OnnxReranker(settings_for(directory)) as reranker:

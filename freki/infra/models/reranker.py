@@ -1,5 +1,6 @@
 """Scores how well texts answer a query, with a model in this process."""
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
@@ -112,12 +113,14 @@ class OnnxReranker:
         return scores + [None] * (len(pairs) - len(scores))
 
     def _affordable(self, lengths: Sequence[int], deadline: float | None) -> int:
-        """Count the first pairs that can be scored by the deadline; at most a batch at a time, to see how it goes."""
-        if not lengths:
+        """Count the first pairs to score next: at most a batch, and half of what fits until the deadline.
+
+        So what is late of the first half is known before the second begins, and in the end only one pair is at stake.
+        """
+        room = math.inf if deadline is None else (deadline - self._clock()) * self._pace.tokens_per_s
+        if not lengths or lengths[0] > room:
             return 0
-        tokens = float(max(self._batch_tokens, lengths[0]))
-        if deadline is not None:
-            tokens = min(tokens, (deadline - self._clock()) * self._pace.tokens_per_s)
+        tokens = max(lengths[0], min(self._batch_tokens, room / 2))
         return sum(1 for _ in takewhile(lambda used: used <= tokens, accumulate(lengths)))
 
     def _route(self, model: Model, pairs: Sequence[RerankPair]) -> Route:

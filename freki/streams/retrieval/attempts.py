@@ -22,7 +22,9 @@ LEAST_STEP_S = 0.01
 """Below this, a step that only improves the answer is not begun."""
 LOOKING_UP = ("embed", "search.dense", "fuse", "manifest", "load")
 """What every query needs first, as far as one step waits for another."""
-FINISHING = ("diversify", "locate", "assemble", "send")
+LEAVING = ("assemble", "send")
+"""What even an answer that lacks everything else needs."""
+FINISHING = ("diversify", "locate", *LEAVING)
 """What every query needs at last."""
 STEP_REST_MS = 2_000
 """Longest rest of what nothing stands in for, such as the store: answers without it are poor."""
@@ -35,7 +37,7 @@ class StepFailed(Exception):
 
 
 class Attempts:
-    """Steps fail open on `failures` and where time is over: the results say so, and the query goes on without.
+    """Steps fail open on `failures` and where time to leave has come: results say so, and the query goes on without.
 
     outages: of the failures, those that tell of a service that is down, not of a request that it cannot answer. What a
     failure itself says goes to the log only: it may name hosts, or quote what others asked; results tell its `gist`.
@@ -75,7 +77,7 @@ class Attempts:
             _tell(trails, stage, f"{service} was skipped: {refusal}")
             return None
         # A step that others wait for too may take what the most patient one has.
-        limit_s = max(*map(self.remaining_s, trails), LEAST_RESERVE_S)
+        limit_s = max(*(self.spare_s(trail, before=LEAVING) for trail in trails), LEAST_RESERVE_S)
         try:
             async with asyncio.timeout(limit_s):
                 result = await call

@@ -6,7 +6,7 @@ from dataclasses import replace
 from freki.schemas import ChunkId, ChunkKind, Filter, FilterOperator, NoticeKind, RootId
 from freki.schemas.index import Candidate, ManifestEntry, Root
 from freki.streams.ports import ChunkSearch, Roots
-from freki.streams.retrieval.attempts import Attempts
+from freki.streams.retrieval.attempts import LEAVING, Attempts
 from freki.streams.retrieval.search import scope_of
 from freki.streams.retrieval.surround import AUGMENT
 from freki.streams.retrieval.trail import Further, Trail, timed
@@ -30,7 +30,7 @@ class Expansion:
         roots = {root.root_id: root for root in trail.best_roots(trail.knobs.expand_documents)}
         if not roots or not trail.knobs.expand_chunks or not len(trail.vectors):
             return
-        if EXPAND not in trail.extras or self._attempts.spare_s(trail, before=(AUGMENT, "assemble", "send")) <= 0:
+        if EXPAND not in trail.extras or self._attempts.spare_s(trail, before=(AUGMENT, *LEAVING)) <= 0:
             trail.notice(EXPAND, NoticeKind.SKIPPED, "no time was left for further chunks of the documents")
             return
         with timed([trail], EXPAND, lambda trail: len(trail.further)):

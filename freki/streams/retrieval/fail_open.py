@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from freki.schemas import RootId, may_read
 from freki.streams.ports import ChunkSearch, Roots
-from freki.streams.retrieval.attempts import Attempts
+from freki.streams.retrieval.attempts import LEAVING, Attempts
 from freki.streams.retrieval.search import scope_of
 from freki.streams.retrieval.surround import AUGMENT
 from freki.streams.retrieval.trail import Trail, timed
@@ -26,7 +26,7 @@ class FailOpen:
         """Count the documents that the filters kept from being found, where they left less than was asked for."""
         if len(trail.found) >= trail.knobs.top_k or not trail.query.filters or not len(trail.vectors):
             return
-        if self._attempts.spare_s(trail, before=(AUGMENT, "assemble", "send", LOOK_BEYOND)) <= 0:
+        if self._attempts.spare_s(trail, before=(AUGMENT, *LEAVING, LOOK_BEYOND)) <= 0:
             return
         with timed([trail], LOOK_BEYOND, lambda trail: trail.excluded):
             trail.excluded = await self._attempts([trail], LOOK_BEYOND, self._excluded(trail)) or 0

@@ -29,7 +29,7 @@ from freki.schemas.index import Watermark
 from freki.streams.meters import Meters
 from freki.streams.ports import AnalyseText, Cache, ChunkRows, ChunkSearch, Embedder, Floats, Reranker, Roots
 from freki.streams.retrieval.admit import Admission
-from freki.streams.retrieval.attempts import FINISHING, LOOKING_UP, Attempts
+from freki.streams.retrieval.attempts import FINISHING, LEAVING, LOOKING_UP, Attempts
 from freki.streams.retrieval.compose import Composer
 from freki.streams.retrieval.estimates import Estimates
 from freki.streams.retrieval.exact import keep_exact
@@ -186,10 +186,9 @@ class Retriever:
 
     async def _overdue(self, waiting: Mapping[int, Trail], work: asyncio.Future[Any]) -> AsyncIterator[int]:
         """Name the places of those that have to leave before the work is done, as long as any are waiting."""
-        leaving = ("assemble", "send")
         while waiting:
             spare_s, place = min(
-                (self._attempts.spare_s(trail, before=leaving), place) for place, trail in waiting.items()
+                (self._attempts.spare_s(trail, before=LEAVING), place) for place, trail in waiting.items()
             )
             done, _ = await asyncio.wait({work}, timeout=max(0.0, spare_s))
             if done:

@@ -2,7 +2,7 @@
 
 from freki.schemas import NoticeKind
 from freki.streams.ports import ChunkRows, Roots
-from freki.streams.retrieval.attempts import Attempts
+from freki.streams.retrieval.attempts import LEAVING, Attempts
 from freki.streams.retrieval.compose import Composer
 from freki.streams.retrieval.live import read_around
 from freki.streams.retrieval.trail import Trail, timed
@@ -33,7 +33,7 @@ class Surroundings:
 
     async def augment(self, trail: Trail) -> None:
         """Read what stands around the hits."""
-        if AUGMENT not in trail.extras or self._attempts.spare_s(trail, before=("assemble", "send")) <= 0:
+        if AUGMENT not in trail.extras or self._attempts.spare_s(trail, before=LEAVING) <= 0:
             trail.notice(AUGMENT, NoticeKind.SKIPPED, "no time was left for sections and neighbours")
             return
         wanted = dict.fromkeys(self._composer.surroundings(trail))
