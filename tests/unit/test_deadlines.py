@@ -8,11 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freki.operators.analyse_text import query_terms
 from freki.schemas import ContextQuery, QueryId, TenantId, Timestamp
+from freki.streams.meters import Meters
 from freki.streams.retrieval.admit import Admission
+from freki.streams.retrieval.attempts import CROWD_S, LEAVING, Attempts
 from freki.streams.retrieval.estimates import Estimates
 from freki.streams.retrieval.fair_turns import FairTurns
 from freki.streams.retrieval.load import Load
+from freki.streams.retrieval.trail import Trail
+from freki.streams.retrieval.understand import Understanding
 from tests.unit.questions import KNOBS
 
 times = st.floats(0.001, 10, allow_nan=False)
@@ -62,6 +67,25 @@ class TestEstimates:
 
         assert now_s == pytest.approx(0.3)
         assert estimates.typical_s("locate", "send") == pytest.approx(0.15)
+
+
+class TestSpareTime:
+    @given(others=st.lists(st.integers(0, 2_000), max_size=6))
+    def test_answers_that_are_due_shortly_before_or_with_another_are_waited_for(self, others: list[int]) -> None:
+        clock = Clock()
+        estimates = Estimates(clock)
+        estimates.learn("assemble", 0.02)
+        attempts = Attempts(failures=(), outages=(), now=clock.ms, estimates=estimates, meters=Meters())
+        own, *crowd = (_trail(clock, deadline_ms) for deadline_ms in (1000, *others))
+
+        alone_s = attempts.spare_s(own, before=LEAVING)
+        attempts.begin([own, *crowd])
+        among_s = attempts.spare_s(own, before=LEAVING)
+        attempts.end(crowd)
+
+        waited_for = sum(1000 * (1 - CROWD_S) <= deadline_ms <= 1000 for deadline_ms in others)
+        assert among_s == pytest.approx(alone_s - 0.02 * waited_for)
+        assert attempts.spare_s(own, before=LEAVING) == alone_s
 
 
 class TestLoad:
@@ -224,6 +248,11 @@ class TestAdmission:
 def _admission(clock: Clock) -> Admission:
     seconds: Callable[[], float] = clock
     return Admission(deadline_ms=KNOBS.deadline_ms, estimates=Estimates(seconds), now=clock.ms)
+
+
+def _trail(clock: Clock, deadline_ms: int) -> Trail:
+    understand = Understanding(defaults=KNOBS, profiles={}, analyse_text=query_terms, clock_ns=lambda: 0)
+    return understand(_query(clock, max(1, deadline_ms)), "", clock.ms())
 
 
 def _query(clock: Clock, deadline_ms: int, *, age_s: float = 0.0) -> ContextQuery:

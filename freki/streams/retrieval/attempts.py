@@ -1,7 +1,7 @@
 """Calls to the outside world within the time that queries have left."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 import structlog
@@ -16,6 +16,8 @@ _log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
+CROWD_S = 0.05
+"""Answers that are due within this time before another one leave one after the other, and it waits for them."""
 LEAST_RESERVE_S = 0.01
 """For leaving, where nothing is known yet of how long that takes."""
 LEAST_STEP_S = 0.01
@@ -58,6 +60,7 @@ class Attempts:
         self._estimates = estimates
         self._meters = meters
         self._breaker = Breaker(now)
+        self._due_s: dict[int, float] = {}
 
     async def __call__(
         self, trails: Sequence[Trail], stage: str, call: Awaitable[T], *, service: str | None = None
@@ -105,8 +108,26 @@ class Attempts:
         return trail.remaining_s(self._now())
 
     def spare_s(self, trail: Trail, *, before: Sequence[str]) -> float:
-        """Seconds that the query has left for something else than these steps, which come after it."""
-        return self.remaining_s(trail) - max(LEAST_RESERVE_S, self._estimates.careful_s(*before))
+        """Seconds that the query has left for something else than these steps, which come after it, and for others."""
+        own_s = max(LEAST_RESERVE_S, self._estimates.careful_s(*before))
+        return self.remaining_s(trail) - own_s - self._crowd(trail) * self._estimates.typical_s(*LEAVING)
+
+    def begin(self, trails: Iterable[Trail]) -> None:
+        """Know of queries whose answers will have to leave."""
+        now_s = self.now_s
+        self._due_s |= {id(trail): now_s + self.remaining_s(trail) for trail in trails}
+
+    def end(self, trails: Iterable[Trail]) -> None:
+        """Forget them again: their answers are made, or not needed."""
+        for trail in trails:
+            self._due_s.pop(id(trail), None)
+
+    def _crowd(self, trail: Trail) -> int:
+        """Count the others that have to leave shortly before this one, or with it."""
+        due_s = self._due_s.get(id(trail))
+        if due_s is None:
+            return 0
+        return sum(due_s - CROWD_S <= other_s <= due_s for other_s in self._due_s.values()) - 1
 
 
 def _told(error: Exception) -> str:

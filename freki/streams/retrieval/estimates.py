@@ -6,7 +6,7 @@ from dataclasses import dataclass
 # RFC 6298, for round trips: the mean of about the last 8, and how far they lie from it, of about the last 4.
 _MEAN_SHARE = 1 / 8
 _DEVIATION_SHARE = 1 / 4
-_DEVIATIONS = 2.0
+_DEVIATIONS = 3.0
 _HALF_LIFE_S = 5.0
 """An estimate that nothing renews counts for less and less: else what was refused once would be refused for ever."""
 

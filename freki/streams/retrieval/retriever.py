@@ -130,12 +130,16 @@ class Retriever:
         whose time is over before leaves with nothing rather than late.
         """
         trails = [self.begin(query, trace_id) for query, trace_id in asked]
+        self._attempts.begin(trails)
         waiting = dict(enumerate(trails))
         looking_up = asyncio.create_task(self._look_up(trails))
         tasks: list[asyncio.Task[Any]] = [looking_up]
         try:
             async for place in self._overdue(waiting, looking_up):
-                yield place, self._composer.compose(waiting[place], ()), waiting.pop(place)
+                late = waiting.pop(place)
+                result = self._composer.compose(late, ())
+                self._attempts.end([late])
+                yield place, result, late
             if not waiting:
                 return
             watermarks = await looking_up
@@ -152,6 +156,7 @@ class Retriever:
             for finished in asyncio.as_completed(finishing):
                 yield await finished
         finally:
+            self._attempts.end(trails)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -228,6 +233,7 @@ class Retriever:
         await self._fail_open.look_beyond(trail)
         await self._surroundings.augment(trail)
         result = self._composer.compose(trail, watermarks)
+        self._attempts.end([trail])
         if trail.query.explain or trail.query.expect:
             result = replace(result, explanation=await self._explain(trail))
         for run in trail.stages:
