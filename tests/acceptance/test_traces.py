@@ -28,7 +28,7 @@ PARAGRAPHS = 400
 
 
 async def _spans(freki: Freki, trace_id: str, enough: Callable[[Sequence[SpanRecord]], bool]) -> list[SpanRecord]:
-    """Read a trace as soon as it holds what is waited for."""
+    """Read a trace as soon as it holds what is waited for; each process writes its spans in its own time."""
     directory = freki.settings.telemetry.trace_dir
     assert directory is not None
     async with asyncio.timeout(PATIENCE_S):
@@ -70,9 +70,9 @@ async def test_a_worker_that_is_killed_over_a_change_leaves_a_whole_trace_to_its
             await publisher.publish(change)
         before = await _spans(freki, trace_id, _has("send freki.contextual-chunks-bulk.v1"))
         await freki.children.kill("embed")
-        after = await _spans(freki, trace_id, _has("process freki.chunks-bulk.v1"))
+        after = await _spans(freki, trace_id, _has(*WAY[:5]))
         outcome = await receipts.next(patience_s=PATIENCE_S * 2)
-    whole = await _spans(freki, trace_id, _has("send freki.outcomes.v1"))
+    whole = await _spans(freki, trace_id, _has(*WAY))
 
     assert not _has("process freki.contextual-chunks-bulk.v1")(before)
     assert _way(after, "process freki.chunks-bulk.v1") == WAY[:5]
@@ -85,14 +85,9 @@ async def test_a_worker_that_is_killed_over_a_change_leaves_a_whole_trace_to_its
 async def test_a_question_s_trace_goes_from_the_asker_through_the_worker_and_back(freki: Freki) -> None:
     result = await ask(freki, TENANT, "Wer bescheidet den Antrag?")
 
-    spans = await _spans(freki, result.trace_id, _has("ask"))
-    spans = await _spans(freki, result.trace_id, _has("process freki.queries.v1"))
+    way = ["ask", "send freki.queries.v1", "process freki.queries.v1", "send freki.contexts.v1"]
+    spans = await _spans(freki, result.trace_id, _has(*way, "retrieve", "search.dense"))
 
-    assert _way(spans, "send freki.contexts.v1") == [
-        "ask",
-        "send freki.queries.v1",
-        "process freki.queries.v1",
-        "send freki.contexts.v1",
-    ]
+    assert _way(spans, "send freki.contexts.v1") == way
     assert _way(spans, "search.dense")[-2:] == ["retrieve", "search.dense"]
     assert {span.service for span in spans} == {"freki-client", "freki-retrieve"}
