@@ -1,7 +1,6 @@
 """How the time of queries is estimated, shared out and kept."""
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -12,7 +11,8 @@ from freki.operators.analyse_text import query_terms
 from freki.schemas import ContextQuery, QueryId, TenantId, Timestamp
 from freki.streams.meters import Meters
 from freki.streams.retrieval.admit import Admission
-from freki.streams.retrieval.attempts import CROWD_S, LEAVING, Attempts
+from freki.streams.retrieval.at_hand import CROWD_S, AtHand
+from freki.streams.retrieval.attempts import LEAVING, Attempts
 from freki.streams.retrieval.estimates import Estimates
 from freki.streams.retrieval.fair_turns import FairTurns
 from freki.streams.retrieval.load import Load
@@ -69,23 +69,53 @@ class TestEstimates:
         assert estimates.typical_s("locate", "send") == pytest.approx(0.15)
 
 
-class TestSpareTime:
+class TestAtHand:
     @given(others=st.lists(st.integers(0, 2_000), max_size=6))
     def test_answers_that_are_due_shortly_before_or_with_another_are_waited_for(self, others: list[int]) -> None:
         clock = Clock()
-        estimates = Estimates(clock)
+        estimates, at_hand = Estimates(clock), AtHand(clock.ms)
         estimates.learn("assemble", 0.02)
-        attempts = Attempts(failures=(), outages=(), now=clock.ms, estimates=estimates, meters=Meters())
+        attempts = Attempts(
+            failures=(), outages=(), now=clock.ms, estimates=estimates, at_hand=at_hand, meters=Meters()
+        )
         own, *crowd = (_trail(clock, deadline_ms) for deadline_ms in (1000, *others))
 
         alone_s = attempts.spare_s(own, before=LEAVING)
-        attempts.begin([own, *crowd])
+        at_hand.begin([own, *crowd])
         among_s = attempts.spare_s(own, before=LEAVING)
-        attempts.end(crowd)
+        at_hand.end(crowd)
 
         waited_for = sum(1000 * (1 - CROWD_S) <= deadline_ms <= 1000 for deadline_ms in others)
         assert among_s == pytest.approx(alone_s - 0.02 * waited_for)
         assert attempts.spare_s(own, before=LEAVING) == alone_s
+
+    def test_one_that_computes_leaves_all_others_as_much_time(self) -> None:
+        clock = Clock()
+        at_hand = AtHand(clock.ms)
+        own, *others = (_trail(clock, deadline_ms) for deadline_ms in (10_000, 12_000, 12_000, 100_000))
+
+        at_hand.begin([own])
+        alone_s = at_hand.share_s(own, clock() + 9)
+        at_hand.begin(others)
+        shared_s = at_hand.share_s(own, clock() + 9)
+
+        # 11 s until the second and the third must be done, a second before they are due as well
+        assert alone_s == pytest.approx(9)
+        assert shared_s == pytest.approx(11 / 3)
+
+    @given(deadlines=st.lists(st.integers(1, 10_000), min_size=1, max_size=8))
+    def test_where_each_takes_its_share_in_turn_all_end_in_time(self, deadlines: list[int]) -> None:
+        clock = Clock()
+        at_hand = AtHand(clock.ms)
+        trails = sorted((_trail(clock, each) for each in deadlines), key=lambda trail: trail.knobs.deadline_ms)
+        ends = [clock() + trail.knobs.deadline_ms / 1000 for trail in trails]
+        at_hand.begin(trails)
+
+        for trail, ends_at_s in zip(trails, ends, strict=True):
+            clock.now_s += at_hand.share_s(trail, ends_at_s)
+            at_hand.end([trail])
+            # The clock of deadlines ticks in milliseconds.
+            assert clock() <= ends_at_s + 0.001 * len(trails)
 
 
 class TestLoad:
@@ -138,35 +168,22 @@ class TestFairTurns:
 
         assert order == [1.0, 3.0, 5.0, 9.0]
 
-    async def test_those_who_wait_have_their_share(self) -> None:
-        turns = FairTurns()
-        async with turns.turn(10.0):
-            alone_s = turns.share_s(10.0, 0.0)
-            waiting = [asyncio.create_task(_hold(turns, ends_at_s)) for ends_at_s in (12.0, 12.0, 100.0)]
-            await asyncio.sleep(0)
-            shared_s = turns.share_s(10.0, 0.0)
-        await asyncio.gather(*waiting)
-
-        assert (alone_s, shared_s) == (10.0, 4.0)
-
     @given(
         ends=st.lists(st.floats(0.1, 10), min_size=1, max_size=8),
         cancelled=st.sets(st.integers(0, 7)),
     )
-    async def test_all_come_up_in_time_and_one_who_gives_up_holds_nobody_up(
+    async def test_all_come_up_and_one_who_gives_up_holds_nobody_up(
         self, ends: list[float], cancelled: set[int]
     ) -> None:
-        # given that each takes all of its share, by a clock that nothing else moves
-        turns, clock, late = FairTurns(), Clock(), []
+        turns, done = FairTurns(), set()
 
         async def take(place: int, ends_at_s: float) -> None:
             async with turns.turn(ends_at_s):
-                clock.now_s += max(0.0, turns.share_s(ends_at_s, clock()))
                 await asyncio.sleep(0)
-                late.extend([place] if clock() > ends_at_s + 1e-6 else [])
+                done.add(place)
 
         async with turns.turn(0.0):
-            tasks = [asyncio.create_task(take(place, clock() + end)) for place, end in enumerate(ends)]
+            tasks = [asyncio.create_task(take(place, end)) for place, end in enumerate(ends)]
             await asyncio.sleep(0)
             for place in cancelled:
                 if place < len(tasks):
@@ -176,12 +193,7 @@ class TestFairTurns:
             async with turns.turn(0.0):
                 pass
 
-        assert late == []
-
-
-async def _hold(turns: FairTurns, ends_at_s: float) -> None:
-    async with turns.turn(ends_at_s):
-        pass
+        assert done == set(range(len(ends))) - cancelled
 
 
 class TestAdmission:
@@ -244,10 +256,43 @@ class TestAdmission:
 
         assert admission.refusals([_query(clock, 300)] * 2)[1] is not None
 
+    async def test_what_is_given_up_counts_for_longer_than_it_was_waited_for(self) -> None:
+        # given a search that was broken off after 0.2 s, twice
+        clock = Clock()
+        admission = _admission(clock)
+        for _ in range(2):
+            with suppress(asyncio.CancelledError), admission.counted(2):
+                clock.now_s += 0.2
+                raise asyncio.CancelledError
 
-def _admission(clock: Clock) -> Admission:
-    seconds: Callable[[], float] = clock
-    return Admission(deadline_ms=KNOBS.deadline_ms, estimates=Estimates(seconds), now=clock.ms)
+        with admission.counted(1):
+            refused = [reason is not None for reason in admission.refusals([_query(clock, 300), _query(clock, 500)])]
+
+        assert refused == [True, False]
+
+    def test_time_is_kept_for_those_who_leave_before(self) -> None:
+        # given that an answer takes 20 ms to leave, and looking up 100 ms
+        clock = Clock()
+        estimates, at_hand = Estimates(clock), AtHand(clock.ms)
+        for _ in range(100):
+            estimates.learn("send", 0.02)
+        admission = _admission(clock, estimates=estimates, at_hand=at_hand)
+        with admission.counted(1):
+            clock.now_s += 0.1
+        at_hand.begin([_trail(clock, 280) for _ in range(6)])
+
+        with admission.counted(6):
+            reasons = admission.refusals([_query(clock, 295)] * 16)
+
+        # 195 ms for 9 that leave one after the other: 6 were there before
+        assert [reason is None for reason in reasons] == [True] * 3 + [False] * 13
+
+
+def _admission(clock: Clock, *, estimates: Estimates | None = None, at_hand: AtHand | None = None) -> Admission:
+    estimates = estimates or Estimates(clock)
+    return Admission(
+        deadline_ms=KNOBS.deadline_ms, estimates=estimates, at_hand=at_hand or AtHand(clock.ms), now=clock.ms
+    )
 
 
 def _trail(clock: Clock, deadline_ms: int) -> Trail:

@@ -12,6 +12,7 @@ from freki.operators.analyse_text import query_terms
 from freki.schemas import ChunkId, ContextQuery, Fusion, NoticeKind, QueryId, RootId, Widening, WidenWhen
 from freki.schemas.index import Candidate
 from freki.streams.meters import Meters
+from freki.streams.retrieval.at_hand import AtHand
 from freki.streams.retrieval.attempts import Attempts
 from freki.streams.retrieval.estimates import Estimates
 from freki.streams.retrieval.rewrite import is_written
@@ -100,7 +101,7 @@ def a_trail(text: str = "Wie hoch ist die Gebühr?", **knobs: Any) -> Trail:
 
 def test_no_second_search_begins_where_time_is_short() -> None:
     estimates = Estimates(time.time)
-    attempts = Attempts(failures=(), outages=(), now=now, estimates=estimates, meters=Meters())
+    attempts = Attempts(failures=(), outages=(), now=now, estimates=estimates, at_hand=AtHand(now), meters=Meters())
     searcher: Any = None
     widener = Widener(searcher=searcher, analyse_text=query_terms, attempts=attempts, rewriter=None)
     trail = a_trail(**ALWAYS)

@@ -1,13 +1,14 @@
 """Calls to the outside world within the time that queries have left."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 import structlog
 
 from freki.schemas import NoticeKind, Timestamp
 from freki.streams.meters import Meters
+from freki.streams.retrieval.at_hand import AtHand
 from freki.streams.retrieval.breaker import LONGEST_REST_MS, Breaker
 from freki.streams.retrieval.estimates import Estimates
 from freki.streams.retrieval.trail import Trail
@@ -16,8 +17,6 @@ _log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
-CROWD_S = 0.05
-"""Answers that are due within this time before another one leave one after the other, and it waits for them."""
 LEAST_RESERVE_S = 0.01
 """For leaving, where nothing is known yet of how long that takes."""
 LEAST_STEP_S = 0.01
@@ -45,22 +44,23 @@ class Attempts:
     failure itself says goes to the log only: it may name hosts, or quote what others asked; results tell its `gist`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it knows time by, and whom it tells
         self,
         *,
         failures: tuple[type[Exception], ...],
         outages: tuple[type[Exception], ...],
         now: Callable[[], Timestamp],
         estimates: Estimates,
+        at_hand: AtHand,
         meters: Meters,
     ) -> None:
         self._failures: tuple[type[Exception], ...] = (*failures, StepFailed, TimeoutError)
         self._outages: tuple[type[Exception], ...] = (*outages, StepFailed)
         self._now = now
         self._estimates = estimates
+        self._at_hand = at_hand
         self._meters = meters
         self._breaker = Breaker(now)
-        self._due_s: dict[int, float] = {}
 
     async def __call__(
         self, trails: Sequence[Trail], stage: str, call: Awaitable[T], *, service: str | None = None
@@ -110,24 +110,7 @@ class Attempts:
     def spare_s(self, trail: Trail, *, before: Sequence[str]) -> float:
         """Seconds that the query has left for something else than these steps, which come after it, and for others."""
         own_s = max(LEAST_RESERVE_S, self._estimates.careful_s(*before))
-        return self.remaining_s(trail) - own_s - self._crowd(trail) * self._estimates.typical_s(*LEAVING)
-
-    def begin(self, trails: Iterable[Trail]) -> None:
-        """Know of queries whose answers will have to leave."""
-        now_s = self.now_s
-        self._due_s |= {id(trail): now_s + self.remaining_s(trail) for trail in trails}
-
-    def end(self, trails: Iterable[Trail]) -> None:
-        """Forget them again: their answers are made, or not needed."""
-        for trail in trails:
-            self._due_s.pop(id(trail), None)
-
-    def _crowd(self, trail: Trail) -> int:
-        """Count the others that have to leave shortly before this one, or with it."""
-        due_s = self._due_s.get(id(trail))
-        if due_s is None:
-            return 0
-        return sum(due_s - CROWD_S <= other_s <= due_s for other_s in self._due_s.values()) - 1
+        return self.remaining_s(trail) - own_s - self._at_hand.before_own(trail) * self._estimates.typical_s(*LEAVING)
 
 
 def _told(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Lets queries compute one after the other, and shares out the time that they have."""
+"""Lets queries compute one after the other."""
 
 import asyncio
 import heapq
@@ -17,7 +17,7 @@ class FairTurns:
 
     @asynccontextmanager
     async def turn(self, ends_at_s: float) -> AsyncIterator[None]:
-        """Wait for a turn; `ends_at_s`: when it must be over, by the clock that `share_s` is asked by."""
+        """Wait for a turn; `ends_at_s`: when it must be over, by a clock that all share."""
         if self._taken:
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             heapq.heappush(self._waiting, (ends_at_s, next(self._numbers), turn))
@@ -33,15 +33,6 @@ class FairTurns:
             yield
         finally:
             self._pass_on()
-
-    def share_s(self, ends_at_s: float, now_s: float) -> float:
-        """Seconds that one whose turn it is may take, so that those who wait have as much, and all end in time.
-
-        The least of what each who waits allows: the time until its end, divided by those who end no later and itself.
-        """
-        ends = sorted([ends_at_s, *(end for end, _, turn in self._waiting if not turn.done())])
-        first = ends.index(ends_at_s)
-        return min((end - now_s) / (place + 1) for place, end in enumerate(ends) if place >= first)
 
     def _pass_on(self) -> None:
         while self._waiting:

@@ -7,6 +7,7 @@ from freki.operators.situate import situated
 from freki.schemas import Fusion, NoticeKind, RerankerChoice
 from freki.schemas.index import RerankPair
 from freki.streams.ports import Reranker
+from freki.streams.retrieval.at_hand import AtHand
 from freki.streams.retrieval.attempts import FINISHING, LEAST_STEP_S, Attempts, StepFailed
 from freki.streams.retrieval.fair_turns import FairTurns
 from freki.streams.retrieval.query_vectors import asker_of
@@ -40,9 +41,10 @@ _MISSING = {
 class Reranking:
     """One query at a time: what it may cost depends on the time that the query has left."""
 
-    def __init__(self, rerankers: Sequence[Reranker], *, attempts: Attempts) -> None:
+    def __init__(self, rerankers: Sequence[Reranker], *, attempts: Attempts, at_hand: AtHand) -> None:
         self._rerankers = {reranker.name: reranker for reranker in rerankers}
         self._attempts = attempts
+        self._at_hand = at_hand
         self._turns = FairTurns()
 
     async def __call__(self, trail: Trail) -> None:
@@ -94,13 +96,12 @@ class Reranking:
             return scores
 
     def _budget_s(self, trail: Trail, name: str, ends_at_s: float) -> float:
-        """Give the seconds that a reranker may take: one here shares with other queries, one outside with the next."""
-        now_s = self._attempts.now_s
+        """Give the seconds that a reranker may take: one here shares with all queries, one outside with the next."""
         if name == LOCAL:
-            return self._turns.share_s(ends_at_s, now_s)
+            return self._at_hand.share_s(trail, ends_at_s)
         chain = _CHAIN[trail.knobs.reranker]
         is_last = self._rerankers.keys().isdisjoint(chain[chain.index(name) + 1 :])
-        return (ends_at_s - now_s) * (1.0 if is_last else SHARE)
+        return (ends_at_s - self._attempts.now_s) * (1.0 if is_last else SHARE)
 
 
 async def _score(reranker: Reranker, pairs: Sequence[RerankPair], budget_s: float) -> list[float | None]:

@@ -29,6 +29,7 @@ from freki.schemas.index import Watermark
 from freki.streams.meters import Meters
 from freki.streams.ports import AnalyseText, Cache, ChunkRows, ChunkSearch, Embedder, Floats, Reranker, Roots
 from freki.streams.retrieval.admit import Admission
+from freki.streams.retrieval.at_hand import AtHand
 from freki.streams.retrieval.attempts import FINISHING, LEAVING, LOOKING_UP, Attempts
 from freki.streams.retrieval.compose import Composer
 from freki.streams.retrieval.estimates import Estimates
@@ -97,8 +98,14 @@ class Retriever:
         self._now = now
         self._clock_ns = clock_ns
         self._estimates = Estimates(lambda: now() / 1000)
+        self._at_hand = AtHand(now)
         self._attempts = Attempts(
-            failures=failures, outages=outages, now=now, estimates=self._estimates, meters=meters or Meters()
+            failures=failures,
+            outages=outages,
+            now=now,
+            estimates=self._estimates,
+            at_hand=self._at_hand,
+            meters=meters or Meters(),
         )
         self._searcher = Searcher(
             embed=QueryVectors(embedder, vectors),
@@ -109,11 +116,13 @@ class Retriever:
             attempts=self._attempts,
         )
         self._read = Reading(search=search, rows=rows, roots=roots, attempts=self._attempts)
-        self._admission = Admission(deadline_ms=defaults.deadline_ms, estimates=self._estimates, now=now)
+        self._admission = Admission(
+            deadline_ms=defaults.deadline_ms, estimates=self._estimates, at_hand=self._at_hand, now=now
+        )
         self._widen = Widener(
             searcher=self._searcher, analyse_text=analyse_text, attempts=self._attempts, rewriter=rewriter
         )
-        self._rerank = Reranking(rerankers, attempts=self._attempts)
+        self._rerank = Reranking(rerankers, attempts=self._attempts, at_hand=self._at_hand)
         self._explain = Explaining(search, roots, strong=strong, attempts=self._attempts)
         self._composer = Composer(count_tokens=embedder.count_tokens, generation=generation, strong=strong, now=now)
         self._expansion = Expansion(search=search, roots=roots, strong=strong, attempts=self._attempts)
@@ -130,7 +139,7 @@ class Retriever:
         whose time is over before leaves with nothing rather than late.
         """
         trails = [self.begin(query, trace_id) for query, trace_id in asked]
-        self._attempts.begin(trails)
+        self._at_hand.begin(trails)
         waiting = dict(enumerate(trails))
         looking_up = asyncio.create_task(self._look_up(trails))
         tasks: list[asyncio.Task[Any]] = [looking_up]
@@ -138,7 +147,7 @@ class Retriever:
             async for place in self._overdue(waiting, looking_up):
                 late = waiting.pop(place)
                 result = self._composer.compose(late, ())
-                self._attempts.end([late])
+                self._at_hand.end([late])
                 yield place, result, late
             if not waiting:
                 return
@@ -156,7 +165,7 @@ class Retriever:
             for finished in asyncio.as_completed(finishing):
                 yield await finished
         finally:
-            self._attempts.end(trails)
+            self._at_hand.end(trails)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -233,7 +242,7 @@ class Retriever:
         await self._fail_open.look_beyond(trail)
         await self._surroundings.augment(trail)
         result = self._composer.compose(trail, watermarks)
-        self._attempts.end([trail])
+        self._at_hand.end([trail])
         if trail.query.explain or trail.query.expect:
             result = replace(result, explanation=await self._explain(trail))
         for run in trail.stages:
@@ -276,6 +285,7 @@ class Retriever:
         if not floors:
             return
         started = self._clock_ns()
+        self._at_hand.end([trail])
         while floors:
             roots = await self._attempts([trail], "wait", self._roots.roots(list(floors)))
             if roots is None:
@@ -291,6 +301,7 @@ class Retriever:
             if not floors or self._attempts.spare_s(trail, before=(*LOOKING_UP, *FINISHING)) < FLOOR_POLL_S:
                 break
             await asyncio.sleep(FLOOR_POLL_S)
+        self._at_hand.begin([trail])
         for floor in floors.values():
             trail.notice(
                 "wait",
