@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from freki.infra.settings import Settings
-from tests.bench import freshness, growth, ingest, memory, query, republish, rights, steps, tracing
+from tests.bench import freshness, growth, ingest, memory, overload, query, republish, rights, steps, tracing
 from tests.bench.corpus import Corpus
 from tests.bench.ground import Figures, Ground, Measurement
 from tests.bench.machine import machine
@@ -28,6 +28,7 @@ MEASUREMENTS: Mapping[str, Measurement] = {
     "republish": republish,
     "steps": steps,
     "query": query,
+    "overload": overload,
     "rights": rights,
     "freshness": freshness,
     "memory": memory,

@@ -116,11 +116,12 @@ def _kept(answers: Sequence[Asked]) -> Figures:
         "whole_ms": _spread(answer.milliseconds for answer in answers),
         "statuses": dict(Counter(answer.result.status for answer in answers)),
         "shed": dict(shed.most_common()),
-        "reranked": fmean(_reranked(result) for result in reached) if reached else 0.0,
+        "reranked": fmean(reranked(result) for result in reached) if reached else 0.0,
     }
 
 
-def _reranked(result: ContextResult) -> int:
+def reranked(result: ContextResult) -> int:
+    """Count the candidates that were reranked."""
     return sum(stage.items for stage in result.stages if stage.stage == "rerank")
 
 
