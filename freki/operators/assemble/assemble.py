@@ -3,8 +3,9 @@
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from freki.operators.assemble.layout import GAP, Cited, Piece, head_of, is_summary, lay_out, number_of
@@ -126,9 +127,17 @@ class _Choice:
     def add_around(self, hit: ContextHit) -> Omission | None:
         """Show what stands around the hit, from it outward; tell where something has no room."""
         room = self.room
-        free = sorted(self._free(hit))
-        after = [piece for piece in free if piece.start >= hit.start]
-        before = [piece for piece in reversed(free) if piece.start < hit.start]
+        free = self._free(hit)
+        after = (
+            piece for run in free if run.end > hit.start for piece in self._pieces(run) if piece.start >= hit.start
+        )
+        before = (
+            piece
+            for run in reversed(free)
+            if run.start < hit.start
+            for piece in reversed(list(self._pieces(run)))
+            if piece.start < hit.start
+        )
         complete = [self._add_outward(hit, side) for side in (after, before)]
         if all(complete):
             return None
@@ -164,19 +173,22 @@ class _Choice:
         fitting = bisect_right(range(len(texts)), self.room, key=lambda at: self._count([head_of(hit) + texts[at]])[0])
         return texts[fitting - 1] if fitting else ""
 
-    def _free(self, hit: ContextHit) -> Iterator[Piece]:
-        """Give what may be shown around a hit, in parts."""
+    def _free(self, hit: ContextHit) -> list[Piece]:
+        """Give what may be shown around a hit, in reading order."""
         seen = [*self.shown[hit.document_id]]
+        free: list[Piece] = []
         for part in (*hit.before, *([hit.parent] if hit.parent else []), *hit.after):
-            for run in _unseen(Piece(part.start, part.end, part.text), seen):
-                pieces = [
-                    Piece(run.start + unit.start, run.start + unit.end, unit.text)
-                    for unit in units(run.text, self._sentence_ends)
-                ]
-                seen += pieces
-                yield from pieces
+            runs = list(_unseen(Piece(part.start, part.end, part.text), seen))
+            free += runs
+            seen += [piece for run in runs for piece in _without_gaps(run)]
+        return sorted(free)
 
-    def _add_outward(self, hit: ContextHit, side: Sequence[Piece]) -> bool:
+    def _pieces(self, run: Piece) -> Iterator[Piece]:
+        """Cut where text may be cut."""
+        for unit in units(run.text, self._sentence_ends):
+            yield Piece(run.start + unit.start, run.start + unit.end, unit.text)
+
+    def _add_outward(self, hit: ContextHit, side: Iterable[Piece]) -> bool:
         """Show pieces until one has no room; tell whether all have."""
         last = Piece(hit.start, hit.end, "")
         for piece, cost in self._costs(side, lambda piece: piece.text):
@@ -188,15 +200,18 @@ class _Choice:
             last = piece
         return True
 
-    def _costs(self, values: Sequence[V], text_of: Callable[[V], str]) -> Iterator[tuple[V, int]]:
-        for at in range(0, len(values), _COUNTED_AHEAD):
-            ahead = values[at : at + _COUNTED_AHEAD]
+    def _costs(self, values: Iterable[V], text_of: Callable[[V], str]) -> Iterator[tuple[V, int]]:
+        values = iter(values)
+        while ahead := list(islice(values, max(1, min(_COUNTED_AHEAD, self.room // _TOKENS)))):
             yield from zip(ahead, self._count([text_of(value) for value in ahead]), strict=True)
 
 
 # What comes after the first that has no room need not be counted; a call costs as much as counting a sentence or two.
 _COUNTED_AHEAD = 8
+_TOKENS = 32
+"""Of a sentence, about: no more are counted ahead than may have room."""
 _OVERLAP_SLACK = 200
+_GAP = re.compile(rf"\s{{{LONGEST_BREAK + 1},}}")
 
 
 def _below_headings(chunk: Cited) -> str:
@@ -213,6 +228,15 @@ _HEADING_MARKS = " \t#=*_"
 def _apart(one: Piece, other: Piece) -> int:
     """Count characters between two pieces."""
     return max(one.start, other.start) - min(one.end, other.end)
+
+
+def _without_gaps(piece: Piece) -> Iterator[Piece]:
+    """Give the parts of a piece that are text: what is a gap in one may be text in another."""
+    at = 0
+    for gap in _GAP.finditer(piece.text):
+        yield Piece(piece.start + at, piece.start + gap.start(), "")
+        at = gap.end()
+    yield Piece(piece.start + at, piece.end, "")
 
 
 def _unseen(piece: Piece, seen: Sequence[Piece]) -> Iterator[Piece]:

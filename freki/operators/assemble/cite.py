@@ -49,10 +49,13 @@ _LABEL = str.maketrans("[]|［］【】｜", "()/()()/")
 
 def label(text: str) -> str:
     """Make one short line that cannot end a citation."""
-    visible = "".join(letter for letter in text if unicodedata.category(letter) not in {"Cf", "Cs", "Co", "Cn"})
-    line = " ".join("".join(" " if unicodedata.category(letter) == "Cc" else letter for letter in visible).split())
-    line = line.translate(_LABEL)
+    line = " ".join((text if text.isprintable() else _visible(text)).split()).translate(_LABEL)
     return line if len(line) <= MAX_NAME_CHARS else line[: MAX_NAME_CHARS - 1] + "…"
+
+
+def _visible(text: str) -> str:
+    shown = (letter for letter in text if unicodedata.category(letter) not in {"Cf", "Cs", "Co", "Cn"})
+    return "".join(" " if unicodedata.category(letter) == "Cc" else letter for letter in shown)
 
 
 _BRACKET = re.compile(r"[\[［【〔]")
