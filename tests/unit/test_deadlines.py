@@ -56,6 +56,22 @@ class TestEstimates:
         assert min(seen) - 1e-9 <= estimates.typical_s("locate") <= max(seen) + 1e-9
         assert estimates.careful_s("locate") >= estimates.typical_s("locate")
 
+    @given(seen=st.lists(st.lists(times, min_size=1, max_size=20), min_size=1, max_size=4))
+    def test_that_all_are_slow_at_once_is_less_likely_than_that_one_is(self, seen: list[list[float]]) -> None:
+        estimates = Estimates(Clock())
+        for stage, seconds in enumerate(seen):
+            for each in seconds:
+                estimates.learn(str(stage), each)
+        stages = [str(stage) for stage in range(len(seen))]
+
+        typical_s, likely_s, careful_s = (
+            of(*stages) for of in (estimates.typical_s, estimates.likely_s, estimates.careful_s)
+        )
+
+        assert typical_s <= likely_s * (1 + 1e-9)
+        assert likely_s <= careful_s * (1 + 1e-9)
+        assert estimates.likely_s("0") == pytest.approx(estimates.careful_s("0"))
+
     def test_steps_add_up_and_an_old_estimate_fades(self) -> None:
         clock = Clock()
         estimates = Estimates(clock)

@@ -30,7 +30,7 @@ class Admission:
     def refusals(self, queries: Sequence[ContextQuery]) -> list[str | None]:
         """Tell of each query, in the order of arrival, why there is no time left to answer it; None where there is."""
         at_once, now_s = self._at_once, self._now() / 1000
-        finishing_s, leaving_s = self._estimates.careful_s(*FINISHING), self._estimates.typical_s(*LEAVING)
+        finishing_s, leaving_s = self._estimates.likely_s(*FINISHING), self._estimates.typical_s(*LEAVING)
         due: list[float] = []
         reasons: list[str | None] = []
         for query in queries:

@@ -1,5 +1,6 @@
 """How long steps take, as of late."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -39,6 +40,12 @@ class Estimates:
     def typical_s(self, *stages: str) -> float:
         """Seconds that these steps take one after the other, as a mean; 0 for those that were never seen."""
         return sum(self._fresh(stage) * known.mean_s for stage in stages if (known := self._of.get(stage)))
+
+    def likely_s(self, *stages: str) -> float:
+        """Seconds within which nearly always these steps are done, one after the other, if not all are slow at once."""
+        known = [(self._fresh(stage), known) for stage in stages if (known := self._of.get(stage))]
+        deviation_s = math.hypot(*(fresh * each.deviation_s for fresh, each in known))
+        return math.fsum(fresh * each.mean_s for fresh, each in known) + _DEVIATIONS * deviation_s
 
     def careful_s(self, *stages: str) -> float:
         """Seconds within which nearly always each of these steps, one after the other, is done."""
