@@ -24,10 +24,14 @@ async def follow_judgements(  # noqa: PLR0913 - each is one thing from outside
     epochs: Epochs | None = None,
     prepare: Prepare | None = None,
 ) -> None:
-    """Take every record; what is remembered of answers ends with each.
+    """Take every record of a topic, from its beginning; what is remembered of answers ends with each.
 
     A record that cannot be read moves nothing and stays on the topic: the log names it.
     """
+    tenants = judgements.read_anew()
+    if epochs is not None:
+        for each in tenants:
+            epochs.changed(each)
     async for stored in records:
         if prepare is not None:
             await prepare([stored.value])

@@ -6,15 +6,24 @@ from freki.infra.models.fake import FakeEmbedder
 from freki.schemas import DocumentId, IndexOutcome, Judgement, OutcomeStatus
 from freki.schemas.avro import Codec
 from freki.streams.following import erase_deleted, follow_judgements
+from freki.streams.ports import Floats
 from freki.streams.retrieval.epochs import Epochs
 from freki.streams.retrieval.judged import Judgements, judgement_key, key_parts
 from tests.unit.deliveries import Event
 from tests.unit.questions import now
 from tests.unit.revisions import TENANT
-from tests.unit.test_judged import BOUNDS, judgement
+from tests.unit.test_judged import BOUNDS, boosts, judgement
 from tests.unit.test_remember import outcome
 
 ENCODE = Codec(Judgement).encode
+
+
+class Counting(FakeEmbedder):
+    embedded = 0
+
+    async def embed_queries(self, texts: Sequence[str]) -> Floats:
+        self.embedded += len(texts)
+        return await super().embed_queries(texts)
 
 
 async def follow(judgements: Judgements, *events: Event, epochs: Epochs | None = None) -> None:
@@ -38,6 +47,37 @@ async def test_the_topic_is_the_state_and_answers_of_before_it_are_not_given_aga
     await follow(judgements, event(first), event(second), Event(key=judgement_key(first), value=None), epochs=epochs)
 
     assert judgements.of_document(TENANT, first.document_id) == [judgement_key(second)]
+    assert epochs.now(TENANT) != before
+
+
+async def test_what_was_erased_while_nobody_read_is_gone_and_nothing_else_is_embedded_again() -> None:
+    # given two judgements, one of which is erased during an outage, and its tombstone compacted away
+    embedder, epochs = Counting(dim=16), Epochs(strong=False)
+    judgements = Judgements(embedder, BOUNDS)
+    epochs.followed(follows=True)
+    erased, kept = judgement(), judgement(judge="ben")
+    await follow(judgements, event(erased), event(kept), epochs=epochs)
+    await judgements.embed_some()
+    before = epochs.now(TENANT)
+
+    await follow(judgements, event(kept), epochs=epochs)
+    is_waiting = await judgements.embed_some()
+
+    assert judgements.of_document(TENANT, kept.document_id) == [judgement_key(kept)]
+    assert len(await boosts(judgements)) == 1
+    assert epochs.now(TENANT) != before
+    assert (embedder.embedded, is_waiting) == (2, False)
+
+
+async def test_an_outage_that_leaves_no_judgement_ends_what_is_remembered_of_answers() -> None:
+    judgements, epochs = Judgements(FakeEmbedder(dim=16), BOUNDS), Epochs(strong=False)
+    epochs.followed(follows=True)
+    await follow(judgements, event(judgement()), epochs=epochs)
+    before = epochs.now(TENANT)
+
+    await follow(judgements, epochs=epochs)
+
+    assert len(judgements) == 0
     assert epochs.now(TENANT) != before
 
 

@@ -78,19 +78,35 @@ class Judgements:
         self._bounds = bounds
         self._tenants: dict[TenantId, _Tenant] = {}
         self._pending: OrderedDict[tuple[TenantId, bytes], None] = OrderedDict()
+        self._before: dict[bytes, _Entry] = {}
+        """From before the topic was read anew, for their vectors alone."""
 
     def __len__(self) -> int:
         return sum(len(tenant.entries) for tenant in self._tenants.values())
+
+    def read_anew(self) -> list[TenantId]:
+        """Forget all, since the topic comes again from its beginning; give the tenants whose judgements these were.
+
+        What was erased while nobody read, and is no longer on the topic, would stay otherwise.
+        """
+        tenants = list(self._tenants)
+        self._before = {key: entry for tenant in self._tenants.values() for key, entry in tenant.entries.items()}
+        self._tenants.clear()
+        self._pending.clear()
+        return tenants
 
     def take(self, key: bytes, judgement: Judgement | None, *, now: Timestamp) -> None:
         """Take a record of the topic: the last one of a key counts, and null erases it."""
         tenant_id = TenantId(key_parts(key)[0]) if judgement is None else judgement.tenant
         self._drop(tenant_id, key)
+        before = self._before.pop(key, None)
         if judgement is None or self._age(judgement, now) > WORN_HALF_LIVES:
             return
         tenant = self._tenants.setdefault(tenant_id, _Tenant())
-        tenant.put(key, _Entry(judgement))
-        self._pending[tenant_id, key] = None
+        entry = before if before is not None and before.judgement == judgement else _Entry(judgement)
+        tenant.put(key, entry)
+        if entry.vector is None:
+            self._pending[tenant_id, key] = None
         own = tenant.by_judge[judgement.judge]
         if len(own) > self._bounds.most_of_judge:
             self._drop(tenant_id, next(iter(own)))
