@@ -1,7 +1,8 @@
 """Topics of a test's own on the session's broker."""
 
+import gc
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,16 @@ import pytest
 from freki.infra.settings import KafkaSettings
 from freki.streams.topics import Topics
 from tests.integration.stages import World, a_world
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown() -> Iterator[None]:
+    """Collect here what Faust leaves of a stage that failed.
+
+    Where tasks are destroyed while Python parses a file, parsing fails: https://github.com/python/cpython/issues/106905.
+    """
+    yield
+    gc.collect()
 
 
 @pytest.fixture
