@@ -18,7 +18,7 @@ from freki.schemas import ResultStatus
 from freki.streams.connect import open_asker
 from tests.bench.ground import Advance, Asked, Figures, Ground, Stack, ask, ask_once, indexed, open_filled, questions
 from tests.bench.plots import lines, short
-from tests.bench.query import DEADLINE_MS, FORGETFUL, reranked
+from tests.bench.query import DEADLINE_MS, FORGETFUL, lateness, reranked
 
 TITLE = "Overload: what becomes of questions where more arrive than can be answered"
 QUESTIONS = 600
@@ -73,8 +73,7 @@ def _become(answers: Sequence[Asked]) -> Figures:
         "questions": len(answers),
         **shares,
         "lost": 1 - sum(shares.values()),
-        "late": sum(answer.milliseconds > DEADLINE_MS for answer in answers),
-        "left_late": sum(answer.result.answered_at - answer.result.asked_at > DEADLINE_MS for answer in answers),
+        **lateness(answers),
         "refused_after_ms": median(answer.milliseconds for answer in refused) if refused else None,
         "reranked": fmean(reranked(answer.result) for answer in useful) if useful else 0.0,
     }

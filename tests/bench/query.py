@@ -84,10 +84,16 @@ async def _hurried(ground: Ground, stack: Stack, asked: Sequence[str]) -> list[F
     with ground.step(f"questions that have {DEADLINE_MS} ms", len(asked) * len(AT_ONCE)) as advance:
         for at_once in AT_ONCE:
             answers = await ask(stack.settings, asked, at_once=at_once, advance=advance, deadline_ms=DEADLINE_MS)
-            late = sum(answer.milliseconds > DEADLINE_MS for answer in answers)
-            left_late = sum(answer.result.answered_at - answer.result.asked_at > DEADLINE_MS for answer in answers)
-            runs.append({"at_once": at_once, "late": late, "left_late": left_late, **_kept(answers)})
+            runs.append({"at_once": at_once, **lateness(answers), **_kept(answers)})
     return runs
+
+
+def lateness(answers: Sequence[Asked]) -> Figures:
+    """Count the answers that came too late to the asker, and those that left too late."""
+    return {
+        "late": sum(answer.milliseconds > DEADLINE_MS for answer in answers),
+        "left_late": sum(answer.result.answered_at - answer.result.asked_at > DEADLINE_MS for answer in answers),
+    }
 
 
 async def _bursts(ground: Ground, stack: Stack, asked: Sequence[str]) -> list[Figures]:
