@@ -12,7 +12,7 @@ from freki.schemas.avro import Codec, Contract, Contracts, UndecodableError, pac
 from freki.schemas.avro.__main__ import contract_text
 from freki.schemas.avro.derive import derive_schema
 from freki.schemas.names import record
-from tests.avro_rules import unreadable, write
+from tests.avro_values import write
 from tests.strategies import records
 
 
@@ -175,18 +175,6 @@ def test_resolution_changes_nothing_that_fits_already(value: DocumentChange) -> 
 
     assert read == replace(value, priority=0, claim=None)
     assert type(read.content) is type(value.content)
-
-
-def test_the_rules_name_what_a_reader_cannot_read() -> None:
-    first, second = derive_schema(First.Letter), derive_schema(Second.Letter)
-
-    assert unreadable(first, second) == []
-    assert unreadable(second, first) == [
-        "Letter.weight: double is not long",
-        "Letter.old: missing and without a default",
-    ]
-    assert unreadable(first, derive_schema(Required.Letter)) == ["Letter.sender: missing and without a default"]
-    assert unreadable(first, derive_schema(Narrowed.Letter)) == ["Letter.text: string is not long"]
 
 
 @pytest.mark.parametrize("unwritable", [OfSet, OfDict, OfPair, OfTwoTypes, OfTextByDefault])

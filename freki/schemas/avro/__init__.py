@@ -2,7 +2,8 @@
 
 The dataclasses in `freki.schemas` are the single source. `python -m freki.schemas.avro` writes what follows from them:
 `<Record>.avsc`, the contract in force, and `versions/<Record>/<n>.avsc`, every contract that was ever in force, the
-current one included. Files under `versions` are never changed: they are how old bytes stay readable.
+current one included. Files under `versions` are frozen: they are how old bytes stay readable, and `versions/SHA256SUMS`
+holds their digests.
 """
 
 from freki.schemas.avro.codec import (

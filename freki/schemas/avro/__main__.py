@@ -1,18 +1,38 @@
 """Write the contracts that follow from the record classes: `python -m freki.schemas.avro`."""
 
 import json
+import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
-from freki.schemas.avro.contracts import TOPICS, Contract
+from freki.schemas.avro.compatibility import broken_promises
+from freki.schemas.avro.contracts import COMPATIBILITY, Compatibility, Contract, frozen_contracts
 from freki.schemas.avro.derive import derive_schema
+from freki.schemas.avro.frozen import altered_files, freeze
 
 
-def write_contracts(directory: Path) -> list[Path]:
-    """Write `<record>.avsc`, and the next `versions/<record>/<n>.avsc` where the contract changed; give what is new.
+class ContractError(ValueError):
+    """The contracts cannot be written; each line of the message names one reason."""
 
-    A new version that was never committed may be deleted again; a committed one stays for good.
+
+def write_contracts(directory: Path, records: Mapping[type, Compatibility] = COMPATIBILITY) -> list[Path]:
+    """Write `<record>.avsc`, and freeze the next `versions/<record>/<n>.avsc` where more than docs changed.
+
+    Existing versions are never written. Give the files that are new or changed. Raises ContractError, before anything
+    is written, where a frozen file was altered or a new version breaks what is promised of its record.
     """
-    return [path for record in TOPICS for path in _write(record, directory)]
+    if altered := altered_files(directory / "versions"):
+        raise ContractError("\n".join(altered))
+    drafts = [_draft(record, directory) for record in records]
+    problems = [
+        f"{draft.record}: {problem}"
+        for draft, compatibility in zip(drafts, records.values(), strict=True)
+        for problem in broken_promises(draft.versions, compatibility)
+    ]
+    if problems:
+        raise ContractError("\n".join(problems))
+    return [path for draft in drafts for path in _write(draft, directory)]
 
 
 def contract_text(record: type) -> str:
@@ -20,21 +40,37 @@ def contract_text(record: type) -> str:
     return json.dumps(derive_schema(record), indent=2, ensure_ascii=False) + "\n"
 
 
-def _write(record: type, directory: Path) -> list[Path]:
-    text = contract_text(record)
-    versions = directory / "versions" / record.__name__
-    versions.mkdir(parents=True, exist_ok=True)
-    numbered = {int(path.stem): path for path in versions.glob("*.avsc")}
-    known = {Contract(path.read_text(encoding="utf-8")).fingerprint for path in numbered.values()}
-    paths = [directory / f"{record.__name__}.avsc"]
-    if Contract(text).fingerprint not in known:
-        paths.append(versions / f"{max(numbered, default=0) + 1}.avsc")
-    changed = [path for path in paths if not path.exists() or path.read_text(encoding="utf-8") != text]
-    for path in changed:
-        path.write_text(text, encoding="utf-8")
-    return changed
+class _Draft(NamedTuple):
+    """What is to be written of a record."""
+
+    record: str
+    versions: list[Contract]
+    """The frozen ones, and the next one where it is new."""
+    new: bool
+    text: str
+
+
+def _draft(record: type, directory: Path) -> _Draft:
+    frozen = frozen_contracts(directory, record.__name__)
+    contract = Contract(contract_text(record))
+    new = not frozen or contract.differs_from(frozen[-1])
+    return _Draft(record.__name__, [*frozen, contract] if new else frozen, new, contract.text)
+
+
+def _write(draft: _Draft, directory: Path) -> list[Path]:
+    written = []
+    if draft.new:
+        written.append(freeze(directory / "versions", f"{draft.record}/{len(draft.versions)}.avsc", draft.text))
+    current = directory / f"{draft.record}.avsc"
+    if not current.exists() or current.read_text(encoding="utf-8") != draft.text:
+        current.write_text(draft.text, encoding="utf-8")
+        written.append(current)
+    return written
 
 
 if __name__ == "__main__":
-    for path in write_contracts(Path(__file__).parent):
-        print(path)  # noqa: T201 - a command's answer
+    try:
+        for path in write_contracts(Path(__file__).parent):
+            print(path)  # noqa: T201 - a command's answer
+    except ContractError as error:
+        sys.exit(f"Nothing was written.\n{error}")

@@ -70,12 +70,12 @@ class Codec(Generic[T]):
         self._registry = registry
         self._record = record.__name__
         self._current = self._contracts.current(self._record).fingerprint
-        self._schema = _parsed(self._contracts.current(self._record).schema)
+        self._schema = parsed_schema(self._contracts.current(self._record).schema)
         self._to_plain: Callable[[T], dict[str, Any]] = to_plain(record)
         self._from_plain: Callable[[dict[str, Any]], T] = from_plain(record)
         self._resolve = resolve(record)
         self._writers = {
-            version.fingerprint: _Writer(_parsed(version.schema), current=version.fingerprint == self._current)
+            version.fingerprint: _Writer(parsed_schema(version.schema), current=version.fingerprint == self._current)
             for version in self._contracts.versions(self._record)
         }
         self._writers_by_id: dict[int, _Writer] = {}
@@ -156,7 +156,7 @@ class Codec(Generic[T]):
             raise UnknownSchemaIdError(schema_id)
         try:
             schema = json.loads(text)
-            parsed = _parsed(schema)
+            parsed = parsed_schema(schema)
             refuse_unsafe(parsed)
             name = parsed["name"].rpartition(".")[2]
         except UnsafeSchemaError as error:
@@ -180,7 +180,7 @@ class _Writer(NamedTuple):
     """Ours: what it wrote needs no resolution."""
 
 
-def _parsed(schema: dict[str, Any]) -> dict[str, Any]:
+def parsed_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """Prepare a schema for fastavro, without logical types: times stay integers instead of becoming datetimes."""
     parsed: Any = parse_schema(_without_logical_types(schema), named_schemas={})
     return dict(parsed)

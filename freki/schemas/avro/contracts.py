@@ -1,7 +1,9 @@
 """The Avro contracts that come with Freki: every version of every record that crosses a topic."""
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from enum import StrEnum
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -29,6 +31,32 @@ TOPICS: Mapping[type, str] = {
 """Each record that crosses a topic, and the middle part of that topic's name."""
 
 
+class Compatibility(StrEnum):
+    """What holds between any two versions of a record, by the names that schema registries have for it."""
+
+    BACKWARD_TRANSITIVE = "BACKWARD_TRANSITIVE"
+    """A version reads what every earlier one wrote."""
+    FULL_TRANSITIVE = "FULL_TRANSITIVE"
+    """A version reads what every other one wrote, earlier or later."""
+
+
+COMPATIBILITY: Mapping[type, Compatibility] = {
+    DocumentChange: Compatibility.BACKWARD_TRANSITIVE,
+    ChunkBatch: Compatibility.FULL_TRANSITIVE,
+    ContextualChunkBatch: Compatibility.FULL_TRANSITIVE,
+    IndexOutcome: Compatibility.FULL_TRANSITIVE,
+    ContextQuery: Compatibility.BACKWARD_TRANSITIVE,
+    ContextResult: Compatibility.FULL_TRANSITIVE,
+    Judgement: Compatibility.BACKWARD_TRANSITIVE,
+}
+"""What is promised of each record.
+
+Workers of two releases, and services that are updated later than Freki, read what Freki writes: FULL_TRANSITIVE.
+Records that others write may carry commands that an earlier Freki has to refuse, since it would take an unknown
+operation, filter or kind of request for another one: BACKWARD_TRANSITIVE.
+"""
+
+
 class Contract:
     """One version of the Avro schema of one record."""
 
@@ -38,6 +66,10 @@ class Contract:
         self.schema: dict[str, Any] = json.loads(text)
         self.record: str = self.schema["name"]
         self.fingerprint = fingerprint_of(self.schema)
+
+    def differs_from(self, other: "Contract") -> bool:
+        """Tell whether anything but docs is different: also what the fingerprint leaves out, such as defaults."""
+        return bool(_without_docs(self.schema) != _without_docs(other.schema))
 
 
 class Contracts:
@@ -72,6 +104,8 @@ class SchemaEntry(NamedTuple):
     """CRC-64-AVRO in hexadecimal, in the byte order of the frame."""
     version: int
     """1-based."""
+    sha256: str
+    """Of the file in which this version is frozen, in hexadecimal."""
 
 
 def fingerprint_of(schema: dict[str, Any]) -> bytes:
@@ -82,9 +116,18 @@ def fingerprint_of(schema: dict[str, Any]) -> bytes:
 def read_contracts(directory: Traversable, records: Iterable[str]) -> Contracts:
     """Read `versions/<record>/<n>.avsc` and `<record>.avsc` below a directory.
 
-    The last version gives way to `<record>.avsc` where both have the same fingerprint: docs and defaults may be newer.
+    `<record>.avsc` stands for the last version: its docs may be newer.
     """
     return Contracts({record: _versions_of(record, directory) for record in records})
+
+
+def frozen_contracts(directory: Traversable, record: str) -> list[Contract]:
+    """Read `versions/<record>/<n>.avsc` below a directory, oldest first; empty where there are none."""
+    versions = directory / "versions" / record
+    if not versions.is_dir():
+        return []
+    numbered = sorted((int(file.name.removesuffix(".avsc")), file) for file in versions.iterdir())
+    return [Contract(file.read_text(encoding="utf-8")) for _, file in numbered]
 
 
 @cache
@@ -94,17 +137,8 @@ def packaged_contracts() -> Contracts:
 
 
 def list_schemas() -> list[SchemaEntry]:
-    """Tell for each record its topic, fingerprint and version."""
-    contracts = packaged_contracts()
-    return [
-        SchemaEntry(
-            record.__name__,
-            topic,
-            contracts.current(record.__name__).fingerprint.hex(),
-            len(contracts.versions(record.__name__)),
-        )
-        for record, topic in TOPICS.items()
-    ]
+    """Tell for each record its topic, version, fingerprint and digest."""
+    return [_entry(record.__name__, topic) for record, topic in TOPICS.items()]
 
 
 def export_schemas(directory: Path) -> list[Path]:
@@ -118,10 +152,23 @@ def export_schemas(directory: Path) -> list[Path]:
     return written
 
 
+def _entry(record: str, topic: str) -> SchemaEntry:
+    versions = packaged_contracts().versions(record)
+    frozen = files(__package__) / "versions" / record / f"{len(versions)}.avsc"
+    digest = hashlib.sha256(frozen.read_bytes()).hexdigest()
+    return SchemaEntry(record, topic, versions[-1].fingerprint.hex(), len(versions), digest)
+
+
 def _versions_of(record: str, directory: Traversable) -> list[Contract]:
-    numbered = sorted(
-        (int(file.name.removesuffix(".avsc")), file) for file in (directory / "versions" / record).iterdir()
-    )
-    versions = [Contract(file.read_text(encoding="utf-8")) for _, file in numbered]
     current = Contract((directory / f"{record}.avsc").read_text(encoding="utf-8"))
-    return [version for version in versions if version.fingerprint != current.fingerprint] + [current]
+    return [*frozen_contracts(directory, record)[:-1], current]
+
+
+def _without_docs(schema: Any) -> Any:  # noqa: ANN401 - any part of a schema
+    match schema:
+        case dict():
+            return {key: _without_docs(part) for key, part in schema.items() if key != "doc"}
+        case list():
+            return [_without_docs(part) for part in schema]
+        case _:
+            return schema
