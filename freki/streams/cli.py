@@ -12,6 +12,7 @@ from freki.streams.commands import (
     operate,
     publish,
     relay,
+    schemas,
     status,
     tools,
     tune,
@@ -42,7 +43,7 @@ app.command("ablate")(ablate.ablate)
 app.command("status")(status.status)
 app.add_typer(operate.topics_app, name="topics")
 app.add_typer(operate.models_app, name="models")
-app.add_typer(operate.schemas_app, name="schemas")
+app.add_typer(schemas.schemas_app, name="schemas")
 app.add_typer(operate.letters_app, name="dead-letters")
 app.command("worker")(operate.worker)
 

@@ -1,8 +1,7 @@
-"""Commands for people who run Freki: up, worker, topics, models, schemas, dead-letters, verify."""
+"""Commands for people who run Freki: up, worker, topics, models, dead-letters, verify."""
 
 import asyncio
 import signal
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,7 +14,6 @@ from freki.infra.local.state import StackState
 from freki.infra.local.supervise import Died, Event, Ready, Restarting, Started, Stopped, Unready
 from freki.infra.models import check_models, describe_models, ensure_built
 from freki.infra.settings import Settings
-from freki.schemas.avro import export_schemas, list_schemas
 from freki.streams.app import STAGES, run_worker
 from freki.streams.commands.context import command, console, fail, load_settings
 from freki.streams.commands.show import building
@@ -24,7 +22,6 @@ from freki.streams.dead_letters import DeadLetter, from_record, replay
 
 topics_app = typer.Typer(help="The topics that Freki needs.", no_args_is_help=True)
 models_app = typer.Typer(help="The models that Freki runs.", no_args_is_help=True)
-schemas_app = typer.Typer(help="The Avro contracts of the topics.", no_args_is_help=True)
 letters_app = typer.Typer(help="Records that could not be processed.", no_args_is_help=True)
 
 
@@ -132,22 +129,6 @@ async def models_check() -> None:
         console.print(f"{mark}  {check.name}  {check.tokens_per_s:.0f} tokens/s  {check.message}")
     if not all(check.ok for check in checks):
         raise typer.Exit(1)
-
-
-@schemas_app.command("list")
-def schemas_list() -> None:
-    """List records, topics and fingerprints."""
-    table = Table("record", "topic", "version", "fingerprint")
-    for entry in list_schemas():
-        table.add_row(entry.record, entry.topic, str(entry.version), entry.fingerprint)
-    console.print(table)
-
-
-@schemas_app.command("export")
-def schemas_export(directory: Annotated[Path, typer.Argument(help="Where to write the .avsc files")]) -> None:
-    """Write the Avro contracts for programs in other languages."""
-    for path in export_schemas(directory):
-        console.print(str(path))
 
 
 async def read_letters(settings: Settings) -> list[tuple[int, int, DeadLetter]]:
