@@ -50,8 +50,9 @@ formats: $(READY) ## Write files in all formats, parse them, and say what is fou
 docs: $(READY) ## Write docs/settings.md anew from the settings
 	@$(BIN)/python -m freki.infra.settings_table
 
-schemas: $(READY) ## Write the Avro contracts anew from the records
+schemas: $(READY) ## Freeze the next version of each Avro contract whose record changed, and write its golden bytes
 	@$(BIN)/python -m freki.schemas.avro
+	@$(BIN)/python -m tests.golden
 
 train: $(READY) ## Learn the reranker's weights from DATA=folder; with SETS=folders measure it and write its card
 	@test -n "$(DATA)" || { echo "DATA= is missing: a folder with NAME-LANGUAGE.jsonl.zst files of pairs"; exit 2; }
