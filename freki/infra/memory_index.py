@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -13,25 +14,32 @@ from numpy.typing import NDArray
 from freki.infra.errors import Rejected
 from freki.infra.milvus.filters import ATTRIBUTE, check_filter
 from freki.infra.milvus.layout import DOCUMENTS, MANIFESTS, size_of
-from freki.infra.milvus.rows import checked_key, chunk_row, page_row, root_row
+from freki.infra.milvus.rows import checked_key, checked_long_key, chunk_row, farthest, page_row, root_row
 from freki.infra.milvus.shards import Shard, shard_of, shards_of
 from freki.schemas import ChunkId, Filter, FilterOperator, RootId, Timestamp, may_read
 from freki.schemas.index import (
     Candidate,
+    CommitId,
     Generation,
     IndexedChunk,
-    KnownChunk,
     ManifestPage,
+    PageHead,
+    PageId,
     Passage,
+    Place,
     Root,
+    RowHead,
+    RowId,
     Scope,
     Statistics,
+    StoredRow,
     Watermark,
+    standing,
 )
 
 Floats = NDArray[np.float32]
 
-Rows = dict[ChunkId, tuple[IndexedChunk, Floats]]
+Rows = dict[RowId, tuple[IndexedChunk, Floats]]
 
 Score = Callable[[IndexedChunk, Floats], float | None]
 
@@ -48,8 +56,11 @@ class MemoryIndex:
     def __init__(self, generation: Generation) -> None:
         self._generation = generation
         self._shards: dict[Shard, Rows] = {shard: {} for shard in shards_of(generation)}
-        self._roots: dict[RootId, Root] = {}
-        self._pages: dict[tuple[RootId, int, int], ManifestPage] = {}
+        self._chunks: dict[ChunkId, dict[RowId, Shard]] = {}
+        """The rows of each chunk, and where they stand."""
+        self._roots: dict[RootId, dict[CommitId, Root]] = {}
+        self._pages: dict[RootId, dict[PageId, ManifestPage]] = {}
+        self._checked: set[PageId] = set()
         self._watermarks: dict[int, Watermark] = {}
 
     async def __aenter__(self) -> Self:
@@ -60,22 +71,17 @@ class MemoryIndex:
     ) -> None:
         pass
 
-    async def known(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, KnownChunk]:
-        """Tell which rows are there; absent ids are absent."""
+    async def stored(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, Sequence[StoredRow]]:
+        """Find the rows of chunks, by whomever they were written; chunks without rows are absent."""
         return {
-            chunk.chunk_id: KnownChunk(
-                chunk_id=chunk.chunk_id,
-                kind=chunk.kind,
-                embedder=chunk.embedder,
-                facets=chunk.facets,
-                context_key=chunk.context_key,
-            )
-            for chunk, _ in (await self.fetch(chunk_ids)).values()
+            key: [_stored(self._shards[shard][row_id][0]) for row_id, shard in self._chunks[key].items()]
+            for key in dict.fromkeys(map(checked_key, chunk_ids))
+            if key in self._chunks
         }
 
-    async def fetch(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, tuple[IndexedChunk, Floats]]:
+    async def fetch(self, row_ids: Sequence[RowId]) -> Mapping[RowId, tuple[IndexedChunk, Floats]]:
         """Read rows with their vectors, shape (width,), which are 0 but for the numbers of their embedder."""
-        keys = dict.fromkeys(map(checked_key, chunk_ids))
+        keys = dict.fromkeys(map(checked_long_key, row_ids))
         return {
             key: (rows[key][0], shard.widened(rows[key][1]))
             for shard, rows in self._shards.items()
@@ -83,20 +89,20 @@ class MemoryIndex:
             if key in rows
         }
 
-    async def passages(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, Passage]:
+    async def passages(self, row_ids: Sequence[RowId]) -> Mapping[RowId, Passage]:
         """Read texts with their headings and contexts."""
         return {
-            chunk_id: Passage(
+            row_id: Passage(
                 text=row.text,
                 heading_path=row.heading_path,
                 context=row.context,
                 context_key=row.context_key,
             )
-            for chunk_id, (row, _) in (await self.fetch(chunk_ids)).items()
+            for row_id, (row, _) in (await self.fetch(row_ids)).items()
         }
 
     async def upsert(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
-        """Write or replace rows by chunk id; vectors: (rows, width), finite, of which each row's embedder has its part.
+        """Write rows; vectors: (rows, width), finite, of which each row's embedder has its part.
 
         Raises Rejected, before anything is written, if a row or the matrix is not what the store takes.
         """
@@ -106,78 +112,93 @@ class MemoryIndex:
         for shard, row, vector in placed:
             size_of(shard.layout, chunk_row(row, vector))
         for shard, row, vector in placed:
-            self._shards[shard][row.chunk_id] = (row, vector.astype(np.float32))
+            self._shards[shard][row.row_id] = (row, vector.astype(np.float32))
+            self._chunks.setdefault(row.chunk_id, {})[row.row_id] = shard
 
-    async def ids_of(self, below: Mapping[RootId, int]) -> Mapping[RootId, set[ChunkId]]:
-        """List every chunk row that versions below the given one wrote, live or not, however many."""
-        found: dict[RootId, set[ChunkId]] = {checked_key(root_id): set() for root_id in below}
+    async def rows_of(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Sequence[RowHead]]:
+        """List every chunk row of documents, live or not."""
+        found: dict[RootId, list[RowHead]] = {checked_key(root_id): [] for root_id in root_ids}
         for rows in self._shards.values():
             for chunk, _ in rows.values():
-                if chunk.root_id in below and chunk.version < below[chunk.root_id]:
-                    found[chunk.root_id].add(chunk.chunk_id)
+                if chunk.root_id in found:
+                    found[chunk.root_id].append(_head(chunk))
         return found
 
-    async def delete(self, chunk_ids: Sequence[ChunkId]) -> None:
+    async def delete(self, row_ids: Sequence[RowId]) -> None:
         """Remove rows; absent ones are fine."""
-        for key in map(checked_key, chunk_ids):
+        for key in map(checked_long_key, row_ids):
             for rows in self._shards.values():
-                rows.pop(key, None)
+                if (row := rows.pop(key, None)) is not None:
+                    of_chunk = self._chunks[row[0].chunk_id]
+                    del of_chunk[key]
+                    if not of_chunk:
+                        del self._chunks[row[0].chunk_id]
 
     async def roots(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Root]:
-        """Read roots as last committed, also deleted ones."""
-        return {key: self._roots[key] for key in dict.fromkeys(map(checked_key, root_ids)) if key in self._roots}
+        """Read the root of each document that counts, also deleted ones."""
+        every = await self.commits(root_ids)
+        return {root_id: root for root_id, roots in every.items() if (root := standing(roots)) is not None}
 
-    async def pages(self, versions: Mapping[RootId, int]) -> Mapping[RootId, list[ManifestPage]]:
-        """Read the manifest of one version a document, in order; missing pages are missing."""
-        return {
-            checked_key(root_id): [self._pages[key] for key in sorted(self._pages) if key[:2] == (root_id, version)]
-            for root_id, version in versions.items()
-        }
+    async def commits(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Sequence[Root]]:
+        """Read all roots of documents, also those that do not count any more."""
+        return {key: list(self._roots.get(key, {}).values()) for key in map(checked_key, root_ids)}
+
+    async def pages(self, page_ids: Sequence[PageId]) -> Mapping[PageId, ManifestPage]:
+        """Read manifest pages; missing ones are missing."""
+        pages = ((key, self._pages.get(_root_of(key), {}).get(key)) for key in map(checked_long_key, page_ids))
+        return {key: page for key, page in pages if page is not None}
 
     async def places(
-        self, versions: Mapping[RootId, int], chunk_ids: Sequence[ChunkId]
-    ) -> Mapping[RootId, Mapping[ChunkId, int]]:
-        """Tell which of these chunks the manifests of these versions name, and in which part."""
+        self, roots: Sequence[Root], chunk_ids: Sequence[ChunkId]
+    ) -> Mapping[RootId, Mapping[ChunkId, Place]]:
+        """Tell which of these chunks the manifests of these roots name, on which page, and by which row."""
         wanted = set(chunk_ids)
         return {
-            root_id: {entry.chunk_id: page.part for page in pages for entry in page.entries if entry.chunk_id in wanted}
-            for root_id, pages in (await self.pages(versions)).items()
+            root.root_id: {
+                entry.chunk_id: Place(page.page_id, entry.row_id)
+                for page in (await self.pages(root.pages)).values()
+                for entry in page.entries
+                if entry.chunk_id in wanted
+            }
+            for root in roots
         }
 
-    async def parts(self, wanted: Sequence[tuple[RootId, int, int]]) -> Mapping[RootId, list[ManifestPage]]:
-        """Read single pages, given by root, version and part, in order; missing ones are missing."""
-        keys = set(wanted)
-        versions = {root_id: version for root_id, version, _ in wanted}
+    async def page_heads(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Sequence[PageHead]]:
+        """List all manifest pages of documents, whether a root names them or not."""
         return {
-            root_id: [page for page in pages if (root_id, page.version, page.part) in keys]
-            for root_id, pages in (await self.pages(versions)).items()
+            key: [self._page_head(page) for page in self._pages.get(key, {}).values()]
+            for key in map(checked_key, root_ids)
         }
 
     async def write_pages(self, pages: Sequence[ManifestPage]) -> None:
-        """Write pages; they count for nothing until the root of their version is committed."""
+        """Write pages; they count for nothing until a root names them."""
         for page in pages:
             size_of(MANIFESTS, page_row(page))
-        self._pages |= {(page.root_id, page.version, page.part): page for page in pages}
+        for page in pages:
+            self._pages.setdefault(page.root_id, {})[page.page_id] = page
+
+    async def mark_checked(self, pages: Sequence[ManifestPage]) -> None:
+        """Note of pages that a root may name them."""
+        self._checked.update(page.page_id for page in pages)
 
     async def commit(self, roots: Sequence[Root], watermarks: Sequence[Watermark]) -> None:
-        """Write roots: from here readers see their versions, each root atomically; the last one of an id counts."""
+        """Write roots: from here readers see their revisions, each as a whole. Watermarks never fall back."""
         for root in roots:
-            size_of(DOCUMENTS, root_row(root, slot=0, sequence=1))
-        self._roots |= {root.root_id: root for root in roots}
-        self._watermarks |= {watermark.partition: watermark for watermark in watermarks}
+            size_of(DOCUMENTS, root_row(root))
+        for root in roots:
+            self._roots.setdefault(root.root_id, {})[root.commit_id] = root
+        for mark in watermarks:
+            counted = replace(mark, commits=1)
+            before = self._watermarks.get(mark.partition, replace(mark, commits=0))
+            self._watermarks |= farthest([before, counted])
 
-    async def promised(self, above: Mapping[RootId, int]) -> Mapping[RootId, set[ChunkId]]:
-        """Name the chunks on pages of versions above the given one."""
-        found: dict[RootId, set[ChunkId]] = {checked_key(root_id): set() for root_id in above}
-        for (root_id, version, _), page in self._pages.items():
-            if root_id in above and version > above[root_id]:
-                found[root_id].update(entry.chunk_id for entry in page.entries)
-        return found
-
-    async def sweep_pages(self, below: Mapping[RootId, int]) -> None:
-        """Remove all pages of versions below the given one."""
-        for key in [key for key in self._pages if key[0] in below and key[1] < below[key[0]]]:
-            del self._pages[key]
+    async def discard(self, pages: Sequence[PageId], commits: Sequence[CommitId] = ()) -> None:
+        """Remove pages and roots; absent ones are fine."""
+        for page_id in map(checked_long_key, pages):
+            self._pages.get(_root_of(page_id), {}).pop(page_id, None)
+            self._checked.discard(page_id)
+        for commit_id in map(checked_long_key, commits):
+            self._roots.get(_root_of(commit_id), {}).pop(commit_id, None)
 
     async def dense(
         self,
@@ -213,34 +234,60 @@ class MemoryIndex:
         self, wanted: Sequence[Sequence[ChunkId]], scopes: Sequence[Scope]
     ) -> list[Mapping[ChunkId, RootId]]:
         """Tell which of the wanted chunks a scope may see, each list in its own."""
-        rows = [await self.fetch(chunk_ids) for chunk_ids in wanted]
-        return [
-            {chunk_id: row.root_id for chunk_id, (row, _) in fetched.items() if permits(scope, row)}
-            for fetched, scope in zip(rows, scopes, strict=True)
-        ]
+        found: list[Mapping[ChunkId, RootId]] = []
+        for chunk_ids, scope in zip(wanted, scopes, strict=True):
+            stored = await self.stored(chunk_ids)
+            rows = await self.fetch([row.row_id for rows in stored.values() for row in rows])
+            found.append({row.chunk_id: row.root_id for row, _ in rows.values() if permits(scope, row)})
+        return found
 
     async def watermarks(self) -> Sequence[Watermark]:
         """Read how far each partition is."""
         return [self._watermarks[partition] for partition in sorted(self._watermarks)]
 
     async def all_roots(self) -> AsyncIterator[Root]:
-        """Read every root, in no order."""
-        for root in list(self._roots.values()):
-            yield root
+        """Read the root of every document that counts, in no order."""
+        for roots in list(self._roots.values()):
+            if (counts := standing(roots.values())) is not None:
+                yield counts
+
+    async def all_rows(self) -> AsyncIterator[Sequence[tuple[RootId, RowHead]]]:
+        """List every chunk row, in no order."""
+        for rows in self._shards.values():
+            yield [(chunk.root_id, _head(chunk)) for chunk, _ in rows.values()]
 
     async def statistics(self) -> Statistics:
         """Count."""
-        deleted = sum(root.deleted for root in self._roots.values())
-        return Statistics(
-            documents=len(self._roots) - deleted, deleted=deleted, chunks=sum(map(len, self._shards.values()))
-        )
+        roots = [root for commits in self._roots.values() for root in commits.values()]
+        deleted = sum(root.deleted for root in roots)
+        return Statistics(documents=len(roots) - deleted, deleted=deleted, chunks=sum(map(len, self._shards.values())))
 
     async def purge_deleted(self, before: Timestamp) -> int:
-        """Forget deletions that became visible before then; returns how many."""
-        forgotten = [key for key, root in self._roots.items() if root.deleted and root.searchable_at < before]
+        """Forget deletions that became visible before then and left nothing else behind; returns how many."""
+        rows = await self.rows_of(list(self._roots))
+        forgotten = [
+            key
+            for key, roots in self._roots.items()
+            if roots
+            and not rows[key]
+            and not self._pages.get(key)
+            and all(root.deleted and root.searchable_at < before for root in roots.values())
+        ]
         for key in forgotten:
             del self._roots[key]
         return len(forgotten)
+
+    def _page_head(self, page: ManifestPage) -> PageHead:
+        return PageHead(
+            page_id=page.page_id,
+            version=page.version,
+            edition=page.edition,
+            attempt=page.attempt,
+            part=page.part,
+            cut=page.cut,
+            checked=page.page_id in self._checked,
+            row_ids=tuple(entry.row_id for entry in page.entries),
+        )
 
     def _check_vectors(self, vectors: Floats, rows: int) -> None:
         width = self._generation.width
@@ -260,7 +307,30 @@ class MemoryIndex:
             for chunk, value in scored
             if value is not None
         ]
-        return sorted(hits, key=lambda hit: (-hit.score, hit.chunk_id))[:limit]
+        best: dict[ChunkId, Candidate] = {}
+        for hit in sorted(hits, key=lambda hit: (-hit.score, hit.chunk_id))[:limit]:
+            best.setdefault(hit.chunk_id, hit)
+        return list(best.values())
+
+
+def _root_of(key: str) -> RootId:
+    """Read the document from the key of a page or root."""
+    return RootId(key.partition(":")[0])
+
+
+def _head(chunk: IndexedChunk) -> RowHead:
+    return RowHead(row_id=chunk.row_id, version=chunk.version, edition=chunk.edition)
+
+
+def _stored(chunk: IndexedChunk) -> StoredRow:
+    return StoredRow(
+        row_id=chunk.row_id,
+        chunk_id=chunk.chunk_id,
+        kind=chunk.kind,
+        embedder=chunk.embedder,
+        facets=chunk.facets,
+        context_key=chunk.context_key,
+    )
 
 
 def permits(scope: Scope, chunk: IndexedChunk) -> bool:

@@ -26,8 +26,6 @@ class Decision(NamedTuple):
     """What to do, and why where that is not plain."""
 
     action: Action
-    version: int
-    """Of the root afterwards: what later events are measured against."""
     reason: str = ""
 
 
@@ -35,10 +33,9 @@ def decide(root: Root | None, revision: Revision, *, facets: str) -> Decision:
     """Fence a revision against the root of its document, or against None where the index knows no such document.
 
     Versions order what has one: of two upserts or deletes, the higher version wins, in whatever order they arrive and
-    however often. The same version again is a REPEAT where content and metadata are the same, also if they would be
-    chunked in another way by now, and STALE where they differ: what came first keeps the version. So a version that
-    is live is never written again, and a reader of its manifest never meets a mix; other chunks for the same version
-    are another generation of the index.
+    however often; a deletion wins over an upsert of its own version. The same version again is a REPEAT where content
+    and metadata are the same, also if they would be chunked in another way by now, and STALE where they differ: what
+    came first keeps the version. Other chunks for the same version are another generation of the index.
     A TOMBSTONE has no version. It deletes what was recorded before it, also what arrives later, and leaves version and
     time as the fence. So where the versions of a document grow with the time of recording, it ends in the same state in
     whatever order its events arrive.
@@ -53,40 +50,39 @@ def decide(root: Root | None, revision: Revision, *, facets: str) -> Decision:
 
 
 def _upsert(root: Root | None, revision: Revision, *, facets: str) -> Decision:
-    if root is not None and root.deleted and revision.recorded_at < root.tombstoned_at:
-        return _stale(root, f"version {revision.version} was recorded before the tombstone of its document")
+    if root is not None and revision.recorded_at < root.tombstoned_at:
+        return _stale(f"version {revision.version} was recorded before the tombstone of its document")
     if root is None or revision.version > root.version:
-        return Decision(Action.WRITE, revision.version)
+        return Decision(Action.WRITE)
     if root.deleted:
-        return _stale(root, f"version {revision.version} is not above {root.version}, at which it was deleted")
+        return _stale(f"version {revision.version} is not above {root.version}, at which it was deleted")
     if revision.version < root.version:
-        return _stale(root, f"version {revision.version} is below {root.version}, which is indexed")
+        return _stale(f"version {revision.version} is below {root.version}, which is indexed")
     if (revision.content_hash, facets) != (root.content_hash, root.facets):
         return _stale(
-            root,
             f"version {root.version} was used before with other content or metadata: give each change a higher version",
         )
-    return Decision(Action.REPEAT, root.version)
+    return Decision(Action.REPEAT)
 
 
 def _delete(root: Root | None, revision: Revision) -> Decision:
-    if root is None or revision.version > root.version:
+    if root is None or revision.version > root.version or (revision.version == root.version and not root.deleted):
         # Also where it is deleted already: the fence must rise to this version.
-        return Decision(Action.DELETE, revision.version)
+        return Decision(Action.DELETE)
     if root.deleted:
-        return Decision(Action.ALREADY_DELETED, root.version)
-    return _stale(root, f"the deletion has version {revision.version}, which is not above {root.version}, the live one")
+        return Decision(Action.ALREADY_DELETED)
+    return _stale(f"the deletion has version {revision.version}, which is below {root.version}, the live one")
 
 
 def _tombstone(root: Root | None, revision: Revision) -> Decision:
     if root is None:
-        return Decision(Action.DELETE, revision.version)
+        return Decision(Action.DELETE)
     if revision.recorded_at > (root.tombstoned_at if root.deleted else root.recorded_at):
-        return Decision(Action.DELETE, root.version)
+        return Decision(Action.DELETE)
     if root.deleted:
-        return Decision(Action.ALREADY_DELETED, root.version)
-    return _stale(root, f"version {root.version} was recorded after the tombstone, or in the same millisecond")
+        return Decision(Action.ALREADY_DELETED)
+    return _stale(f"version {root.version} was recorded after the tombstone, or in the same millisecond")
 
 
-def _stale(root: Root, reason: str) -> Decision:
-    return Decision(Action.STALE, root.version, reason)
+def _stale(reason: str) -> Decision:
+    return Decision(Action.STALE, reason)

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from freki.schemas import ChunkId, DocumentChange, Operation, RootId
-from freki.schemas.index import Root
+from freki.schemas import DocumentChange, Operation, RootId
+from freki.schemas.index import Root, RowId
 
 
 class Expected(NamedTuple):
@@ -72,15 +72,13 @@ def _problem(expected: Expected, root: Root | None) -> str:
     return ""
 
 
-def reconcile_rows(
-    root: Root, manifest: Collection[ChunkId], pages: int, rows: Collection[ChunkId]
-) -> list[Difference]:
+def reconcile_rows(root: Root, manifest: Collection[RowId], pages: int, rows: Collection[RowId]) -> list[Difference]:
     """List where the rows of a document are not exactly those that its manifest names."""
     name = f"{root.tenant}/{root.document_id}"
     named, stored = set(manifest), set(rows)
     problems = []
-    if pages != root.parts:
-        problems.append(f"has {pages} manifest pages, its root says {root.parts}")
+    if pages != len(root.pages):
+        problems.append(f"has {pages} manifest pages, its root says {len(root.pages)}")
     if missing := len(named - stored):
         problems.append(f"{missing} chunks of its manifest have no row")
     if stale := len(stored - named):

@@ -1,15 +1,40 @@
-"""What the store holds of a document: root, manifest and chunk rows; and how it is searched."""
+"""What the store holds of a document: roots, manifest pages and chunk rows; and how it is searched.
 
-from collections.abc import Mapping
+docs/commit-protocol.md says how several workers write these without ever overwriting each other.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple, NewType
 
 from freki.schemas.context_query import Filter
 from freki.schemas.names import ChunkId, ChunkKind, DocumentId, RootId, TenantId, Timestamp, record
+
+Attempt = NewType("Attempt", str)
+"""One attempt of one worker to write (a part of) a revision; unique, and a later one of the same clock sorts later."""
+RowId = NewType("RowId", str)
+"""Primary key of a chunk row: the chunk and the attempt that wrote it. A row is written once and never changed."""
+PageId = NewType("PageId", str)
+"""Primary key of a manifest page: document, version, part and the attempt that wrote it."""
+CommitId = NewType("CommitId", str)
+"""Primary key of a root: document, version, edition and attempt."""
+
+
+class Rank(NamedTuple):
+    """Order of the revisions of a document, whoever wrote them when: the highest one that is committed counts."""
+
+    version: int
+    deleted: bool
+    """A deletion wins over its own version."""
+    edition: int
+    attempt: Attempt
 
 
 @record
 class IndexedChunk:
     """A chunk row: what depends on the chunk's content. Its vector travels beside it."""
 
+    row_id: RowId
     chunk_id: ChunkId
     root_id: RootId
     tenant: TenantId
@@ -28,7 +53,8 @@ class IndexedChunk:
     principals: tuple[str, ...]
     attributes: Mapping[str, str]
     version: int
-    """Of the revision that wrote the row first."""
+    """Of the revision that wrote the row, as `edition`; later ones may keep it."""
+    edition: int
     embedder: str
     """Fingerprint of the model that made the vector."""
     facets: str
@@ -38,14 +64,24 @@ class IndexedChunk:
 
 
 @record
-class KnownChunk:
-    """As much of a chunk row as tells whether it can be kept."""
+class StoredRow:
+    """As much of a chunk row as tells whether it, or its vector, can be used again."""
 
+    row_id: RowId
     chunk_id: ChunkId
     kind: ChunkKind
     embedder: str
     facets: str
     context_key: str = ""
+
+
+@record
+class RowHead:
+    """A chunk row and who wrote it."""
+
+    row_id: RowId
+    version: int
+    edition: int
 
 
 @record
@@ -92,6 +128,7 @@ class ManifestEntry:
     """Where a live chunk stands in its revision: what depends on position."""
 
     chunk_id: ChunkId
+    row_id: RowId
     path: str
     ordinal: int
     start: int
@@ -104,26 +141,65 @@ class ManifestEntry:
 
 @record
 class ManifestPage:
-    """Part `part` of the ordered list of live chunks of one revision."""
+    """Part `part` of the ordered list of live chunks of one revision, as one attempt wrote it; never changed."""
 
     root_id: RootId
     version: int
+    edition: int
+    attempt: Attempt
     part: int
+    cut: str
+    """Fingerprint of how the revision was cut: only parts of one cut make a revision."""
     entries: tuple[ManifestEntry, ...]
+
+    @property
+    def page_id(self) -> PageId:
+        """Its primary key."""
+        return page_id(self.root_id, self.version, self.part, self.attempt)
+
+
+@record
+class PageHead:
+    """A manifest page without positions."""
+
+    page_id: PageId
+    version: int
+    edition: int
+    attempt: Attempt
+    part: int
+    cut: str
+    checked: bool
+    """Was the base of its rows still the newest revision after it was written? Only then may a root name it."""
+    row_ids: tuple[RowId, ...]
+
+    @property
+    def rank(self) -> Rank:
+        """That of the revision which it would belong to."""
+        return Rank(self.version, False, self.edition, self.attempt)  # noqa: FBT003 - by position, as a tuple
+
+
+class Place(NamedTuple):
+    """Where the manifest of a document names a chunk."""
+
+    page_id: PageId
+    row_id: RowId
 
 
 @record
 class Root:
-    """The one row that says what is live of a document; writing it is the commit."""
+    """The row that commits a revision of a document. There may be several: `standing` says which one counts."""
 
     root_id: RootId
     tenant: TenantId
     document_id: DocumentId
     version: int
+    edition: int = 0
+    """Grows where chunks of a version get better contexts, or rows that were lost are written again."""
+    attempt: Attempt
     deleted: bool
     """Kept without content for a while, so that a late event cannot raise the dead."""
-    parts: int
-    """Manifest pages of this version; 0 where deleted."""
+    pages: tuple[PageId, ...]
+    """The manifest, in reading order; empty where deleted."""
     chunks: int
     content_hash: str
     facets: str
@@ -141,7 +217,61 @@ class Root:
     received_at: Timestamp
     searchable_at: Timestamp
     tombstoned_at: Timestamp = Timestamp(0)
-    """Of a deleted one: what was recorded before that is gone, whatever its version; 0 where versions say all."""
+    """What was recorded before that is gone, whatever its version; 0 where versions say all."""
+
+    @property
+    def rank(self) -> Rank:
+        """Its place among the roots of its document."""
+        return Rank(self.version, self.deleted, self.edition, self.attempt)
+
+    @property
+    def commit_id(self) -> CommitId:
+        """Its primary key."""
+        state = "deleted" if self.deleted else str(self.edition)
+        return CommitId(f"{self.root_id}:{self.version}:{state}:{self.attempt}")
+
+
+def page_id(root_id: RootId, version: int, part: int, attempt: Attempt) -> PageId:
+    """Name a manifest page."""
+    return PageId(f"{root_id}:{version}:{part}:{attempt}")
+
+
+def standing(roots: Iterable[Root]) -> Root | None:
+    """Choose the root of a document that counts: the same one, in whatever order they were written.
+
+    That is the one of the highest rank. A live one that was recorded before a tombstone of its document is given back
+    as deleted at its version. None where there is no root.
+    """
+    every = list(roots)
+    if not every:
+        return None
+    highest = max(every, key=lambda root: root.rank)
+    tombstoned_at = max(root.tombstoned_at for root in every)
+    if not highest.deleted and highest.recorded_at < tombstoned_at:
+        return deleted(highest, tombstoned_at=tombstoned_at)
+    return replace(highest, tombstoned_at=tombstoned_at)
+
+
+def deleted(root: Root, *, tombstoned_at: Timestamp) -> Root:
+    """Keep of a root what fences late events and who may know of it, and nothing of its content."""
+    return replace(
+        root,
+        deleted=True,
+        edition=0,
+        pages=(),
+        chunks=0,
+        content_hash="",
+        facets="",
+        chunker="",
+        embedder="",
+        name="",
+        media_type="",
+        language="und",
+        source_uri=None,
+        attributes={},
+        characters=0,
+        tombstoned_at=tombstoned_at,
+    )
 
 
 @record
@@ -152,6 +282,8 @@ class Watermark:
     occurred_at: Timestamp
     """The latest change that is searchable."""
     committed_at: Timestamp
+    commits: int = 0
+    """Grows with every commit, whatever the clocks of those who commit say."""
 
 
 @record

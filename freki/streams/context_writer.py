@@ -142,12 +142,20 @@ class ContextWriter:
 
     async def _stored(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, _Line | None]:
         """Read what a model wrote about chunks; None where they are there without."""
-        passages = await self._rows.passages(chunk_ids)
-        found = {chunk_id: (passage, writer_of(passage.context_key)) for chunk_id, passage in passages.items()}
-        return {
-            chunk_id: _Line(written_in(passage.context), writer) if writer else None
-            for chunk_id, (passage, writer) in found.items()
+        stored = await self._rows.stored(chunk_ids)
+        # Of several rows of a chunk, one that a model wrote about.
+        best = {
+            chunk_id: max(rows, key=lambda row: (writer_of(row.context_key), row.row_id))
+            for chunk_id, rows in stored.items()
         }
+        written = {chunk_id: row.row_id for chunk_id, row in best.items() if writer_of(row.context_key)}
+        passages = await self._rows.passages(list(written.values()))
+        lines = {
+            chunk_id: _Line(written_in(passages[row_id].context), writer_of(passages[row_id].context_key))
+            for chunk_id, row_id in written.items()
+            if row_id in passages
+        }
+        return {chunk_id: lines.get(chunk_id) for chunk_id in stored}
 
     def _part(
         self,

@@ -13,22 +13,25 @@ from numpy.typing import NDArray
 from freki.schemas import ChunkId, ChunkKind, Completion, NoCompletion, Prompt, RootId
 from freki.schemas.index import (
     Candidate,
+    CommitId,
     IndexedChunk,
-    KnownChunk,
     ManifestPage,
+    PageHead,
+    PageId,
     Passage,
+    Place,
     RerankPair,
     Root,
+    RowHead,
+    RowId,
     Scope,
+    StoredRow,
     Watermark,
 )
 
 Floats = NDArray[np.float32]
 
 T = TypeVar("T")
-
-PageKey = tuple[RootId, int, int]
-"""Root, version and part."""
 
 
 class AnalyseText(Protocol):
@@ -76,17 +79,17 @@ class Embedder(Protocol):
         """Count tokens as the model sees them, without special ones."""
 
 
-Made = tuple[str, ...]
+EmbeddingCacheKey = tuple[str, ...]
 """A tenant, then all that a vector of its own is made of."""
 
 
 class Vectors(Protocol):
     """Remembers vectors of passages; it may forget any of them at any time."""
 
-    def among(self, passages: Iterable[Made]) -> Mapping[Made, Floats]:
+    def among(self, passages: Iterable[EmbeddingCacheKey]) -> Mapping[EmbeddingCacheKey, Floats]:
         """Give those of these that are remembered, shape (dim,) each."""
 
-    def keep(self, vectors: Mapping[Made, Floats]) -> None:
+    def keep(self, vectors: Mapping[EmbeddingCacheKey, Floats]) -> None:
         """Remember some."""
 
 
@@ -112,58 +115,61 @@ class Reranker(Protocol):
 
 
 class ChunkRows(Protocol):
-    """The chunk rows of one generation."""
+    """The chunk rows of one generation. A row is written once, under a key of its own, and never changed."""
 
-    async def known(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, KnownChunk]:
-        """Tell which rows are there; absent ids are absent."""
+    async def stored(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, Sequence[StoredRow]]:
+        """Find the rows of chunks, by whomever they were written; chunks without rows are absent."""
 
-    async def fetch(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, tuple[IndexedChunk, Floats]]:
-        """Read rows with their vectors, shape (dim,)."""
+    async def fetch(self, row_ids: Sequence[RowId]) -> Mapping[RowId, tuple[IndexedChunk, Floats]]:
+        """Read rows with their vectors, shape (dim,); absent ones are absent."""
 
-    async def passages(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, Passage]:
+    async def passages(self, row_ids: Sequence[RowId]) -> Mapping[RowId, Passage]:
         """Read texts with their headings and contexts."""
 
     async def upsert(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
-        """Write or replace rows by chunk id; vectors: (rows, dim)."""
+        """Write rows; the same ones again change nothing. vectors: (rows, dim)."""
 
-    async def ids_of(self, below: Mapping[RootId, int]) -> Mapping[RootId, set[ChunkId]]:
-        """List every chunk row that versions below the given one wrote, live or not, however many.
+    async def rows_of(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Sequence[RowHead]]:
+        """List every chunk row of documents, live or not, however many."""
 
-        Rows of a newer version are left alone: they may be of a revision that is just being written.
-        """
-
-    async def delete(self, chunk_ids: Sequence[ChunkId]) -> None:
+    async def delete(self, row_ids: Sequence[RowId]) -> None:
         """Remove rows; absent ones are fine."""
 
 
 class Roots(Protocol):
-    """The roots and manifests of one generation."""
+    """The roots and manifests of one generation. All are only ever added and removed, never changed.
+
+    All reads see what was written before.
+    """
 
     async def roots(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Root]:
-        """Read roots as last committed, also deleted ones."""
+        """Read the root of each document that counts (`schemas.index.standing`), also deleted ones."""
 
-    async def pages(self, versions: Mapping[RootId, int]) -> Mapping[RootId, list[ManifestPage]]:
-        """Read the manifest of one version a document, in order; missing pages are missing."""
+    async def commits(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Sequence[Root]]:
+        """Read all roots of documents, also those that do not count any more."""
+
+    async def pages(self, page_ids: Sequence[PageId]) -> Mapping[PageId, ManifestPage]:
+        """Read manifest pages; missing ones are missing."""
 
     async def places(
-        self, versions: Mapping[RootId, int], chunk_ids: Sequence[ChunkId]
-    ) -> Mapping[RootId, Mapping[ChunkId, int]]:
-        """Tell which of these chunks the manifests of these versions name, and in which part."""
+        self, roots: Sequence[Root], chunk_ids: Sequence[ChunkId]
+    ) -> Mapping[RootId, Mapping[ChunkId, Place]]:
+        """Tell which of these chunks the manifests of these roots name, on which page, and by which row."""
 
-    async def parts(self, wanted: Sequence[PageKey]) -> Mapping[RootId, list[ManifestPage]]:
-        """Read single pages, in order; missing ones are missing."""
+    async def page_heads(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Sequence[PageHead]]:
+        """List all manifest pages of documents, whether a root names them or not."""
 
     async def write_pages(self, pages: Sequence[ManifestPage]) -> None:
-        """Write pages; they count for nothing until the root of their version is committed."""
+        """Write pages; they count for nothing until a root names them."""
+
+    async def mark_checked(self, pages: Sequence[ManifestPage]) -> None:
+        """Note of pages that a root may name them."""
 
     async def commit(self, roots: Sequence[Root], watermarks: Sequence[Watermark]) -> None:
-        """Write roots: from here readers see their versions, each root atomically."""
+        """Write roots: from here readers see their revisions, each as a whole. Watermarks never fall back."""
 
-    async def promised(self, above: Mapping[RootId, int]) -> Mapping[RootId, set[ChunkId]]:
-        """Name the chunks on pages of versions above the given one: of revisions that are still being written."""
-
-    async def sweep_pages(self, below: Mapping[RootId, int]) -> None:
-        """Remove all pages of versions below the given one."""
+    async def discard(self, pages: Sequence[PageId], commits: Sequence[CommitId] = ()) -> None:
+        """Remove pages and roots; absent ones are fine."""
 
 
 class ChunkSearch(Protocol):

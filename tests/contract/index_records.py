@@ -7,7 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from freki.schemas import EVERYONE, ChunkId, ChunkKind, DocumentId, Filter, RootId, TenantId, Timestamp
-from freki.schemas.index import Apart, Generation, IndexedChunk, ManifestEntry, ManifestPage, Root, Scope, Watermark
+from freki.schemas.index import (
+    Apart,
+    Attempt,
+    Generation,
+    IndexedChunk,
+    ManifestEntry,
+    ManifestPage,
+    Root,
+    RowId,
+    Scope,
+    Watermark,
+)
 
 Floats = NDArray[np.float32]
 
@@ -32,6 +43,7 @@ NASTY = (
 )
 
 _CHUNK = IndexedChunk(
+    row_id=RowId("c0-a1"),
     chunk_id=ChunkId("c0"),
     root_id=RootId("r0"),
     tenant=TenantId("acme"),
@@ -49,6 +61,7 @@ _CHUNK = IndexedChunk(
     principals=(EVERYONE,),
     attributes={"team": "docs"},
     version=1,
+    edition=0,
     embedder="model@1",
     facets="f1",
     context_key="5f0c9a2d/7e12",
@@ -60,7 +73,8 @@ _ROOT = Root(
     document_id=DocumentId("guide"),
     version=1,
     deleted=False,
-    parts=1,
+    attempt=Attempt("a1"),
+    pages=(),
     chunks=1,
     content_hash="00ff",
     facets="f1",
@@ -83,7 +97,11 @@ _SCOPE = Scope(tenant=TenantId("acme"), principals=(), levels=(0, 1, 2), filters
 
 
 def chunk(chunk_id: str, **changes: Any) -> IndexedChunk:
-    return replace(_CHUNK, chunk_id=ChunkId(chunk_id), **changes)
+    return replace(_CHUNK, **{"row_id": row(chunk_id), "chunk_id": ChunkId(chunk_id), **changes})
+
+
+def row(chunk_id: str, attempt: str = "a1") -> RowId:
+    return RowId(f"{chunk_id}-{attempt}")
 
 
 def root(root_id: str, **changes: Any) -> Root:
@@ -96,14 +114,33 @@ def scope(*filters: Filter, **changes: Any) -> Scope:
 
 def page(root_id: str, version: int, part: int, entries: int = 1, **changes: Any) -> ManifestPage:
     entry = ManifestEntry(
-        chunk_id=ChunkId("c"), path="0/1", ordinal=0, start=0, end=5, overlap="before", first_page=3, last_page=4
+        chunk_id=ChunkId("c"),
+        row_id=row("c"),
+        path="0/1",
+        ordinal=0,
+        start=0,
+        end=5,
+        overlap="before",
+        first_page=3,
+        last_page=4,
     )
     return ManifestPage(
         root_id=RootId(root_id),
         version=version,
+        edition=0,
+        attempt=Attempt("a1"),
         part=part,
+        cut="cut1",
         entries=tuple(
-            replace(entry, **{"chunk_id": ChunkId(f"c{part}-{number}"), "ordinal": number, **changes})
+            replace(
+                entry,
+                **{
+                    "chunk_id": ChunkId(f"c{part}-{number}"),
+                    "row_id": row(f"c{part}-{number}"),
+                    "ordinal": number,
+                    **changes,
+                },
+            )
             for number in range(entries)
         ),
     )

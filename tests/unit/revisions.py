@@ -1,6 +1,6 @@
 """A store that may die at any write, and revisions of documents to put into it."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
@@ -19,15 +19,17 @@ from freki.schemas import (
     IndexOutcome,
     Revision,
     RevisionOperation,
+    RootId,
     TenantId,
     Timestamp,
 )
-from freki.schemas.index import Apart, Generation
+from freki.schemas.index import Apart, Generation, IndexedChunk, RowId
 from freki.streams.indexing import Indexer, Part
+from freki.streams.ports import Floats
 
 TENANT = TenantId("t")
 ANALYSER = "plain-1"
-WRITES = ("upsert", "write_pages", "commit", "delete", "sweep_pages")
+WRITES = ("upsert", "write_pages", "mark_checked", "commit", "delete", "discard")
 
 
 class Crash(Exception):
@@ -109,26 +111,32 @@ class World:
         root = (await self.index.roots([key])).get(key)
         if root is None or root.deleted:
             return None
-        pages = (await self.index.pages({key: root.version})).get(key, [])
-        entries = sorted((entry for page in pages for entry in page.entries), key=lambda entry: entry.ordinal)
-        rows = await self.index.fetch([entry.chunk_id for entry in entries])
-        assert len(pages) == root.parts
-        return [rows[entry.chunk_id][0].text for entry in entries]
+        pages = await self.index.pages(root.pages)
+        entries = sorted((entry for page in pages.values() for entry in page.entries), key=lambda entry: entry.ordinal)
+        rows = await self.index.fetch([entry.row_id for entry in entries])
+        assert len(pages) == len(root.pages)
+        return [rows[entry.row_id][0].text for entry in entries]
+
+    async def rows(self, document: str) -> list[IndexedChunk]:
+        """All chunk rows of a document."""
+        return [row for row, _ in (await rows_of(self.index, root_id(TENANT, DocumentId(document)))).values()]
 
     async def contexts(self, document: str) -> dict[str, str]:
         """Contexts of the rows that a document has, by their texts."""
-        key = root_id(TENANT, DocumentId(document))
-        ids = (await self.index.ids_of({key: 10**9}))[key]
-        return {row.text: row.context for row, _ in (await self.index.fetch(sorted(ids))).values()}
+        return {row.text: row.context for row in await self.rows(document)}
 
     async def leftovers(self) -> int:
         """Chunk rows that no live manifest names."""
         left = 0
         for document in "ab":
-            key = root_id(TENANT, DocumentId(document))
-            stored = (await self.index.ids_of({key: 10**9})).get(key, set())
-            left += len(stored) - len(set(await self.texts(document) or []))
+            left += len(await self.rows(document)) - len(await self.texts(document) or [])
         return left
+
+
+async def rows_of(index: MemoryIndex, key: RootId) -> Mapping[RowId, tuple[IndexedChunk, Floats]]:
+    """All chunk rows of a document, with their vectors."""
+    heads = (await index.rows_of([key]))[key]
+    return await index.fetch(sorted(head.row_id for head in heads))
 
 
 def _analysed(text: str, *, language: str) -> str:

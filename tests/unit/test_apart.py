@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from freki.infra.models.vectors import VectorCache
 from freki.operators.identify import chunk_id_of_kind, root_id
 from freki.schemas import ChunkId, ChunkKind, ChunkLevel, DocumentId, RerankerChoice
-from freki.schemas.index import Scope
+from freki.schemas.index import IndexedChunk, Scope
+from freki.streams.ports import Floats
 from tests.unit.questions import ask, retriever
-from tests.unit.revisions import TENANT, Crash, Crashing, World, a_family, apart_index, revision
+from tests.unit.revisions import TENANT, Crash, Crashing, World, a_family, apart_index, revision, rows_of
 
 contents = st.one_of(st.none(), st.lists(st.tuples(st.sampled_from("uvwx"), st.booleans()), max_size=4))
 histories = st.lists(st.tuples(st.sampled_from("ab"), contents), min_size=1, max_size=6)
@@ -22,11 +23,15 @@ def apart(**changes: Any) -> World:
     return World(index=apart_index(), embedder=a_family(), **changes)
 
 
+async def rows_by_chunk(world: World) -> dict[ChunkId, tuple[IndexedChunk, Floats]]:
+    rows = await rows_of(world.index, root_id(TENANT, DocumentId("a")))
+    return {row.chunk_id: (row, vector) for row, vector in rows.values()}
+
+
 async def kinds(world: World, document: str) -> dict[str, tuple[str, ChunkKind]]:
     """Embedder and kind of the rows that a document has, by their texts."""
     key = root_id(TENANT, DocumentId(document))
-    ids = (await world.index.ids_of({key: 10**9}))[key]
-    rows = await world.index.fetch(sorted(ids))
+    rows = await rows_of(world.index, key)
     return {row.text: (row.embedder, row.kind) for row, _ in rows.values()}
 
 
@@ -89,16 +94,16 @@ async def test_new_access_rights_keep_the_vectors_of_all_embedders() -> None:
     world = apart()
     await world.feed(revision("a", 1, ["u", "v"], code=["v"]))
     key = root_id(TENANT, DocumentId("a"))
-    ids = sorted((await world.index.ids_of({key: 2}))[key])
-    before = await world.index.fetch(ids)
+    before = {row.chunk_id: vector for row, vector in (await rows_of(world.index, key)).values()}
 
     (outcome,) = await world.feed(revision("a", 2, ["u", "v"], code=["v"], principals=("staff",)))
 
-    after = await world.index.fetch(ids)
+    after = (await rows_of(world.index, key)).values()
     assert outcome.embedded == 0
-    for each in ids:
-        np.testing.assert_allclose(after[each][1], before[each][1])
-        assert after[each][0].principals == ("staff",)
+    assert {row.chunk_id for row, _ in after} == before.keys()
+    for row, vector in after:
+        np.testing.assert_allclose(vector, before[row.chunk_id])
+        assert row.principals == ("staff",)
 
 
 async def test_one_ranking_holds_chunks_of_all_embedders() -> None:
@@ -109,7 +114,7 @@ async def test_one_ranking_holds_chunks_of_all_embedders() -> None:
     (dense,) = await world.index.dense(await world.embedder.embed_queries(["a red"]), [scope], limit=9, strong=True)
     (lexical,) = await world.index.lexical(["red"], [scope], limit=9, strong=True)
 
-    rows = await world.index.fetch([hit.chunk_id for hit in dense])
+    rows = await rows_by_chunk(world)
     assert {rows[hit.chunk_id][0].text for hit in dense[:2]} == {"red wine", "red shoes"}
     assert [hit.score for hit in dense] == sorted((hit.score for hit in dense), reverse=True)
     assert {rows[hit.chunk_id][0].text for hit in lexical} == {"red wine", "red shoes"}
@@ -123,7 +128,7 @@ async def test_the_score_is_the_product_of_the_rows_of_question_and_chunk() -> N
 
     (found,) = await world.index.dense(question, [scope], limit=9, strong=True)
 
-    rows = await world.index.fetch([hit.chunk_id for hit in found])
+    rows = await rows_by_chunk(world)
     assert len(found) == 3
     for hit in found:
         assert float(rows[hit.chunk_id][1] @ question[0]) == pytest.approx(hit.score, abs=1e-6)

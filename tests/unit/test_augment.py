@@ -4,13 +4,15 @@ from hypothesis import strategies as st
 
 from freki.operators.augment import document_around, neighbour_parts, neighbours_of, section_around, section_part
 from freki.schemas import ChunkId
-from freki.schemas.index import ManifestEntry, Passage
+from freki.schemas.index import ManifestEntry, Passage, RowId
 
 DOCUMENT = "Eins.\n\nZwei. Drei.\n\n## Titel\n\nVier.\nFünf."
 
 
 def entry(chunk_id: str, path: str, start: int, end: int, ordinal: int = 0) -> ManifestEntry:
-    return ManifestEntry(chunk_id=ChunkId(chunk_id), path=path, ordinal=ordinal, start=start, end=end, overlap="")
+    return ManifestEntry(
+        chunk_id=ChunkId(chunk_id), row_id=RowId(chunk_id), path=path, ordinal=ordinal, start=start, end=end, overlap=""
+    )
 
 
 def passage(text: str, heading: str = "") -> Passage:

@@ -32,6 +32,7 @@ from freki.schemas.index import IndexedChunk
 from freki.streams.context_writer import DAY_SPENT, DOCUMENT_SPENT, UNUSABLE
 from tests.llm_server import CHUNK, LlmServer, Reply, an_llm_server, asked_of, says, situates
 from tests.unit.pipelines import Pipeline
+from tests.unit.revisions import rows_of
 
 TENANT = TenantId("acme")
 TOPICS = ("Beitrag", "Stimmrecht", "Austritt", "Vorstand", "Kasse", "Fangbuch", "Schonzeit")
@@ -82,8 +83,8 @@ class World:
     async def rows(self, name: str = "satzung") -> list[IndexedChunk]:
         """Give the document's rows by the words of their texts."""
         key = root_id(TENANT, DocumentId(f"{name}.md"))
-        ids = (await self.pipeline.index.ids_of({key: 10**9}))[key]
-        return sorted((row for row, _ in (await self.pipeline.index.fetch(sorted(ids))).values()), key=lambda r: r.text)
+        rows = await rows_of(self.pipeline.index, key)
+        return sorted((row for row, _ in rows.values()), key=lambda r: r.text)
 
     async def written(self) -> dict[str, str | None]:
         """Give what the model wrote, by the heading of the chunk; None where it wrote nothing."""

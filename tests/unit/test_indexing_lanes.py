@@ -14,7 +14,7 @@ from freki.operators.identify import root_id
 from freki.schemas import ContextualChunkBatch, DocumentId, IndexOutcome, OutcomeStatus, RevisionOperation, Timestamp
 from freki.streams.indexing import Indexer, Part
 from freki.streams.lanes import Lane
-from tests.unit.revisions import TENANT, WRITES, Crash, World, revision, situated_by
+from tests.unit.revisions import TENANT, WRITES, Crash, World, revision, rows_of, situated_by
 
 
 class Event(NamedTuple):
@@ -135,7 +135,7 @@ async def test_in_whatever_order_lanes_work_a_document_ends_as_its_last_change_l
     for document, event in last.items():
         assert await world.texts(document) == event.texts
         key = root_id(TENANT, DocumentId(document))
-        rows = await world.index.fetch(sorted((await world.index.ids_of({key: 10**9}))[key]))
+        rows = await rows_of(world.index, key)
         assert {(row.principals, row.context_key) for row, _ in rows.values()} <= {((event.reader,), event.key)}
     assert await world.leftovers() == 0
 
@@ -186,7 +186,7 @@ async def test_a_late_revision_does_not_give_a_newer_one_back_its_old_readers() 
     await _feed(world, [last], Lane.BULK)
 
     key = root_id(TENANT, DocumentId("a"))
-    rows = await world.index.fetch(sorted((await world.index.ids_of({key: 9}))[key]))
+    rows = await rows_of(world.index, key)
     assert {row.principals for row, _ in rows.values()} == {("board",)}
 
 

@@ -137,7 +137,8 @@ async def test_what_is_gone_or_not_to_be_read_is_answered_as_what_never_was(
     world: World, change: Callable[[World], Any], left: Sequence[ChunkId]
 ) -> None:
     chunk = named("a", TEXTS[0])
-    rows = await world.index.fetch(left)
+    stored = await world.index.stored(left)
+    rows = await world.index.fetch([row.row_id for of_chunk in stored.values() for row in of_chunk])
     await change(world)
     for row, vector in rows.values():
         await world.index.upsert([row], vector.reshape(1, -1))

@@ -135,7 +135,7 @@ async def test_a_document_that_is_replaced_while_it_is_read_is_read_again(world:
     async def replace() -> None:
         await world.feed(revision("a", 2, new))
 
-    for moment in ("roots", "places", "fetch", "parts"):
+    for moment in ("roots", "places", "fetch", "pages"):
         fresh = World()
         await fresh.feed(revision("a", 1, TEXTS))
         world = fresh

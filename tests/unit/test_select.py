@@ -22,7 +22,7 @@ from freki.schemas import (
     RerankerChoice,
     Timestamp,
 )
-from freki.schemas.index import Root
+from freki.schemas.index import Attempt, Root
 from freki.streams.retrieval.live import LiveDocument
 from freki.streams.retrieval.select import select
 from freki.streams.retrieval.trail import Found, Trail, Way
@@ -48,7 +48,8 @@ def root(name: str) -> Root:
     key = root_id(TENANT, DocumentId(name))
     at = Timestamp(1)
     return Root(
-        root_id=key, tenant=TENANT, document_id=DocumentId(name), version=1, deleted=False, parts=1, chunks=1,
+        root_id=key, tenant=TENANT, document_id=DocumentId(name), version=1, deleted=False, pages=(), chunks=1,
+        attempt=Attempt("a"),
         content_hash="", facets="", chunker="", embedder="", name=name, media_type="", language="de", source_uri=None,
         principals=("everyone",), attributes={}, characters=1, occurred_at=at, recorded_at=at, received_at=at,
         searchable_at=at,

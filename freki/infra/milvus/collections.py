@@ -9,7 +9,7 @@ from pymilvus.milvus_client.index import IndexParams
 
 from freki.infra.errors import Misconfigured, Rejected
 from freki.infra.milvus import layout
-from freki.infra.milvus.layout import LAYOUTS, PLACEHOLDER, Column, Kind, Layout
+from freki.infra.milvus.layout import DOCUMENTS, LAYOUTS, PLACEHOLDER, Column, Kind, Layout
 from freki.infra.milvus.shards import shards_of
 from freki.infra.milvus.store import Store, together
 from freki.schemas.index import Generation
@@ -131,7 +131,11 @@ def _add_bm25(schema: CollectionSchema) -> None:
 
 def _indexes(made_of: Layout) -> list[IndexParams]:
     if not made_of.is_searched:
-        return [_index("placeholder", index_type="FLAT", metric_type="L2")]
+        looked_up = "key" if made_of.name == DOCUMENTS.name else "root_id"
+        return [
+            _index("placeholder", index_type="FLAT", metric_type="L2"),
+            _index(looked_up, index_type="INVERTED"),
+        ]
     return [
         _index("dense", index_type="AUTOINDEX", metric_type="COSINE"),
         _index(
@@ -141,6 +145,7 @@ def _indexes(made_of: Layout) -> list[IndexParams]:
             params={"bm25_k1": BM25_K1, "bm25_b": BM25_B},
         ),
         _index("root_id", index_type="INVERTED"),
+        _index("chunk_id", index_type="INVERTED"),
     ]
 
 

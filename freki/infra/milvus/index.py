@@ -1,55 +1,64 @@
 """The index of one generation in Milvus: chunk rows, roots with their manifests, and search over them."""
 
-from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from types import TracebackType
 from typing import Any, Self
+from uuid import uuid4
 
 import numpy as np
 
 from freki.infra.calls import Calls
 from freki.infra.errors import Rejected
 from freki.infra.milvus.collections import open_collections
-from freki.infra.milvus.filters import listed, literal, scope_expression
+from freki.infra.milvus.filters import listed, scope_expression
 from freki.infra.milvus.layout import CHUNKS, DOCUMENTS, MANIFESTS, Layout, Row, size_of
 from freki.infra.milvus.rows import (
-    KNOWN,
     ROOT,
+    STORED,
     WATERMARK,
     Floats,
     checked_key,
+    checked_long_key,
     chunk_of,
     chunk_row,
-    known_of,
-    newest,
+    farthest,
+    heads_of,
+    mark_of,
+    mark_row,
     page_of,
     page_row,
     revision_of,
     root_of,
     root_row,
-    slot_of,
-    slots_of,
-    watermark_key,
+    stored_of,
     watermark_of,
     watermark_row,
 )
 from freki.infra.milvus.shards import Shard, shard_of, shards_of
-from freki.infra.milvus.store import BATCH_KEYS, Store, batched, together
+from freki.infra.milvus.store import BATCH_KEYS, MAX_LIMIT, Store, batched, together
 from freki.infra.settings import MilvusSettings
 from freki.schemas import ChunkId, RootId, Timestamp
 from freki.schemas.index import (
     Candidate,
+    CommitId,
     Generation,
     IndexedChunk,
-    KnownChunk,
     ManifestPage,
+    PageHead,
+    PageId,
     Passage,
+    Place,
     Root,
+    RowHead,
+    RowId,
     Scope,
     Statistics,
+    StoredRow,
     Watermark,
+    standing,
 )
 
 # Of the largest rows, so many are about 60 MB; messages above 64 MiB are refused.
@@ -57,13 +66,13 @@ FETCHED_CHUNKS = 200
 SCANNED_ROOTS = 400
 SCANNED_PAGES = 100
 SCANNED_PLACES = 1000
-COMPARED_ROOTS = 32
-"""Of which one condition names each with a version of its own."""
+SCANNED_ROWS = 5_000
 
 _ROOTS = f'record == "{ROOT}"'
 _WATERMARKS = f'record == "{WATERMARK}"'
-_SLOT_FIELDS = ["id", "key", "sequence", "record", "body", "attributes"]
+_ROOT_FIELDS = ["id", "key", "record", "body", "attributes"]
 _PAGE_FIELDS = [field for field in MANIFESTS.fields if field != "placeholder"]
+_HEAD_FIELDS = ["id", "root_id", "version", "edition", "attempt", "part", "cut", "is_mark", "row_ids"]
 
 
 class MilvusIndex:
@@ -73,9 +82,8 @@ class MilvusIndex:
     to an index that was made with something else. All reads see what was written before, but for searches that ask
     for less. After a restart of the store, calls succeed again by themselves.
 
-    Milvus Lite replaces a row by removing the old one and writing the new one, visibly and as two transactions. A root
-    must never be missing, so each has two slots: a commit writes the one that does not count, with the next sequence,
-    and then clears the other. A chunk row that is replaced because its facets changed is missing for milliseconds.
+    No row is ever replaced by another one: Milvus has no compare-and-set, and Milvus Lite replaces a row by removing
+    the old one and writing the new one, visibly and as two transactions.
     """
 
     def __init__(self, settings: MilvusSettings, generation: Generation, calls: Calls | None = None) -> None:
@@ -83,6 +91,9 @@ class MilvusIndex:
         self._generation = generation
         self._shards = shards_of(generation)
         self._partition_key = settings.partition_key
+        self._writer = uuid4().hex
+        self._watermarks: dict[int, Watermark] = {}
+        """As this process wrote them last."""
 
     async def __aenter__(self) -> Self:
         self._store.open()
@@ -102,23 +113,25 @@ class MilvusIndex:
         """Find out whether the store answers; raises Unavailable or Rejected where it does not."""
         await self._store.has(DOCUMENTS)
 
-    async def known(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, KnownChunk]:
-        """Tell which rows are there; absent ids are absent."""
-        rows = await self._chunk_rows(chunk_ids, list(KNOWN), size=BATCH_KEYS)
-        return {chunk.chunk_id: chunk for chunk in (known_of(row) for _, row in rows)}
+    async def stored(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, Sequence[StoredRow]]:
+        """Find the rows of chunks, by whomever they were written; chunks without rows are absent."""
+        found: defaultdict[ChunkId, list[StoredRow]] = defaultdict(list)
+        for _, row in await self._rows_with_chunks(chunk_ids, list(STORED)):
+            found[ChunkId(row["chunk_id"])].append(stored_of(row))
+        return dict(found)
 
-    async def fetch(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, tuple[IndexedChunk, Floats]]:
+    async def fetch(self, row_ids: Sequence[RowId]) -> Mapping[RowId, tuple[IndexedChunk, Floats]]:
         """Read rows with their vectors, shape (width,), which are 0 but for the numbers of their embedder."""
-        rows = await self._chunk_rows(chunk_ids, CHUNKS.fields, size=FETCHED_CHUNKS)
+        rows = await self._chunk_rows(row_ids, CHUNKS.fields, size=FETCHED_CHUNKS)
         read = ((shard, *chunk_of(row)) for shard, row in rows)
-        return {chunk.chunk_id: (chunk, shard.widened(vector)) for shard, chunk, vector in read}
+        return {chunk.row_id: (chunk, shard.widened(vector)) for shard, chunk, vector in read}
 
-    async def passages(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, Passage]:
+    async def passages(self, row_ids: Sequence[RowId]) -> Mapping[RowId, Passage]:
         """Read texts with their headings and contexts, which is a third of the work of `fetch`."""
-        fields = ["chunk_id", "text", "heading_path", "context", "context_key"]
-        rows = await self._chunk_rows(chunk_ids, fields, size=FETCHED_CHUNKS)
+        fields = ["row_id", "text", "heading_path", "context", "context_key"]
+        rows = await self._chunk_rows(row_ids, fields, size=FETCHED_CHUNKS)
         return {
-            ChunkId(row["chunk_id"]): Passage(
+            RowId(row["row_id"]): Passage(
                 text=row["text"],
                 heading_path=tuple(row["heading_path"]),
                 context=row["context"],
@@ -128,7 +141,7 @@ class MilvusIndex:
         }
 
     async def upsert(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
-        """Write or replace rows by chunk id; vectors: (rows, width), finite, of which each row's embedder has its part.
+        """Write rows; vectors: (rows, width), finite, of which each row's embedder has its part.
 
         Raises Rejected, before anything is written, if a row or the matrix is not what the store takes.
         """
@@ -147,102 +160,96 @@ class MilvusIndex:
         for layout, written in laid_out.values():
             await self._store.upsert(layout, written)
 
-    async def ids_of(self, below: Mapping[RootId, int]) -> Mapping[RootId, set[ChunkId]]:
-        """List every chunk row that versions below the given one wrote, live or not, however many."""
-        found: dict[RootId, set[ChunkId]] = {root_id: set() for root_id in below}
+    async def rows_of(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Sequence[RowHead]]:
+        """List every chunk row of documents, live or not, however many."""
+        found: dict[RootId, list[RowHead]] = {checked_key(root_id): [] for root_id in root_ids}
 
         async def collect(shard: Shard) -> None:
-            async for row in self._rows_of(shard.layout, below, ["chunk_id", "root_id", "version"]):
-                if row["version"] < below[row["root_id"]]:
-                    found[row["root_id"]].add(row["chunk_id"])
+            fields = ["row_id", "root_id", "version", "edition"]
+            async for row in self._rows_of(shard.layout, found, fields, size=MAX_LIMIT):
+                head = RowHead(row_id=RowId(row["row_id"]), version=row["version"], edition=row["edition"])
+                found[row["root_id"]].append(head)
 
         await together(map(collect, self._shards))
         return found
 
-    async def delete(self, chunk_ids: Sequence[ChunkId]) -> None:
+    async def delete(self, row_ids: Sequence[RowId]) -> None:
         """Remove rows; absent ones are fine."""
-        keys = [checked_key(chunk_id) for chunk_id in chunk_ids]
+        keys = [checked_long_key(row_id) for row_id in row_ids]
         for shard in self._shards:
             await self._store.delete(shard.layout, keys)
 
     async def roots(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Root]:
-        """Read roots as last committed, also deleted ones."""
-        rows = newest(await self._slots(root_ids, _SLOT_FIELDS))
-        return {root.root_id: root for root in map(root_of, rows.values())}
+        """Read the root of each document that counts, also deleted ones."""
+        every = await self.commits(root_ids)
+        return {root_id: root for root_id, roots in every.items() if (root := standing(roots)) is not None}
 
-    async def pages(self, versions: Mapping[RootId, int]) -> Mapping[RootId, list[ManifestPage]]:
-        """Read the manifest of one version a document, in order; missing pages are missing."""
-        found: dict[RootId, list[ManifestPage]] = {root_id: [] for root_id in versions}
-        for batch in batched([revision_of(*pair) for pair in versions.items()], BATCH_KEYS):
-            condition = f"revision in {listed(batch)}"
-            async for rows in self._store.scan(MANIFESTS, condition, _PAGE_FIELDS, by="id", size=SCANNED_PAGES):
-                for page in map(page_of, rows):
-                    found[page.root_id].append(page)
-        return {root_id: sorted(pages, key=lambda page: page.part) for root_id, pages in found.items()}
+    async def commits(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Sequence[Root]]:
+        """Read all roots of documents, also those that do not count any more."""
+        found: dict[RootId, list[Root]] = {checked_key(root_id): [] for root_id in root_ids}
+        for batch in batched(sorted(found), SCANNED_ROOTS):
+            condition = f"key in {listed(batch)}"
+            async for rows in self._store.scan(DOCUMENTS, condition, _ROOT_FIELDS, by="id", size=2 * SCANNED_ROOTS):
+                for root in map(root_of, rows):
+                    found[root.root_id].append(root)
+        return found
+
+    async def pages(self, page_ids: Sequence[PageId]) -> Mapping[PageId, ManifestPage]:
+        """Read manifest pages; missing ones are missing."""
+        keys = [checked_long_key(page_id) for page_id in page_ids]
+        rows = await self._store.lookup(MANIFESTS, keys, _PAGE_FIELDS, size=SCANNED_PAGES)
+        return {page.page_id: page for page in map(page_of, rows)}
 
     async def places(
-        self, versions: Mapping[RootId, int], chunk_ids: Sequence[ChunkId]
-    ) -> Mapping[RootId, Mapping[ChunkId, int]]:
-        """Tell which of these chunks the manifests of these versions name, and in which part.
+        self, roots: Sequence[Root], chunk_ids: Sequence[ChunkId]
+    ) -> Mapping[RootId, Mapping[ChunkId, Place]]:
+        """Tell which of these chunks the manifests of these roots name, on which page, and by which row.
 
         The store picks the pages: reading the whole manifests of what a search found takes thirty times as long.
         """
-        found: dict[RootId, dict[ChunkId, int]] = {root_id: {} for root_id in versions}
-        wanted = set(chunk_ids)
-        if not wanted:
+        found: dict[RootId, dict[ChunkId, Place]] = {root.root_id: {} for root in roots}
+        wanted, named = set(chunk_ids), {page_id for root in roots for page_id in root.pages}
+        if not wanted or not named:
             return found
-        fields = ["id", "root_id", "part", "chunk_ids"]
-        for batch in batched([revision_of(*pair) for pair in versions.items()], BATCH_KEYS):
+        fields = ["id", "root_id", "chunk_ids", "row_ids"]
+        revisions = [revision_of(root.root_id, root.version) for root in roots]
+        for batch in batched(sorted(revisions), BATCH_KEYS):
             condition = f"revision in {listed(batch)} and array_contains_any(chunk_ids, {listed(wanted)})"
             async for rows in self._store.scan(MANIFESTS, condition, fields, by="id", size=SCANNED_PLACES):
                 for row in rows:
-                    named = wanted.intersection(map(ChunkId, row["chunk_ids"]))
-                    found[RootId(row["root_id"])].update(dict.fromkeys(named, int(row["part"])))
+                    if row["id"] in named:
+                        found[RootId(row["root_id"])] |= {
+                            ChunkId(chunk_id): Place(PageId(row["id"]), RowId(row_id))
+                            for chunk_id, row_id in zip(row["chunk_ids"], row["row_ids"], strict=True)
+                            if chunk_id in wanted
+                        }
         return found
 
-    async def parts(self, wanted: Sequence[tuple[RootId, int, int]]) -> Mapping[RootId, list[ManifestPage]]:
-        """Read single pages, given by root, version and part, in order; missing ones are missing."""
-        found: dict[RootId, list[ManifestPage]] = {root_id: [] for root_id, _, _ in wanted}
-        keys = [f"{revision_of(root_id, version)}:{part}" for root_id, version, part in wanted]
-        for page in map(page_of, await self._store.lookup(MANIFESTS, keys, _PAGE_FIELDS, size=SCANNED_PAGES)):
-            found[page.root_id].append(page)
-        return {root_id: sorted(pages, key=lambda page: page.part) for root_id, pages in found.items()}
+    async def page_heads(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Sequence[PageHead]]:
+        """List all manifest pages of documents, whether a root names them or not."""
+        rows = [row async for row in self._rows_of(MANIFESTS, root_ids, _HEAD_FIELDS, size=SCANNED_PLACES)]
+        return {root_id: [] for root_id in root_ids} | heads_of(rows)
 
     async def write_pages(self, pages: Sequence[ManifestPage]) -> None:
-        """Write pages; they count for nothing until the root of their version is committed."""
+        """Write pages; they count for nothing until a root names them."""
         await self._store.upsert(MANIFESTS, [page_row(page) for page in pages])
 
+    async def mark_checked(self, pages: Sequence[ManifestPage]) -> None:
+        """Note of pages that a root may name them."""
+        await self._store.upsert(MANIFESTS, [mark_row(page) for page in pages])
+
     async def commit(self, roots: Sequence[Root], watermarks: Sequence[Watermark]) -> None:
-        """Write roots: from here readers see their versions, each root atomically; the last one of an id counts."""
-        lay_out: dict[str, Callable[..., Row]] = {root.root_id: partial(root_row, root) for root in roots}
-        lay_out |= {watermark_key(mark.partition): partial(watermark_row, mark) for mark in watermarks}
-        before = newest(await self._slots(lay_out, ["id", "key", "sequence"]))
-        rows = [
-            row(slot=1 - slot_of(before[key]), sequence=before[key]["sequence"] + 1)
-            if key in before
-            else row(slot=0, sequence=1)
-            for key, row in lay_out.items()
-        ]
+        """Write roots: from here readers see their revisions, each as a whole. Watermarks never fall back."""
+        laid_out = {root.commit_id: root_row(root) for root in roots}
+        marks = [self._advanced(mark) for mark in watermarks]
+        rows = [*laid_out.values(), *(watermark_row(mark, writer=self._writer) for mark in marks)]
         await self._store.upsert(DOCUMENTS, rows)
-        await self._store.delete(DOCUMENTS, [row["id"] for row in before.values()])
 
-    async def promised(self, above: Mapping[RootId, int]) -> Mapping[RootId, set[ChunkId]]:
-        """Name the chunks on pages of versions above the given one."""
-        found: dict[RootId, set[ChunkId]] = {checked_key(root_id): set() for root_id in above}
-        for batch in batched(list(above.items()), COMPARED_ROOTS):
-            conditions = [f"(root_id == {literal(root_id)} and version > {version:d})" for root_id, version in batch]
-            fields = ["id", "root_id", "chunk_ids"]
-            async for rows in self._store.scan(
-                MANIFESTS, f"({' or '.join(conditions)})", fields, by="id", size=SCANNED_PLACES
-            ):
-                for row in rows:
-                    found[RootId(row["root_id"])].update(map(ChunkId, row["chunk_ids"]))
-        return found
-
-    async def sweep_pages(self, below: Mapping[RootId, int]) -> None:
-        """Remove all pages of versions below the given one."""
-        rows = self._rows_of(MANIFESTS, below, ["id", "root_id", "version"])
-        await self._store.delete(MANIFESTS, [row["id"] async for row in rows if row["version"] < below[row["root_id"]]])
+    async def discard(self, pages: Sequence[PageId], commits: Sequence[CommitId] = ()) -> None:
+        """Remove pages and roots; absent ones are fine."""
+        keys = [checked_long_key(page_id) for page_id in pages]
+        await self._store.delete(MANIFESTS, [*keys, *map(mark_of, pages)])
+        await self._store.delete(DOCUMENTS, map(checked_long_key, commits))
 
     async def dense(
         self, vectors: Floats, scopes: Sequence[Scope], *, limit: int, strong: bool
@@ -279,21 +286,36 @@ class MilvusIndex:
     ) -> list[Mapping[ChunkId, RootId]]:
         """Tell which of the wanted chunks a scope may see, each list in its own."""
         found = await together(
-            self._chunk_rows(chunk_ids, ["chunk_id", "root_id"], size=BATCH_KEYS, condition=scope_expression(scope))
+            self._rows_with_chunks(chunk_ids, ["row_id", "chunk_id", "root_id"], condition=scope_expression(scope))
             for chunk_ids, scope in zip(wanted, scopes, strict=True)
         )
         return [{ChunkId(row["chunk_id"]): RootId(row["root_id"]) for _, row in rows} for rows in found]
 
     async def watermarks(self) -> Sequence[Watermark]:
         """Read how far each partition is."""
-        rows = [row async for page in self._slotted(_WATERMARKS) for row in page]
-        return sorted(map(watermark_of, rows), key=lambda mark: mark.partition)
+        pages = self._store.scan(DOCUMENTS, _WATERMARKS, ["id", "body"], by="id", size=SCANNED_ROOTS)
+        chosen = farthest([watermark_of(row) async for page in pages for row in page])
+        return [chosen[partition] for partition in sorted(chosen)]
 
     async def all_roots(self) -> AsyncIterator[Root]:
-        """Read every root, in no order; what is committed meanwhile may be missing."""
-        async for page in self._slotted(_ROOTS):
-            for row in page:
-                yield root_of(row)
+        """Read the root of every document that counts, in no order; what is committed meanwhile may be missing."""
+        async for page in self._store.scan(DOCUMENTS, _ROOTS, _ROOT_FIELDS, by="key", size=SCANNED_ROOTS):
+            by_document: defaultdict[RootId, list[Root]] = defaultdict(list)
+            for root in map(root_of, page):
+                by_document[root.root_id].append(root)
+            for roots in by_document.values():
+                if (counts := standing(roots)) is not None:
+                    yield counts
+
+    async def all_rows(self) -> AsyncIterator[Sequence[tuple[RootId, RowHead]]]:
+        """List every chunk row, in pages and no order; what is written meanwhile may be missing."""
+        fields = ["row_id", "root_id", "version", "edition"]
+        for shard in self._shards:
+            async for page in self._store.scan(shard.layout, 'row_id != ""', fields, by="row_id", size=SCANNED_ROWS):
+                yield [
+                    (row["root_id"], RowHead(row_id=row["row_id"], version=row["version"], edition=row["edition"]))
+                    for row in page
+                ]
 
     async def statistics(self) -> Statistics:
         """Count; a document that is just being committed may count twice."""
@@ -307,41 +329,70 @@ class MilvusIndex:
         return Statistics(documents=documents, deleted=deleted, chunks=sum(chunks))
 
     async def purge_deleted(self, before: Timestamp) -> int:
-        """Forget deletions that became visible before then; returns how many."""
-        condition = f"deleted == true and searchable_at < {before:d}"
+        """Forget deletions that became visible before then and left nothing else behind; returns how many."""
+        condition = f"{_ROOTS} and deleted == true and searchable_at < {before:d}"
         purged = 0
-        async for page in self._store.scan(DOCUMENTS, f"{_ROOTS} and {condition}", ["id", "key"], by="key"):
-            slots = await self._slots([row["key"] for row in page], ["id", "key"])
-            # Of a commit that was cut short, the other slot may hold a live revision: the next commit clears it.
-            alone = {key for key, count in Counter(row["key"] for row in slots).items() if count == 1}
-            forgotten = [row["id"] for row in page if row["key"] in alone]
-            await self._store.delete(DOCUMENTS, forgotten, condition)
-            purged += len(forgotten)
+        async for page in self._store.scan(DOCUMENTS, condition, _ROOT_FIELDS, by="key", size=SCANNED_ROOTS):
+            keys = sorted({RootId(row["key"]) for row in page})
+            commits, heads, rows = await self.commits(keys), await self.page_heads(keys), await self.rows_of(keys)
+            forgotten = [
+                root.commit_id
+                for key in keys
+                if not heads[key]
+                and not rows[key]
+                # Of a commit that was cut short an older root may be there, which counts as soon as this one is gone.
+                and all(root.deleted and root.searchable_at < before for root in commits[key])
+                for root in commits[key]
+            ]
+            await self.discard([], forgotten)
+            purged += len({commit_id.partition(":")[0] for commit_id in forgotten})
+        await self._take_over_watermarks(before)
         return purged
 
+    async def _take_over_watermarks(self, before: Timestamp) -> None:
+        """Merge the watermarks of processes that wrote none since then into those of this process."""
+        condition = f"{_WATERMARKS} and searchable_at < {before:d}"
+        pages = self._store.scan(DOCUMENTS, condition, ["id", "body"], by="id", size=SCANNED_ROOTS)
+        others = [row async for page in pages for row in page if not row["id"].endswith(f":{self._writer}")]
+        merged = farthest([*map(watermark_of, others), *self._watermarks.values()])
+        taken = [merged[watermark_of(row).partition] for row in others]
+        await self._store.upsert(DOCUMENTS, [watermark_row(mark, writer=self._writer) for mark in dict.fromkeys(taken)])
+        self._watermarks |= {mark.partition: mark for mark in taken}
+        await self._store.delete(DOCUMENTS, [row["id"] for row in others])
+
+    def _advanced(self, mark: Watermark) -> Watermark:
+        """Count one more commit of this process, and never fall back."""
+        before = self._watermarks.get(mark.partition, mark)
+        after = farthest([replace(before, commits=before.commits + 1), replace(mark, commits=0)])[mark.partition]
+        self._watermarks[mark.partition] = after
+        return after
+
     async def _chunk_rows(
-        self, chunk_ids: Sequence[ChunkId], fields: Sequence[str], *, size: int, condition: str = ""
+        self, row_ids: Sequence[RowId], fields: Sequence[str], *, size: int
     ) -> list[tuple[Shard, Row]]:
-        """Read chunk rows by id: an id does not say in which shard they stand, and there are few."""
-        keys = [checked_key(chunk_id) for chunk_id in chunk_ids]
-        found = await together(
-            self._store.lookup(shard.layout, keys, fields, size=size, condition=condition) for shard in self._shards
-        )
+        """Read chunk rows by key: a key does not say in which shard they stand, and there are few."""
+        keys = [checked_long_key(row_id) for row_id in row_ids]
+        found = await together(self._store.lookup(shard.layout, keys, fields, size=size) for shard in self._shards)
         return [(shard, row) for shard, rows in zip(self._shards, found, strict=True) for row in rows]
 
-    async def _slots(self, keys: Iterable[str], fields: Sequence[str]) -> list[Row]:
-        return await self._store.lookup(
-            DOCUMENTS, [slot for key in keys for slot in slots_of(checked_key(key))], fields
-        )
+    async def _rows_with_chunks(
+        self, chunk_ids: Sequence[ChunkId], fields: Sequence[str], *, condition: str = ""
+    ) -> list[tuple[Shard, Row]]:
+        """Read the rows of chunks that meet a condition."""
+        keys = sorted({checked_key(chunk_id) for chunk_id in chunk_ids})
+        found: list[tuple[Shard, Row]] = []
+        for batch in batched(keys, SCANNED_ROWS):
+            which = f"chunk_id in {listed(batch)}" + (f" and {condition}" if condition else "")
+            for shard in self._shards:
+                async for page in self._store.scan(shard.layout, which, fields, by="row_id", size=3 * SCANNED_ROWS):
+                    found += [(shard, row) for row in page]
+        return found
 
-    async def _slotted(self, condition: str) -> AsyncIterator[Iterable[Row]]:
-        """Read the rows that count, in pages."""
-        async for page in self._store.scan(DOCUMENTS, condition, _SLOT_FIELDS, by="key", size=SCANNED_ROOTS):
-            yield newest(page).values()
-
-    async def _rows_of(self, layout: Layout, roots: Iterable[RootId], fields: Sequence[str]) -> AsyncIterator[Row]:
+    async def _rows_of(
+        self, layout: Layout, roots: Iterable[RootId], fields: Sequence[str], *, size: int
+    ) -> AsyncIterator[Row]:
         for batch in batched([checked_key(root_id) for root_id in roots], BATCH_KEYS):
-            async for page in self._store.scan(layout, f"root_id in {listed(batch)}", fields, by=layout.key):
+            async for page in self._store.scan(layout, f"root_id in {listed(batch)}", fields, by=layout.key, size=size):
                 for row in page:
                     yield row
 
@@ -373,7 +424,7 @@ class MilvusIndex:
         rankings: list[list[Candidate]] = [[] for _ in scopes]
         for positions, found in zip(groups.values(), answers, strict=True):
             for position, hits in zip(positions, found, strict=True):
-                rankings[position] = sorted(map(_candidate, hits), key=_best_first)
+                rankings[position] = _ranking(hits)
         return rankings
 
 
@@ -390,6 +441,14 @@ def _merged(shards: Sequence[list[list[Candidate]]], limit: int) -> list[list[Ca
     if len(shards) == 1:
         return shards[0]
     return [sorted(chain(*rankings), key=_best_first)[:limit] for rankings in zip(*shards, strict=True)]
+
+
+def _ranking(hits: Iterable[Row]) -> list[Candidate]:
+    """Order hits, each chunk once: while a document changes, several rows may hold it."""
+    best: dict[ChunkId, Candidate] = {}
+    for hit in sorted(map(_candidate, hits), key=_best_first):
+        best.setdefault(hit.chunk_id, hit)
+    return list(best.values())
 
 
 def _best_first(hit: Candidate) -> tuple[float, ChunkId]:

@@ -12,7 +12,7 @@ from freki.infra.errors import Rejected
 
 Row = dict[str, Any]
 
-VERSION = 3
+VERSION = 4
 """Grows when columns change: a generation of another version is not opened."""
 
 KEY_BYTES = 128
@@ -71,6 +71,7 @@ PLACEHOLDER = (1.0, 0.0)
 CHUNKS = Layout(
     "chunks",
     (
+        Column("row_id", Kind.TEXT, KEY_BYTES),
         Column("chunk_id", Kind.TEXT, KEY_BYTES),
         Column("root_id", Kind.TEXT, KEY_BYTES),
         Column("tenant", Kind.TEXT),
@@ -89,6 +90,7 @@ CHUNKS = Layout(
         Column("principals", Kind.TEXTS),
         Column("attributes", Kind.JSON),
         Column("version", Kind.INTEGER),
+        Column("edition", Kind.INTEGER),
         Column("embedder", Kind.TEXT),
         Column("facets", Kind.TEXT),
         Column("dense", Kind.VECTOR),
@@ -101,7 +103,6 @@ DOCUMENTS = Layout(
     (
         Column("id", Kind.TEXT, KEY_BYTES),
         Column("key", Kind.TEXT, KEY_BYTES),
-        Column("sequence", Kind.INTEGER),
         Column("record", Kind.TEXT),
         Column("deleted", Kind.FLAG),
         Column("searchable_at", Kind.INTEGER),
@@ -110,7 +111,7 @@ DOCUMENTS = Layout(
         _PLACEHOLDER,
     ),
 )
-"""Roots and watermarks, each in one of two slots: id = key:slot, and the higher sequence counts."""
+"""Roots: id = CommitId, key = root_id; and watermarks: id = watermark-partition:writer, key = watermark-partition."""
 
 MANIFESTS = Layout(
     "manifests",
@@ -119,8 +120,13 @@ MANIFESTS = Layout(
         Column("root_id", Kind.TEXT, KEY_BYTES),
         Column("revision", Kind.TEXT, KEY_BYTES),
         Column("version", Kind.INTEGER),
+        Column("edition", Kind.INTEGER),
+        Column("attempt", Kind.TEXT, KEY_BYTES),
         Column("part", Kind.INTEGER),
+        Column("cut", Kind.TEXT, KEY_BYTES),
+        Column("is_mark", Kind.FLAG),
         Column("chunk_ids", Kind.TEXTS, KEY_BYTES),
+        Column("row_ids", Kind.TEXTS, KEY_BYTES),
         Column("paths", Kind.TEXTS),
         Column("ordinals", Kind.INTEGERS),
         Column("starts", Kind.INTEGERS),
@@ -131,7 +137,10 @@ MANIFESTS = Layout(
         _PLACEHOLDER,
     ),
 )
-"""Manifest pages: id = root_id:version:part, revision = root_id:version; one element an entry in each array."""
+"""Manifest pages: id = PageId, revision = root_id:version; one element an entry in each array.
+
+A page that may be committed has a mark: a row of the same page, without entries, whose id ends with `:checked`.
+"""
 
 LAYOUTS = (CHUNKS, DOCUMENTS, MANIFESTS)
 """Of every generation; where kinds of chunks have embedders of their own, there are more like `chunks`: `shards.py`."""

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TypeVar
 from urllib.parse import quote, unquote
 
@@ -12,7 +12,18 @@ from numpy.typing import NDArray
 from freki.infra.errors import Rejected
 from freki.infra.milvus.layout import PLACEHOLDER, Row
 from freki.schemas import ChunkId, ChunkKind, DocumentId, RootId, TenantId
-from freki.schemas.index import IndexedChunk, KnownChunk, ManifestEntry, ManifestPage, Root, Watermark
+from freki.schemas.index import (
+    Attempt,
+    IndexedChunk,
+    ManifestEntry,
+    ManifestPage,
+    PageHead,
+    PageId,
+    Root,
+    RowId,
+    StoredRow,
+    Watermark,
+)
 
 Floats = NDArray[np.float32]
 K = TypeVar("K", bound=str)
@@ -20,16 +31,19 @@ K = TypeVar("K", bound=str)
 ROOT, WATERMARK = "root", "watermark"
 
 _KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_LONG_KEY = re.compile(r"[A-Za-z0-9_:-]{1,128}")
+MARKED = ":checked"
 
 # What ends a literal in some grammar of Milvus or changes between its versions: Lite does not know the escape \n, the
 # server cuts ideographs beyond the Basic Multilingual Plane to 16 bits. U+FFFF is the end of a prefix in filters.py.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\"'%\\\\\u2028\u2029\ud800-\udfff\uffff\U00010000-\U0010ffff]")
 
-KNOWN = tuple(field.name for field in fields(KnownChunk))
-"""Columns that tell whether a chunk row can be kept."""
+STORED = tuple(field.name for field in fields(StoredRow))
+"""Columns that tell whether a chunk row can be used again."""
 _ROOT_BODY = tuple(field.name for field in fields(Root) if field.name != "attributes")
 _ENTRY_COLUMNS = {
     "chunk_id": "chunk_ids",
+    "row_id": "row_ids",
     "path": "paths",
     "ordinal": "ordinals",
     "start": "starts",
@@ -65,9 +79,17 @@ def checked_key(key: K) -> K:
     return key
 
 
+def checked_long_key(key: K) -> K:
+    """Give the key of a row, page or root back. Raises Rejected if it is more than a key of ours may be."""
+    if not _LONG_KEY.fullmatch(key):
+        raise Rejected(f"{key[:160]!r} is no key of a row, page or root")
+    return key
+
+
 def chunk_row(chunk: IndexedChunk, vector: Floats) -> Row:
     """Lay out a chunk row with its vector, shape (dim,)."""
     return {
+        "row_id": checked_long_key(chunk.row_id),
         "chunk_id": checked_key(chunk.chunk_id),
         "root_id": checked_key(chunk.root_id),
         "tenant": armoured(chunk.tenant),
@@ -86,6 +108,7 @@ def chunk_row(chunk: IndexedChunk, vector: Floats) -> Row:
         "principals": [armoured(principal) for principal in chunk.principals],
         "attributes": {armoured_key(key): armoured(value) for key, value in chunk.attributes.items()},
         "version": chunk.version,
+        "edition": chunk.edition,
         "embedder": chunk.embedder,
         "facets": chunk.facets,
         "dense": vector,
@@ -95,6 +118,7 @@ def chunk_row(chunk: IndexedChunk, vector: Floats) -> Row:
 def chunk_of(row: Row) -> tuple[IndexedChunk, Floats]:
     """Read what `chunk_row` laid out."""
     chunk = IndexedChunk(
+        row_id=RowId(row["row_id"]),
         chunk_id=ChunkId(row["chunk_id"]),
         root_id=RootId(row["root_id"]),
         tenant=TenantId(plain(row["tenant"])),
@@ -112,6 +136,7 @@ def chunk_of(row: Row) -> tuple[IndexedChunk, Floats]:
         principals=tuple(plain(principal) for principal in row["principals"]),
         attributes={plain(key): plain(value) for key, value in row["attributes"].items()},
         version=row["version"],
+        edition=row["edition"],
         embedder=row["embedder"],
         facets=row["facets"],
         context_key=row["context_key"],
@@ -119,41 +144,51 @@ def chunk_of(row: Row) -> tuple[IndexedChunk, Floats]:
     return chunk, np.asarray(row["dense"], dtype=np.float32)
 
 
-def known_of(row: Row) -> KnownChunk:
-    """Read the columns of KNOWN of a chunk row."""
-    return KnownChunk(**{name: row[name] for name in KNOWN} | {"kind": ChunkKind(row["kind"])})
+def stored_of(row: Row) -> StoredRow:
+    """Read the columns of STORED of a chunk row."""
+    return StoredRow(**{name: row[name] for name in STORED} | {"kind": ChunkKind(row["kind"])})
 
 
-def root_row(root: Root, *, slot: int, sequence: int) -> Row:
+def root_row(root: Root) -> Row:
     """Lay out a root."""
     return {
-        **_slotted(checked_key(root.root_id), ROOT, slot, sequence),
+        "id": checked_long_key(root.commit_id),
+        "key": checked_key(root.root_id),
+        "record": ROOT,
         "deleted": root.deleted,
         "searchable_at": root.searchable_at,
         "body": {name: getattr(root, name) for name in _ROOT_BODY},
         "attributes": dict(root.attributes),
+        "placeholder": PLACEHOLDER,
     }
 
 
 def root_of(row: Row) -> Root:
     """Read what `root_row` laid out."""
     body = row["body"]
-    return Root(**{**body, "principals": tuple(body["principals"])}, attributes=row["attributes"])
+    return Root(
+        **{**body, "principals": tuple(body["principals"]), "pages": tuple(body["pages"])},
+        attributes=row["attributes"],
+    )
 
 
 def watermark_key(partition: int) -> str:
-    """Give the key that the watermark of a partition has among the roots."""
+    """Give the key that the watermarks of a partition have among the roots."""
     return f"watermark-{partition}"
 
 
-def watermark_row(watermark: Watermark, *, slot: int, sequence: int) -> Row:
-    """Lay out a watermark."""
+def watermark_row(watermark: Watermark, *, writer: str) -> Row:
+    """Lay out a watermark; each writer has one of its own, so that none overwrites a later one."""
+    key = watermark_key(watermark.partition)
     return {
-        **_slotted(watermark_key(watermark.partition), WATERMARK, slot, sequence),
+        "id": f"{key}:{checked_key(writer)}",
+        "key": key,
+        "record": WATERMARK,
         "deleted": False,
         "searchable_at": watermark.committed_at,
         "body": {field.name: getattr(watermark, field.name) for field in fields(Watermark)},
         "attributes": {},
+        "placeholder": PLACEHOLDER,
     }
 
 
@@ -162,22 +197,17 @@ def watermark_of(row: Row) -> Watermark:
     return Watermark(**row["body"])
 
 
-def slots_of(key: str) -> tuple[str, str]:
-    """Give the ids of both slots of a key."""
-    return f"{key}:0", f"{key}:1"
-
-
-def slot_of(row: Row) -> int:
-    """Tell in which of its key's slots a row is."""
-    return int(row["id"][-1])
-
-
-def newest(rows: Iterable[Row]) -> dict[str, Row]:
-    """Choose the row that counts of each key: the one with the higher sequence."""
-    chosen: dict[str, Row] = {}
-    for row in rows:
-        if row["key"] not in chosen or row["sequence"] > chosen[row["key"]]["sequence"]:
-            chosen[row["key"]] = row
+def farthest(watermarks: Iterable[Watermark]) -> dict[int, Watermark]:
+    """Merge the watermarks that several processes wrote, by partition, in whatever order."""
+    chosen: dict[int, Watermark] = {}
+    for mark in watermarks:
+        known = chosen.get(mark.partition, replace(mark, commits=0))
+        chosen[mark.partition] = Watermark(
+            partition=mark.partition,
+            occurred_at=max(known.occurred_at, mark.occurred_at),
+            committed_at=max(known.committed_at, mark.committed_at),
+            commits=known.commits + mark.commits,
+        )
     return chosen
 
 
@@ -188,16 +218,30 @@ def revision_of(root_id: RootId, version: int) -> str:
 
 def page_row(page: ManifestPage) -> Row:
     """Lay out a page of a manifest."""
-    revision = revision_of(page.root_id, page.version)
     return {
-        "id": f"{revision}:{page.part}",
+        "id": checked_long_key(page.page_id),
         "root_id": page.root_id,
-        "revision": revision,
+        "revision": revision_of(page.root_id, page.version),
         "version": page.version,
+        "edition": page.edition,
+        "attempt": page.attempt,
         "part": page.part,
+        "cut": page.cut,
+        "is_mark": False,
         **{column: [getattr(entry, name) for entry in page.entries] for name, column in _ENTRY_COLUMNS.items()},
         "placeholder": PLACEHOLDER,
     }
+
+
+def mark_row(page: ManifestPage) -> Row:
+    """Lay out the mark of a page that may be committed."""
+    row = page_row(page)
+    return {**row, "id": mark_of(page.page_id), "is_mark": True, **{column: [] for column in _ENTRY_COLUMNS.values()}}
+
+
+def mark_of(page_id: PageId) -> str:
+    """Give the key of a page's mark."""
+    return f"{page_id}{MARKED}"
 
 
 def page_of(row: Row) -> ManifestPage:
@@ -206,18 +250,33 @@ def page_of(row: Row) -> ManifestPage:
     return ManifestPage(
         root_id=RootId(row["root_id"]),
         version=row["version"],
+        edition=row["edition"],
+        attempt=Attempt(row["attempt"]),
         part=row["part"],
+        cut=row["cut"],
         entries=tuple(
             ManifestEntry(**dict(zip(_ENTRY_COLUMNS, entry, strict=True))) for entry in zip(*columns, strict=True)
         ),
     )
 
 
-def _slotted(key: str, record: str, slot: int, sequence: int) -> Row:
-    return {
-        "id": slots_of(key)[slot],
-        "key": key,
-        "sequence": sequence,
-        "record": record,
-        "placeholder": PLACEHOLDER,
-    }
+def heads_of(rows: Iterable[Row]) -> dict[RootId, list[PageHead]]:
+    """Read pages without positions, each with whether it has a mark."""
+    every = list(rows)
+    marks = {row["id"].removesuffix(MARKED) for row in every if row["is_mark"]}
+    found: dict[RootId, list[PageHead]] = {}
+    for row in every:
+        if not row["is_mark"]:
+            found.setdefault(RootId(row["root_id"]), []).append(
+                PageHead(
+                    page_id=PageId(row["id"]),
+                    version=row["version"],
+                    edition=row["edition"],
+                    attempt=Attempt(row["attempt"]),
+                    part=row["part"],
+                    cut=row["cut"],
+                    checked=row["id"] in marks,
+                    row_ids=tuple(map(RowId, row["row_ids"])),
+                )
+            )
+    return found

@@ -12,7 +12,7 @@ _ENTRY_BYTES = 512
 """About what an entry takes besides its numbers."""
 
 
-Made = tuple[str, ...]
+EmbeddingCacheKey = tuple[str, ...]
 """A tenant, then all that a vector of its own is made of: a text as it is embedded, or a span of a window."""
 
 
@@ -28,14 +28,14 @@ class VectorCache:
         self._calls = calls or Calls()
         self._vectors: LRUCache[bytes, Floats] = LRUCache(most_bytes, getsizeof=_size)
 
-    def among(self, passages: Iterable[Made]) -> dict[Made, Floats]:
+    def among(self, passages: Iterable[EmbeddingCacheKey]) -> dict[EmbeddingCacheKey, Floats]:
         """Give those of these that are remembered."""
         looked_up = {passage: self._vectors.get(self._key(passage)) for passage in passages}
         found = {passage: vector for passage, vector in looked_up.items() if vector is not None}
         self._calls.looked_up("passages", hits=len(found), misses=len(looked_up) - len(found))
         return found
 
-    def keep(self, vectors: Mapping[Made, Floats]) -> None:
+    def keep(self, vectors: Mapping[EmbeddingCacheKey, Floats]) -> None:
         """Remember some, for others that were needed less recently."""
         for passage, vector in vectors.items():
             if _size(vector) <= self._vectors.maxsize:
@@ -43,7 +43,7 @@ class VectorCache:
                 self._vectors[self._key(passage)] = vector.copy()
         self._calls.holds("passages", int(self._vectors.currsize))
 
-    def _key(self, made: Made) -> bytes:
+    def _key(self, made: EmbeddingCacheKey) -> bytes:
         # Lengths keep the borders between parts.
         parts = (part.encode() for part in made)
         content = b"".join(b"%d:%b" % (len(part), part) for part in parts)

@@ -33,12 +33,14 @@ async def verify() -> None:
             differences = reconcile(expected, roots)
             bar = progress.add_task("documents checked", total=len(roots))
             for some in (roots[at : at + AT_ONCE] for at in range(0, len(roots), AT_ONCE)):
-                stored = await index.pages({root.root_id: root.version for root in some})
-                rows = await index.ids_of({root.root_id: root.version + 1 for root in some})
+                stored = await index.pages([page_id for root in some for page_id in root.pages])
+                rows = await index.rows_of([root.root_id for root in some])
                 for root in some:
-                    pages = [page for page in stored[root.root_id] if page.part < root.parts]
-                    manifest = [entry.chunk_id for page in pages for entry in page.entries]
-                    differences += reconcile_rows(root, manifest, len(pages), rows[root.root_id])
+                    pages = [stored[page_id] for page_id in root.pages if page_id in stored]
+                    manifest = [entry.row_id for page in pages for entry in page.entries]
+                    differences += reconcile_rows(
+                        root, manifest, len(pages), [row.row_id for row in rows[root.root_id]]
+                    )
                 progress.advance(bar, len(some))
     live = sum(not root.deleted for root in roots)
     console.print(f"{len(expected)} documents in the stream")

@@ -15,7 +15,6 @@ from freki.operators.augment import (
 )
 from freki.operators.chunk import sentence_ends
 from freki.schemas import (
-    ChunkId,
     Citation,
     ContextExpansion,
     ContextHit,
@@ -56,15 +55,15 @@ class Composer:
         self._consistency = "STRONG" if strong else "BOUNDED"
         self._now = now
 
-    def surroundings(self, trail: Trail) -> list[ChunkId]:
-        """Choose what is shown around the hits; name the chunks to read for it."""
-        wanted: list[ChunkId] = []
+    def surroundings(self, trail: Trail) -> list[ManifestEntry]:
+        """Choose what is shown around the hits; list the chunks to read for it."""
+        wanted: list[ManifestEntry] = []
         for found in trail.found:
             found.section = _section(trail, found)
             found.neighbours = neighbours_of(found.near, found.chunk_id, count=trail.knobs.neighbours)
             shown = found.section.entries if found.section is not None else ()
-            wanted += [entry.chunk_id for entry in (*shown, *found.neighbours.before, *found.neighbours.after)]
-        return wanted + [further.entry.chunk_id for further in trail.further]
+            wanted += [*shown, *found.neighbours.before, *found.neighbours.after]
+        return wanted + [further.entry for further in trail.further]
 
     def compose(self, trail: Trail, watermarks: Sequence[Watermark]) -> ContextResult:
         """Make the result of a query that went its way."""

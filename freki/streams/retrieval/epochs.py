@@ -52,7 +52,7 @@ class Epochs:
         for mark in watermarks:
             # Of several reads at once, an older one may end last.
             known = self._watermarks.get(mark.partition)
-            if known is None or known.committed_at < mark.committed_at:
+            if known is None or known.commits < mark.commits:
                 self._watermarks[mark.partition] = mark
 
 

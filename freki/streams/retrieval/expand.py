@@ -85,7 +85,7 @@ class Expansion:
         self, roots: Mapping[RootId, Root], within: Iterable[RootId], chunk_ids: Sequence[ChunkId]
     ) -> dict[ChunkId, ManifestEntry]:
         """Read the parts of manifests that name these chunks: of long documents, only those near the hits are read."""
-        places = await self._roots.places({key: roots[key].version for key in within}, chunk_ids)
-        wanted = {(key, roots[key].version, part) for key, found in places.items() for part in found.values()}
-        pages = await self._roots.parts(sorted(wanted))
-        return {entry.chunk_id: entry for found in pages.values() for page in found for entry in page.entries}
+        places = await self._roots.places([roots[key] for key in within], chunk_ids)
+        wanted = {place.page_id for found in places.values() for place in found.values()}
+        pages = await self._roots.pages(sorted(wanted))
+        return {entry.chunk_id: entry for page in pages.values() for entry in page.entries}

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from freki.schemas import ChunkId, RootId
-from freki.schemas.index import ManifestEntry, Root
-from freki.streams.ports import PageKey, Roots
+from freki.schemas.index import ManifestEntry, PageId, Place, Root, RowId
+from freki.streams.ports import Roots
 
 
 class Placeable(Protocol):
@@ -26,8 +26,12 @@ class LiveDocument:
     """A document that may be quoted, as of one commit."""
 
     root: Root
-    parts: Mapping[ChunkId, int]
-    """Of the chunks that were found, those that are live, and the part of the manifest that names each."""
+    places: Mapping[ChunkId, Place]
+    """Of the chunks that were found, those that are live, and where the manifest names each."""
+
+    def row_id(self, chunk_id: ChunkId) -> RowId:
+        """Return the row that the manifest names for a live chunk."""
+        return self.places[chunk_id].row_id
 
 
 async def read_live(roots: Roots, found: Iterable[Placeable]) -> dict[RootId, LiveDocument]:
@@ -35,14 +39,10 @@ async def read_live(roots: Roots, found: Iterable[Placeable]) -> dict[RootId, Li
     chunk_ids: dict[ChunkId, RootId] = {hit.chunk_id: hit.root_id for hit in found}
     live = {key: root for key, root in (await roots.roots(list(set(chunk_ids.values())))).items() if not root.deleted}
     placed = await roots.places(
-        {key: root.version for key, root in live.items()},
+        list(live.values()),
         [chunk_id for chunk_id, key in chunk_ids.items() if key in live],
     )
-    return {
-        # An attempt that died may have left further pages, if the document was cut in another way then.
-        key: LiveDocument(root, {chunk_id: part for chunk_id, part in placed.get(key, {}).items() if part < root.parts})
-        for key, root in live.items()
-    }
+    return {key: LiveDocument(root, placed.get(key, {})) for key, root in live.items()}
 
 
 async def read_around(roots: Roots, hits: Sequence[tuple[ChunkId, LiveDocument]]) -> dict[RootId, list[ManifestEntry]]:
@@ -50,13 +50,12 @@ async def read_around(roots: Roots, hits: Sequence[tuple[ChunkId, LiveDocument]]
 
     A document whose revision was replaced meanwhile has no entries, or not those of its hits.
     """
-    wanted: dict[PageKey, None] = {}
+    wanted: dict[PageId, None] = {}
     for chunk_id, document in hits:
-        part = document.parts[chunk_id]
-        for near in range(max(0, part - 1), min(document.root.parts, part + 2)):
-            wanted[document.root.root_id, document.root.version, near] = None
-    pages = await roots.parts(list(wanted))
-    return {
-        key: sorted((entry for page in found for entry in page.entries), key=lambda entry: entry.ordinal)
-        for key, found in pages.items()
-    }
+        pages = document.root.pages
+        at = pages.index(document.places[chunk_id].page_id)
+        wanted.update(dict.fromkeys(pages[max(0, at - 1) : at + 2]))
+    entries: dict[RootId, list[ManifestEntry]] = {document.root.root_id: [] for _, document in hits}
+    for page in (await roots.pages(list(wanted))).values():
+        entries[page.root_id] += page.entries
+    return {key: sorted(found, key=lambda entry: entry.ordinal) for key, found in entries.items()}

@@ -41,36 +41,36 @@ class Reading:
         ]
         every = [each for some in ranked for each in some]
         live = await read_live(self._roots, every)
-        rows = await self._rows.fetch(list(dict.fromkeys(each.chunk_id for each in every)))
-        for trail, some in zip(trails, ranked, strict=True):
-            there = _there(trail, some, live)
-            trail.found = [found for found in there if found.chunk_id in rows]
+        placed = [_there(trail, some, live) for trail, some in zip(trails, ranked, strict=True)]
+        rows = await self._rows.fetch(list(dict.fromkeys(found.row_id for there in placed for found in there)))
+        for trail, there in zip(trails, placed, strict=True):
+            trail.found = [found for found in there if found.row_id in rows]
             trail.roots.update((found.root.root_id, found.root) for found in trail.found)
-            trail.loaded = {found.chunk_id: rows[found.chunk_id] for found in trail.found}
+            trail.loaded = {found.chunk_id: rows[found.row_id] for found in trail.found}
             trail.replaced = len(trail.found) < len(there)
             for found in trail.found:
-                found.row, found.vector = rows[found.chunk_id]
+                found.row, found.vector = rows[found.row_id]
             _tell_missing(trail, beginnings)
 
     async def _beginnings(self, trails: list[Trail]) -> Mapping[RootId, ChunkId]:
         """Find the first chunk of each document that is named, where somebody who names it may read it."""
         named = list(dict.fromkeys(key for trail in trails for key in _documents(trail).values()))
         roots = await self._roots.roots(named) if named else {}
-        read = [
-            (key, root.version, 0)
+        first_pages = {
+            key: root.pages[0]
             for key, root in roots.items()
-            if not root.deleted
+            if root.pages
             and any(
                 may_read(trail.query.principals, root.principals)
                 for trail in trails
                 if key in _documents(trail).values()
             )
-        ]
-        pages = await self._roots.parts(read) if read else {}
+        }
+        pages = await self._roots.pages(list(first_pages.values())) if first_pages else {}
         return {
             key: first
-            for key, parts in pages.items()
-            if (first := first_leaf([entry for page in parts for entry in page.entries])) is not None
+            for key, page_id in first_pages.items()
+            if page_id in pages and (first := first_leaf(pages[page_id].entries)) is not None
         }
 
 
@@ -90,7 +90,7 @@ def _there(trail: Trail, ranked: Sequence[Ranked], live: Mapping[RootId, LiveDoc
         Found(chunk_id, document, fused=SCORE, score=SCORE)
         for chunk_id, document in documents
         if document is not None
-        and chunk_id in document.parts
+        and chunk_id in document.places
         and may_read(trail.query.principals, document.root.principals)
     ]
 

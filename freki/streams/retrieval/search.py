@@ -23,7 +23,7 @@ from freki.operators.fuse import (
     weighted_fusion,
 )
 from freki.schemas import ChunkId, Fusion, NoticeKind, RootId, may_read
-from freki.schemas.index import Candidate, Scope, Watermark
+from freki.schemas.index import Candidate, Rank, RowId, Scope, Watermark
 from freki.streams.ports import ChunkRows, ChunkSearch, Roots
 from freki.streams.retrieval.attempts import FINISHING, LOOKING_UP, Attempts
 from freki.streams.retrieval.live import LiveDocument, read_live
@@ -87,19 +87,19 @@ class Searcher:
 
     async def load(self, trails: list[Trail]) -> bool:
         """Read rows and vectors of the best candidates, and fold those that say the same; tell whether that worked."""
-        wanted: dict[ChunkId, None] = {}
+        wanted: dict[RowId, None] = {}
         for trail in trails:
-            wanted.update(dict.fromkeys(found.chunk_id for found in trail.found))
+            wanted.update(dict.fromkeys(found.row_id for found in trail.found))
         with timed(trails, "load", lambda trail: len(trail.found)):
             fetched = await self._attempts(trails, "load", self._rows.fetch(list(wanted)))
         rows = fetched or {}
         for trail in trails:
-            there = [found for found in trail.found if found.chunk_id in rows]
+            there = [found for found in trail.found if found.row_id in rows]
             trail.replaced = fetched is not None and len(there) < len(trail.found)
             trail.keep_only("load", "its row was not read", there)
-            trail.loaded = {found.chunk_id: rows[found.chunk_id] for found in there}
+            trail.loaded = {found.chunk_id: rows[found.row_id] for found in there}
             for found in there:
-                found.row, found.vector = rows[found.chunk_id]
+                found.row, found.vector = rows[found.row_id]
             _fold(trail)
             trail.left("load")
         return fetched is not None
@@ -177,6 +177,8 @@ class Searcher:
                 for place in short
                 if len(trails[place].found) < trails[place].wanted and at[place] < len(trails[place].ranked)
             ]
+        for place, trail in enumerate(trails):
+            dropped[place] += _keep_newest(trail)
         for trail, dead in zip(trails, dropped, strict=True):
             if dead:
                 trail.notice("manifest", NoticeKind.DROPPED, f"{dead} candidates are not of a live revision")
@@ -215,12 +217,24 @@ def _take_live(trail: Trail, ranked: Sequence[Ranked], live: Mapping[RootId, Liv
         document = live.get(each.root_id)
         if document is not None:
             trail.roots[each.root_id] = document.root
-        if document is None or each.chunk_id not in document.parts:
+        if document is None or each.chunk_id not in document.places:
             dead.append(each.chunk_id)
         elif len(trail.found) < trail.wanted and not _has_enough(trail, each.root_id):
             trail.found.append(Found(each.chunk_id, document, each.fused, each.dense, each.lexical, each.way))
     trail.drop("manifest", "it is not of a live revision", dead)
     return len(dead)
+
+
+def _keep_newest(trail: Trail) -> int:
+    """Keep one revision of each document, of those that were live while the candidates were looked up."""
+    newest: dict[RootId, Rank] = {}
+    for found in trail.found:
+        rank = found.root.rank
+        newest[found.root.root_id] = max(newest.get(found.root.root_id, rank), rank)
+    older = [found.chunk_id for found in trail.found if found.root.rank < newest[found.root.root_id]]
+    trail.drop("manifest", "it is not of a live revision", older)
+    trail.found = [found for found in trail.found if found.root.rank == newest[found.root.root_id]]
+    return len(older)
 
 
 def _has_enough(trail: Trail, root_id: RootId) -> bool:

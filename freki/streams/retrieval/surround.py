@@ -36,6 +36,7 @@ class Surroundings:
         if AUGMENT not in trail.extras or self._attempts.spare_s(trail, before=LEAVING) <= 0:
             trail.notice(AUGMENT, NoticeKind.SKIPPED, "no time was left for sections and neighbours")
             return
-        wanted = dict.fromkeys(self._composer.surroundings(trail))
+        wanted = {entry.row_id: entry.chunk_id for entry in self._composer.surroundings(trail)}
         with timed([trail], AUGMENT, lambda _: len(trail.found)):
-            trail.around = await self._attempts([trail], AUGMENT, self._rows.passages(list(wanted))) or {}
+            passages = await self._attempts([trail], AUGMENT, self._rows.passages(list(wanted))) or {}
+        trail.around = {wanted[row_id]: passage for row_id, passage in passages.items()}

@@ -21,7 +21,7 @@ from freki.schemas import (
     Timestamp,
     Widening,
 )
-from freki.schemas.index import Candidate, IndexedChunk, ManifestEntry, Passage, Root
+from freki.schemas.index import Candidate, IndexedChunk, ManifestEntry, Passage, Root, RowId
 from freki.schemas.names import record
 from freki.streams.ports import Floats
 from freki.streams.retrieval.knobs import Knobs
@@ -102,6 +102,11 @@ class Found:
     def root(self) -> Root:
         """The document's root."""
         return self.document.root
+
+    @property
+    def row_id(self) -> RowId:
+        """The row that holds the chunk in this revision."""
+        return self.document.row_id(self.chunk_id)
 
     @property
     def entry(self) -> ManifestEntry:
