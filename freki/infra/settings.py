@@ -2,22 +2,44 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
-from pydantic.fields import FieldInfo
-from pydantic_settings import (
-    BaseSettings,
-    EnvSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-    TomlConfigSettingsSource,
-)
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from freki.infra.setting_sources import Environment, File
 from freki.schemas import ChunkKind, Widening, WidenWhen
 
+NONE = "none"
+"""The word for no value: an empty one counts as not set."""
+_NOTHING: Mapping[object, object] = {tuple: (), Mapping: {}}
 
-class Section(BaseModel):
+
+class _Clearable(BaseModel):
+    """Settings that may be set to `none`: optional ones but for secrets, which may read so, lists and tables."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _clear(cls, values: object) -> object:
+        if not isinstance(values, dict):
+            return values
+        return {
+            name: _nothing_of(cls.model_fields[name].annotation, value)
+            if name in cls.model_fields and isinstance(value, str) and value.lower() == NONE
+            else value
+            for name, value in values.items()
+        }
+
+
+def _nothing_of(annotation: Any, word: str) -> object:  # noqa: ANN401 - any type
+    """Give what `none` means for a setting of a type; the word itself where it means nothing special."""
+    kinds = get_args(annotation)
+    if type(None) in kinds and SecretStr not in kinds:
+        return None
+    return _NOTHING.get(get_origin(annotation), word)
+
+
+class Section(_Clearable):
     """Part of the settings that belongs to one adapter or stage."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -93,9 +115,9 @@ class ModelSettings(Section):
         ge=0,
         description="Late chunking: encode so many tokens at once and give each chunk the mean of its own; 0: off",
     )
-    reranker: str = Field(
+    reranker: str | None = Field(
         default="freki-reranker-1",
-        description="Name in the registry, or a directory; empty: the order is hybrid search's",
+        description="Name in the registry, or a directory; `none`: the order is hybrid search's",
     )
     allow_download: bool = Field(default=False, description="May models come from the Hugging Face hub?")
     threads: int = Field(default=0, ge=0, description="Threads a model uses; 0: all cores")
@@ -458,22 +480,16 @@ class LocalSettings(Section):
     )
 
 
-class _Environment(EnvSettingsSource):
-    """Lists and tables are JSON there; what is none stays text, so that the checks that follow name its variable."""
-
-    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:  # noqa: ANN401
-        """Read JSON."""
-        try:
-            return super().decode_complex_value(field_name, field, value)
-        except ValueError:
-            return value
-
-
-class Settings(BaseSettings):
+class Settings(BaseSettings, _Clearable):
     """`FREKI_KAFKA__BOOTSTRAP=kafka:9092` sets `kafka.bootstrap`, and so does `[kafka]` in `freki.toml`."""
 
     model_config = SettingsConfigDict(
-        env_prefix="FREKI_", env_nested_delimiter="__", frozen=True, extra="forbid", toml_file="freki.toml"
+        env_prefix="FREKI_",
+        env_nested_delimiter="__",
+        env_ignore_empty=True,
+        frozen=True,
+        extra="forbid",
+        toml_file="freki.toml",
     )
 
     tenant: str = Field(default="default", description="Tenant that the command line speaks for")
@@ -511,4 +527,4 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Arguments win over the environment, the environment over the file."""
-        return init_settings, _Environment(settings_cls), TomlConfigSettingsSource(settings_cls)
+        return init_settings, Environment(settings_cls), File(settings_cls)

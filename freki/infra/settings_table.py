@@ -15,6 +15,9 @@ HEAD = """# Settings
 
 Each setting is an environment variable, or a line in `freki.toml` in the folder where Freki is started:
 `FREKI_KAFKA__BOOTSTRAP=kafka:9092` and `[kafka]` with `bootstrap = "kafka:9092"` say the same; the environment wins.
+Variables may have any case. Lists and tables are JSON there, and so may be a section: `FREKI_KAFKA={"partitions": 12}`.
+An empty value counts as not set, in both places: deployment tools hand it over for what nobody set. `none` is the word
+for no value, for settings without a default (–), lists, tables and `FREKI_MODELS__RERANKER`; a secret may read `none`.
 An unknown name or a value out of range stops the start with a message that names it.
 This page is written by `make docs`.
 

@@ -345,7 +345,7 @@ class Pipeline:
             "version": version("freki"),
             "generation": self._settings.milvus.generation,
             "embedder": models.all_embedders,
-            "reranker": models.reranker,
+            "reranker": models.reranker or "",
         }
 
     @property
@@ -460,7 +460,7 @@ class Pipeline:
 
     async def _query_trace(self) -> QueryTrace:
         embedder = await self._opened_embedder()
-        models = Models(embedder=embedder.fingerprint, reranker=self._settings.models.reranker)
+        models = Models(embedder=embedder.fingerprint, reranker=self._settings.models.reranker or "")
         return QueryTrace(self._tracer, models=models, content=self._settings.telemetry.content)
 
     async def _rewriter(self) -> Rewriter | None:

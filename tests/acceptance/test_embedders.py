@@ -29,7 +29,7 @@ def models(tmp_path: Path) -> ModelSettings:
         write_sentence_encoder(tmp_path / name, dim=dim, tokenizer=letter_tokenizer())
         write_hub_files(tmp_path / name, dim=dim)
     return ModelSettings(
-        embedder=str(tmp_path / "prose"), embedders={ChunkKind.CODE: str(tmp_path / "code")}, reranker=""
+        embedder=str(tmp_path / "prose"), embedders={ChunkKind.CODE: str(tmp_path / "code")}, reranker=None
     )
 
 
@@ -38,7 +38,7 @@ async def freki(tmp_path: Path, models: ModelSettings, monkeypatch: pytest.Monke
     # Workers and commands read their settings from the environment.
     monkeypatch.setenv("FREKI_MODELS__EMBEDDER", models.embedder)
     monkeypatch.setenv("FREKI_MODELS__EMBEDDERS__CODE", models.embedders[ChunkKind.CODE])
-    monkeypatch.setenv("FREKI_MODELS__RERANKER", models.reranker)
+    monkeypatch.setenv("FREKI_MODELS__RERANKER", "none")
     settings = Settings(local=LocalSettings(state_dir=tmp_path / "state"))
     children = Children()
     async with LocalStack(settings, report=children.report, prepare=apply_topics) as stack:

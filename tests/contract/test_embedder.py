@@ -197,6 +197,6 @@ class TestOnnxEmbedder(EmbedderContract):
         assert embedder_identity(model_settings) == (embedder.fingerprint, embedder.dim)
 
     async def test_it_gives_the_numbers_that_are_known_of_it(self, model_settings: ModelSettings) -> None:
-        (check,) = await check_models(model_settings.model_copy(update={"reranker": ""}))
+        (check,) = await check_models(model_settings.model_copy(update={"reranker": None}))
 
         assert (check.ok, check.message) == (True, "agrees with 2 known numbers")

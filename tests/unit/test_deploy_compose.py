@@ -1,23 +1,38 @@
+import os
 import re
 import tomllib
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from opentelemetry.trace import NoOpTracer
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from freki.infra.calls import Calls
+from freki.infra.models import OnnxReranker
 from freki.infra.settings import Settings
+from freki.streams.app import Pipeline
+from freki.streams.commands.context import load_settings
+from freki.streams.connect import knobs_of, limits_of, profiles_of, rules_of, topics_of
+from freki.streams.meters import Meters
+from freki.streams.retrieval.llm_reranker import LlmReranker
+from tests.compose import ROOT, image_environment, process_environment, read_compose
+from tests.unit.tiny_models import write_cross_encoder
 
-ROOT = Path(__file__).parents[2]
-COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+COMPOSE = read_compose({})
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 IMAGE = f"freki:{PROJECT['version']}"
 WORKERS = {name for name, service in SERVICES.items() if service.get("command", [""])[0] == "worker"}
+OURS = sorted(name for name, service in SERVICES.items() if service["image"] == IMAGE)
 UNCHECKED = {"otel-collector"}
 """The image holds no program that could ask the collector how it is; Prometheus asks."""
+
+SettingsOf = Callable[..., Settings]
 
 each_service = pytest.mark.parametrize("name", SERVICES)
 
@@ -75,17 +90,75 @@ def test_what_is_mounted_is_there(name: str) -> None:
         assert (ROOT / source).exists() if source.startswith("./") else source in COMPOSE["volumes"]
 
 
-@pytest.mark.parametrize("name", sorted(name for name in SERVICES if SERVICES[name]["image"] == IMAGE))
-def test_the_settings_handed_to_freki_are_settings(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    given = SERVICES[name]["environment"] | image_environment()
-    for variable, value in given.items():
-        monkeypatch.setenv(variable, re.sub(r"\$\{\w+:-(.*?)\}", r"\1", str(value)))
+@pytest.fixture
+def no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Leave the settings of this machine out, as a container has none of them."""
+    for name in [name for name in os.environ if name.upper().startswith("FREKI_")]:
+        monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
 
-    settings = Settings()
+
+@pytest.fixture
+def settings_of(no_settings: None, monkeypatch: pytest.MonkeyPatch) -> SettingsOf:  # noqa: ARG001 - a fixture
+    """Read the settings as a service's process would, in the environment that Compose gives it and no other."""
+
+    def read(name: str, **variables: str) -> Settings:
+        for variable, value in process_environment(read_compose(variables)["services"][name], variables).items():
+            monkeypatch.setenv(variable, value)
+        return load_settings()
+
+    return read
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_service_of_ours_reads_its_settings_in_the_environment_that_compose_gives_it(
+    name: str, settings_of: SettingsOf
+) -> None:
+    settings = settings_of(name)
 
     assert settings.kafka.bootstrap == "kafka:19092"
     assert settings.telemetry.http_port == 9464
+    assert settings.telemetry.log_format == ("console" if name == "freki" else "json")
+    # What nobody set is not set, though Compose hands it over.
+    assert (settings.llm.url, settings.llm.model) == (None, None)
+    parts = [topics_of(settings), limits_of(settings.chunking), rules_of(settings.contexts)]
+    assert all([*parts, knobs_of(settings.retrieval), profiles_of(settings.retrieval)])
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_what_is_set_for_compose_reaches_every_service_of_ours(name: str, settings_of: SettingsOf) -> None:
+    settings = settings_of(
+        name,
+        FREKI_KAFKA__PARTITIONS="12",
+        FREKI_MILVUS__GENERATION="g2",
+        FREKI_TENANT="team",
+        FREKI_LLM__URL="http://ollama:11434/v1",
+        FREKI_LLM__MODEL="gemma3:4b",
+        FREKI_CONTEXTS__LLM="true",
+    )
+
+    assert (settings.kafka.partitions, settings.milvus.generation, settings.tenant) == (12, "g2", "team")
+    assert (settings.llm.url, settings.llm.model) == ("http://ollama:11434/v1", "gemma3:4b")
+    assert settings.contexts.llm
+
+
+async def test_the_worker_that_answers_opens_what_its_environment_names(
+    settings_of: SettingsOf, tmp_path: Path
+) -> None:
+    with_llm = {"FREKI_LLM__URL": "http://ollama:11434/v1", "FREKI_LLM__MODEL": "gemma3:4b"}
+
+    plain = await opened_for_answers(settings_of("retrieve"), tmp_path / "model")
+    with_model = await opened_for_answers(settings_of("retrieve", **with_llm), tmp_path / "model")
+
+    assert plain == ([OnnxReranker], False)
+    assert with_model == ([LlmReranker, OnnxReranker], True)
+
+
+async def test_the_worker_that_chunks_asks_no_language_model_that_nobody_named(settings_of: SettingsOf) -> None:
+    async with AsyncExitStack() as opened:
+        pipeline = pipeline_of(settings_of("chunk"), opened)
+
+        assert await pipeline._context_writer() is None
 
 
 def test_prometheus_asks_every_worker_where_the_image_listens() -> None:
@@ -118,6 +191,19 @@ def test_the_image_installs_what_the_project_asks_for() -> None:
         assert wanted.specifier.contains(version, prereleases=True), wanted
 
 
-def image_environment() -> dict[str, str]:
-    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
-    return dict(re.findall(r"\b(FREKI_TELEMETRY__HTTP_\w+)=(\S+)", text))
+def pipeline_of(settings: Settings, opened: AsyncExitStack) -> Pipeline:
+    """Make a pipeline that has not gone to the broker."""
+    pipeline = Pipeline(settings, NoOpTracer(), Meters(), Calls())
+    opened.push_async_exit(pipeline)
+    return pipeline
+
+
+async def opened_for_answers(settings: Settings, model: Path) -> tuple[list[type], bool]:
+    """Tell which rerankers are opened, and whether a language model is asked to rephrase."""
+    # The image carries its models; here is a small one.
+    write_cross_encoder(model)
+    models = settings.models.model_copy(update={"reranker": str(model), "cache_dir": model.parent / "cache"})
+    async with AsyncExitStack() as opened:
+        pipeline = pipeline_of(settings.model_copy(update={"models": models}), opened)
+        rerankers = [type(each) for each in await pipeline._rerankers()]
+        return rerankers, await pipeline._rewriter() is not None

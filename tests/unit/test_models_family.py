@@ -81,7 +81,7 @@ def settings(tmp_path: Path) -> ModelSettings:
     return ModelSettings(
         embedder=str(tmp_path / "prose"),
         embedders={ChunkKind.CODE: str(tmp_path / "code")},
-        reranker="",
+        reranker=None,
         cache_dir=tmp_path / "cache",
         threads=1,
     )

@@ -65,7 +65,7 @@ async def test_all_chosen_models_are_made(tmp_path: Path) -> None:
 
     with pytest.raises(Misconfigured, match="FREKI_MODELS__RERANKER"):
         await ensure_built(settings)
-    await ensure_built(settings.model_copy(update={"reranker": ""}))
+    await ensure_built(settings.model_copy(update={"reranker": None}))
 
 
 def encoder(directory: Path) -> Path:

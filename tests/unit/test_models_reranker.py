@@ -142,7 +142,7 @@ async def test_opening_it_measures_its_pace(reranker: OnnxReranker) -> None:
 
 def test_a_reranker_must_be_chosen() -> None:
     with pytest.raises(Misconfigured, match="FREKI_MODELS__RERANKER"):
-        OnnxReranker(ModelSettings(reranker=""))
+        OnnxReranker(ModelSettings(reranker=None))
 
 
 async def test_a_model_that_gives_several_numbers_a_pair_is_refused(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ class OnnxReranker:
         clock: Callable[[], float] = time.monotonic,
         calls: Calls | None = None,
     ) -> None:
-        if not settings.reranker:
+        if settings.reranker is None:
             raise Misconfigured("FREKI_MODELS__RERANKER names no model")
         self._batch_tokens = settings.batch_tokens
         self._clock = clock

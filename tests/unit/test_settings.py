@@ -1,0 +1,134 @@
+"""What is read from the environment and `freki.toml`, and what counts as not set."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from freki.infra.settings import ModelSettings, Settings
+from freki.infra.settings_table import table
+from freki.schemas import ChunkKind, Widening
+
+VARIABLES = re.findall(r"^\| `(FREKI_\w+)`", table(), re.MULTILINE)
+OTHERS = [
+    "FREKI_RETRIEVAL",
+    "FREKI_CHUNKING__PDF",
+    "FREKI_MODELS__EMBEDDERS__CODE",
+    "FREKI_RETRIEVAL__PROFILES__PHI3",
+    "freki_llm__url",
+]
+"""Whole sections as JSON, keys of tables, and another case."""
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Give a folder without a freki.toml, and an environment without settings."""
+    for name in [name for name in os.environ if name.upper().startswith("FREKI_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write_toml(folder: Path, text: str) -> None:
+    (folder / "freki.toml").write_text(text, encoding="utf-8")
+
+
+class TestEmptyCountsAsNotSet:
+    @pytest.mark.parametrize("variable", [*VARIABLES, *OTHERS])
+    def test_an_empty_variable_is_as_one_that_is_not_there(
+        self, variable: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        usual = Settings()
+        monkeypatch.setenv(variable, "")
+
+        settings = Settings()
+
+        assert settings == usual
+        assert settings.model_fields_set == set()
+
+    def test_the_file_says_what_an_empty_variable_does_not(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        write_toml(folder, '[llm]\nurl = "http://host/v1"\nmodel = "m"\n')
+        monkeypatch.setenv("FREKI_LLM__URL", "")
+        monkeypatch.setenv("FREKI_LLM__MODEL", "n")
+
+        llm = Settings().llm
+
+        assert (llm.url, llm.model) == ("http://host/v1", "n")
+
+    def test_an_empty_text_in_the_file_or_in_json_counts_as_not_set_too(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write_toml(folder, '[llm]\nurl = ""\n[models]\nreranker = ""\n[models.embedders]\nCODE = ""\n')
+        monkeypatch.setenv("FREKI_REGISTRY", '{"url": "", "username": "me"}')
+
+        settings = Settings()
+
+        assert settings.llm.url is settings.registry.url is None
+        assert settings.registry.username == "me"
+        assert settings.models == ModelSettings()
+        assert settings.models.reranker == "freki-reranker-1"
+
+    def test_an_empty_list_zero_and_false_are_values(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("FREKI_RETRIEVAL__WIDEN", "[]")
+        monkeypatch.setenv("FREKI_RETRIEVAL__NEIGHBOURS", "0")
+        monkeypatch.setenv("FREKI_RETRIEVAL__PARENTS", "false")
+
+        retrieval = Settings().retrieval
+
+        assert (retrieval.widen, retrieval.neighbours, retrieval.parents) == ((), 0, False)
+
+
+class TestNone:
+    @pytest.mark.parametrize("word", ["none", "None", "NONE"])
+    def test_none_is_the_word_for_no_reranker(self, word: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        write_toml(folder, f'[models]\nreranker = "{word}"\n')
+        assert Settings().models.reranker is None
+
+        write_toml(folder, "")
+        monkeypatch.setenv("FREKI_MODELS__RERANKER", word)
+        assert Settings().models.reranker is None
+
+    def test_none_in_the_environment_takes_back_what_the_file_sets(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        retrieval = '[retrieval]\nhybrid_alpha = 0.4\nreply_topics = ["a"]\n'
+        write_toml(folder, f'ready_file = "ready"\n{retrieval}[models.embedders]\nCODE = "x"\n')
+        for variable in (
+            "FREKI_READY_FILE",
+            "FREKI_RETRIEVAL__HYBRID_ALPHA",
+            "FREKI_RETRIEVAL__REPLY_TOPICS",
+            "FREKI_RETRIEVAL__WIDEN",
+            "FREKI_MODELS__EMBEDDERS",
+        ):
+            monkeypatch.setenv(variable, "none")
+
+        settings = Settings()
+
+        assert (settings.ready_file, settings.retrieval.hybrid_alpha) == (None, None)
+        assert settings.retrieval.reply_topics == settings.retrieval.widen == ()
+        assert settings.models.embedders == {}
+
+    def test_none_stays_a_word_where_a_setting_has_a_value_of_that_name(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("FREKI_RETRIEVAL__RERANKER", "NONE")
+        monkeypatch.setenv("FREKI_TENANT", "none")
+        # A server without authentication may want any key.
+        monkeypatch.setenv("FREKI_LLM__API_KEY", "none")
+
+        settings = Settings()
+
+        assert (settings.retrieval.reranker, settings.tenant) == ("NONE", "none")
+        assert settings.llm.api_key is not None
+        assert settings.llm.api_key.get_secret_value() == "none"
+
+
+def test_variables_may_have_any_case_and_tables_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("freki_tenant", "team")
+    monkeypatch.setenv("Freki_Models__Embedders__code", "coder")
+    monkeypatch.setenv("FREKI_RETRIEVAL__WIDEN", '["SYNONYMS"]')
+
+    settings = Settings()
+
+    assert settings.tenant == "team"
+    assert settings.models.embedders == {ChunkKind.CODE: "coder"}
+    assert settings.retrieval.widen == (Widening.SYNONYMS,)
