@@ -1,4 +1,4 @@
-"""All settings, read once from the environment and `freki.toml`. No other module reads the environment."""
+"""All settings, read once from the environment and `freki.toml`. `setting_sources.py` alone reads the environment."""
 
 from collections.abc import Mapping
 from pathlib import Path

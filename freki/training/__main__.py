@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from freki.infra.errors import Misconfigured
 from freki.infra.models.manifest import sha256_of
-from freki.infra.settings import Settings
+from freki.infra.read_settings import read_settings
 from freki.training import bundle as bundling
 from freki.training.cache import Cache
 from freki.training.card import write_card
@@ -42,8 +42,8 @@ def train(  # noqa: PLR0913 - options of a command
     """Learn the reranker's weights from questions and their answers: rarity of words, sums, calibration."""
     with explained():
         _needs("scipy")
-        recipe = Recipe(lists=lists, held_out=held_out, seed=seed)
-        run = train_all(data, out, recipe, settings=Settings().models, cache=Cache(cache.expanduser()), stage=stage)
+        recipe, models = Recipe(lists=lists, held_out=held_out, seed=seed), read_settings().models
+        run = train_all(data, out, recipe, settings=models, cache=Cache(cache.expanduser()), stage=stage)
     _write(out / RUN, TypeAdapter(Run).dump_json(run, indent=1))
 
 
@@ -59,7 +59,7 @@ def measure(
     with explained():
         _needs("ir_measures")
         kept = Cache(cache.expanduser())
-        figures = asyncio.run(measure_sets(sets, Settings().models, kept, stage, most=questions))
+        figures = asyncio.run(measure_sets(sets, read_settings().models, kept, stage, most=questions))
     _write(out / FIGURES, TypeAdapter(Figures).dump_json(figures, indent=1))
 
 

@@ -132,3 +132,16 @@ def test_variables_may_have_any_case_and_tables_keys(monkeypatch: pytest.MonkeyP
     assert settings.tenant == "team"
     assert settings.models.embedders == {ChunkKind.CODE: "coder"}
     assert settings.retrieval.widen == (Widening.SYNONYMS,)
+
+
+def test_a_profile_may_be_json_or_a_variable_for_each_of_its_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FREKI_RETRIEVAL__PROFILES__PHI3", '{"hits": 3, "context_tokens": 800}')
+    monkeypatch.setenv("FREKI_RETRIEVAL__PROFILES__70B__HITS", "9")
+    monkeypatch.setenv("FREKI_RETRIEVAL__PROFILES__70B__CONTEXT_TOKENS", "4000")
+
+    profiles = Settings().retrieval.profiles
+
+    assert {name: (profile.hits, profile.context_tokens) for name, profile in profiles.items()} == {
+        "phi3": (3, 800),
+        "70b": (9, 4000),
+    }

@@ -157,7 +157,7 @@ def _stages(stages: Iterable[StageTime]) -> Table:
 
 def show_error(console: Console, message: str) -> None:
     """Print what went wrong and how to mend it."""
-    console.print(f"[bold red]freki:[/] {escape(message)}")
+    console.print(f"[bold red]freki:[/] {escape(message)}", soft_wrap=True)
 
 
 def show_trace(console: Console, trace_id: str, spans: Sequence[SpanRecord]) -> None:
