@@ -45,6 +45,9 @@ def _problem(error: ErrorDetails) -> str:
     path = tuple(map(str, error["loc"]))
     if error["type"] == "extra_forbidden":
         return _unknown(path)
+    if error["type"] == "value_error":
+        # Ours, of settings that contradict each other: it names them and the fix.
+        return f"{error['ctx']['error']}; in the environment or in {_FILE}"
     how = " (in the environment as JSON)" if error["type"] in _OF_JSON else ""
     return f"{_variable(path)}: {error['msg']}; correct it in the environment{how} or in {_FILE}"
 

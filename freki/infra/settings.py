@@ -1,6 +1,7 @@
 """All settings, read once from the environment and `freki.toml`. `setting_sources.py` alone reads the environment."""
 
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
@@ -42,7 +43,15 @@ def _nothing_of(annotation: Any, word: str) -> object:  # noqa: ANN401 - any typ
 class Section(_Clearable):
     """Part of the settings that belongs to one adapter or stage."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+def _in_order(settings: Mapping[str, float], *, strictly: bool = False) -> None:
+    """Raise ValueError, naming both settings and the fix, where one is above the next; `strictly`: or equal to it."""
+    for (low, least), (high, most) in pairwise(settings.items()):
+        if least > most or (strictly and least == most):
+            how = "not below" if strictly else "above"
+            raise ValueError(f"FREKI_{low}={least} is {how} FREKI_{high}={most}: lower the first or raise the second")
 
 
 class KafkaSettings(Section):
@@ -71,6 +80,14 @@ class KafkaSettings(Section):
     )
     username: str | None = Field(default=None, description="With SASL")
     password: SecretStr | None = Field(default=None, description="With SASL")
+
+    @model_validator(mode="after")
+    def _check_key(self) -> Self:
+        if self.key_file is not None and self.cert_file is None:
+            raise ValueError(
+                "FREKI_KAFKA__KEY_FILE is the key of no certificate: set FREKI_KAFKA__CERT_FILE too, or neither"
+            )
+        return self
 
 
 class RegistrySettings(Section):
@@ -113,7 +130,8 @@ class ModelSettings(Section):
     late_window_tokens: int = Field(
         default=0,
         ge=0,
-        description="Late chunking: encode so many tokens at once and give each chunk the mean of its own; 0: off",
+        description="Late chunking: encode so many tokens at once and give each chunk the mean of its own; at least "
+        "`FREKI_CHUNKING__MAX_TOKENS`, or 0: off",
     )
     reranker: str | None = Field(
         default="freki-reranker-1",
@@ -172,6 +190,14 @@ class VertexRerankerSettings(Section):
     )
     timeout_s: float = Field(default=2.0, gt=0, description="Longest wait for one call")
 
+    @model_validator(mode="after")
+    def _check_token(self) -> Self:
+        places = ("token", "token_file", "token_command")
+        given = [f"FREKI_VERTEX_RERANKER__{name.upper()}" for name in places if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)} are set, and a token comes from one of them: leave out all others")
+        return self
+
 
 class ClaimSettings(Section):
     """Where text lies that is too large for a record."""
@@ -196,6 +222,12 @@ class ParsingSettings(Section):
     )
     max_pages: int = Field(default=5000, ge=1, description="Most pages of a PDF")
     max_unpacked_mb: int = Field(default=64, ge=1, description="Most that an Office file holds when unpacked, in MiB")
+
+    @model_validator(mode="after")
+    def _check_memory(self) -> Self:
+        sizes = {"PARSING__MAX_UNPACKED_MB": self.max_unpacked_mb, "PARSING__MAX_MEMORY_MB": self.max_memory_mb}
+        _in_order(sizes, strictly=True)
+        return self
 
 
 class ChunkProfile(Section):
@@ -224,6 +256,31 @@ class ChunkingSettings(Section):
     html: ChunkProfile = ChunkProfile(max_chars=1200, overlap_chars=50)
     code: ChunkProfile = ChunkProfile(max_chars=600, overlap_chars=80)
     docx: ChunkProfile = ChunkProfile(max_chars=800, overlap_chars=120)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, values: object) -> object:
+        """Keep the usual size where only the other one of a profile is set."""
+        if not isinstance(values, dict):
+            return values
+        usual = {name: field.default for name, field in cls.model_fields.items() if field.annotation is ChunkProfile}
+        return {
+            name: {**usual[name].model_dump(), **value} if name in usual and isinstance(value, dict) else value
+            for name, value in values.items()
+        }
+
+    @model_validator(mode="after")
+    def _check_sizes(self) -> Self:
+        _in_order({"CHUNKING__MIN_TOKENS": self.min_tokens, "CHUNKING__MAX_TOKENS": self.max_tokens})
+        for name, profile in self.profiles.items():
+            sizes = {"OVERLAP_CHARS": profile.overlap_chars, "MAX_CHARS": profile.max_chars}
+            _in_order({f"CHUNKING__{name.upper()}__{size}": value for size, value in sizes.items()}, strictly=True)
+        return self
+
+    @property
+    def profiles(self) -> dict[str, ChunkProfile]:
+        """The sizes of all kinds of documents."""
+        return {name: value for name, value in self if isinstance(value, ChunkProfile)}
 
 
 class LlmSettings(Section):
@@ -275,7 +332,11 @@ class IngestSettings(Section):
     batch_events: int = Field(default=32, ge=1, description="Most events handled together")
     batch_wait_s: float = Field(default=0.02, ge=0, description="How long a batch waits to fill")
     slice_tokens: int = Field(default=8192, ge=512, description="Tokens embedded before the next commits")
-    deleted_retention_days: float = Field(default=30, gt=0, description="How long a deletion is remembered")
+    deleted_retention_days: float = Field(
+        default=30,
+        ge=7,
+        description="How long a deletion is remembered: no shorter than older changes may wait in topics, 7 days",
+    )
 
 
 class ContextProfile(Section):
@@ -375,9 +436,21 @@ class RetrievalSettings(Section):
     cache_s: float = Field(default=60, gt=0, description="Longest that any of these is kept")
 
     @model_validator(mode="after")
-    def _scale(self) -> Self:
-        if self.related_cosine <= self.unrelated_cosine:
-            raise ValueError("related_cosine must be above unrelated_cosine: similarity is 0 at one and 1 at the other")
+    def _check_scale(self) -> Self:
+        """Similarity is 0 at one cosine and 1 at the other, and no cosine is above 1."""
+        unrelated, related = self.unrelated_cosine, self.related_cosine
+        _in_order({"RETRIEVAL__UNRELATED_COSINE": unrelated, "RETRIEVAL__RELATED_COSINE": related}, strictly=True)
+        highest = (1 - unrelated) / (related - unrelated)
+        least = {
+            f"PROFILES__{name.upper()}__MIN_SIMILARITY": each.min_similarity for name, each in self.profiles.items()
+        }
+        least |= {"MIN_SIMILARITY": self.min_similarity or 0.0, "EXPAND_SIMILARITY": self.expand_similarity}
+        for name, similarity in least.items():
+            if similarity > highest:
+                raise ValueError(
+                    f"FREKI_RETRIEVAL__{name}={similarity} is more than any text has: the most is {highest:.3g}, by "
+                    "FREKI_RETRIEVAL__UNRELATED_COSINE and FREKI_RETRIEVAL__RELATED_COSINE; lower it"
+                )
         return self
 
 
@@ -391,6 +464,11 @@ class FeedbackSettings(Section):
     least_cosine: float = Field(
         default=0.9, ge=-1, lt=1, description="Questions whose vectors are less alike say nothing of each other"
     )
+
+    @model_validator(mode="after")
+    def _check_most(self) -> Self:
+        _in_order({"FEEDBACK__MOST_OF_JUDGE": self.most_of_judge, "FEEDBACK__MOST": self.most})
+        return self
 
 
 class TelemetrySettings(Section):
@@ -426,6 +504,13 @@ class CrawlSettings(Section):
     settle_limit_s: float = Field(default=5.0, gt=0, description="Or when so much time is over")
     chromium: Path | None = Field(default=None, description="The browser; none: the one that is installed")
 
+    @model_validator(mode="after")
+    def _check_times(self) -> Self:
+        _in_order({"CRAWL__SETTLE_S": self.settle_s, "CRAWL__SETTLE_LIMIT_S": self.settle_limit_s})
+        # Or no page that never settles is ever done.
+        _in_order({"CRAWL__SETTLE_LIMIT_S": self.settle_limit_s, "CRAWL__TIMEOUT_S": self.timeout_s}, strictly=True)
+        return self
+
 
 class RelaySettings(Section):
     """A topic of somebody else, and which part of its records means what; `docs/sources.md` explains it."""
@@ -447,6 +532,15 @@ class RelaySettings(Section):
     event_type: str | None = None
     deleted_types: tuple[str, ...] = ()
     priority: int = 0
+
+    @model_validator(mode="after")
+    def _check_deleted_types(self) -> Self:
+        if self.format == "debezium" and self.deleted_types and self.event_type is None:
+            raise ValueError(
+                f"relay of {self.topic}: deleted_types fit no event, since events of Debezium have no type: leave them "
+                "out, or say with event_type where it stands"
+            )
+        return self
 
 
 class McpSettings(Section):
@@ -479,6 +573,14 @@ class LocalSettings(Section):
         " `FREKI_MODELS__THREADS` says how many each uses",
     )
 
+    @model_validator(mode="after")
+    def _check_ports(self) -> Self:
+        if self.broker_port and self.broker_port == self.store_port:
+            raise ValueError(
+                f"FREKI_LOCAL__BROKER_PORT and FREKI_LOCAL__STORE_PORT are both {self.store_port}: change one of them"
+            )
+        return self
+
 
 class Settings(BaseSettings, _Clearable):
     """`FREKI_KAFKA__BOOTSTRAP=kafka:9092` sets `kafka.bootstrap`, and so does `[kafka]` in `freki.toml`."""
@@ -489,6 +591,8 @@ class Settings(BaseSettings, _Clearable):
         env_ignore_empty=True,
         frozen=True,
         extra="forbid",
+        # Secrets are among it.
+        hide_input_in_errors=True,
         toml_file="freki.toml",
     )
 
@@ -516,6 +620,26 @@ class Settings(BaseSettings, _Clearable):
     relays: tuple[RelaySettings, ...] = Field(
         default=(), description="Topics of others that `freki relay` reads, `[[relays]]` in freki.toml: docs/sources.md"
     )
+
+    @model_validator(mode="after")
+    def _check_sections(self) -> Self:
+        records = {
+            "CLAIMS__INLINE_BYTES": self.claims.inline_bytes,
+            "KAFKA__MAX_MESSAGE_BYTES": self.kafka.max_message_bytes,
+        }
+        _in_order(records, strictly=True)
+        _in_order({"LOCAL__EMBED_WORKERS": self.local.embed_workers, "KAFKA__PARTITIONS": self.kafka.partitions})
+        if window := self.models.late_window_tokens:
+            _in_order({"CHUNKING__MAX_TOKENS": self.chunking.max_tokens, "MODELS__LATE_WINDOW_TOKENS": window})
+        if self.contexts.llm:
+            most, name = max((profile.max_chars, name) for name, profile in self.chunking.profiles.items())
+            _in_order({"CONTEXTS__MIN_CHARS": self.contexts.min_chars, f"CHUNKING__{name.upper()}__MAX_CHARS": most})
+        if self.retrieval.feedback and not self.feedback.read:
+            raise ValueError(
+                f"FREKI_RETRIEVAL__FEEDBACK={self.retrieval.feedback} counts judgements that nobody reads: set "
+                "FREKI_FEEDBACK__READ=true, or FREKI_RETRIEVAL__FEEDBACK=0"
+            )
+        return self
 
     @classmethod
     def settings_customise_sources(

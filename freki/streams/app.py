@@ -466,7 +466,7 @@ class Pipeline:
     async def _rewriter(self) -> Rewriter | None:
         """Open what puts questions in other words; None where no language model is set."""
         settings = self._settings
-        if settings.llm.url is None or settings.llm.model is None:
+        if settings.llm.url is None and settings.llm.model is None:
             return None
         llm = await self._opened.enter_async_context(LlmClient(settings.llm, self._calls))
         ledger = TokenLedger(settings.llm.ledger, most=settings.llm.max_tokens_day)

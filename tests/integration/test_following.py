@@ -11,7 +11,7 @@ import pytest
 from freki.infra.calls import Calls
 from freki.infra.errors import Misconfigured, Unavailable
 from freki.infra.kafka import Reader
-from freki.infra.settings import Settings
+from freki.infra.settings import ClaimSettings, Settings
 from freki.streams.app import Pipeline
 from freki.streams.deliver import Backoff
 from freki.streams.messages import Outgoing
@@ -32,7 +32,9 @@ async def following(world: World, topic: Topic, *failures: Exception) -> AsyncIt
             read.set()
 
     await world.outbox.send(Outgoing(topic=world.topics.judgements.name, key=b"k", value=b"v"))
-    async with Pipeline(Settings(kafka=world.kafka), TRACER, Meters(), Calls()) as pipeline:
+    async with Pipeline(
+        Settings(kafka=world.kafka, claims=ClaimSettings(inline_bytes=10_000)), TRACER, Meters(), Calls()
+    ) as pipeline:
         pipeline.tend(pipeline._follow(topic, "earliest", follow))
         async with running(world.stage(world.forward), beside=pipeline.chores) as run:
             is_read = asyncio.create_task(read.wait())

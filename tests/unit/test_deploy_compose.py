@@ -13,6 +13,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from freki.infra.calls import Calls
+from freki.infra.errors import Misconfigured
 from freki.infra.models import OnnxReranker
 from freki.infra.settings import Settings
 from freki.streams.app import Pipeline
@@ -152,6 +153,14 @@ async def test_the_worker_that_answers_opens_what_its_environment_names(
 
     assert plain == ([OnnxReranker], False)
     assert with_model == ([LlmReranker, OnnxReranker], True)
+
+
+@pytest.mark.parametrize("variable", ["FREKI_LLM__URL", "FREKI_LLM__MODEL"])
+async def test_half_a_language_model_stops_the_worker_that_answers(
+    variable: str, settings_of: SettingsOf, tmp_path: Path
+) -> None:
+    with pytest.raises(Misconfigured, match="FREKI_LLM__URL and FREKI_LLM__MODEL must both be set"):
+        await opened_for_answers(settings_of("retrieve", **{variable: "http://ollama:11434/v1"}), tmp_path / "model")
 
 
 async def test_the_worker_that_chunks_asks_no_language_model_that_nobody_named(settings_of: SettingsOf) -> None:

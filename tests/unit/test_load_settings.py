@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 import typer
 
+from freki.infra.settings import ChunkingSettings, ChunkProfile
 from freki.streams.commands.context import load_settings
+from freki.streams.connect import topics_of
 
 IN_JSON = "in the environment as JSON"
 
@@ -182,3 +184,131 @@ def test_a_file_that_cannot_be_read_is_named(
 
     assert "freki.toml" in printed
     assert told in printed
+
+
+SIMILARITY = "is more than any text has: the most is 2"
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (
+            "CHUNKING__MIN_TOKENS=200 CHUNKING__MAX_TOKENS=100",
+            "FREKI_CHUNKING__MAX_TOKENS=100: lower the first or raise",
+        ),
+        ("CHUNKING__MIN_TOKENS=257", "FREKI_CHUNKING__MIN_TOKENS=257 is above FREKI_CHUNKING__MAX_TOKENS=256"),
+        *(
+            (
+                f"CHUNKING__{kind}__OVERLAP_CHARS=700 CHUNKING__{kind}__MAX_CHARS=700",
+                f"FREKI_CHUNKING__{kind}__OVERLAP_CHARS=700 is not below FREKI_CHUNKING__{kind}__MAX_CHARS=700",
+            )
+            for kind in (name.upper() for name in ChunkingSettings().profiles)
+        ),
+        ("CHUNKING__CODE__OVERLAP_CHARS=600", "is not below FREKI_CHUNKING__CODE__MAX_CHARS=600"),
+        (
+            "MODELS__LATE_WINDOW_TOKENS=255",
+            "FREKI_CHUNKING__MAX_TOKENS=256 is above FREKI_MODELS__LATE_WINDOW_TOKENS=255",
+        ),
+        (
+            "CONTEXTS__LLM=true CONTEXTS__MIN_CHARS=1201",
+            "FREKI_CONTEXTS__MIN_CHARS=1201 is above FREKI_CHUNKING__MARKDOWN",
+        ),
+        ("PARSING__MAX_UNPACKED_MB=1024", "is not below FREKI_PARSING__MAX_MEMORY_MB=1024"),
+        (
+            "KAFKA__MAX_MESSAGE_BYTES=600000",
+            "FREKI_CLAIMS__INLINE_BYTES=600000 is not below FREKI_KAFKA__MAX_MESSAGE_BYTES=",
+        ),
+        ("KAFKA__KEY_FILE=key.pem", "FREKI_KAFKA__KEY_FILE is the key of no certificate: set FREKI_KAFKA__CERT_FILE"),
+        ("LOCAL__EMBED_WORKERS=5", "FREKI_LOCAL__EMBED_WORKERS=5 is above FREKI_KAFKA__PARTITIONS=4"),
+        (
+            "LOCAL__BROKER_PORT=9000 LOCAL__STORE_PORT=9000",
+            "FREKI_LOCAL__BROKER_PORT and FREKI_LOCAL__STORE_PORT are both",
+        ),
+        ("CRAWL__SETTLE_S=6", "FREKI_CRAWL__SETTLE_S=6.0 is above FREKI_CRAWL__SETTLE_LIMIT_S=5.0"),
+        ("CRAWL__TIMEOUT_S=5", "FREKI_CRAWL__SETTLE_LIMIT_S=5.0 is not below FREKI_CRAWL__TIMEOUT_S=5.0"),
+        ("FEEDBACK__MOST=499", "FREKI_FEEDBACK__MOST_OF_JUDGE=500 is above FREKI_FEEDBACK__MOST=499"),
+        ("RETRIEVAL__FEEDBACK=0.2", "set FREKI_FEEDBACK__READ=true, or FREKI_RETRIEVAL__FEEDBACK=0"),
+        (
+            "RETRIEVAL__RELATED_COSINE=0.7",
+            "FREKI_RETRIEVAL__UNRELATED_COSINE=0.74 is not below FREKI_RETRIEVAL__RELATED_COS",
+        ),
+        ("RETRIEVAL__MIN_SIMILARITY=30", f"FREKI_RETRIEVAL__MIN_SIMILARITY=30.0 {SIMILARITY}"),
+        ("RETRIEVAL__EXPAND_SIMILARITY=2.1", f"FREKI_RETRIEVAL__EXPAND_SIMILARITY=2.1 {SIMILARITY}"),
+        (
+            'RETRIEVAL__PROFILES__1B={"hits":3,"context_tokens":800,"min_similarity":40}',
+            f"FREKI_RETRIEVAL__PROFILES__1B__MIN_SIMILARITY=40.0 {SIMILARITY}",
+        ),
+        (
+            "INGEST__DELETED_RETENTION_DAYS=6.9",
+            "FREKI_INGEST__DELETED_RETENTION_DAYS: Input should be greater than or equ",
+        ),
+        (
+            "VERTEX_RERANKER__TOKEN=s VERTEX_RERANKER__TOKEN_COMMAND=c",
+            "FREKI_VERTEX_RERANKER__TOKEN and FREKI_VERTEX_RERANKER__TOKEN_COMMAND are set",
+        ),
+        (
+            'RELAYS=[{"topic":"t","format":"debezium","document_id":"/a","content":"/b","deleted_types":["x"]}]',
+            "relay of t: deleted_types fit no event",
+        ),
+    ],
+)
+def test_settings_that_contradict_each_other_are_named_with_the_fix(
+    settings: str, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for each in settings.split():
+        name, value = each.split("=", 1)
+        monkeypatch.setenv(f"FREKI_{name}", value)
+
+    printed = refusal(capsys)
+
+    assert told in printed
+    assert printed.endswith("in the environment or in freki.toml")
+    assert printed.count("freki: ") == 1
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "CHUNKING__MIN_TOKENS=256",
+        "CHUNKING__CODE__OVERLAP_CHARS=599",
+        "MODELS__LATE_WINDOW_TOKENS=256",
+        "CONTEXTS__MIN_CHARS=100000",
+        "CONTEXTS__LLM=true CONTEXTS__MIN_CHARS=1200",
+        "KAFKA__MAX_MESSAGE_BYTES=100000 CLAIMS__INLINE_BYTES=99999",
+        "KAFKA__CERT_FILE=both.pem",
+        "LOCAL__EMBED_WORKERS=4",
+        "LOCAL__BROKER_PORT=9000",
+        "FEEDBACK__MOST=500",
+        "RETRIEVAL__FEEDBACK=0.2 FEEDBACK__READ=true",
+        "RETRIEVAL__MIN_SIMILARITY=2",
+        "RETRIEVAL__MIN_SIMILARITY=2.5 RETRIEVAL__RELATED_COSINE=0.8",
+        "INGEST__DELETED_RETENTION_DAYS=7",
+        'RELAYS=[{"topic":"t","format":"cloudevents","document_id":"/a","content":"/b","deleted_types":["x"]}]',
+    ],
+)
+def test_settings_that_go_together_are_taken(settings: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for each in settings.split():
+        name, value = each.split("=", 1)
+        monkeypatch.setenv(f"FREKI_{name}", value)
+
+    load_settings()
+
+
+def test_of_a_profile_of_chunks_one_size_may_be_set(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "freki.toml").write_text("[chunking.html]\noverlap_chars = 0\n", encoding="utf-8")
+    monkeypatch.setenv("FREKI_CHUNKING__PDF__MAX_CHARS", "900")
+
+    chunking = load_settings().chunking
+
+    assert chunking.pdf == ChunkProfile(max_chars=900, overlap_chars=150)
+    assert chunking.html == ChunkProfile(max_chars=1200, overlap_chars=0)
+
+
+def test_a_deletion_is_remembered_at_least_as_long_as_an_older_change_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FREKI_INGEST__DELETED_RETENTION_DAYS", "7")
+
+    settings = load_settings()
+
+    topics = topics_of(settings)
+    waiting = [topics.documents, *topics.chunks.values(), *topics.contextual_chunks.values()]
+    assert max(topic.retention_ms for topic in waiting) == settings.ingest.deleted_retention_days * 86_400_000

@@ -7,7 +7,7 @@ import pytest
 
 from freki.infra.local.stack import share_cores, worker_spec, workers_of
 from freki.infra.local.state import Ports, StackState
-from freki.infra.settings import LocalSettings, ModelSettings, Settings
+from freki.infra.settings import KafkaSettings, LocalSettings, ModelSettings, Settings
 
 
 def state(directory: Path) -> StackState:
@@ -26,7 +26,8 @@ def test_workers_of_the_same_stages_have_names_and_ready_files_of_their_own(tmp_
 
 @pytest.mark.parametrize(("embed_workers", "threads"), [(1, {}), (2, {"4"}), (3, {"2"}), (20, {"1"})])
 def test_workers_that_embed_share_the_cores(embed_workers: int, threads: set[str]) -> None:
-    workers = workers_of(Settings(local=LocalSettings(embed_workers=embed_workers)))
+    partitions = KafkaSettings(partitions=20)
+    workers = workers_of(Settings(kafka=partitions, local=LocalSettings(embed_workers=embed_workers)))
 
     shares = [share_cores(stages, workers, ModelSettings(), cores=8) for stages in workers]
 
