@@ -31,7 +31,7 @@ from bench.peers.show import EXPLAINED, draw, in_markdown, in_terminal, search_t
 from freki.infra.errors import Rejected
 from freki.infra.models import open_token_counter
 from freki.infra.provenance import provenance
-from freki.infra.settings import Settings
+from freki.infra.read_settings import read_settings
 from freki.streams.commands.bars import bars
 
 LIMIT_S = 3600.0
@@ -98,7 +98,7 @@ def _jobs(changes: Changes | None, sets: Sequence[SearchSet]) -> list[Job]:
     told = {each.name: getattr(changes, each.name) for each in fields(Changes)} if changes else {}
     updates = [replace(job, **told)] if told else []
     searches = (replace(job, name=each.name, documents=each.documents, questions=each.questions) for each in sets)
-    count_tokens = asyncio.run(open_token_counter(Settings().models))
+    count_tokens = asyncio.run(open_token_counter(read_settings().models))
     return [
         replace(each, chunk_tokens=mean_chunk_tokens(each.documents, count_tokens)) for each in (*updates, *searches)
     ]

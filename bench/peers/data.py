@@ -14,7 +14,7 @@ from bench.peers.markers import marked
 from bench.peers.systems.freki import change_of
 from freki.infra.errors import Rejected
 from freki.infra.evaluation_sets import read_set
-from freki.infra.settings import Settings
+from freki.infra.read_settings import read_settings
 from freki.infra.sources import read_stream
 from freki.operators.detect_language import detect_language
 from freki.schemas import Chunk, ChunkKind
@@ -35,7 +35,7 @@ def mean_chunk_tokens(documents: Sequence[Document], count_tokens: CountTokens) 
 
 
 async def _chunks(documents: Sequence[Document], count_tokens: CountTokens) -> list[Chunk]:
-    async with open_outliner(Settings(), count_tokens) as outline:
+    async with open_outliner(read_settings(), count_tokens) as outline:
         return [chunk for each in documents for chunk in (await outline(change_of(each), each.text)).chunks]
 
 

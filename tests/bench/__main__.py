@@ -16,7 +16,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from freki.infra.settings import Settings
+from freki.infra.read_settings import read_settings
 from tests.bench import freshness, growth, ingest, memory, overload, query, republish, rights, steps, tracing
 from tests.bench.corpus import Corpus
 from tests.bench.ground import Figures, Ground, Measurement
@@ -99,7 +99,7 @@ def _arguments() -> argparse.Namespace:
 
 def _ground(arguments: argparse.Namespace, keep: Path, progress: Progress) -> Ground:
     return Ground(
-        settings=Settings(),
+        settings=read_settings(),
         corpus=Corpus(streams=tuple(arguments.data), seed=arguments.seed),
         sizes=tuple(sorted(arguments.sizes or (QUICK_SIZES if arguments.quick else DEFAULT_SIZES))),
         quick=arguments.quick,
