@@ -36,7 +36,7 @@ def superseded(commits: Collection[Root], pages: Collection[PageHead], rows: Ite
     highest = max(commits, key=lambda commit: commit.rank)
     return Superseded(
         tuple(
-            row.row_id for row in rows if row.row_id not in kept and (row.row_id in given_up or _is_below(row, root))
+            row.row_id for row in rows if row.row_id not in kept and (row.row_id in given_up or row.rank < root.rank)
         ),
         tuple(page.page_id for page in dead),
         tuple(
@@ -45,10 +45,3 @@ def superseded(commits: Collection[Root], pages: Collection[PageHead], rows: Ite
             if commit.rank < highest.rank and commit.tombstoned_at <= highest.tombstoned_at
         ),
     )
-
-
-def _is_below(row: RowHead, root: Root) -> bool:
-    """Tell whether whatever wrote the row can only end below the root."""
-    if root.deleted:
-        return row.version <= root.version
-    return (row.version, row.edition) < (root.version, root.edition)

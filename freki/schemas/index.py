@@ -83,6 +83,12 @@ class RowHead:
     version: int
     edition: int
 
+    @property
+    def rank(self) -> Rank:
+        """That of the revision which it was written for."""
+        attempt = Attempt(self.row_id.rpartition("-")[2])
+        return Rank(self.version, False, self.edition, attempt)  # noqa: FBT003 - by position, as a tuple
+
 
 @record
 class Passage:
@@ -229,6 +235,11 @@ class Root:
         """Its primary key."""
         state = "deleted" if self.deleted else str(self.edition)
         return CommitId(f"{self.root_id}:{self.version}:{state}:{self.attempt}")
+
+
+def row_id(chunk_id: ChunkId, attempt: Attempt) -> RowId:
+    """Name the row of a chunk that an attempt writes."""
+    return RowId(f"{chunk_id}-{attempt}")
 
 
 def page_id(root_id: RootId, version: int, part: int, attempt: Attempt) -> PageId:

@@ -194,7 +194,7 @@ async def test_a_document_that_is_replaced_while_it_is_read_is_read_again(world:
     async def replace() -> None:
         await world.feed(revision("a", 2, [TEXTS[0], "das ist neu"]))
 
-    result = await read(world, named("a", TEXTS[0]), store=Broken(world.index, before={"parts": replace}))
+    result = await read(world, named("a", TEXTS[0]), store=Broken(world.index, before={"pages": replace}))
 
     assert [(hit.version, hit.text) for hit in result.hits] == [(2, TEXTS[0])]
 

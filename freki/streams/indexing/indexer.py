@@ -13,7 +13,7 @@ from opentelemetry.trace import Tracer
 
 from freki.operators.fence import Action, Decision, decide
 from freki.schemas import ChunkId, IndexOutcome, OutcomeStatus, RootId, Timestamp
-from freki.schemas.index import Root, RowId, StoredRow, Watermark
+from freki.schemas.index import Root, RowId, StoredRow, Watermark, row_id
 from freki.streams import attributes
 from freki.streams.indexing.commit import Committer, Draft, Swept
 from freki.streams.indexing.pieces import Part, Piece, Slice, by_root, in_parts, packed, pieces_of, remaining, waves
@@ -27,7 +27,6 @@ from freki.streams.indexing.records import (
     manifest_pages,
     receipt,
     remark,
-    row_id,
     written_status,
 )
 from freki.streams.indexing.repair import Repair

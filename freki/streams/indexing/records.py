@@ -45,11 +45,6 @@ class Tally:
     embedded_at: Timestamp | None = None
 
 
-def row_id(chunk_id: ChunkId, attempt: Attempt) -> RowId:
-    """Name the row of a chunk that an attempt writes."""
-    return RowId(f"{chunk_id}-{attempt}")
-
-
 def chunk_row(  # noqa: PLR0913 - what a row has besides its chunk
     piece: Piece,
     contextual: ContextualChunk,

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from freki.schemas import ContextualChunk, RootId
-from freki.schemas.index import Attempt, IndexedChunk, ManifestPage, PageId, Root, RowId
+from freki.schemas.index import Attempt, IndexedChunk, ManifestPage, PageId, Root, RowId, row_id
 from freki.streams.indexing.commit import Committer
 from freki.streams.indexing.pieces import Chunks, Piece, Slice, packed
-from freki.streams.indexing.records import chunk_row, row_id
+from freki.streams.indexing.records import chunk_row
 from freki.streams.indexing.vectors import ChunkVectors
 from freki.streams.lanes import Lane
 from freki.streams.ports import AnalyseText, ChunkRows, Roots
