@@ -1,0 +1,222 @@
+"""Two workers write the same documents: one lost its partition and goes on, whatever it has in hand."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from freki.schemas import ContextualChunkBatch, IndexOutcome, OutcomeStatus
+from freki.streams.indexing import Indexer, Part
+from freki.streams.lanes import Lane
+from tests.unit.revisions import World, revision
+
+
+class Held:
+    """A store or embedder of one worker, one of whose methods waits, before its effect, until it is let go."""
+
+    def __init__(self, inner: Any, method: str) -> None:
+        self._inner = inner
+        self._method = method
+        self.reached = asyncio.Event()
+        self.let_go = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._inner, name)
+        if name != self._method:
+            return call
+
+        async def held(*args: Any, **options: Any) -> Any:
+            self.reached.set()
+            await self.let_go.wait()
+            return await call(*args, **options)
+
+        return held
+
+    def of(self, _kind: object) -> "Held":
+        return self
+
+
+async def feed(indexer: Indexer, batches: Iterable[ContextualChunkBatch], lane: Lane = Lane.REGULAR) -> list[Any]:
+    outcomes: list[IndexOutcome] = []
+    async for some in indexer.index([Part(batch, 0) for batch in batches], lane=lane):
+        outcomes += some
+    return [(outcome.version, outcome.status) for outcome in outcomes]
+
+
+def slow_embedder(world: World) -> tuple[Indexer, Held]:
+    """A worker whose model takes as long as the test wants."""
+    quick, held = world.embedder, Held(world.embedder, "embed_passages")
+    world.embedder = held  # type: ignore[assignment]
+    indexer = world.indexer()
+    world.embedder = quick
+    return indexer, held
+
+
+def slow_store(world: World, method: str) -> tuple[Indexer, Held]:
+    held = Held(world.index, method)
+    return world.indexer(held), held
+
+
+async def test_a_worker_that_lost_its_partition_does_not_undo_a_deletion() -> None:
+    world = World()
+    await world.feed(revision("a", 1, ["old"]))
+    zombie, held = slow_embedder(world)
+    at_hand = asyncio.create_task(feed(zombie, revision("a", 2, ["old", "secret"])))
+    await held.reached.wait()
+
+    successor = await feed(world.indexer(), revision("a", 3, None), Lane.EXPRESS)
+    again = await feed(world.indexer(), revision("a", 2, ["old", "secret"]))
+    held.let_go.set()
+    late = await at_hand
+
+    assert successor == [(3, OutcomeStatus.DELETED)]
+    assert again == late == [(2, OutcomeStatus.STALE)]
+    assert await world.texts("a") is None
+    assert await world.leftovers() == 0
+
+
+async def test_a_worker_that_lost_its_partition_does_not_roll_a_newer_revision_back() -> None:
+    world = World()
+    await world.feed(revision("a", 1, ["u"]))
+    zombie, held = slow_embedder(world)
+    at_hand = asyncio.create_task(feed(zombie, revision("a", 2, ["u", "v"])))
+    await held.reached.wait()
+
+    await feed(world.indexer(), [*revision("a", 2, ["u", "v"]), *revision("a", 3, ["w"])])
+    held.let_go.set()
+
+    assert await at_hand == [(2, OutcomeStatus.STALE)]
+    assert await world.texts("a") == ["w"]
+    assert await world.leftovers() == 0
+
+
+@pytest.mark.parametrize("method", ["delete", "discard", "page_heads", "rows_of", "commits"])
+async def test_a_late_sweep_does_not_take_what_an_undone_edit_has_again(method: str) -> None:
+    world = World()
+    await world.feed(revision("a", 1, ["u", "c"]))
+    zombie, held = slow_store(world, method)
+    at_hand = asyncio.create_task(feed(zombie, revision("a", 2, ["u"])))
+    await held.reached.wait()
+
+    await feed(world.indexer(), [*revision("a", 2, ["u"]), *revision("a", 3, ["u", "c"])])
+    held.let_go.set()
+    await at_hand
+
+    assert await world.texts("a") == ["u", "c"]
+    assert await world.leftovers() == 0
+
+
+async def test_a_skipped_version_leaves_no_hole_where_its_owner_sweeps_late() -> None:
+    world = World()
+    await world.feed(revision("a", 1, ["u", "c"]))
+    zombie, held = slow_store(world, "commit")
+    at_hand = asyncio.create_task(feed(zombie, revision("a", 2, ["u"])))
+    await held.reached.wait()
+
+    # The successor never writes version 2: it was coalesced with version 3, which has the chunk again.
+    await feed(world.indexer(), revision("a", 3, ["u", "c"]))
+    held.let_go.set()
+    late = await at_hand
+
+    assert late == [(2, OutcomeStatus.STALE)]
+    assert await world.texts("a") == ["u", "c"]
+
+
+@pytest.mark.parametrize(
+    "method", ["roots", "stored", "places", "upsert", "write_pages", "commit", "commits", "rows_of", "delete"]
+)
+@pytest.mark.parametrize(
+    "after",
+    [
+        lambda: revision("a", 3, None),
+        lambda: revision("a", 3, ["u", "c"]),
+        lambda: revision("a", 2, ["u", "x"]),
+        lambda: [*revision("a", 2, ["u", "x"]), *revision("a", 3, ["c", "x"]), *revision("a", 4, ["c", "u"])],
+    ],
+    ids=["deleted", "undone", "the same version", "edited twice"],
+)
+async def test_a_call_that_takes_effect_late_changes_nothing(
+    method: str, after: Callable[[], list[ContextualChunkBatch]]
+) -> None:
+    world = World()
+    await world.feed(revision("a", 1, ["u", "c"]))
+    zombie, held = slow_store(world, method)
+    at_hand = asyncio.create_task(feed(zombie, revision("a", 2, ["u", "x"])))
+    await held.reached.wait()
+    await feed(world.indexer(), after())
+    expected = await world.texts("a")
+
+    held.let_go.set()
+    await at_hand
+
+    assert await world.texts("a") == expected
+    (again,) = await feed(world.indexer(), after()[-1:] if after()[-1].parts == 1 else after()[-2:])
+    assert again[1] in {OutcomeStatus.UNCHANGED, OutcomeStatus.DELETED}
+    assert await world.texts("a") == expected
+
+
+async def test_a_deletion_wins_over_its_own_version_in_either_order() -> None:
+    for batches in (
+        [*revision("a", 1, ["u"]), *revision("a", 1, None)],
+        [*revision("a", 1, None), *revision("a", 1, ["u"])],
+    ):
+        world = World()
+        await world.feed(batches)
+        assert await world.texts("a") is None
+        assert await world.leftovers() == 0
+
+
+async def test_parts_of_two_cuts_are_never_committed_as_one() -> None:
+    world = World()
+    old = revision("a", 1, ["p1", "p2", "p3", "p4", "p5", "p6"], content_hash="same", chunker="old")
+    new = revision("a", 1, ["p1 p2", "p3 p4", "p5 p6", "p7 p8", "p9"], content_hash="same", chunker="new")
+
+    outcomes = [
+        (outcome.status, outcome.chunks)
+        for batch in (old[0], new[0], new[1], old[1], new[2], old[2])
+        for outcome in await world.feed([batch])
+    ]
+
+    assert outcomes == [(OutcomeStatus.INDEXED, 5), (OutcomeStatus.UNCHANGED, 5)]
+    assert await world.texts("a") == ["p1 p2", "p3 p4", "p5 p6", "p7 p8", "p9"]
+    assert await world.leftovers() == 0
+
+
+async def test_parts_that_another_worker_wrote_and_checked_are_not_written_again() -> None:
+    world = World()
+    first, *rest = revision("a", 1, ["u", "v", "w", "x", "y"])
+    await world.feed([first])
+
+    # Another process gets the rest: the first part was acknowledged.
+    (outcome,) = await world.feed(rest)
+
+    assert (outcome.status, outcome.chunks) == (OutcomeStatus.INDEXED, 5)
+    assert await world.texts("a") == ["u", "v", "w", "x", "y"]
+
+
+async def test_a_row_that_was_lost_is_written_again_when_its_version_comes_again() -> None:
+    world = World()
+    await world.feed(revision("a", 1, ["u", "v"]))
+    await world.index.delete([row.row_id for row in await world.rows("a") if row.text == "u"])
+
+    (outcome,) = await world.feed(revision("a", 1, ["u", "v"]))
+
+    assert (outcome.status, outcome.embedded) == (OutcomeStatus.UNCHANGED, 1)
+    assert await world.texts("a") == ["u", "v"]
+    assert await world.leftovers() == 0
+
+
+async def test_the_receipt_of_a_revision_that_was_overtaken_while_it_was_committed_says_so() -> None:
+    world = World()
+    await world.feed(revision("a", 1, ["u"]))
+    slow, held = slow_store(world, "commit")
+    at_hand = asyncio.create_task(feed(slow, revision("a", 2, ["v"])))
+    await held.reached.wait()
+    await feed(world.indexer(), revision("a", 3, None), Lane.EXPRESS)
+
+    held.let_go.set()
+
+    assert await at_hand == [(2, OutcomeStatus.STALE)]
+    assert await world.texts("a") is None
+    assert await world.leftovers() == 0
