@@ -58,6 +58,15 @@ def reconcile(expected: Mapping[RootId, Expected], roots: Iterable[Root]) -> lis
     return sorted(differences)
 
 
+def surplus(expected: Mapping[RootId, Expected], roots: Iterable[Root]) -> list[Root]:
+    """List live roots of documents that the stream deleted, or does not know any more."""
+    return [
+        root
+        for root in roots
+        if not root.deleted and (root.root_id not in expected or expected[root.root_id].deleted)
+    ]
+
+
 def _problem(expected: Expected, root: Root | None) -> str:
     if expected.deleted:
         return "" if root is None or root.deleted else f"was deleted, but version {root.version} is searchable"

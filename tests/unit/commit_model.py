@@ -150,7 +150,7 @@ class Model:
     def _read_rest(self, owner: Owner, store: Store) -> tuple[Owner, Store]:
         commits = [ROOTS[name] for name in owner.commits]
         gone = self.supersede(commits, list(store.pages), [ROWS[name] for name in store.rows])
-        gone = Superseded(*(tuple(sorted(keys)) for keys in gone))
+        gone = Superseded(tuple(sorted(gone.rows)), tuple(sorted(gone.pages)), tuple(sorted(gone.commits)))
         return owner._replace(step="delete rows", commits=(), gone=gone), store
 
     def _delete_rows(self, owner: Owner, store: Store) -> tuple[Owner, Store]:

@@ -72,7 +72,7 @@ class Committer:
 
     def new_attempt(self) -> Attempt:
         """Name an attempt: unique, and sorted by time as far as clocks agree, so that later ones win."""
-        return Attempt(f"{self._now():012x}{self._entropy()}")
+        return Attempt(f"{_begun(self._now())}{self._entropy()}")
 
     async def look_up(self, root_ids: Collection[RootId]) -> Mapping[RootId, Root]:
         """Read the roots that count."""
@@ -151,8 +151,13 @@ class Committer:
                 " store; publish the document again"
             )
 
-    async def sweep(self, root_ids: Collection[RootId]) -> dict[RootId, Swept]:
-        """Delete what the documents do not need any more. Call it after a commit, and where one may have died."""
+    async def sweep(
+        self, root_ids: Collection[RootId], *, abandoned_before: Timestamp = Timestamp(0)
+    ) -> dict[RootId, Swept]:
+        """Delete what the documents do not need any more. Call it after a commit, and where one may have died.
+
+        abandoned_before: attempts that were begun before then are over, whatever their rank.
+        """
         keys = list(root_ids)
         if not keys:
             return {}
@@ -160,7 +165,8 @@ class Committer:
             # The commits first: a page that is not seen after them belongs to an attempt that has still to check.
             commits = await self._sealed(await self._roots.commits(keys))
             pages, rows = await asyncio.gather(self._roots.page_heads(keys), self._rows.rows_of(keys))
-            gone = {key: superseded(commits[key], pages[key], rows[key]) for key in keys}
+            limit = _begun(abandoned_before)
+            gone = {key: superseded(commits[key], pages[key], rows[key], abandoned_before=limit) for key in keys}
             await self._rows.delete(sorted(row_id for each in gone.values() for row_id in each.rows))
             page_ids = sorted(page_id for each in gone.values() for page_id in each.pages)
             commit_ids = sorted(commit_id for each in gone.values() for commit_id in each.commits)
@@ -187,6 +193,11 @@ def _grouped(pairs: Iterable[tuple[RootId, T]]) -> dict[RootId, list[T]]:
     for key, value in pairs:
         found.setdefault(key, []).append(value)
     return found
+
+
+def _begun(time: Timestamp) -> Attempt:
+    """Return what the names of attempts of a time begin with."""
+    return Attempt(f"{time:012x}")
 
 
 def _identity(root: Root | None) -> tuple[object, ...]:
