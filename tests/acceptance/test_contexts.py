@@ -34,8 +34,8 @@ class Situated:
         """Read a document's chunk rows from the store."""
         key = root_id(TenantId(TENANT), DocumentId(document))
         async with open_index(self.freki.settings) as index:
-            ids = (await index.ids_of({key: 10**9}))[key]
-            return [row for row, _ in (await index.fetch(sorted(ids))).values()]
+            heads = (await index.rows_of([key]))[key]
+            return [row for row, _ in (await index.fetch(sorted(head.row_id for head in heads))).values()]
 
 
 @pytest.fixture

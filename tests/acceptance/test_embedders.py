@@ -49,8 +49,8 @@ async def rows(freki: Freki) -> dict[tuple[str, ChunkKind], str]:
     """Give the model of each row by its document and kind."""
     keys = [root_id(TenantId(TENANT), DocumentId(name)) for name in NAMES]
     async with open_index(freki.settings) as index:
-        ids = [each for ids in (await index.ids_of(dict.fromkeys(keys, 10**9))).values() for each in ids]
-        found = [row for row, _ in (await index.fetch(ids)).values()]
+        heads = [head for heads in (await index.rows_of(keys)).values() for head in heads]
+        found = [row for row, _ in (await index.fetch([head.row_id for head in heads])).values()]
         # Counted in all collections.
         assert (await index.statistics()).chunks == len(found)
     return {(row.document_id, row.kind): row.embedder.partition("@")[0] for row in found}

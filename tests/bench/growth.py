@@ -5,9 +5,10 @@ and tell nothing new, as its cost per token is the same in both of those runs; t
 by the pipeline's own `Indexer` with vectors of a fake model of the same length.
 """
 
+import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import cycle, islice
 from pathlib import Path
@@ -16,15 +17,17 @@ from statistics import fmean, median
 import numpy as np
 from rich.table import Table
 
+from freki.infra.milvus.index import MilvusIndex
 from freki.infra.milvus.layout import CHUNKS, size_of
 from freki.infra.milvus.rows import chunk_row
 from freki.infra.models import embedder_identity
 from freki.infra.models.fake import FakeEmbedder
 from freki.operators.analyse_text import analyse_text
-from freki.schemas import ChunkLevel, ContextResult
+from freki.schemas import ChunkId, ChunkLevel, ContextResult, RootId
 from freki.schemas.avro import Codec
-from freki.schemas.index import Scope
-from freki.streams.connect import index_of, wall_clock
+from freki.schemas.index import IndexedChunk, RowId, Scope
+from freki.streams.connect import index_of
+from freki.streams.ports import Floats
 from tests.bench.corpus import TENANT, WARM_UP
 from tests.bench.filler import Filler
 from tests.bench.fit import Fit, fit
@@ -136,7 +139,7 @@ async def _store(ground: Ground, asked: Sequence[str]) -> Figures:
     ):
         filler = Filler(ground, index, fake, outline)
         points = [await _point(ground, stack, filler, size, asked) for size in sizes]
-        rows = await index.fetch(filler.chunk_ids[:: max(1, len(filler.chunk_ids) // SAMPLED_ROWS)])
+        rows = await _rows(index, filler.chunk_ids[:: max(1, len(filler.chunk_ids) // SAMPLED_ROWS)])
     return {
         "dim": dim,
         "points": points,
@@ -170,7 +173,7 @@ async def _timed(filler: Filler, asked: Sequence[str], number: int) -> Figures:
     """Time each call, one at a time; what is written is what is there already."""
     index, vectors = filler.index, await filler.embedder.embed_queries(asked)
     terms = [analyse_text(text, language="de") for text in asked]
-    rows = await index.fetch(filler.chunk_ids[:ROWS])
+    rows = await _rows(index, filler.chunk_ids[:ROWS])
     roots = await index.roots(filler.root_ids[:number])
     contents, embedded = [row for row, _ in rows.values()], np.vstack([vector for _, vector in rows.values()])
     calls: dict[str, Callable[[int], Awaitable[object]]] = {
@@ -178,9 +181,21 @@ async def _timed(filler: Filler, asked: Sequence[str], number: int) -> Figures:
         "lexical_ms": lambda turn: index.lexical([terms[turn]], [EVERYTHING], limit=DEPTH, strong=True),
         "rows_ms": lambda _: index.upsert(contents, embedded),
         "root_ms": lambda turn: index.commit([roots[filler.root_ids[turn]]], []),
-        "left_ms": lambda turn: index.ids_of({filler.root_ids[turn]: wall_clock()}),
+        "left_ms": lambda turn: _before_sweeping(index, filler.root_ids[turn]),
     }
     return {name: await _median_ms(call, min(number, len(asked), len(roots))) for name, call in calls.items()}
+
+
+async def _rows(index: MilvusIndex, chunk_ids: Sequence[ChunkId]) -> Mapping[RowId, tuple[IndexedChunk, Floats]]:
+    """Read the rows of chunks."""
+    stored = await index.stored(chunk_ids)
+    return await index.fetch([row.row_id for rows in stored.values() for row in rows])
+
+
+async def _before_sweeping(index: MilvusIndex, root_id: RootId) -> None:
+    """Read what tells which rows of a document may go."""
+    await index.commits([root_id])
+    await asyncio.gather(index.page_heads([root_id]), index.rows_of([root_id]))
 
 
 async def _lexical_cpu_ms(stack: Stack, filler: Filler, asked: Sequence[str], number: int) -> float:

@@ -14,7 +14,9 @@ from freki.schemas.index import (
     IndexedChunk,
     ManifestEntry,
     ManifestPage,
+    PageHead,
     Root,
+    RowHead,
     RowId,
     Scope,
     Watermark,
@@ -112,10 +114,18 @@ def scope(*filters: Filter, **changes: Any) -> Scope:
     return replace(_SCOPE, filters=filters, **changes)
 
 
-def page(root_id: str, version: int, part: int, entries: int = 1, **changes: Any) -> ManifestPage:
+def head(chunk: IndexedChunk) -> RowHead:
+    """Give what is listed of a row."""
+    return RowHead(row_id=chunk.row_id, version=chunk.version, edition=chunk.edition)
+
+
+def page(  # noqa: PLR0913 - what a page has
+    root_id: str, version: int, part: int, entries: int = 1, *, attempt: str = "a1", edition: int = 0, **changes: Any
+) -> ManifestPage:
+    """Make a page whose rows were written by its own attempt; changes: of each of its entries."""
     entry = ManifestEntry(
         chunk_id=ChunkId("c"),
-        row_id=row("c"),
+        row_id=row("c", attempt),
         path="0/1",
         ordinal=0,
         start=0,
@@ -127,8 +137,8 @@ def page(root_id: str, version: int, part: int, entries: int = 1, **changes: Any
     return ManifestPage(
         root_id=RootId(root_id),
         version=version,
-        edition=0,
-        attempt=Attempt("a1"),
+        edition=edition,
+        attempt=Attempt(attempt),
         part=part,
         cut="cut1",
         entries=tuple(
@@ -136,7 +146,7 @@ def page(root_id: str, version: int, part: int, entries: int = 1, **changes: Any
                 entry,
                 **{
                     "chunk_id": ChunkId(f"c{part}-{number}"),
-                    "row_id": row(f"c{part}-{number}"),
+                    "row_id": row(f"c{part}-{number}", attempt),
                     "ordinal": number,
                     **changes,
                 },
@@ -146,8 +156,27 @@ def page(root_id: str, version: int, part: int, entries: int = 1, **changes: Any
     )
 
 
-def watermark(partition: int, occurred_at: int) -> Watermark:
-    return Watermark(partition=partition, occurred_at=Timestamp(occurred_at), committed_at=Timestamp(occurred_at + 5))
+def page_head(page: ManifestPage, *, checked: bool = False) -> PageHead:
+    """Give what is listed of a page."""
+    return PageHead(
+        page_id=page.page_id,
+        version=page.version,
+        edition=page.edition,
+        attempt=page.attempt,
+        part=page.part,
+        cut=page.cut,
+        checked=checked,
+        row_ids=tuple(entry.row_id for entry in page.entries),
+    )
+
+
+def watermark(partition: int, occurred_at: int, *, commits: int = 0) -> Watermark:
+    return Watermark(
+        partition=partition,
+        occurred_at=Timestamp(occurred_at),
+        committed_at=Timestamp(occurred_at + 5),
+        commits=commits,
+    )
 
 
 def vectors(*rows: tuple[float, ...]) -> Floats:

@@ -14,7 +14,7 @@ from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import MilvusSettings
 from freki.schemas import ChunkId, ChunkKind, Filter, FilterOperator, RootId
 from freki.schemas.index import IndexedChunk
-from tests.contract.index_records import APART, Floats, chunk, scope
+from tests.contract.index_records import APART, Floats, chunk, head, row, scope
 
 Index = MilvusIndex | MemoryIndex
 
@@ -46,23 +46,24 @@ class ApartContract:
 
         await index.upsert(written, rows)
 
-        found = await index.fetch([ChunkId("c"), ChunkId("p"), ChunkId("absent")])
-        assert {key: row for key, (row, _) in found.items()} == {row.chunk_id: row for row in written}
-        np.testing.assert_allclose([found[row.chunk_id][1] for row in written], rows, atol=1e-6)
-        assert set(await index.known([ChunkId("c"), ChunkId("p")])) == {"c", "p"}
-        assert set(await index.passages([ChunkId("c"), ChunkId("p")])) == {"c", "p"}
+        found = await index.fetch([row("c"), row("p"), row("absent")])
+        assert {key: each for key, (each, _) in found.items()} == {each.row_id: each for each in written}
+        np.testing.assert_allclose(np.stack([found[each.row_id][1] for each in written]), rows, atol=1e-6)
+        assert set(await index.stored([ChunkId("c"), ChunkId("p"), ChunkId("absent")])) == {"c", "p"}
+        assert set(await index.passages([row("c"), row("p"), row("absent")])) == {row("c"), row("p")}
 
     async def test_collections_that_have_no_row_give_none(self, index: Index) -> None:
-        ids = [ChunkId("p"), ChunkId("c")]
+        row_ids = [row("p"), row("c")]
 
-        assert not await index.fetch(ids)
-        assert not await index.passages(ids)
-        assert not await index.known(ids)
+        assert not await index.fetch(row_ids)
+        assert not await index.passages(row_ids)
+        assert not await index.stored([ChunkId("p"), ChunkId("c")])
+        assert await index.rows_of([RootId("r0")]) == {"r0": []}
         assert await index.dense(asked((1,), (1,)), [scope()], limit=3, strong=True) == [[]]
         assert await index.lexical(["guid"], [scope()], limit=3, strong=True) == [[]]
 
         await index.upsert([chunk("p")], in_block(PROSE, 1)[None])
-        assert set(await index.fetch(ids)) == {"p"}
+        assert set(await index.fetch(row_ids)) == {row("p")}
 
     async def test_one_ranking_compares_the_cosines_of_all_embedders(self, index: Index) -> None:
         await index.upsert(
@@ -98,17 +99,35 @@ class ApartContract:
         assert [hit.chunk_id for hit in filtered] == ["c"]
 
     async def test_all_rows_are_listed_counted_and_deleted(self, index: Index) -> None:
-        await index.upsert(
-            [chunk("p"), code("c"), code("late", version=9)],
-            np.stack([in_block(PROSE, 1), in_block(CODE, 1), in_block(CODE, 1)]),
-        )
+        written = [chunk("p"), code("c"), code("late", version=9)]
+        await index.upsert(written, np.stack([in_block(PROSE, 1), in_block(CODE, 1), in_block(CODE, 1)]))
+        heads = {head(each) for each in written}
         assert (await index.statistics()).chunks == 3
-        assert await index.ids_of({RootId("r0"): 9}) == {"r0": {"p", "c"}}
+        assert set((await index.rows_of([RootId("r0")]))[RootId("r0")]) == heads
+        assert {listed async for some in index.all_rows() for listed in some} == {("r0", each) for each in heads}
 
-        await index.delete([ChunkId("p"), ChunkId("c"), ChunkId("absent")])
+        await index.delete([row("p"), row("c"), row("absent")])
 
-        assert await index.ids_of({RootId("r0"): 10}) == {"r0": {"late"}}
+        assert await index.rows_of([RootId("r0")]) == {"r0": [head(written[2])]}
         assert (await index.statistics()).chunks == 1
+
+    async def test_rows_of_several_attempts_are_stored_and_found_as_one_chunk(self, index: Index) -> None:
+        written = [
+            *(chunk("p", row_id=row("p", attempt)) for attempt in ("a1", "a2")),
+            *(code("c", row_id=row("c", attempt)) for attempt in ("a1", "a2")),
+        ]
+        matrix = np.stack([in_block(PROSE, 1), in_block(PROSE, 1), in_block(CODE, 1), in_block(CODE, 1)])
+        await index.upsert(written, matrix)
+
+        stored = await index.stored([ChunkId("p"), ChunkId("c")])
+        [dense] = await index.dense(asked((1,), (1,)), [scope()], limit=9, strong=True)
+        [lexical] = await index.lexical(["guid"], [scope()], limit=9, strong=True)
+
+        assert {key: {each.row_id for each in rows} for key, rows in stored.items()} == {
+            "p": {row("p", "a1"), row("p", "a2")},
+            "c": {row("c", "a1"), row("c", "a2")},
+        }
+        assert [hit.chunk_id for hit in dense] == [hit.chunk_id for hit in lexical] == ["c", "p"]
 
     async def test_a_row_that_the_store_does_not_take_keeps_all_from_being_written(self, index: Index) -> None:
         rows = np.stack([in_block(PROSE, 1), in_block(CODE, 1)])

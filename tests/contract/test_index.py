@@ -1,7 +1,8 @@
 import asyncio
 import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
+from itertools import count, permutations
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,24 @@ from freki.infra.milvus.index import MilvusIndex
 from freki.infra.milvus.layout import LAYOUTS
 from freki.infra.settings import MilvusSettings
 from freki.schemas import ChunkId, ChunkKind, Filter, FilterOperator, RootId, TenantId, Timestamp
-from freki.schemas.index import Candidate, IndexedChunk, KnownChunk, ManifestPage, Passage, Root, Scope, Statistics
+from freki.schemas.index import (
+    Attempt,
+    Candidate,
+    CommitId,
+    IndexedChunk,
+    ManifestPage,
+    PageHead,
+    PageId,
+    Passage,
+    Place,
+    Root,
+    RowId,
+    Scope,
+    Statistics,
+    StoredRow,
+    deleted,
+    standing,
+)
 from freki.streams.ports import ChunkRows, ChunkSearch, Roots
 from tests.contract.index_records import (
     DIM,
@@ -23,8 +41,11 @@ from tests.contract.index_records import (
     Floats,
     any_vectors,
     chunk,
+    head,
     page,
+    page_head,
     root,
+    row,
     scope,
     vectors,
     watermark,
@@ -41,12 +62,20 @@ FEW = settings(
 )
 
 
+# Keys are never used twice, nor are rows, pages and roots ever changed: each example has its own.
+NUMBERS = count()
+
+
 async def write(index: Index, *rows: IndexedChunk) -> None:
     await index.upsert(rows, any_vectors(len(rows)))
 
 
 def ids(ranking: Sequence[Candidate]) -> list[str]:
     return [candidate.chunk_id for candidate in ranking]
+
+
+def by_id(heads: Iterable[PageHead]) -> dict[PageId, PageHead]:
+    return {head.page_id: head for head in heads}
 
 
 async def found(index: Index, where: Scope) -> set[str]:
@@ -76,89 +105,152 @@ class IndexContract:
 
         await index.upsert(rows, matrix)
 
-        fetched = await index.fetch([row.chunk_id for row in rows])
-        assert {key: row for key, (row, _) in fetched.items()} == {row.chunk_id: row for row in rows}
-        assert await index.passages([row.chunk_id for row in rows]) == {
-            row.chunk_id: Passage(
-                text=row.text, heading_path=row.heading_path, context=row.context, context_key=row.context_key
+        fetched = await index.fetch([each.row_id for each in rows])
+        assert {key: each for key, (each, _) in fetched.items()} == {each.row_id: each for each in rows}
+        assert await index.passages([each.row_id for each in rows]) == {
+            each.row_id: Passage(
+                text=each.text, heading_path=each.heading_path, context=each.context, context_key=each.context_key
             )
-            for row in rows
+            for each in rows
         }
-        for row, vector in zip(rows, matrix, strict=True):
-            np.testing.assert_array_equal(fetched[row.chunk_id][1], vector)
+        for each, vector in zip(rows, matrix, strict=True):
+            np.testing.assert_array_equal(fetched[each.row_id][1], vector)
 
     @FEW
-    @given(row=records(IndexedChunk))
-    async def test_any_row_is_read_back_as_it_was_written(self, index: Index, row: IndexedChunk) -> None:
-        row = replace(row, chunk_id=ChunkId("any"), root_id=RootId("r"))
+    @given(written=records(IndexedChunk))
+    async def test_any_row_is_read_back_as_it_was_written(self, index: Index, written: IndexedChunk) -> None:
+        key = f"any{next(NUMBERS)}"
+        written = replace(written, row_id=row(key), chunk_id=ChunkId(key), root_id=RootId("r"))
 
-        await write(index, row)
+        await write(index, written)
 
-        assert (await index.fetch([row.chunk_id]))[row.chunk_id][0] == row
+        assert (await index.fetch([written.row_id]))[written.row_id][0] == written
 
-    async def test_known_tells_what_was_written_and_leaves_out_what_was_not(self, index: Index) -> None:
-        await write(index, chunk("a", kind=ChunkKind.TABLE, embedder="e1", facets="f7", context_key="k9"), chunk("b"))
+    async def test_what_is_absent_is_absent(self, index: Index) -> None:
+        await write(index, chunk("a"))
 
-        known = await index.known([ChunkId("a"), ChunkId("nowhere"), ChunkId("a")])
+        assert set(await index.stored([ChunkId("a"), ChunkId("nowhere"), ChunkId("a")])) == {"a"}
+        assert set(await index.fetch([row("a"), row("nowhere"), row("a")])) == {row("a")}
+        assert set(await index.passages([row("nowhere"), row("a")])) == {row("a")}
+        assert await index.rows_of([RootId("nowhere")]) == {"nowhere": []}
 
-        assert set(known) == {"a"}
-        assert known[ChunkId("a")] == KnownChunk(
-            chunk_id=ChunkId("a"), kind=ChunkKind.TABLE, embedder="e1", facets="f7", context_key="k9"
-        )
-        assert await index.fetch([ChunkId("nowhere")]) == {}
-        assert await index.passages([ChunkId("nowhere")]) == {}
-
-    async def test_writing_the_same_rows_twice_changes_nothing(self, index: Index) -> None:
-        rows = [chunk("a"), chunk("b")]
-        await write(index, *rows)
-        before = await found(index, scope())
-
-        await write(index, *rows)
-
-        assert await found(index, scope()) == before
-        assert (await index.statistics()).chunks == 2
-
-    async def test_writing_a_row_again_replaces_row_and_vector(self, index: Index) -> None:
-        await index.upsert([chunk("a", lexical="old")], vectors((1.0,)))
-
-        await index.upsert([chunk("a", lexical="new", principals=("staff",))], vectors((0.0, 1.0)))
-
-        row, vector = (await index.fetch([ChunkId("a")]))[ChunkId("a")]
-        assert (row.lexical, row.principals) == ("new", ("staff",))
-        np.testing.assert_array_equal(vector, vectors((0.0, 1.0))[0])
-        staff = scope(principals=("staff",))
-        old, new = await index.lexical(["old", "new"], [staff, staff], limit=9, strong=True)
-        assert (ids(old), ids(new)) == ([], ["a"])
-
-    async def test_rows_are_listed_by_the_versions_that_wrote_them(self, index: Index) -> None:
+    async def test_the_rows_of_a_chunk_are_stored_by_whomever_they_were_written(self, index: Index) -> None:
         await write(
             index,
-            *(chunk(f"v{version}", version=version) for version in (1, 2, 3)),
-            chunk("other", root_id=RootId("r1"), version=1),
-            chunk("third", root_id=RootId("r2"), version=1),
+            chunk("a", kind=ChunkKind.TABLE, embedder="e1", facets="f7", context_key="k9"),
+            chunk("a", row_id=row("a", "a2"), embedder="e2", version=2),
+            chunk("b"),
         )
 
-        listed = await index.ids_of({RootId("r0"): 3, RootId("r1"): 1, RootId("r2"): 2, RootId("nowhere"): 9})
+        stored = await index.stored([ChunkId("a")])
 
-        assert listed == {"r0": {"v1", "v2"}, "r1": set(), "r2": {"third"}, "nowhere": set()}
+        assert sorted(stored[ChunkId("a")], key=lambda each: each.row_id) == [
+            StoredRow(
+                row_id=row("a", "a1"),
+                chunk_id=ChunkId("a"),
+                kind=ChunkKind.TABLE,
+                embedder="e1",
+                facets="f7",
+                context_key="k9",
+            ),
+            StoredRow(
+                row_id=row("a", "a2"),
+                chunk_id=ChunkId("a"),
+                kind=ChunkKind.PROSE,
+                embedder="e2",
+                facets="f1",
+                context_key=chunk("a").context_key,
+            ),
+        ]
+
+    async def test_writing_the_same_rows_twice_changes_nothing(self, index: Index) -> None:
+        rows = [chunk("a"), chunk("a", row_id=row("a", "a2")), chunk("b")]
+
+        async def state() -> list[object]:
+            fetched = await index.fetch([each.row_id for each in rows])
+            stored = await index.stored([ChunkId("a"), ChunkId("b")])
+            return [
+                {key: (each, tuple(vector)) for key, (each, vector) in fetched.items()},
+                {key: {each.row_id for each in stored[key]} for key in stored},
+                sorted(each.row_id for each in (await index.rows_of([RootId("r0")]))[RootId("r0")]),
+                await index.dense(vectors((1.0,)), [scope()], limit=9, strong=True),
+                await found(index, scope()),
+                await index.statistics(),
+            ]
+
+        await write(index, *rows)
+        before = await state()
+
+        await write(index, *rows)
+
+        assert await state() == before
+        assert (await index.statistics()).chunks == 3
+
+    async def test_a_new_row_of_a_chunk_stands_beside_the_old_one_until_that_is_deleted(self, index: Index) -> None:
+        old, new = chunk("a", lexical="old"), chunk("a", row_id=row("a", "a2"), lexical="new", principals=("staff",))
+        staff = [scope(principals=("staff",))] * 2
+        await index.upsert([old], vectors((1.0,)))
+        await index.upsert([new], vectors((0.0, 1.0)))
+        both = await index.lexical(["old", "new"], staff, limit=9, strong=True)
+
+        await index.delete([old.row_id])
+
+        one = await index.lexical(["old", "new"], staff, limit=9, strong=True)
+        assert [ids(ranking) for ranking in both] == [["a"], ["a"]]
+        assert [ids(ranking) for ranking in one] == [[], ["a"]]
+        fetched = await index.fetch([old.row_id, new.row_id])
+        assert {key: each for key, (each, _) in fetched.items()} == {new.row_id: new}
+        np.testing.assert_array_equal(fetched[new.row_id][1], vectors((0.0, 1.0))[0])
+        assert [each.row_id for each in (await index.stored([ChunkId("a")]))[ChunkId("a")]] == [new.row_id]
+
+    async def test_all_rows_of_documents_are_listed_with_who_wrote_them(self, index: Index) -> None:
+        rows = [
+            *(chunk(f"v{version}", version=version, edition=version % 2) for version in (1, 2, 3)),
+            chunk("v1", row_id=row("v1", "a2")),
+            chunk("other", root_id=RootId("r1")),
+            chunk("third", root_id=RootId("r2")),
+        ]
+        await write(index, *rows)
+
+        listed = await index.rows_of([RootId("r0"), RootId("r1"), RootId("nowhere")])
+
+        assert {key: set(heads) for key, heads in listed.items()} == {
+            "r0": {head(each) for each in rows[:4]},
+            "r1": {head(rows[4])},
+            "nowhere": set(),
+        }
+
+    async def test_every_row_of_the_index_is_listed_once(self, index: Index) -> None:
+        rows = [chunk(f"c{number}", root_id=RootId(f"r{number % 3}"), version=number) for number in range(30)]
+        await write(index, *rows, chunk("c0", row_id=row("c0", "a2")))
+
+        listed = [each async for some in index.all_rows() for each in some]
+
+        expected = {(each.root_id, head(each)) for each in [*rows, chunk("c0", row_id=row("c0", "a2"))]}
+        assert len(listed) == 31
+        assert set(listed) == expected
 
     async def test_a_document_may_have_more_rows_than_one_answer_takes(self, index: Index) -> None:
         many = 16_384 + 300
-        await write(index, *(chunk(f"m{number * 7919 % many:05d}", text="", lexical="x") for number in range(many)))
+        names = [f"m{number:05d}" for number in range(many)]
+        await write(index, *(chunk(names[number * 7919 % many], text="", lexical="x") for number in range(many)))
 
-        listed = await index.ids_of({RootId("r0"): 2})
+        listed = (await index.rows_of([RootId("r0")]))[RootId("r0")]
 
-        assert listed == {"r0": {f"m{number:05d}" for number in range(many)}}
-        assert len(await index.known(sorted(listed[RootId("r0")]))) == many
-        await index.delete(sorted(listed[RootId("r0")]))
+        row_ids = sorted(each.row_id for each in listed)
+        assert row_ids == [row(name) for name in names]
+        assert len([each async for some in index.all_rows() for each in some]) == many
+        assert len(await index.stored([ChunkId(name) for name in names])) == many
+        await index.delete(row_ids)
         assert (await index.statistics()).chunks == 0
 
     async def test_deleted_rows_are_gone_and_absent_ones_are_no_error(self, index: Index) -> None:
         await write(index, chunk("a"), chunk("b"))
 
-        await index.delete([ChunkId("a"), ChunkId("nowhere")])
+        await index.delete([row("a"), row("nowhere"), row("a")])
+        await index.delete([row("a")])
 
-        assert set(await index.known([ChunkId("a"), ChunkId("b")])) == {"b"}
+        assert set(await index.stored([ChunkId("a"), ChunkId("b")])) == {"b"}
         assert await found(index, scope()) == {"b"}
 
     @pytest.mark.parametrize(
@@ -166,10 +258,14 @@ class IndexContract:
         [
             {"text": "x" * 65_536},
             {"context": "😀" * 16_384},
+            {"context_key": "x" * 129},
             {"lexical": "x " * 32_768},
             {"attributes": {"key": "x" * 65_536}},
             {"principals": tuple(f"p{number}" for number in range(4_097))},
             {"text": "\ud800"},
+            {"row_id": RowId("x" * 129)},
+            {"chunk_id": ChunkId("x" * 65)},
+            {"root_id": RootId("x" * 65)},
             {"root_id": RootId('"')},
         ],
         ids=lambda changes: next(iter(changes)),
@@ -180,14 +276,23 @@ class IndexContract:
         with pytest.raises(Rejected, match=next(iter(changes)).removesuffix("_id")):
             await write(index, chunk("good"), chunk("bad", **changes))
 
-        assert await index.known([ChunkId("good"), ChunkId("bad")]) == {}
+        assert await index.stored([ChunkId("good"), ChunkId("bad")]) == {}
 
     async def test_a_row_at_the_limits_of_the_store_is_taken(self, index: Index) -> None:
-        largest = chunk("a", text="😀" * 16_383 + "abc", context="x" * 65_535, attributes={"key": "x" * 65_525})
+        largest = chunk(
+            "a" * 64,
+            row_id=RowId("x" * 128),
+            root_id=RootId("r" * 64),
+            text="😀" * 16_383 + "abc",
+            context="x" * 65_535,
+            context_key="k" * 128,
+            attributes={"key": "x" * 65_525},
+        )
 
         await write(index, largest)
 
-        assert (await index.fetch([largest.chunk_id]))[largest.chunk_id][0] == largest
+        assert (await index.fetch([largest.row_id]))[largest.row_id][0] == largest
+        assert set(await index.stored([largest.chunk_id])) == {largest.chunk_id}
 
     @pytest.mark.parametrize("matrix", [np.ones((1, DIM + 1)), np.ones((2, DIM)), np.full((1, DIM), np.nan)])
     async def test_vectors_of_another_shape_or_without_a_value_are_refused(self, index: Index, matrix: Floats) -> None:
@@ -196,73 +301,206 @@ class IndexContract:
         with pytest.raises(Rejected, match="vector"):
             await index.dense(matrix.astype(np.float32), [scope()], limit=1, strong=True)
 
-        assert await index.known([ChunkId("a")]) == {}
+        assert await index.stored([ChunkId("a")]) == {}
 
-    @pytest.mark.parametrize("wrong", ["", "a b", '"] or chunk_id != ["', "x" * 65, "a\n"])
+    @pytest.mark.parametrize("wrong", ["", "a b", '"] or chunk_id != ["', "x" * 65, "a:b", "a\n"])
     async def test_what_cannot_be_an_id_is_refused(self, index: Index, wrong: str) -> None:
         for refused in (
-            index.known([ChunkId(wrong)]),
-            index.fetch([ChunkId(wrong)]),
-            index.delete([ChunkId(wrong)]),
-            index.ids_of({RootId(wrong): 1}),
+            index.stored([ChunkId(wrong)]),
+            index.visible([[ChunkId(wrong)]], [scope()]),
+            index.rows_of([RootId(wrong)]),
             index.roots([RootId(wrong)]),
-            index.pages({RootId(wrong): 1}),
+            index.commits([RootId(wrong)]),
+            index.page_heads([RootId(wrong)]),
+            index.write_pages([page(wrong, 1, 0)]),
             index.commit([root(wrong)], []),
         ):
-            with pytest.raises(Rejected, match="no id"):
+            with pytest.raises(Rejected, match=r"no (id|key)"):
                 await refused
 
-    # Roots and manifests
+    @pytest.mark.parametrize("wrong", ["", "a b", '"] or row_id != ["', "x" * 129, "a\n", "ä"])
+    async def test_what_cannot_be_a_key_is_refused(self, index: Index, wrong: str) -> None:
+        for refused in (
+            index.fetch([RowId(wrong)]),
+            index.passages([RowId(wrong)]),
+            index.delete([RowId(wrong)]),
+            index.pages([PageId(wrong)]),
+            index.discard([PageId(wrong)]),
+            index.discard([], [CommitId(wrong)]),
+        ):
+            with pytest.raises(Rejected, match="no key"):
+                await refused
+
+    @pytest.mark.parametrize(
+        "bad",
+        [
+            # The store's key of the mark is eight bytes longer than that of its page.
+            page("r", 1, 0, attempt="a" * 116),
+            page("r", 1, 0, attempt="a b"),
+            replace(page("r", 1, 0), cut="x" * 129),
+            page("r", 1, 0, chunk_id=ChunkId("x" * 129)),
+            page("r", 1, 0, row_id=RowId("x" * 129)),
+            page("r", 1, 0, overlap="x" * 65_536),
+            page("r", 1, 0, entries=4_097),
+        ],
+        ids=["key", "characters", "cut", "chunk_id", "row_id", "overlap", "entries"],
+    )
+    async def test_a_page_that_the_store_cannot_take_is_refused_and_nothing_is_written(
+        self, index: Index, bad: ManifestPage
+    ) -> None:
+        with pytest.raises(Rejected):
+            await index.write_pages([page("r", 1, 1), bad])
+
+        assert await index.page_heads([RootId("r")]) == {"r": []}
+
+    async def test_a_page_at_the_limits_of_the_store_is_taken(self, index: Index) -> None:
+        largest = replace(
+            page("r" * 64, 1, 0, entries=4_096, attempt="a" * 51, row_id=RowId("x" * 128), overlap=""), cut="c" * 128
+        )
+
+        await index.write_pages([largest])
+        await index.mark_checked([largest])
+
+        assert await index.pages([largest.page_id]) == {largest.page_id: largest}
+        assert await index.page_heads([largest.root_id]) == {largest.root_id: [page_head(largest, checked=True)]}
+
+    @pytest.mark.parametrize(
+        "bad",
+        [
+            root("r", attempt=Attempt("a" * 123)),
+            root("r", attempt=Attempt("a b")),
+            root("r", attributes={"key": "x" * 65_536}),
+            root("r", pages=tuple(PageId("x" * 100) for _ in range(700))),
+        ],
+        ids=["key", "characters", "attributes", "pages"],
+    )
+    async def test_a_root_that_the_store_cannot_take_is_refused_and_nothing_is_written(
+        self, index: Index, bad: Root
+    ) -> None:
+        with pytest.raises(Rejected):
+            await index.commit([root("good"), bad], [watermark(0, 1)])
+
+        assert await index.roots([RootId("good"), RootId("r")]) == {}
+        assert await index.watermarks() == []
+
+    # Roots
 
     async def test_a_root_is_read_back_as_it_was_committed(self, index: Index) -> None:
         roots = [
             root(f"r{number}", name=text, source_uri=text, principals=(text,), attributes={f"k{text}": text})
             for number, text in enumerate(NASTY)
         ]
+        more = [
+            root("none"),
+            root("dead", deleted=True, tombstoned_at=Timestamp(7)),
+            root("paged", pages=(PageId("paged:1:0:a1"), PageId("paged:1:1:a0")), edition=3),
+        ]
 
-        await index.commit([*roots, root("none"), root("dead", deleted=True)], [])
+        await index.commit([*roots, *more], [])
 
-        read = await index.roots([*(item.root_id for item in roots), RootId("none"), RootId("dead"), RootId("nowhere")])
-        assert read == {item.root_id: item for item in [*roots, root("none"), root("dead", deleted=True)]}
+        names = [*(item.root_id for item in roots), *(RootId(name) for name in ("none", "dead", "paged", "nowhere"))]
+        assert await index.roots(names) == {item.root_id: item for item in [*roots, *more]}
+        assert await index.commits(names) == {"nowhere": []} | {item.root_id: [item] for item in [*roots, *more]}
 
     @FEW
     @given(item=records(Root))
     async def test_any_root_is_read_back_as_it_was_committed(self, index: Index, item: Root) -> None:
-        item = replace(item, root_id=RootId("any"))
+        item = replace(item, root_id=RootId(f"any{next(NUMBERS)}"), attempt=Attempt("a1"))
 
         await index.commit([item], [])
 
-        assert await index.roots([RootId("any")]) == {"any": item}
+        assert await index.commits([item.root_id]) == {item.root_id: [item]}
+        assert await index.roots([item.root_id]) == {item.root_id: standing([item])}
 
-    async def test_the_last_commit_counts_however_often_and_whatever_its_version(self, index: Index) -> None:
-        commits = [root("r", version=version, deleted=version == 4) for version in (1, 5, 5, 4, 9, 2)]
+    async def test_of_several_roots_the_one_of_the_highest_rank_counts_in_whatever_order_they_come(
+        self, index: Index
+    ) -> None:
+        ranks = [(1, 9, "a9", False), (5, 0, "a2", False), (5, 0, "a1", False), (5, 2, "a0", False)]
+        orders = {RootId(f"r{number}"): order for number, order in enumerate(permutations(ranks))}
 
-        for item in commits:
-            await index.commit([item], [])
-            assert await index.roots([RootId("r")]) == {"r": item}
+        def of(key: RootId, rank: tuple[int, int, str, bool]) -> Root:
+            version, edition, attempt, deleted = rank
+            return root(key, version=version, edition=edition, attempt=Attempt(attempt), deleted=deleted)
 
-        await index.commit([root("r", version=7), root("r", version=8)], [])
-        assert (await index.roots([RootId("r")]))[RootId("r")].version == 8
+        for turn in range(len(ranks)):
+            await index.commit([of(key, order[turn]) for key, order in orders.items()], [])
+            assert await index.roots(list(orders)) == {
+                key: max((of(key, rank) for rank in order[: turn + 1]), key=lambda each: each.rank)
+                for key, order in orders.items()
+            }
 
-    async def test_a_root_is_never_missing_while_it_is_committed_again(self, index: Index) -> None:
+        commits = await index.commits(list(orders))
+        assert all(len(each) == len(ranks) for each in commits.values())
+        assert {key: {each.commit_id: each for each in roots} for key, roots in commits.items()} == {
+            key: {of(key, rank).commit_id: of(key, rank) for rank in order} for key, order in orders.items()
+        }
+        assert {each.root_id: each async for each in index.all_roots()} == {
+            key: of(key, (5, 2, "a0", False)) for key in orders
+        }
+
+    async def test_a_deletion_wins_over_its_own_version_and_not_over_a_later_one(self, index: Index) -> None:
+        deletion = root("r", version=4, deleted=True, attempt=Attempt("a1"))
+        await index.commit([deletion], [])
+        await index.commit([root("r", version=4, edition=7, attempt=Attempt("a9"))], [])
+        assert await index.roots([RootId("r")]) == {"r": deletion}
+
+        later = root("r", version=5, attempt=Attempt("a0"))
+        await index.commit([later], [])
+
+        assert await index.roots([RootId("r")]) == {"r": later}
+
+    async def test_a_tombstone_deletes_what_was_recorded_before_it_whatever_its_version(self, index: Index) -> None:
+        before, after = root("r", version=5, recorded_at=Timestamp(50)), root("s", recorded_at=Timestamp(100))
+        tombs = [
+            root(name, version=1, deleted=True, attempt=Attempt("a0"), tombstoned_at=Timestamp(100)) for name in "rs"
+        ]
+        await index.commit([before, after], [])
+
+        await index.commit(tombs, [])
+
+        expected = {
+            "r": deleted(before, tombstoned_at=Timestamp(100)),
+            "s": deleted(after, tombstoned_at=Timestamp(100)),
+        }
+        # A deletion wins over its own version, and `s` is at version 1 as its tombstone is.
+        assert expected["s"].version == 1
+        roots = await index.roots([RootId("r"), RootId("s")])
+        assert roots[RootId("r")] == expected["r"]
+        assert roots[RootId("s")] == tombs[1]
+        reborn = root("s", version=2, recorded_at=Timestamp(100))
+        await index.commit([reborn], [])
+        assert await index.roots([RootId("s")]) == {"s": replace(reborn, tombstoned_at=Timestamp(100))}
+        assert {each.root_id: each async for each in index.all_roots()} == await index.roots([RootId("r"), RootId("s")])
+
+    async def test_committing_the_same_root_twice_changes_nothing(self, index: Index) -> None:
+        for _ in range(3):
+            await index.commit([root("r", version=2), root("r", version=2), root("r", version=1)], [])
+
+        commits = (await index.commits([RootId("r")]))[RootId("r")]
+        assert sorted(commits, key=lambda each: each.rank) == [root("r", version=1), root("r", version=2)]
+        assert (await index.statistics()).documents == 2
+
+    async def test_a_root_is_never_missing_while_newer_ones_are_committed(self, index: Index) -> None:
         await index.commit([root("r", version=0)], [watermark(0, 0)])
         done = asyncio.Event()
 
-        async def read() -> list[int]:
-            versions = []
+        async def read() -> tuple[list[int], list[tuple[Timestamp, int]]]:
+            versions, marks = [], []
             while not done.is_set():
                 versions.append((await index.roots([RootId("r")]))[RootId("r")].version)
-                assert len(await index.watermarks()) == 1
+                [mark] = await index.watermarks()
+                marks.append((mark.occurred_at, mark.commits))
                 await asyncio.sleep(0)
-            return versions
+            return versions, marks
 
         readers = [asyncio.create_task(read()) for _ in range(3)]
         for version in range(1, 25):
             await index.commit([root("r", version=version)], [watermark(0, version)])
         done.set()
 
-        for versions in await asyncio.gather(*readers):
+        for versions, marks in await asyncio.gather(*readers):
             assert versions == sorted(versions)
+            assert marks == sorted(marks)
 
     async def test_many_roots_are_committed_together(self, index: Index) -> None:
         many = [root(f"r{number}", version=number) for number in range(3_000)]
@@ -271,89 +509,211 @@ class IndexContract:
 
         assert await index.roots([item.root_id for item in many]) == {item.root_id: item for item in many}
 
-    async def test_pages_are_read_in_order(self, index: Index) -> None:
-        pages = [page("r", 7, part, entries=3) for part in (10, 2, 0, 1)]
-        await index.write_pages([*pages, page("r", 8, 0), page("s", 7, 0), page("r", 77, 0)])
+    async def test_a_document_may_have_more_roots_than_one_answer_takes(self, index: Index) -> None:
+        """As where one is edited again and again and nothing sweeps."""
+        many = [root("r", version=version, deleted=version % 2 == 0) for version in range(900)]
+        await index.commit([root("q"), *many, root("s")], [])
 
-        read = await index.pages({RootId("r"): 7, RootId("s"): 7, RootId("nowhere"): 1})
+        assert len((await index.commits([RootId("r")]))[RootId("r")]) == 900
+        assert await index.roots([RootId("r")]) == {"r": many[-1]}
+        counting = [each async for each in index.all_roots()]
+        assert sorted(counting, key=lambda each: each.root_id) == [root("q"), many[-1], root("s")]
+        assert await index.purge_deleted(Timestamp(10**6)) == 0
 
-        assert read == {
-            "r": sorted(pages, key=lambda item: item.part),
-            "s": [page("s", 7, 0)],
-            "nowhere": [],
-        }
+    # Manifests
+
+    async def test_pages_are_read_by_their_ids(self, index: Index) -> None:
+        pages = [
+            *(page("r", 7, part, entries=3) for part in (10, 2, 0, 1)),
+            *(page("r", 7, 0, attempt="a2"), page("r", 8, 0), page("s", 7, 0), page("r", 77, 0)),
+        ]
+        await index.write_pages(pages)
+
+        absent = [PageId("r:7:3:a1"), PageId("r:7:0:a3"), PageId("t:1:0:a1")]
+        read = await index.pages([*(each.page_id for each in pages), *absent, pages[0].page_id])
+
+        assert read == {each.page_id: each for each in pages}
 
     @FEW
     @given(item=records(ManifestPage))
     async def test_any_page_is_read_back_as_it_was_written(self, index: Index, item: ManifestPage) -> None:
-        item = replace(item, root_id=RootId("any"), version=abs(item.version) % 1000, part=abs(item.part) % 1000)
+        item = replace(item, root_id=RootId(f"any{next(NUMBERS)}"), attempt=Attempt("a1"))
 
         await index.write_pages([item])
 
-        assert item in (await index.pages({item.root_id: item.version}))[item.root_id]
+        assert await index.pages([item.page_id]) == {item.page_id: item}
+        assert await index.page_heads([item.root_id]) == {item.root_id: [page_head(item)]}
 
     async def test_a_full_page_of_the_widest_characters_is_taken(self, index: Index) -> None:
         largest = page("r", 1, 0, entries=512, overlap="😀" * 2_000, path="0/" * 100)
 
         await index.write_pages([largest])
 
-        assert await index.pages({RootId("r"): 1}) == {"r": [largest]}
-
-    async def test_a_chunk_is_placed_in_the_part_that_names_it(self, index: Index) -> None:
-        pages = [page("r", 7, part, entries=3) for part in range(3)]
-        await index.write_pages([*pages, page("r", 8, 0), page("s", 7, 0)])
-        named = [entry.chunk_id for each in pages for entry in each.entries]
-
-        placed = await index.places({RootId("r"): 7, RootId("nowhere"): 1}, [*named[2:5], ChunkId("unknown")])
-
-        expected = {entry.chunk_id: each.part for each in pages for entry in each.entries}
-        assert placed == {"r": {chunk_id: expected[chunk_id] for chunk_id in named[2:5]}, "nowhere": {}}
-        assert await index.places({RootId("r"): 7}, []) == {"r": {}}
-
-    async def test_single_pages_are_read_in_order(self, index: Index) -> None:
-        pages = [page("r", 7, part) for part in range(4)]
-        await index.write_pages([*pages, page("r", 8, 1)])
-
-        read = await index.parts([(RootId("r"), 7, 3), (RootId("r"), 7, 1), (RootId("r"), 7, 9), (RootId("s"), 1, 0)])
-
-        assert read == {"r": [pages[1], pages[3]], "s": []}
+        assert await index.pages([largest.page_id]) == {largest.page_id: largest}
 
     async def test_a_manifest_may_have_more_pages_than_one_call_takes(self, index: Index) -> None:
         many = [page("r", 1, part, entries=100) for part in range(250)]
 
         await index.write_pages(many)
 
-        assert await index.pages({RootId("r"): 1}) == {"r": many}
+        assert await index.pages([each.page_id for each in many]) == {each.page_id: each for each in many}
 
-    async def test_sweeping_removes_pages_of_older_versions_only(self, index: Index) -> None:
-        await index.write_pages(
-            [page(name, version, part) for name in "rst" for version in (1, 2, 3) for part in (0, 1)]
+    async def test_writing_the_same_pages_twice_changes_nothing(self, index: Index) -> None:
+        pages = [page("r", 1, part) for part in (0, 1)]
+        await index.write_pages(pages)
+        await index.mark_checked(pages[:1])
+
+        await index.write_pages(pages)
+        await index.mark_checked(pages[:1])
+
+        assert await index.pages([each.page_id for each in pages]) == {each.page_id: each for each in pages}
+        assert by_id((await index.page_heads([RootId("r")]))[RootId("r")]) == by_id(
+            [page_head(pages[0], checked=True), page_head(pages[1])]
         )
 
-        await index.sweep_pages({RootId("r"): 3, RootId("s"): 1, RootId("nowhere"): 5})
+    async def test_a_chunk_is_placed_on_the_page_that_the_root_names(self, index: Index) -> None:
+        pages = [page("r", 7, part, entries=3) for part in range(3)]
+        others = [
+            *(page("r", 7, part, entries=3, attempt="a2") for part in range(3)),
+            *(page("r", 7, 0, entries=3, edition=1, attempt="a3"), page("r", 8, 0), page("s", 7, 0)),
+        ]
+        await index.write_pages([*others[:3], *pages, *others[3:]])
+        await index.mark_checked([*pages, *others])
+        named = [entry.chunk_id for each in pages for entry in each.entries]
+        live = root("r", version=7, pages=tuple(each.page_id for each in pages))
+        roots = [live, root("nowhere"), root("gone", deleted=True), root("s", version=7, pages=(others[-1].page_id,))]
 
-        async def left(name: str) -> list[int]:
-            return [version for version in (1, 2, 3) if (await index.pages({RootId(name): version}))[RootId(name)]]
+        placed = await index.places(roots, [*named[2:5], ChunkId("unknown")])
 
-        assert [await left(name) for name in "rst"] == [[3], [1, 2, 3], [1, 2, 3]]
-
-    async def test_pages_above_a_version_promise_their_chunks(self, index: Index) -> None:
-        pages = {version: page("r", version, 0, entries=3) for version in (7, 8, 9)}
-        await index.write_pages([*pages.values(), page("s", 3, 0)])
-
-        promised = await index.promised({RootId("r"): 7, RootId("s"): 3, RootId("nowhere"): 0})
-
-        assert promised == {
-            "r": {entry.chunk_id for version in (8, 9) for entry in pages[version].entries},
-            "s": set(),
-            "nowhere": set(),
+        expected = {
+            entry.chunk_id: Place(each.page_id, row(entry.chunk_id, "a1")) for each in pages for entry in each.entries
         }
+        assert placed == {
+            "r": {chunk_id: expected[chunk_id] for chunk_id in named[2:5]},
+            "nowhere": {},
+            "gone": {},
+            "s": {},
+        }
+        assert await index.places([live], []) == {"r": {}}
+        assert await index.places([], named) == {}
+
+    async def test_an_edition_places_chunks_on_new_pages_and_on_those_that_stayed(self, index: Index) -> None:
+        stayed, old = page("r", 7, 0), page("r", 7, 1)
+        new = page("r", 7, 1, edition=1, attempt="a2")
+        await index.write_pages([stayed, old, new])
+        [first], [second] = stayed.entries, old.entries
+        better = root("r", version=7, edition=1, attempt=Attempt("a2"), pages=(stayed.page_id, new.page_id))
+
+        placed = await index.places([better], [first.chunk_id, second.chunk_id])
+
+        assert placed == {
+            "r": {
+                first.chunk_id: Place(stayed.page_id, row(first.chunk_id, "a1")),
+                second.chunk_id: Place(new.page_id, row(second.chunk_id, "a2")),
+            }
+        }
+
+    async def test_all_pages_of_documents_are_listed_with_whether_they_are_checked(self, index: Index) -> None:
+        pages = [page("r", version, part, entries=2) for version in (1, 2) for part in (0, 1)]
+        rival, other = page("r", 2, 0, attempt="a2", edition=1), page("s", 1, 0)
+        await index.write_pages([*pages, rival, other])
+        await index.commit([root("r", pages=(pages[0].page_id,))], [])
+
+        await index.mark_checked([pages[1], rival])
+
+        heads = await index.page_heads([RootId("r"), RootId("s"), RootId("nowhere")])
+        assert {key: by_id(each) for key, each in heads.items()} == {
+            "r": by_id([page_head(each, checked=each in (pages[1], rival)) for each in [*pages, rival]]),
+            "s": by_id([page_head(other)]),
+            "nowhere": {},
+        }
+        assert await index.pages([pages[1].page_id]) == {pages[1].page_id: pages[1]}
+
+    async def test_a_document_may_have_more_pages_than_one_answer_takes(self, index: Index) -> None:
+        many = [page("r", 1, part) for part in range(1_200)]
+        await index.write_pages(many)
+        await index.mark_checked(many[::2])
+
+        heads = (await index.page_heads([RootId("r")]))[RootId("r")]
+
+        assert len(heads) == 1_200
+        assert {each.part for each in heads if each.checked} == set(range(0, 1_200, 2))
+
+    async def test_discarded_pages_and_roots_are_gone_with_their_marks(self, index: Index) -> None:
+        pages = [page("r", 1, part) for part in (0, 1)]
+        roots = [root("r", version=version) for version in (1, 2, 3)]
+        await index.write_pages(pages)
+        await index.mark_checked(pages)
+        await index.commit(roots, [watermark(0, 1)])
+
+        for _ in range(2):
+            await index.discard([pages[0].page_id, PageId("r:9:9:a1")], [roots[2].commit_id, CommitId("s:1:0:a1")])
+
+        assert await index.page_heads([RootId("r")]) == {"r": [page_head(pages[1], checked=True)]}
+        assert await index.pages([each.page_id for each in pages]) == {pages[1].page_id: pages[1]}
+        assert await index.roots([RootId("r")]) == {"r": roots[1]}
+        assert await index.watermarks() == [watermark(0, 1, commits=1)]
+
+        await index.write_pages(pages[:1])
+        heads = (await index.page_heads([RootId("r")]))[RootId("r")]
+        assert by_id(heads) == by_id([page_head(pages[0]), page_head(pages[1], checked=True)])
+
+        await index.discard([], [each.commit_id for each in roots])
+        assert await index.roots([RootId("r")]) == {}
+        assert await index.commits([RootId("r")]) == {"r": []}
+
+    # Watermarks
 
     async def test_watermarks_are_the_last_of_each_partition_in_order(self, index: Index) -> None:
         await index.commit([], [watermark(10, 1), watermark(2, 5)])
         await index.commit([root("r")], [watermark(10, 9), watermark(0, 3)])
 
-        assert await index.watermarks() == [watermark(0, 3), watermark(2, 5), watermark(10, 9)]
+        assert await index.watermarks() == [
+            watermark(0, 3, commits=1),
+            watermark(2, 5, commits=1),
+            watermark(10, 9, commits=2),
+        ]
+
+    async def test_a_watermark_never_falls_back_and_counts_every_commit(self, index: Index) -> None:
+        await index.commit([], [watermark(0, 9)])
+        await index.commit([], [watermark(0, 4), watermark(1, 4)])
+        await index.commit([root("r")], [])
+
+        assert await index.watermarks() == [watermark(0, 9, commits=2), watermark(1, 4, commits=1)]
+
+    async def test_watermarks_of_two_writers_are_merged(self, index: Index, second: Index) -> None:
+        counts: list[int] = []
+        for writer, occurred_at in ((index, 5), (second, 9), (index, 7), (second, 3), (second, 4), (index, 2)):
+            await writer.commit([], [watermark(0, occurred_at)])
+            marks, seen = await index.watermarks(), await second.watermarks()
+            assert marks == seen
+            assert [mark.occurred_at for mark in marks] == [5 if not counts else 9]
+            counts += [mark.commits for mark in marks]
+
+        assert counts == [1, 2, 3, 4, 5, 6]
+        assert await index.watermarks() == [watermark(0, 9, commits=6)]
+
+    async def test_watermarks_of_an_old_writer_are_taken_over_and_nothing_falls_back(
+        self, index: Index, second: Index
+    ) -> None:
+        for occurred_at in (50, 60):
+            await index.commit([], [watermark(0, occurred_at), watermark(1, 10)])
+        await second.commit([], [watermark(0, 40)])
+        before = await index.watermarks()
+        assert before == [watermark(0, 60, commits=3), watermark(1, 10, commits=2)]
+
+        for _ in range(2):
+            await second.purge_deleted(Timestamp(1_000))
+            assert await index.watermarks() == before
+
+        # Nor do they where the writer was not dead, only idle.
+        counts = [3]
+        for writer in (second, index, index, second):
+            await writer.commit([], [watermark(0, 20)])
+            [mark, _] = await index.watermarks()
+            assert mark.occurred_at == 60
+            counts.append(mark.commits)
+        assert counts == sorted(set(counts))
 
     # Search
 
@@ -375,6 +735,22 @@ class IndexContract:
         [lexical] = await index.lexical(["guid"], [scope()], limit=100, strong=True)
 
         assert ids(dense) == ids(lexical) == sorted(names)
+
+    async def test_a_ranking_lists_a_chunk_once_by_its_best_row(self, index: Index) -> None:
+        """While a document changes, several rows may hold a chunk."""
+        rows = [
+            chunk("a", lexical="fox dog hen"),
+            chunk("a", row_id=row("a", "a2"), lexical="fox"),
+            chunk("b", lexical="fox dog"),
+        ]
+        await index.upsert(rows, vectors((0.0, 1.0), (1.0,), (1.0, 1.0)))
+
+        [dense] = await index.dense(vectors((1.0,)), [scope()], limit=9, strong=True)
+        [lexical] = await index.lexical(["fox"], [scope()], limit=9, strong=True)
+
+        assert ids(dense) == ids(lexical) == ["a", "b"]
+        assert [hit.score for hit in dense] == pytest.approx([1, math.sqrt(0.5)], abs=1e-6)
+        assert lexical[0].score > lexical[1].score
 
     async def test_a_ranking_is_no_longer_than_asked_for(self, index: Index) -> None:
         await index.upsert([chunk(name) for name in "abc"], vectors((1.0,), (1.0, 0.1), (1.0, 0.9)))
@@ -448,10 +824,20 @@ class IndexContract:
         assert [set(each) for each in seen] == [{"mine"}, {"theirs"}, set()]
         assert seen[0][ChunkId("mine")] == chunk("mine").root_id
 
+    async def test_a_chunk_is_visible_to_whoever_may_see_one_of_its_rows(self, index: Index) -> None:
+        await write(index, chunk("a", principals=("staff",)), chunk("a", row_id=row("a", "a2"), principals=("board",)))
+
+        seen = await index.visible(
+            [[ChunkId("a")]] * 3, [scope(principals=(name,)) for name in ("staff", "board", "other")]
+        )
+
+        assert seen == [{"a": "r0"}, {"a": "r0"}, {}]
+
     async def test_an_empty_index_holds_nothing(self, index: Index) -> None:
         assert await found(index, scope()) == set()
         assert await index.watermarks() == []
         assert [item async for item in index.all_roots()] == []
+        assert [each async for some in index.all_rows() for each in some] == []
         assert await index.statistics() == Statistics(documents=0, deleted=0, chunks=0)
 
     async def test_no_query_finds_nothing(self, index: Index) -> None:
@@ -579,10 +965,9 @@ class IndexContract:
 
     async def test_statistics_count_live_and_deleted_documents_and_chunks(self, index: Index) -> None:
         await index.commit([root("a"), root("b"), root("c", deleted=True)], [watermark(0, 1)])
-        await index.commit([root("b", deleted=True)], [])
-        await write(index, chunk("x"), chunk("y"), chunk("z"))
+        await write(index, chunk("x"), chunk("y"), chunk("y", row_id=row("y", "a2")))
 
-        assert await index.statistics() == Statistics(documents=1, deleted=2, chunks=3)
+        assert await index.statistics() == Statistics(documents=2, deleted=1, chunks=3)
 
     async def test_only_old_deletions_are_forgotten(self, index: Index) -> None:
         await index.commit(
@@ -590,21 +975,42 @@ class IndexContract:
                 root("old", deleted=True, searchable_at=Timestamp(99)),
                 root("new", deleted=True, searchable_at=Timestamp(100)),
                 root("live", searchable_at=Timestamp(1)),
-                root("raised", deleted=True, searchable_at=Timestamp(1)),
             ],
             [watermark(0, 1)],
         )
-        await index.commit([root("raised", searchable_at=Timestamp(2))], [])
 
         assert await index.purge_deleted(Timestamp(100)) == 1
 
-        assert set(await index.roots([RootId(name) for name in ("old", "new", "live", "raised")])) == {
-            "new",
-            "live",
-            "raised",
-        }
+        assert set(await index.roots([RootId(name) for name in ("old", "new", "live")])) == {"new", "live"}
         assert await index.purge_deleted(Timestamp(100)) == 0
-        assert await index.watermarks() == [watermark(0, 1)]
+        assert await index.watermarks() == [watermark(0, 1, commits=1)]
+
+    async def test_a_deletion_is_forgotten_only_where_nothing_else_of_its_document_is_left(self, index: Index) -> None:
+        names = ("alone", "twice", "young", "raised", "late", "row", "page", "marked")
+        old = [root(name, version=5, deleted=True, searchable_at=Timestamp(1)) for name in names]
+        more = [
+            root("twice", version=4, deleted=True, searchable_at=Timestamp(2)),
+            root("young", version=4, deleted=True, searchable_at=Timestamp(200)),
+            root("raised", version=6, searchable_at=Timestamp(2)),
+            # It would count as soon as the deletion were gone.
+            root("late", version=4, searchable_at=Timestamp(2)),
+        ]
+        marked = page("marked", 4, 0)
+        await index.commit([*old, *more], [])
+        await write(index, chunk("c", root_id=RootId("row")))
+        await index.write_pages([page("page", 4, 0), marked])
+        await index.mark_checked([marked])
+
+        assert await index.purge_deleted(Timestamp(100)) == 2
+
+        assert set(await index.roots([RootId(name) for name in names])) == {*names} - {"alone", "twice"}
+        assert len((await index.commits([RootId("late")]))[RootId("late")]) == 2
+
+        await index.delete([row("c")])
+        await index.discard([page("page", 4, 0).page_id, marked.page_id], [more[3].commit_id])
+        assert await index.purge_deleted(Timestamp(100)) == 4
+        assert set(await index.roots([RootId(name) for name in names])) == {"young", "raised"}
+        assert await index.purge_deleted(Timestamp(201)) == 1
 
 
 class TestMemoryIndex(IndexContract):
@@ -612,17 +1018,31 @@ class TestMemoryIndex(IndexContract):
     def index(self) -> MemoryIndex:
         return MemoryIndex(GENERATION)
 
+    @pytest.fixture
+    def second(self, index: MemoryIndex) -> MemoryIndex:
+        """All processes that share one are one."""
+        return index
+
 
 @pytest.fixture(scope="module")
-async def opened(store: MilvusSettings) -> AsyncIterator[MilvusIndex]:
-    async with MilvusIndex(store, GENERATION) as opened:
-        yield opened
+async def opened(store: MilvusSettings) -> AsyncIterator[tuple[MilvusIndex, MilvusIndex]]:
+    async with MilvusIndex(store, GENERATION) as first, MilvusIndex(store, GENERATION) as second:
+        yield first, second
 
 
 class TestMilvusIndex(IndexContract):
     @pytest.fixture
-    async def index(self, opened: MilvusIndex) -> MilvusIndex:
+    async def index(self, opened: tuple[MilvusIndex, MilvusIndex]) -> MilvusIndex:
+        first, _ = opened
+        for each in opened:
+            each._watermarks.clear()
         for layout in LAYOUTS:
-            delete = opened._store._client.delete
-            await opened._store._call("clear", layout, delete, filter=f'{layout.key} > ""')
-        return opened
+            delete = first._store._client.delete
+            await first._store._call("clear", layout, delete, filter=f'{layout.key} > ""')
+        return first
+
+    @pytest.fixture
+    def second(self, index: MilvusIndex, opened: tuple[MilvusIndex, MilvusIndex]) -> MilvusIndex:
+        """Another process on the same store, which is empty."""
+        assert opened[0] is index
+        return opened[1]

@@ -16,11 +16,21 @@ from freki.infra.errors import Misconfigured, Unavailable
 from freki.infra.memory_index import MemoryIndex
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.milvus.layout import CHUNKS, DOCUMENTS
-from freki.infra.milvus.rows import root_row
 from freki.infra.settings import MilvusSettings
-from freki.schemas import ChunkId, RootId, TenantId, Timestamp
+from freki.schemas import ChunkId, RootId, TenantId
 from freki.schemas.index import Candidate, Generation, IndexedChunk, Scope
-from tests.contract.index_records import APART, GENERATION, any_vectors, chunk, page, root, scope, vectors, watermark
+from tests.contract.index_records import (
+    APART,
+    GENERATION,
+    any_vectors,
+    chunk,
+    page,
+    root,
+    row,
+    scope,
+    vectors,
+    watermark,
+)
 from tests.stack import free_port, serving
 from tests.unit.test_milvus_filters import rows, scopes
 
@@ -55,9 +65,9 @@ async def test_it_goes_on_by_itself_after_the_store_was_killed_and_came_back(
             reading = asyncio.create_task(index.roots([RootId("r")]))
             with serving(path, free):
                 assert await reading == {"r": root("r")}
-                assert set(await index.fetch([ChunkId("a")])) == {"a"}
-                assert await index.pages({RootId("r"): 1}) == {"r": [page("r", 1, 0)]}
-                assert await index.watermarks() == [watermark(0, 1)]
+                assert set(await index.fetch([row("a")])) == {row("a")}
+                assert await index.pages([page("r", 1, 0).page_id]) == {page("r", 1, 0).page_id: page("r", 1, 0)}
+                assert await index.watermarks() == [watermark(0, 1, commits=1)]
                 [found] = await index.lexical(["guid"], [scope()], limit=5, strong=True)
                 assert [hit.chunk_id for hit in found] == ["a"]
                 await index.commit([root("r", version=2)], [])
@@ -101,10 +111,10 @@ async def test_a_store_that_does_not_answer_is_unavailable_within_the_time_limit
             server.send_signal(signal.SIGSTOP)
             try:
                 with pytest.raises(Unavailable, match=f"no answer from {own.uri} within 0.5 s"):
-                    await index.known([ChunkId("a")])
+                    await index.stored([ChunkId("a")])
             finally:
                 server.send_signal(signal.SIGCONT)
-            assert await index.known([ChunkId("a")]) == {}
+            assert await index.stored([ChunkId("a")]) == {}
 
 
 def limit_file_size(process: int, size: int) -> None:
@@ -129,12 +139,12 @@ async def test_a_full_disk_is_unavailable_and_leaves_no_row_that_only_memory_hol
             with pytest.raises(Unavailable, match="disk"):
                 await index.commit([root(name, version=2, attributes={"k": "x" * 60_000}) for name in "rstuv"], [])
 
-            assert await index.known([row.chunk_id for row in large]) == {}
+            assert await index.stored([row.chunk_id for row in large]) == {}
             assert await index.roots([RootId(name) for name in "rstuv"]) == {"r": root("r")}
 
             limit_file_size(server.pid, resource.RLIM_INFINITY)
             await index.upsert(large, any_vectors(20))
-            assert len(await index.known([row.chunk_id for row in large])) == 20
+            assert len(await index.stored([row.chunk_id for row in large])) == 20
 
 
 async def test_processes_may_open_a_new_generation_at_once(path: Path, free: int, own: MilvusSettings) -> None:
@@ -235,7 +245,7 @@ async def test_generations_do_not_see_each_other(store: MilvusSettings) -> None:
         await first.upsert([chunk("a")], any_vectors(1))
         await first.commit([root("r")], [watermark(0, 1)])
 
-        assert await second.known([ChunkId("a")]) == {}
+        assert await second.stored([ChunkId("a")]) == {}
         assert await second.roots([RootId("r")]) == {}
         assert await second.watermarks() == []
 
@@ -244,14 +254,17 @@ async def test_nothing_to_do_is_no_call() -> None:
     """The index is not even open."""
     index = MilvusIndex(MilvusSettings(), GENERATION)
 
-    nothing: list[Any] = [await index.known([]), await index.fetch([]), await index.roots([])]
-    nothing += [await index.ids_of({}), await index.pages({})]
+    nothing: list[Any] = [await index.stored([]), await index.fetch([]), await index.roots([])]
+    nothing += [await index.commits([]), await index.rows_of([]), await index.pages([]), await index.page_heads([])]
+    nothing += [await index.passages([]), await index.places([], [])]
     assert not any(nothing)
+    assert await index.places([root("r")], [ChunkId("c")]) == {"r": {}}
     await index.upsert([], any_vectors(0))
     await index.delete([])
     await index.write_pages([])
     await index.commit([], [])
-    await index.sweep_pages({})
+    await index.mark_checked([])
+    await index.discard([])
     assert await index.dense(any_vectors(0), [], limit=5, strong=True) == []
     assert await index.lexical(["", " "], [scope(), scope()], limit=5, strong=True) == [[], []]
 
@@ -305,25 +318,9 @@ async def test_large_rows_are_written_in_messages_that_the_server_takes(index: M
     )
 
     assert calls.names.count("upsert") == 3
-    fetched = await index.fetch([ChunkId(f"large{number}") for number in range(300)])
+    fetched = await index.fetch([row(f"large{number}") for number in range(300)])
     assert len(fetched) == 300
     await index.delete(list(fetched))
-
-
-async def test_what_a_commit_that_was_cut_short_left_behind_is_harmless(index: MilvusIndex) -> None:
-    """The row that no longer counts is still there: the new one was written, the old one not cleared."""
-    live = root("cut", version=1)
-    deleted = root("cut", version=2, deleted=True, searchable_at=Timestamp(1))
-    await index._store.upsert(DOCUMENTS, [root_row(deleted, slot=0, sequence=8), root_row(live, slot=1, sequence=7)])
-
-    assert await index.roots([RootId("cut")]) == {"cut": deleted}
-    assert await index.purge_deleted(Timestamp(10)) == 0
-    assert await index.roots([RootId("cut")]) == {"cut": deleted}
-    assert [item async for item in index.all_roots() if item.root_id == "cut"] == [deleted]
-
-    await index.commit([deleted], [])
-    assert await index.purge_deleted(Timestamp(10)) == 1
-    assert await index.roots([RootId("cut")]) == {}
 
 
 @pytest.mark.parametrize("size", [2, 3, 7, 100])
@@ -350,9 +347,12 @@ async def alone(store: MilvusSettings) -> AsyncIterator[MilvusIndex]:
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(chunks=st.lists(rows, min_size=1, max_size=6), wheres=st.lists(scopes, min_size=1, max_size=4))
 async def test_it_answers_as_the_fake_does(alone: MilvusIndex, chunks: list[IndexedChunk], wheres: list[Scope]) -> None:
-    keyed = [replace(row, chunk_id=ChunkId(f"c{number}"), lexical="a b") for number, row in enumerate(chunks)]
+    keyed = [
+        replace(each, row_id=row(f"c{number}"), chunk_id=ChunkId(f"c{number}"), lexical="a b")
+        for number, each in enumerate(chunks)
+    ]
     fake = MemoryIndex(GENERATION)
-    await alone.delete([ChunkId(f"c{number}") for number in range(6)])
+    await alone.delete([row(f"c{number}") for number in range(6)])
     queries = vectors(*((1.0, float(number)) for number in range(len(wheres))))
     for each in (alone, fake):
         await each.upsert(keyed, any_vectors(len(keyed)))

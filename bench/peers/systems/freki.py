@@ -140,18 +140,11 @@ class Freki:
         async with open_index(self._settings) as index:
             roots = await index.roots([root_id(TENANT, name) for name in current])
             live = {key: root for key, root in roots.items() if not root.deleted}
-            pages = await index.pages({key: root.version for key, root in live.items()})
-            named = {
-                entry.chunk_id
-                for key, found in pages.items()
-                for page in found
-                if page.part < live[key].parts
-                for entry in page.entries
-            }
-            known = await index.known(list(named))
-            rows = (await index.statistics()).chunks
+            pages = await index.pages([page_id for root in live.values() for page_id in root.pages])
+            named = {entry.row_id for page in pages.values() for entry in page.entries}
+            there = {head.row_id async for some in index.all_rows() for _, head in some}
         unknown = len(current) - len(live)
-        return Leftovers(rows=rows, left=rows - len(known), missing=len(named) - len(known) + unknown)
+        return Leftovers(rows=len(there), left=len(there - named), missing=len(named - there) + unknown)
 
 
 def change_of(document: Document) -> DocumentChange:
