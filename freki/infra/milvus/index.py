@@ -14,7 +14,7 @@ from freki.infra.calls import Calls
 from freki.infra.errors import Rejected
 from freki.infra.milvus.collections import open_collections
 from freki.infra.milvus.filters import listed, scope_expression
-from freki.infra.milvus.layout import CHUNKS, DOCUMENTS, MANIFESTS, Layout, Row, size_of
+from freki.infra.milvus.layout import CHUNKS, DOCUMENTS, MANIFESTS, PLACEHOLDER, Layout, Row, size_of
 from freki.infra.milvus.rows import (
     ROOT,
     STORED,
@@ -26,6 +26,7 @@ from freki.infra.milvus.rows import (
     chunk_row,
     farthest,
     heads_of,
+    last_watermarks,
     mark_of,
     mark_row,
     page_of,
@@ -34,8 +35,8 @@ from freki.infra.milvus.rows import (
     root_of,
     root_row,
     stored_of,
-    watermark_of,
     watermark_row,
+    writer_of,
 )
 from freki.infra.milvus.shards import Shard, shard_of, shards_of
 from freki.infra.milvus.store import BATCH_KEYS, MAX_LIMIT, Store, batched, together
@@ -67,6 +68,8 @@ SCANNED_ROOTS = 400
 SCANNED_PAGES = 100
 SCANNED_PLACES = 1000
 SCANNED_ROWS = 5_000
+# Watermarks: two rows of each, and one of the process that takes them over, fit one write.
+TAKEN_OVER = 150
 
 _ROOTS = f'record == "{ROOT}"'
 _WATERMARKS = f'record == "{WATERMARK}"'
@@ -82,8 +85,8 @@ class MilvusIndex:
     to an index that was made with something else. All reads see what was written before, but for searches that ask
     for less. After a restart of the store, calls succeed again by themselves.
 
-    No row is ever replaced by another one: Milvus has no compare-and-set, and Milvus Lite replaces a row by removing
-    the old one and writing the new one, visibly and as two transactions.
+    No row that counts is ever replaced by another one: Milvus has no compare-and-set, and Milvus Lite replaces a row
+    by removing the old one and writing the new one, visibly and as two transactions.
     """
 
     def __init__(self, settings: MilvusSettings, generation: Generation, calls: Calls | None = None) -> None:
@@ -294,7 +297,7 @@ class MilvusIndex:
     async def watermarks(self) -> Sequence[Watermark]:
         """Read how far each partition is."""
         pages = self._store.scan(DOCUMENTS, _WATERMARKS, ["id", "body"], by="id", size=SCANNED_ROOTS)
-        chosen = farthest([watermark_of(row) async for page in pages for row in page])
+        chosen = farthest(last_watermarks([row async for page in pages for row in page]).values())
         return [chosen[partition] for partition in sorted(chosen)]
 
     async def all_roots(self) -> AsyncIterator[Root]:
@@ -350,15 +353,37 @@ class MilvusIndex:
         return purged
 
     async def _take_over_watermarks(self, before: Timestamp) -> None:
-        """Merge the watermarks of processes that wrote none since then into those of this process."""
-        condition = f"{_WATERMARKS} and searchable_at < {before:d}"
-        pages = self._store.scan(DOCUMENTS, condition, ["id", "body"], by="id", size=SCANNED_ROOTS)
-        others = [row async for page in pages for row in page if not row["id"].endswith(f":{self._writer}")]
-        merged = farthest([*map(watermark_of, others), *self._watermarks.values()])
-        taken = [merged[watermark_of(row).partition] for row in others]
-        await self._store.upsert(DOCUMENTS, [watermark_row(mark, writer=self._writer) for mark in dict.fromkeys(taken)])
-        self._watermarks |= {mark.partition: mark for mark in taken}
-        await self._store.delete(DOCUMENTS, [row["id"] for row in others])
+        """Add the commits of processes that wrote none since then to those of this process.
+
+        That is one write, in which theirs become 0: whoever read a sum that counts them twice would take the commits
+        after it for older ones.
+        """
+        fields = [field for field in DOCUMENTS.fields if field != "placeholder"]
+        pages = self._store.scan(DOCUMENTS, _WATERMARKS, fields, by="id", size=SCANNED_ROOTS)
+        rows = [row async for page in pages for row in page]
+        last = last_watermarks(rows)
+        idle = (key for key, mark in last.items() if mark.committed_at < before and not self._is_own(key))
+        taken = {key: last[key] for key in sorted(idle)[:TAKEN_OVER]}
+        emptied = [
+            {**row, "body": {**row["body"], "commits": 0}, "placeholder": PLACEHOLDER}
+            for row in rows
+            if writer_of(row) in taken
+        ]
+        merged = [self._added(theirs) for theirs in farthest(taken.values()).values()]
+        await self._store.upsert(DOCUMENTS, [*(watermark_row(mark, writer=self._writer) for mark in merged), *emptied])
+        # One that writes again meanwhile keeps its row.
+        await self._store.delete(DOCUMENTS, [row["id"] for row in emptied], f"searchable_at < {before:d}")
+
+    def _is_own(self, key: str) -> bool:
+        return key.endswith(f":{self._writer}")
+
+    def _added(self, theirs: Watermark) -> Watermark:
+        """Add a watermark to that of this process; one commit more where its rows would not take turns."""
+        own = self._watermarks.get(theirs.partition, replace(theirs, commits=0))
+        turn = 1 if theirs.commits % 2 == 0 else 0
+        added = farthest([own, theirs, replace(theirs, commits=turn)])[theirs.partition]
+        self._watermarks[theirs.partition] = added
+        return added
 
     def _advanced(self, mark: Watermark) -> Watermark:
         """Count one more commit of this process, and never fall back."""

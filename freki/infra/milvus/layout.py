@@ -111,7 +111,7 @@ DOCUMENTS = Layout(
         _PLACEHOLDER,
     ),
 )
-"""Roots: id = CommitId, key = root_id; and watermarks: id = watermark-partition:writer, key = watermark-partition."""
+"""Roots: id = CommitId, key = root_id; and watermarks: id = watermark-partition:writer:turn, key = its first part."""
 
 MANIFESTS = Layout(
     "manifests",

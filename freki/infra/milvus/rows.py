@@ -178,10 +178,10 @@ def watermark_key(partition: int) -> str:
 
 
 def watermark_row(watermark: Watermark, *, writer: str) -> Row:
-    """Lay out a watermark; each writer has one of its own, so that none overwrites a later one."""
+    """Lay out a watermark; each writer has two rows in turn, so that one is there while the other is replaced."""
     key = watermark_key(watermark.partition)
     return {
-        "id": f"{key}:{checked_key(writer)}",
+        "id": f"{key}:{checked_key(writer)}:{watermark.commits % 2}",
         "key": key,
         "record": WATERMARK,
         "deleted": False,
@@ -192,9 +192,21 @@ def watermark_row(watermark: Watermark, *, writer: str) -> Row:
     }
 
 
-def watermark_of(row: Row) -> Watermark:
-    """Read what `watermark_row` laid out."""
-    return Watermark(**row["body"])
+def writer_of(row: Row) -> str:
+    """Give the part of a watermark's key that its writer has in both of its rows for a partition."""
+    key: str = row["id"]
+    return key.rpartition(":")[0]
+
+
+def last_watermarks(rows: Iterable[Row]) -> dict[str, Watermark]:
+    """Read what `watermark_row` laid out, by `writer_of`: of two rows of a writer the later one counts."""
+    last: dict[str, Watermark] = {}
+    for row in rows:
+        mark = Watermark(**row["body"])
+        known = last.setdefault(writer_of(row), mark)
+        if known.commits < mark.commits:
+            last[writer_of(row)] = mark
+    return last
 
 
 def farthest(watermarks: Iterable[Watermark]) -> dict[int, Watermark]:
@@ -217,7 +229,8 @@ def revision_of(root_id: RootId, version: int) -> str:
 
 
 def page_row(page: ManifestPage) -> Row:
-    """Lay out a page of a manifest."""
+    """Lay out a page of a manifest. Raises Rejected also where only the key of its mark is none."""
+    checked_long_key(mark_of(page.page_id))
     return {
         "id": checked_long_key(page.page_id),
         "root_id": page.root_id,

@@ -114,21 +114,25 @@ class Store:
     ) -> AsyncIterator[list[Row]]:
         """Read all rows that meet the condition, in pages; rows with the same value of `by` share a page.
 
-        by: a text column that fewer than `size` rows share; it must be among the fields. What is written meanwhile
-        may be missing.
+        by: a text column of which fewer than MAX_LIMIT rows share a value; it must be among the fields. A page has
+        fewer than `size` rows, unless all of them share one value. What is written meanwhile may be missing.
         """
         # Milvus promises no order, so an overfull range is cut in two at the median of what it gave.
-        ranges: list[tuple[str, str | None]] = [("", None)]
+        ranges = [("", "")]
         while ranges:
-            low, high = ranges.pop()
-            within = f"{by} > {literal(low)}" + (f" and {by} <= {literal(high)}" if high is not None else "")
-            rows = await self._query(layout, f"{condition} and {within}", fields, limit=size)
+            low, upper = ranges.pop()
+            within = f"{condition} and {by} > {literal(low)}{upper}"
+            rows = await self._query(layout, within, fields, limit=size)
             if len(rows) < size:
                 yield rows
                 continue
             values = sorted({row[by] for row in rows})
             middle = values[(len(values) - 1) // 2]
-            ranges += [(middle, high), (low, middle)]
+            if len(values) > 1:
+                ranges += [(middle, upper), (low, f" and {by} <= {literal(middle)}")]
+                continue
+            yield await self._query(layout, f"{condition} and {by} == {literal(middle)}", fields, limit=MAX_LIMIT)
+            ranges += [(middle, upper), (low, f" and {by} < {literal(middle)}")]
 
     async def count(self, layout: Layout, condition: str) -> int:
         """Count the rows that meet the condition; the empty one is met by all."""
