@@ -17,7 +17,7 @@ from freki.infra.memory_index import MemoryIndex
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.milvus.layout import CHUNKS, DOCUMENTS
 from freki.infra.settings import MilvusSettings
-from freki.schemas import ChunkId, RootId, TenantId
+from freki.schemas import ChunkId, RootId, TenantId, Timestamp
 from freki.schemas.index import Candidate, Generation, IndexedChunk, Scope
 from tests.contract.index_records import (
     APART,
@@ -323,6 +323,40 @@ async def test_large_rows_are_written_in_messages_that_the_server_takes(index: M
     await index.delete(list(fetched))
 
 
+async def test_watermarks_of_processes_that_ended_do_not_pile_up(store: MilvusSettings) -> None:
+    generation = replace(GENERATION, name="piling")
+    for occurred_at in range(4):
+        async with MilvusIndex(store, generation) as index:
+            for _ in range(3):
+                await index.commit([], [watermark(0, occurred_at), watermark(1, occurred_at)])
+
+    async with MilvusIndex(store, generation) as index:
+        before = await index.watermarks()
+        assert await index.purge_deleted(Timestamp(1_000)) == 0
+        rows = await index._store.count(DOCUMENTS, "")
+        after = await index.watermarks()
+
+    assert rows == 2
+    assert [replace(mark, commits=0) for mark in after] == [replace(mark, commits=0) for mark in before]
+    assert [mark.commits for mark in before] == [12, 12]
+    assert all(mark.commits >= 12 for mark in after)
+
+
+@pytest.mark.parametrize("size", [2, 3, 7, 100])
+async def test_a_scan_reads_each_row_once_however_many_share_a_value(index: MilvusIndex, size: int) -> None:
+    shares = {"share-b": 1, "share-c": 40, "share-d": 5, "share-e": 12, "share-f": 1}
+    many = [(f"{name}{number}", name) for name, count in shares.items() for number in range(count)]
+    await index.upsert([chunk(key, root_id=RootId(name)) for key, name in many], any_vectors(len(many)))
+
+    condition, fields = 'root_id >= "share-" and root_id < "share-~"', ["chunk_id", "root_id"]
+    pages = [page async for page in index._store.scan(CHUNKS, condition, fields, by="root_id", size=size)]
+
+    read = [(row["chunk_id"], row["root_id"]) for page in pages for row in page]
+    assert sorted(read) == sorted(many)
+    for name, count in shares.items():
+        assert [sum(row["root_id"] == name for row in page) for page in pages].count(count) == 1
+
+
 @pytest.mark.parametrize("size", [2, 3, 7, 100])
 async def test_a_scan_reads_each_row_once_whatever_the_size_of_its_pages(index: MilvusIndex, size: int) -> None:
     many = {f"scan{number * 37 % 60}" for number in range(60)}
@@ -348,7 +382,8 @@ async def alone(store: MilvusSettings) -> AsyncIterator[MilvusIndex]:
 @given(chunks=st.lists(rows, min_size=1, max_size=6), wheres=st.lists(scopes, min_size=1, max_size=4))
 async def test_it_answers_as_the_fake_does(alone: MilvusIndex, chunks: list[IndexedChunk], wheres: list[Scope]) -> None:
     keyed = [
-        replace(each, row_id=row(f"c{number}"), chunk_id=ChunkId(f"c{number}"), lexical="a b")
+        # Some chunks have two rows.
+        replace(each, row_id=row(f"c{number}"), chunk_id=ChunkId(f"c{number // 2}"), lexical="a b")
         for number, each in enumerate(chunks)
     ]
     fake = MemoryIndex(GENERATION)
