@@ -61,9 +61,7 @@ def reconcile(expected: Mapping[RootId, Expected], roots: Iterable[Root]) -> lis
 def surplus(expected: Mapping[RootId, Expected], roots: Iterable[Root]) -> list[Root]:
     """List live roots of documents that the stream deleted, or does not know any more."""
     return [
-        root
-        for root in roots
-        if not root.deleted and (root.root_id not in expected or expected[root.root_id].deleted)
+        root for root in roots if not root.deleted and (root.root_id not in expected or expected[root.root_id].deleted)
     ]
 
 

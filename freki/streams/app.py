@@ -76,6 +76,8 @@ from freki.streams.embedding import embedding
 from freki.streams.following import erase_deleted, erase_judgements, follow_judgements
 from freki.streams.health import Health
 from freki.streams.indexing import Indexer
+from freki.streams.indexing.commit import Committer
+from freki.streams.indexing.reclaim import reclaim
 from freki.streams.lanes import Lane, in_lane, lane_of
 from freki.streams.meters import Meters
 from freki.streams.outbox import Outbox
@@ -107,6 +109,7 @@ QUERY_WAIT_S = 0.002
 LLM_EVENTS = 4
 """Parts of 64 chunks, 13 calls each: more would look like standing still where a call takes half a minute."""
 FORGET_EVERY_S = 3600.0
+RECLAIM_EVERY_S = 6 * 3600.0
 EMBED_AGAIN_S = 1.0
 WELL_S = 60.0
 """A topic that was read for so long is well again: the next failure is another outage's first."""
@@ -390,6 +393,7 @@ class Pipeline:
                 tracer=self._tracer,
             )
             self.tend(_forgetting(index, self._settings.ingest.deleted_retention_days))
+            self.tend(_reclaiming(index, Committer(rows=index, roots=index, now=wall_clock, tracer=self._tracer)))
         return self._indexer
 
     def _caches(self) -> Caches:
@@ -535,6 +539,15 @@ async def _forgetting(index: MilvusIndex, retention_days: float) -> None:
         with suppress(Unavailable):  # the next round is soon enough
             await index.purge_deleted(Timestamp(wall_clock() - int(retention_days * DAY_MS)))
         await asyncio.sleep(FORGET_EVERY_S)
+
+
+async def _reclaiming(index: MilvusIndex, committer: Committer) -> None:
+    """Delete what processes left behind that died; each at a time of its own, for one of them is enough."""
+    while True:
+        await asyncio.sleep(RECLAIM_EVERY_S * random.uniform(0.5, 1.5))  # noqa: S311 - spreads load
+        with suppress(Unavailable):  # the next round is soon enough
+            if removed := await reclaim(index, committer, now=wall_clock):
+                _log.info("rows left behind were removed", rows=removed)
 
 
 async def run_worker(settings: Settings, names: Collection[str], stop: asyncio.Event) -> None:

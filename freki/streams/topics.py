@@ -50,6 +50,8 @@ class Topic:
         retention = "delete.retention.ms" if self.cleanup == "compact" else "retention.ms"
         return {
             "cleanup.policy": self.cleanup,
+            # A bare tombstone outdates what was recorded before it: by the broker's clock, not by those of producers.
+            "message.timestamp.type": "LogAppendTime",
             retention: str(self.retention_ms),
             "max.message.bytes": str(self.max_message_bytes),
         }

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from freki.infra.errors import Rejected
 from freki.infra.memory_index import MemoryIndex
@@ -31,6 +32,7 @@ from freki.schemas.index import (
     Statistics,
     StoredRow,
     deleted,
+    page_id,
     standing,
 )
 from freki.streams.ports import ChunkRows, ChunkSearch, Roots
@@ -370,7 +372,7 @@ class IndexContract:
             root("r", attempt=Attempt("a" * 123)),
             root("r", attempt=Attempt("a b")),
             root("r", attributes={"key": "x" * 65_536}),
-            root("r", pages=tuple(PageId("x" * 100) for _ in range(700))),
+            root("r", pages=tuple(page_id(RootId("r"), 1, part, Attempt(f"{part:040d}")) for part in range(2000))),
         ],
         ids=["key", "characters", "attributes", "pages"],
     )
@@ -403,9 +405,13 @@ class IndexContract:
         assert await index.commits(names) == {"nowhere": []} | {item.root_id: [item] for item in [*roots, *more]}
 
     @FEW
-    @given(item=records(Root))
-    async def test_any_root_is_read_back_as_it_was_committed(self, index: Index, item: Root) -> None:
-        item = replace(item, root_id=RootId(f"any{next(NUMBERS)}"), attempt=Attempt("a1"))
+    @given(item=records(Root), attempts=st.lists(st.sampled_from(["a1", "b2"]), max_size=5))
+    async def test_any_root_is_read_back_as_it_was_committed(
+        self, index: Index, item: Root, attempts: list[str]
+    ) -> None:
+        key = RootId(f"any{next(NUMBERS)}")
+        pages = tuple(page_id(key, item.version, part, Attempt(each)) for part, each in enumerate(attempts))
+        item = replace(item, root_id=key, attempt=Attempt("a1"), pages=pages)
 
         await index.commit([item], [])
 

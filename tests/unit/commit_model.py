@@ -114,7 +114,7 @@ class Model:
         if base is not None and (base.version, base.deleted) >= (version, content is None):
             # Stale or a repetition: what an attempt before may have left is swept.
             return owner._replace(step="read commits"), store
-        owner = owner._replace(base=base and base.rank, tries=owner.tries + 1)
+        owner = owner._replace(base=None if base is None else base.rank, tries=owner.tries + 1)
         if content is None:
             return owner._replace(step="commit"), store
         pages = [page for page in store.pages if base is not None and page.page_id in base.pages]

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.operators.superseded import NOTHING, Superseded, superseded
+from freki.operators.superseded import Superseded, superseded
 from freki.schemas import DocumentId, RootId, TenantId, Timestamp
 from freki.schemas.index import (
     Attempt,
@@ -19,6 +19,8 @@ from freki.schemas.index import (
 )
 
 ROOT = RootId("r")
+
+NOTHING = Superseded((), (), ())
 
 
 def root(version: int, **changes: Any) -> Root:

@@ -1,8 +1,9 @@
 """Records to rows of the store and back, without loss."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
+from itertools import groupby
 from typing import TypeVar
 from urllib.parse import quote, unquote
 
@@ -23,6 +24,7 @@ from freki.schemas.index import (
     RowId,
     StoredRow,
     Watermark,
+    page_id,
 )
 
 Floats = NDArray[np.float32]
@@ -157,7 +159,7 @@ def root_row(root: Root) -> Row:
         "record": ROOT,
         "deleted": root.deleted,
         "searchable_at": root.searchable_at,
-        "body": {name: getattr(root, name) for name in _ROOT_BODY},
+        "body": {name: getattr(root, name) for name in _ROOT_BODY} | {"pages": _runs(root.pages)},
         "attributes": dict(root.attributes),
         "placeholder": PLACEHOLDER,
     }
@@ -166,10 +168,20 @@ def root_row(root: Root) -> Row:
 def root_of(row: Row) -> Root:
     """Read what `root_row` laid out."""
     body = row["body"]
-    return Root(
-        **{**body, "principals": tuple(body["principals"]), "pages": tuple(body["pages"])},
-        attributes=row["attributes"],
-    )
+    pages = _page_ids(RootId(body["root_id"]), body["version"], body["pages"])
+    return Root(**{**body, "principals": tuple(body["principals"]), "pages": pages}, attributes=row["attributes"])
+
+
+def _runs(pages: Sequence[PageId]) -> list[tuple[str, int]]:
+    """Write the pages of a manifest, part by part, as the attempts that wrote them and how many each did in a row."""
+    attempts = (page_id.rpartition(":")[2] for page_id in pages)
+    return [(attempt, len(list(run))) for attempt, run in groupby(attempts)]
+
+
+def _page_ids(root_id: RootId, version: int, runs: Sequence[tuple[str, int]]) -> tuple[PageId, ...]:
+    """Read what `_runs` wrote."""
+    attempts = [Attempt(attempt) for attempt, count in runs for _ in range(count)]
+    return tuple(page_id(root_id, version, part, attempt) for part, attempt in enumerate(attempts))
 
 
 def watermark_key(partition: int) -> str:

@@ -1,20 +1,27 @@
 """`freki verify`: does the index hold exactly what the stream of changes says?"""
 
+from collections.abc import Sequence
+from typing import Annotated
+
 import typer
 from rich.progress import Progress
 from rich.text import Text
 
 from freki.infra.kafka import Reader
+from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import Settings
 from freki.operators.identify import root_id
-from freki.operators.reconcile import Expected, expect, reconcile, reconcile_rows
+from freki.operators.reconcile import Expected, expect, reconcile, reconcile_rows, surplus
 from freki.schemas import DocumentChange, DocumentId, IndexOutcome, OutcomeStatus, RootId, TenantId
 from freki.schemas.avro import Codec, UndecodableError
+from freki.schemas.index import Root
 from freki.streams.chunking import content_hash
 from freki.streams.client import Change
 from freki.streams.commands.bars import bars
 from freki.streams.commands.context import command, console, load_settings
-from freki.streams.connect import open_index, open_registry, topics_of
+from freki.streams.connect import open_index, open_registry, topics_of, wall_clock
+from freki.streams.indexing.commit import Committer
+from freki.streams.indexing.reclaim import reclaim
 from freki.streams.messages import version_in
 
 SHOWN = 50
@@ -23,12 +30,21 @@ AT_ONCE = 50
 
 
 @command
-async def verify() -> None:
+async def verify(
+    *,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Delete what the stream deleted or does not know, and rows left behind")
+    ] = False,
+) -> None:
     """Compare topic and store: documents, versions, content, and every chunk row with its manifest."""
     settings = load_settings()
     with bars() as progress:
-        expected = await _expected(settings, await _rejected(settings), progress)
         async with open_index(settings) as index:
+            # Before the stream: what is in the index now must be on the topic when that is read.
+            before = [root async for root in index.all_roots()] if repair else []
+            expected = await _expected(settings, await _rejected(settings), progress)
+            if repair:
+                await _repair(index, surplus(expected, before))
             roots = [root async for root in index.all_roots()]
             differences = reconcile(expected, roots)
             bar = progress.add_task("documents checked", total=len(roots))
@@ -50,6 +66,14 @@ async def verify() -> None:
     console.print(f"{len(differences)} differences")
     if differences:
         raise typer.Exit(1)
+
+
+async def _repair(index: MilvusIndex, outdated: Sequence[Root]) -> None:
+    """Delete documents that the stream does not have, then everything that no live manifest names."""
+    committer = Committer(rows=index, roots=index, now=wall_clock)
+    await committer.delete(outdated)
+    removed = await reclaim(index, committer, now=wall_clock)
+    console.print(f"repaired: {len(outdated)} documents deleted, {removed} rows left behind removed")
 
 
 async def _expected(settings: Settings, rejected: set[Change], progress: Progress) -> dict[RootId, Expected]:

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from opentelemetry.trace import Tracer
 
-from freki.operators.superseded import superseded
+from freki.operators.superseded import NO_ATTEMPT, superseded
 from freki.schemas import RootId, Timestamp
 from freki.schemas.index import (
     Attempt,
@@ -29,7 +29,7 @@ from freki.streams import attributes
 from freki.streams.indexing.pieces import MissingPartsError, Piece
 from freki.streams.indexing.records import Manifest
 from freki.streams.ports import ChunkRows, Floats, Roots
-from freki.streams.tracing import describe, step
+from freki.streams.tracing import UNTRACED, describe, step
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ class Committer:
         rows: ChunkRows,
         roots: Roots,
         now: Callable[[], Timestamp],
-        tracer: Tracer,
+        tracer: Tracer = UNTRACED,
         entropy: Callable[[], str] = lambda: secrets.token_hex(4),
     ) -> None:
         self._rows = rows
@@ -127,6 +127,17 @@ class Committer:
         same = {key for key, base in bases.items() if _identity(base) == _identity(current.get(key))}
         return same, current
 
+    async def delete(self, roots: Collection[Root]) -> None:
+        """Delete documents at the versions of these roots; newer ones, whoever commits them, stay."""
+        attempt, now = self.new_attempt(), self._now()
+        dead = [
+            replace(deleted(root, tombstoned_at=root.tombstoned_at), attempt=attempt, searchable_at=now)
+            for root in roots
+        ]
+        if dead:
+            await self.commit(dead)
+            await self.sweep([root.root_id for root in dead])
+
     async def mark_checked(self, pages: Sequence[ManifestPage]) -> None:
         """Note that pages may be committed, for whoever gets the last part of their revision."""
         if pages:
@@ -152,7 +163,7 @@ class Committer:
             )
 
     async def sweep(
-        self, root_ids: Collection[RootId], *, abandoned_before: Timestamp = Timestamp(0)
+        self, root_ids: Collection[RootId], *, abandoned_before: Timestamp | None = None
     ) -> dict[RootId, Swept]:
         """Delete what the documents do not need any more. Call it after a commit, and where one may have died.
 
@@ -165,7 +176,7 @@ class Committer:
             # The commits first: a page that is not seen after them belongs to an attempt that has still to check.
             commits = await self._sealed(await self._roots.commits(keys))
             pages, rows = await asyncio.gather(self._roots.page_heads(keys), self._rows.rows_of(keys))
-            limit = _begun(abandoned_before)
+            limit = NO_ATTEMPT if abandoned_before is None else _begun(abandoned_before)
             gone = {key: superseded(commits[key], pages[key], rows[key], abandoned_before=limit) for key in keys}
             await self._rows.delete(sorted(row_id for each in gone.values() for row_id in each.rows))
             page_ids = sorted(page_id for each in gone.values() for page_id in each.pages)

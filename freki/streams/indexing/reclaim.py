@@ -1,4 +1,4 @@
-"""Deletes what no commit came to delete: of processes that died or went on late, and of revisions that were given up."""
+"""Deletes what no commit came to delete: rows of processes that died or went on late, and of revisions given up."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Protocol
@@ -11,7 +11,7 @@ DOCUMENTS = 50
 """Documents swept together."""
 DAY_MS = 86_400_000
 ABANDONED_MS = 8 * DAY_MS
-"""Milliseconds after which an attempt is over: its parts stay on the topics for seven days, and nobody pauses longer."""
+"""Milliseconds after which an attempt is over: its parts stay on the topics for seven days; no worker pauses longer."""
 
 
 class Everything(Protocol):

@@ -1,0 +1,64 @@
+"""What dead and late processes left behind."""
+
+from freki.operators.identify import root_id
+from freki.operators.reconcile import Expected, surplus
+from freki.schemas import DocumentId, RootId, Timestamp
+from freki.streams.indexing.commit import Committer
+from freki.streams.indexing.reclaim import ABANDONED_MS, reclaim
+from tests.unit.revisions import TENANT, Crash, Crashing, World, revision
+
+
+def committer(world: World) -> Committer:
+    return Committer(rows=world.index, roots=world.index, now=lambda: Timestamp(next(world.ticks)))
+
+
+async def died(world: World, *batches: object, at: int) -> None:
+    try:
+        await world.feed(batches, Crashing(world.index, at, after=True))  # type: ignore[arg-type]
+    except Crash:
+        return
+    raise AssertionError("the process was to die")
+
+
+async def test_rows_of_an_older_attempt_go_and_those_of_a_revision_in_flight_stay() -> None:
+    world = World()
+    await died(world, *revision("a", 1, ["lost"]), at=1)
+    await world.feed(revision("b", 1, ["live"]))
+    first, last = revision("b", 2, ["live", "new", "newer"])
+    await world.feed([first])
+
+    removed = await reclaim(world.index, committer(world), now=lambda: Timestamp(2_000))
+    await world.feed([last])
+
+    assert removed == 0, "neither is known to be over"
+    assert await world.texts("b") == ["live", "new", "newer"]
+
+
+async def test_attempts_that_nobody_can_finish_any_more_are_removed_also_of_unknown_documents() -> None:
+    world = World()
+    await died(world, *revision("a", 1, ["lost"]), at=1)
+    await world.feed(revision("b", 1, ["live"]))
+    await died(world, *revision("b", 2, ["live", "new"]), at=2)
+
+    removed = await reclaim(world.index, committer(world), now=lambda: Timestamp(ABANDONED_MS + 10_000))
+
+    assert removed == 2
+    assert await world.texts("b") == ["live"]
+    assert await world.leftovers() == 0
+    assert await reclaim(world.index, committer(world), now=lambda: Timestamp(ABANDONED_MS + 10_000)) == 0
+
+
+async def test_documents_that_the_stream_does_not_have_are_deleted_unless_something_newer_came() -> None:
+    world = World()
+    for document in "ab":
+        await world.feed(revision(document, 1, ["old"]))
+    roots = [root async for root in world.index.all_roots()]
+    key = root_id(TENANT, DocumentId("a"))
+    expected: dict[RootId, Expected] = {key: Expected("t/a", 1, deleted=True, content_hash="")}
+    await world.feed(revision("b", 2, ["new"]))
+
+    await committer(world).delete(surplus(expected, roots))
+
+    assert await world.texts("a") is None
+    assert await world.texts("b") == ["new"]
+    assert await world.leftovers() == 0
