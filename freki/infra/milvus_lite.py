@@ -6,17 +6,19 @@ die with its parent. Every write is on disk when it is answered, so that any sig
 
 import ctypes
 import fcntl
+import importlib.util
 import os
 import signal
 import socket
 import sys
 from pathlib import Path
 
-from milvus_lite.server import BIN_PATH, Server
-
 from freki.infra.errors import InfraError, Misconfigured, Rejected
 
 HOST = "127.0.0.1"
+PROGRAM = "milvus"
+_LIBRARY_PATHS = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+"""Where the dynamic linkers of Linux and macOS look first."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -32,14 +34,26 @@ def serve(path: Path, port: int) -> None:
     except OSError as error:
         raise Misconfigured(f"cannot serve {path}: {error}") from error
     _check_port(port)
+    directory = program_directory()
     _die_with_parent()
     os.chdir(path.parent)
-    libraries = f"{BIN_PATH}:{os.environ.get('LD_LIBRARY_PATH', '')}"
-    program = str(Path(BIN_PATH) / Server.MILVUS_BIN)
+    libraries = {name: f"{directory}:{os.environ.get(name, '')}" for name in _LIBRARY_PATHS}
+    program = str(directory / PROGRAM)
     arguments = [program, str(path), f"{HOST}:{port}", "ERROR"]
     # The server keeps scratch files at home, and fails where that is missing or `/`, as it is for users of containers.
-    environment = {**os.environ, "LD_LIBRARY_PATH": libraries, "HOME": str(path.parent)}
+    environment = {**os.environ, **libraries, "HOME": str(path.parent)}
     os.execve(program, arguments, environment)  # noqa: S606 - no shell
+
+
+def program_directory() -> Path:
+    """Return the directory of the installed server and its shared libraries. Raises Misconfigured if there is none."""
+    # Not imported: milvus-lite 2.5.1 imports pkg_resources, which environments of Python 3.12 and newer do not have.
+    package = importlib.util.find_spec("milvus_lite")
+    for location in (package and package.submodule_search_locations) or ():
+        directory = Path(location) / "lib"
+        if (directory / PROGRAM).is_file():
+            return directory
+    raise Misconfigured("the server of the package milvus-lite is not installed: install milvus-lite 2.5.1")
 
 
 def _lock(path: Path) -> None:

