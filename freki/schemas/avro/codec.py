@@ -17,7 +17,7 @@ from fastavro.validation import ValidationError, validate
 
 from freki.schemas.avro.contracts import Contracts, fingerprint_of, packaged_contracts
 from freki.schemas.avro.convert import from_plain, to_plain
-from freki.schemas.avro.foreign import UnsafeSchemaError, refuse_unsafe
+from freki.schemas.avro.foreign import TOO_DEEP, UnsafeSchemaError, refuse_unsafe
 from freki.schemas.avro.resolve import resolve
 
 T = TypeVar("T")
@@ -159,11 +159,12 @@ class Codec(Generic[T]):
             parsed = parsed_schema(schema)
             refuse_unsafe(parsed)
             name = parsed["name"].rpartition(".")[2]
-        except UnsafeSchemaError as error:
+        except (UnsafeSchemaError, RecursionError) as error:
+            reason = TOO_DEEP if isinstance(error, RecursionError) else error
             raise UndecodableError(
-                f"schema id {schema_id} of the registry is not safe to read with: {error}"
+                f"schema id {schema_id} of the registry is not safe to read with: {reason}"
             ) from error
-        except (SchemaParseException, ValueError, TypeError, KeyError, RecursionError) as error:
+        except (SchemaParseException, ValueError, TypeError, KeyError) as error:
             raise UndecodableError(f"schema id {schema_id} of the registry is no Avro schema of a record") from error
         if name != self._record:
             raise UndecodableError(

@@ -8,6 +8,8 @@ take at least one byte, and no type may hold itself: then reading takes no longe
 from typing import Any
 
 _MAX_DEPTH = 64
+TOO_DEEP = f"it is nested deeper than {_MAX_DEPTH} levels"
+"""Also the reason where Python runs out of stack before the depth is counted, which depends on its version."""
 _PLAIN = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string", "enum", "fixed"})
 
 
@@ -23,7 +25,7 @@ def refuse_unsafe(schema: Any) -> None:  # noqa: ANN401 - any part of a schema
 def _check(schema: Any, around: tuple[str, ...]) -> None:  # noqa: ANN401 - any part of a schema
     """`around`: the names of the parts that this one stands in; empty for those without a name."""
     if len(around) > _MAX_DEPTH:
-        raise UnsafeSchemaError(f"it is nested deeper than {_MAX_DEPTH} levels")
+        raise UnsafeSchemaError(TOO_DEEP)
     match schema:
         case list():
             for branch in schema:
