@@ -13,7 +13,8 @@ RUN /opt/freki/bin/pip install --require-hashes --requirement requirements.txt
 
 # Freki itself, and the models that it makes from what is installed: no download.
 FROM requirements AS freki
-COPY pyproject.toml README.md ./
+COPY pyproject.toml README.md LICENSE NOTICE ./
+COPY licences licences
 COPY freki freki
 RUN /opt/freki/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
  && /opt/freki/bin/pip install --no-deps --no-index /wheels/*.whl \

@@ -10,9 +10,9 @@ from pathlib import Path
 
 GERMAN_HEAD = """Words of one meaning a line; behind | those that ask but do not answer: colloquial, dated, regional.
 From OpenThesaurus, openthesaurus.de, (C) Daniel Naber and the users of openthesaurus.de, GNU LGPL 2.1 or later:
-synonyms.LICENSES.txt. Made of the Debian package mythes-de 20160424-4: python -m freki.training thesaurus."""
+see NOTICE. Made of the Debian package mythes-de 20160424-4: python -m freki.training thesaurus."""
 ENGLISH_HEAD = """Words of one meaning a line, those that nearly always have it.
-From WordNet 3.0, (C) 2006 Princeton University: synonyms.LICENSES.txt.
+From WordNet 3.0, (C) 2006 Princeton University: see NOTICE.
 Made of the Debian package wordnet-base 1:3.0-37: python -m freki.training thesaurus."""
 MOST_WORDS = 6
 """Of one meaning: what has more is loose."""

@@ -6,7 +6,7 @@ compounds      German compounds, joined and split
 abbreviations  short forms and what they stand for
 spelling       words as the texts write them
 feedback       what the best texts have in common
-data           synonyms of OpenThesaurus and WordNet, with their licences
+data           synonyms of OpenThesaurus and WordNet (licences: NOTICE)
 """
 
 from freki.operators.rephrase.abbreviations import made_short, spelt_out

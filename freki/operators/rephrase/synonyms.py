@@ -1,4 +1,4 @@
-"""Words of the same meaning, from OpenThesaurus (German) and WordNet (English); their licences stand in `data`."""
+"""Words of the same meaning, from OpenThesaurus (German) and WordNet (English); NOTICE has their licences."""
 
 import re
 from collections import Counter
