@@ -1,4 +1,5 @@
 # The one door. `make` alone lists what is behind it.
+# Another version of Python wants an environment of its own: make unit PYTHON=python3.13 VENV=.venv-3.13
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -64,4 +65,4 @@ ifneq ($(SETS),)
 endif
 
 clean: ## Remove the environments and the local stack's state
-	rm -rf $(VENV) .freki .peers
+	rm -rf .venv .venv-* $(VENV) .freki .peers

@@ -1,5 +1,7 @@
 """`make demo`: the whole path on this machine, on sample documents, in one go."""
 
+import os
+import sys
 import tempfile
 import time
 import uuid
@@ -49,7 +51,8 @@ async def demo() -> None:
             for question in QUESTIONS:
                 await _ask(here, question)
             console.print(Rule("5  Stop"))
-    console.print(f"Done in {time.monotonic() - started:.0f} s. Next: `.venv/bin/freki up`, then `freki --help`.")
+    program = os.path.relpath(Path(sys.executable).with_name("freki"))
+    console.print(f"Done in {time.monotonic() - started:.0f} s. Next: `{program} up`, then `{program} --help`.")
 
 
 async def _publish(settings: Settings, samples: Path) -> None:
