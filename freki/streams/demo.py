@@ -51,8 +51,13 @@ async def demo() -> None:
             for question in QUESTIONS:
                 await _ask(here, question)
             console.print(Rule("5  Stop"))
-    program = os.path.relpath(Path(sys.executable).with_name("freki"))
+    program = _program()
     console.print(f"Done in {time.monotonic() - started:.0f} s. Next: `{program} up`, then `{program} --help`.")
+
+
+def _program() -> str:
+    """Return the path of `freki` in this environment, as it is typed here."""
+    return os.path.relpath(Path(sys.executable).with_name("freki"))
 
 
 async def _publish(settings: Settings, samples: Path) -> None:
