@@ -1,5 +1,9 @@
 """Records that could not be processed, parked with the reason, and how they are sent again."""
 
+from collections.abc import Iterator
+from dataclasses import replace
+from hashlib import sha256
+
 from freki.schemas.names import Timestamp, record
 from freki.streams.messages import Headers, Outgoing, Stored, header
 
@@ -15,10 +19,12 @@ _TRACEBACK = f"{_PREFIX}traceback"
 _ATTEMPTS = f"{_PREFIX}attempts"
 _DIED_AT = f"{_PREFIX}died-at"
 _NULL = f"{_PREFIX}null-value"
+_OMITTED = f"{_PREFIX}omitted"
 REPLAYS = "freki-replays"
 
 MESSAGE_BYTES = 2_000
 TRACEBACK_BYTES = 4_000
+_SHORT_KEY_BYTES = 1_000
 
 
 @record
@@ -44,6 +50,8 @@ class DeadLetter:
     attempts: int
     """How often the stage tried; 0 where the record could not even be read."""
     died_at: Timestamp
+    omitted: str = ""
+    """Size and SHA-256 of the value where the letter had no room for it; the record has it, as long as it is kept."""
 
     @property
     def replays(self) -> int:
@@ -71,13 +79,29 @@ def to_record(letter: DeadLetter, topic: str) -> Outgoing:
         _ATTEMPTS: str(letter.attempts),
         _DIED_AT: str(letter.died_at),
         **({_NULL: "true"} if nothing else {}),
+        **({_OMITTED: letter.omitted} if letter.omitted else {}),
     }
     return Outgoing(
         topic=topic,
         key=letter.key,
         value=b"" if nothing else letter.value,
-        headers=(*letter.headers, *((name, text.encode()) for name, text in reasons.items())),
+        headers=(*letter.headers, *((name, printable(text).encode()) for name, text in reasons.items())),
     )
+
+
+def abridged(letter: DeadLetter) -> Iterator[DeadLetter]:
+    """Give the letter whole, then without its value, then also without headers and a long key."""
+    yield letter
+    if (value := letter.value) is not None:
+        letter = replace(letter, value=None, omitted=f"{len(value)} bytes, SHA-256 {sha256(value).hexdigest()}")
+        yield letter
+    key = letter.key if len(letter.key or b"") <= _SHORT_KEY_BYTES else None
+    yield replace(letter, key=key, headers=())
+
+
+def printable(words: str) -> str:
+    """Escape what UTF-8 cannot write: lone surrogates, as file names have them."""
+    return words.encode(errors="backslashreplace").decode()
 
 
 def from_record(stored: Stored) -> DeadLetter:
@@ -98,6 +122,7 @@ def from_record(stored: Stored) -> DeadLetter:
             traceback=reasons[_TRACEBACK],
             attempts=int(reasons[_ATTEMPTS]),
             died_at=Timestamp(int(reasons[_DIED_AT])),
+            omitted=reasons.get(_OMITTED, ""),
         )
     except (KeyError, ValueError) as error:
         raise NotADeadLetter(

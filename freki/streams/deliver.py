@@ -19,7 +19,7 @@ from opentelemetry.context import Context, attach, detach
 from opentelemetry.trace import Tracer, get_current_span
 
 from freki.schemas.names import Timestamp, record
-from freki.streams.dead_letters import MESSAGE_BYTES, TRACEBACK_BYTES, DeadLetter, to_record
+from freki.streams.dead_letters import MESSAGE_BYTES, TRACEBACK_BYTES, DeadLetter, abridged, printable, to_record
 from freki.streams.messages import Received, Stored
 from freki.streams.meters import Meters
 from freki.streams.outbox import Outbox
@@ -163,12 +163,22 @@ class Delivery(Generic[T]):
 
         Raises what the world or a setting is to blame for: the worker has to stop, and the events come again.
         """
-        if self._prepare is not None:
-            await self._patiently(partial(self._prepare, [event.value for event in events]))
+        await self._prepared(events)
         if self._ours is not None:
             events = [event for event in events if self._ours(event)]
         if events:
             await self._deliver(events, group)
+
+    async def _prepared(self, events: Sequence[Stored]) -> None:
+        if self._prepare is None:
+            return
+        try:
+            await self._patiently(partial(self._prepare, [event.value for event in events]))
+        except Exception as error:
+            if self._stops(error):
+                raise
+            # Decoding tells which record is to blame.
+            _log.warning("could not prepare for all records", stage=self.stage, error=repr(error))
 
     async def _deliver(self, events: Sequence[Stored], group: str) -> None:
         with processing(self._tracer, self.stage, group, events) as traces:
@@ -220,11 +230,14 @@ class Delivery(Generic[T]):
         try:
             await self._patiently(lambda: self._handle(batch))
         except Exception as error:
-            ending = self._failures.ending(error)
-            if ending in {Ending.STOP, Ending.RETRY}:
+            if self._stops(error):
                 raise
-            return _Failure(error, ending)
+            return _Failure(error, self._failures.ending(error))
         return None
+
+    def _stops(self, error: Exception) -> bool:
+        """Tell whether the world or a setting is to blame, which ends the stage; else it is a record."""
+        return self._failures.ending(error) in {Ending.STOP, Ending.RETRY}
 
     async def _patiently(self, work: Callable[[], Awaitable[None]]) -> None:
         for attempt in range(1, self._backoff.attempts):
@@ -258,7 +271,7 @@ class Delivery(Generic[T]):
             timestamp=Timestamp(event.timestamp_ms),
             stage=self.stage,
             error=type(error).__qualname__,
-            message=str(error).encode()[:MESSAGE_BYTES].decode(errors="ignore"),
+            message=_words(error).encode()[:MESSAGE_BYTES].decode(errors="ignore"),
             traceback="" if expected else _frames(error).encode()[-TRACEBACK_BYTES:].decode(errors="ignore"),
             attempts=attempts,
             died_at=Timestamp(int(self._clock() * 1000)),
@@ -266,7 +279,7 @@ class Delivery(Generic[T]):
         token = attach(trace)
         try:
             failed(get_current_span(), error)
-            await self._patiently(lambda: self._outbox.send(to_record(letter, self._dead_letters)))
+            await self._park(letter)
             self._meters.buried(self.stage, error)
             _log.warning(
                 "dead letter",
@@ -277,14 +290,45 @@ class Delivery(Generic[T]):
                 error=letter.error,
                 attempts=attempts,
             )
-            if self._on_dead is not None:
-                on_dead = self._on_dead
-                await self._patiently(lambda: on_dead(letter, received))
+            await self._tell(letter, received)
         finally:
             detach(token)
+
+    async def _park(self, letter: DeadLetter) -> None:
+        """Send a dead letter, with as much of its record as the topic takes."""
+        *longer, shortest = abridged(letter)
+        for version in longer:
+            try:
+                await self._patiently(partial(self._outbox.send, to_record(version, self._dead_letters)))
+            except Exception as error:
+                if self._stops(error):
+                    raise
+                _log.warning("the dead letter has no room for its record", stage=self.stage, error=repr(error))
+            else:
+                return
+        await self._patiently(partial(self._outbox.send, to_record(shortest, self._dead_letters)))
+
+    async def _tell(self, letter: DeadLetter, received: Received[T] | None) -> None:
+        if self._on_dead is None:
+            return
+        try:
+            await self._patiently(partial(self._on_dead, letter, received))
+        except Exception as error:
+            if self._stops(error):
+                raise
+            # The record lies in the dead letters; that nobody is told of it must not hold up all others.
+            _log.exception("no receipt for a dead letter", stage=self.stage, topic=letter.topic, offset=letter.offset)
+
+
+def _words(error: Exception) -> str:
+    """Give what an error says, in words that UTF-8 can write; none where it cannot even say it."""
+    try:
+        return printable(str(error))
+    except Exception:  # noqa: BLE001 - no error may stop the stage
+        return ""
 
 
 def _frames(error: Exception) -> str:
     """Name the places that the error came through, innermost last, without source lines; also those in a child."""
     here = (f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__))
-    return "\n".join((*here, *getattr(error, "__notes__", ())))
+    return printable("\n".join((*here, *map(str, getattr(error, "__notes__", ())))))

@@ -127,6 +127,11 @@ class Bench:
         self.outbox = Outbox(self.producer, self.spans.tracer)
         self.backoff = Backoff(attempts=attempts)
 
+    def use(self, producer: FakeProducer) -> None:
+        """Send with another producer."""
+        self.producer = producer
+        self.outbox = Outbox(producer, self.spans.tracer)
+
     def delivery(
         self,
         *,

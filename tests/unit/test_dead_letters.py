@@ -22,6 +22,7 @@ letters = st.builds(
     traceback=st.text(),
     attempts=st.integers(min_value=0),
     died_at=st.integers(min_value=0).map(Timestamp),
+    omitted=st.text(),
 )
 
 

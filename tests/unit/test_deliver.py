@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import Sequence
+from hashlib import sha256
 
 import pytest
 from hypothesis import given
@@ -7,8 +8,8 @@ from hypothesis import strategies as st
 
 from freki.streams.dead_letters import DeadLetter, from_record
 from freki.streams.deliver import Backoff, Ending, or_tombstone, required
-from freki.streams.messages import Outgoing, Received
-from tests.unit.deliveries import FAILURES, Bad, Bench, Down, Event, Misconfigured
+from freki.streams.messages import Headers, Outgoing, Received
+from tests.unit.deliveries import FAILURES, Bad, Bench, Down, Event, FakeProducer, Misconfigured
 
 Batch = Sequence[Received[str]]
 
@@ -329,3 +330,102 @@ async def test_what_another_stage_takes_is_done_without_a_trace() -> None:
 
     assert work.batches == [["ours"]]
     assert len(bench.spans.finished) == 1
+
+
+class Small(FakeProducer):
+    """Takes no record above a size, as a broker does."""
+
+    def __init__(self, most_bytes: int) -> None:
+        super().__init__()
+        self.most_bytes = most_bytes
+
+    async def send(
+        self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers = ()
+    ) -> asyncio.Future[None]:
+        size = len(key or b"") + len(value or b"") + sum(len(name) + len(content) for name, content in headers)
+        if size > self.most_bytes:
+            raise Bad(f"{size} bytes are too many")
+        return await super().send(topic, key=key, value=value, headers=headers)
+
+
+@pytest.mark.parametrize(
+    ("event", "kept"),
+    [
+        (Event(value=b"\xff" * 9_000, headers=(("h", b"1"),)), (b"key", (("h", b"1"),))),
+        (Event(value=b"\xff", headers=(("h", b"1" * 9_000),)), (b"key", ())),
+        (Event(key=b"k" * 9_000, value=b"\xff"), (None, ())),
+        (Event(key=None, value=b"\xff" * 9_000), (None, ())),
+    ],
+)
+async def test_a_dead_letter_that_is_too_large_is_parked_without_what_does_not_fit(
+    event: Event, kept: tuple[bytes | None, Headers]
+) -> None:
+    bench = Bench()
+    bench.use(Small(2_000))
+
+    await bench.delivery(decode=required(text), handle=Work()).deliver([event], group="g")
+
+    [letter] = [from_record(sent) for sent in bench.dead]
+    headers = tuple((name, content) for name, content in letter.headers if name != "traceparent")
+    assert (letter.key, headers) == kept
+    assert (letter.topic, letter.partition, letter.offset) == (event.topic, event.partition, event.offset)
+    assert letter.omitted == f"{len(event.value or b'')} bytes, SHA-256 {sha256(event.value or b'').hexdigest()}"
+
+
+class Mute(Exception):
+    """Cannot even say what it is."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(
+    ("error", "message"), [(Bad("bad name \udc80"), r"bad name \udc80"), (Mute(), ""), (Bad(b"\xff"), r"b'\xff'")]
+)
+async def test_whatever_an_error_says_parks_its_record(error: Exception, message: str) -> None:
+    bench = Bench()
+    error.add_note("in a child: \ud800")
+
+    await bench.delivery(decode=required(text), handle=Work(a=error)).deliver(events("a"), group="g")
+
+    [letter] = [from_record(sent) for sent in bench.dead]
+    assert letter.message == message
+
+
+async def test_a_receipt_that_cannot_be_sent_costs_the_receipt_and_no_other_record() -> None:
+    bench, work = Bench(), Work(bad=Bad())
+
+    async def on_dead(_: DeadLetter, __: Received[str] | None) -> None:
+        raise Bad("the receipt is too large")
+
+    await bench.delivery(decode=required(text), handle=work, on_dead=on_dead).deliver(events("bad", "good"), group="g")
+
+    assert [from_record(sent).value for sent in bench.dead] == [b"bad"]
+    assert work.done == ["good"]
+
+
+async def test_a_receipt_for_which_the_world_is_down_is_waited_for() -> None:
+    bench = Bench(attempts=3)
+
+    async def on_dead(_: DeadLetter, __: Received[str] | None) -> None:
+        raise Down
+
+    with pytest.raises(Down):
+        await bench.delivery(decode=required(text), handle=Work(bad=Bad()), on_dead=on_dead).deliver(
+            events("bad"), group="g"
+        )
+
+
+async def test_what_cannot_be_prepared_for_a_record_spoils_that_record_only() -> None:
+    bench, work = Bench(), Work()
+
+    async def prepare(values: Sequence[bytes | None]) -> None:
+        if b"\xff" in values:
+            raise KeyError("an answer that nobody foresaw")
+
+    await bench.delivery(decode=required(text), handle=work, prepare=prepare).deliver(
+        [Event(value=b"\xff"), *events("good")], group="g"
+    )
+
+    assert work.done == ["good"]
+    assert [from_record(sent).value for sent in bench.dead] == [b"\xff"]
