@@ -5,6 +5,7 @@ A codec asks only what is in memory (`id_of`, `schema_of`), so that it stays pur
 Retrying is left to the caller, who does it for whole batches anyway.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
@@ -25,6 +26,9 @@ _MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 _HEADERS = {"Accept": f"{_MEDIA_TYPE}, application/json", "Content-Type": _MEDIA_TYPE}
 _NOT_THERE = frozenset({40401, 40402, 40403})
 """Error codes for a subject, version or schema that is not there; a 404 without one comes from some other server."""
+_LARGEST_ID = 2**31 - 1
+_FAILURES_OF_AN_ID = 7
+"""Answers "later" to one id, in a row, while others are answered: one attempt less than a delivery makes."""
 _NO_ACCESS = frozenset({httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN})
 
 
@@ -53,6 +57,7 @@ _REGISTERED = TypeAdapter(_Registered)
 _SCHEMA = TypeAdapter(_Schema)
 _VERSION = TypeAdapter(_Version)
 _VERSIONS = TypeAdapter(list[int])
+_SUBJECTS = TypeAdapter(list[str])
 
 
 class RegistryClient:
@@ -70,6 +75,7 @@ class RegistryClient:
         self._auth = _auth(settings)
         self._ids: dict[str, int] = {}
         self._schemas: dict[int, str] = {}
+        self._failures: Counter[int] = Counter()
 
     async def __aenter__(self) -> Self:
         """Make ready to connect; nothing is asked yet."""
@@ -100,13 +106,15 @@ class RegistryClient:
                 self._schemas[registered.id] = registered.text
 
     async def prepare(self, values: Iterable[bytes | None]) -> None:
-        """Read the schemas that records name and that are not in memory. Raises Unavailable.
+        """Read the schemas that records name and that are not in memory.
 
-        An id that the registry does not know stays unknown: decoding its record fails then, and nothing else.
+        An id that the registry does not know, or refuses in whatever way while it answers for others, stays unknown:
+        decoding its record fails then, and nothing else. Raises Unavailable where the registry is down, and
+        Misconfigured where something else answers in its place.
         """
         named = {schema_id_of(value) for value in values if value is not None}
         for schema_id in sorted(schema_id for schema_id in named if schema_id is not None):
-            if schema_id not in self._schemas:
+            if schema_id not in self._schemas and schema_id <= _LARGEST_ID:
                 await self._read(schema_id)
 
     def id_of(self, record: str) -> int:
@@ -129,7 +137,27 @@ class RegistryClient:
             found = await self._ask("GET", f"/schemas/ids/{schema_id}", _SCHEMA)
         except UnknownToRegistry:
             return
-        self._schemas[schema_id] = found.text
+        except Unavailable:
+            self._failures[schema_id] += 1
+            if self._failures[schema_id] < _FAILURES_OF_AN_ID:
+                raise
+            await self._probe()
+        except Rejected:
+            await self._probe()
+        else:
+            self._failures.pop(schema_id, None)
+            self._schemas[schema_id] = found.text
+
+    async def _probe(self) -> None:
+        """Raise unless the registry answers what any registry can: then an id that it refused is to blame."""
+        try:
+            known = next(iter(self._schemas), None)
+            if known is None:
+                await self._ask("GET", "/subjects", _SUBJECTS)
+            else:
+                await self._ask("GET", f"/schemas/ids/{known}", _SCHEMA)
+        except UnknownToRegistry as error:
+            raise Misconfigured(f"{error}, but it was read from there: check FREKI_REGISTRY__URL") from error
 
     async def _ask(self, method: str, path: str, answer: TypeAdapter[T], schema: str | None = None) -> T:
         with _translated(self._url):

@@ -33,6 +33,8 @@ class RegistryServer(ThreadingHTTPServer):
         """Every schema is incompatible with what a subject has."""
         self.broken: Answer | None = None
         """The answer to everything."""
+        self.broken_paths: dict[str, Answer] = {}
+        """The answers to some paths."""
 
     @property
     def url(self) -> str:
@@ -49,8 +51,8 @@ class RegistryServer(ThreadingHTTPServer):
         return schema_id
 
     def answer(self, method: str, path: str, account: str | None, body: Any) -> Answer:
-        if self.broken:
-            return self.broken
+        if broken := self.broken or self.broken_paths.get(path):
+            return broken
         if account != self.account:
             return _UNAUTHORISED
         routes: list[tuple[str, str, Callable[..., Answer]]] = [
@@ -59,6 +61,7 @@ class RegistryServer(ThreadingHTTPServer):
             ("GET", r"/subjects/([^/]+)/versions", self._versions),
             ("GET", r"/subjects/([^/]+)/versions/(\d+)", self._version),
             ("GET", r"/schemas/ids/(\d+)", self._schema),
+            ("GET", r"/subjects", lambda: (200, sorted(self.subjects))),
         ]
         for route_method, pattern, route in routes:
             match = re.fullmatch(pattern, path)

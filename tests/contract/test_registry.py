@@ -1,4 +1,5 @@
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 
 import httpx
 import pytest
@@ -9,6 +10,7 @@ from freki.infra.registry import RegistryClient, _translated
 from freki.infra.settings import RegistrySettings
 from freki.schemas import ContextQuery, DocumentChange, DocumentId, IndexOutcome, Operation, TenantId, Timestamp
 from freki.schemas.avro import Codec, UnknownSchemaIdError, packaged_contracts
+from freki.streams.deliver import Backoff
 from tests.contract.registry_server import Answer, RegistryServer, running_registry
 
 TOPIC = "freki.documents.v1"
@@ -120,6 +122,83 @@ async def test_an_id_that_the_registry_does_not_know_spoils_its_record_and_no_ot
     assert codec.decode(good) == CHANGE
     with pytest.raises(UnknownSchemaIdError, match="schema id 65535 is not in the schema registry"):
         codec.decode(bad)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (404, b"<html>"),
+        (404, {"error_code": 404, "message": "HTTP 404 Not Found"}),
+        (400, {"error_code": 400, "message": "not an id"}),
+        (422, b""),
+        (403, {"error_code": 40301, "message": "not for you"}),
+        (200, b"<html>"),
+        (200, {"schemaType": "JSON"}),
+        (200, {"schema": 7}),
+        (200, b"[" * 100_000),
+    ],
+)
+async def test_however_a_registry_refuses_an_id_it_spoils_its_record_and_no_other(
+    server: RegistryServer, client: RegistryClient, answer: Answer
+) -> None:
+    await client.announce({TOPIC: DocumentChange})
+    codec = Codec(DocumentChange, registry=client)
+    other = server.add("other", CONTRACT.replace('"priority"', '"urgency"'))
+    server.broken_paths["/schemas/ids/65535"] = answer
+
+    await client.prepare([b"\x00\x00\x00\xff\xffabc", b"\x00" + other.to_bytes(4, "big")])
+
+    with pytest.raises(UnknownSchemaIdError):
+        codec.decode(b"\x00\x00\x00\xff\xffabc")
+    assert client.schema_of(other) is not None
+
+
+async def test_an_id_that_no_registry_can_give_is_not_asked_for(server: RegistryServer, client: RegistryClient) -> None:
+    await client.prepare([b"\x00\xff\xff\xff\xffjunk", b"\x00\x80\x00\x00\x00"])
+
+    assert server.asked == []
+
+
+async def test_an_id_that_alone_fails_again_and_again_spoils_its_record(
+    server: RegistryServer, client: RegistryClient
+) -> None:
+    await client.announce({TOPIC: DocumentChange})
+    server.broken_paths["/schemas/ids/65535"] = (500, {"error_code": 50001, "message": "overflow"})
+    attempts = 1
+    with pytest.raises(Unavailable):
+        await client.prepare([b"\x00\x00\x00\xff\xff"])
+    while attempts < Backoff().attempts:
+        attempts += 1
+        with suppress(Unavailable):
+            await client.prepare([b"\x00\x00\x00\xff\xff"])
+            break
+
+    assert attempts == Backoff().attempts - 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [((404, b"<html>"), Misconfigured), ((503, b""), Unavailable), ((200, b"<html>"), Misconfigured)],
+)
+async def test_what_answers_in_place_of_the_registry_is_not_the_record_s_fault(
+    server: RegistryServer, client: RegistryClient, answer: Answer, kind: type[InfraError]
+) -> None:
+    await client.announce({TOPIC: DocumentChange})
+    server.broken = answer
+
+    for _ in range(20):
+        with pytest.raises(InfraError) as failure:
+            await client.prepare([b"\x00\x00\x00\xff\xff"])
+        assert type(failure.value) is kind
+
+
+async def test_a_registry_without_our_contracts_is_told_from_another_server(server: RegistryServer) -> None:
+    server.broken_paths["/schemas/ids/7"] = (404, b"<html>")
+    async with RegistryClient(RegistrySettings(url=server.url)) as client:
+        await client.prepare([b"\x00\x00\x00\x00\x07"])
+    async with RegistryClient(RegistrySettings(url=f"{server.url}/elsewhere")) as client:
+        with pytest.raises(Misconfigured, match="base URL"):
+            await client.prepare([b"\x00\x00\x00\x00\x07"])
 
 
 async def test_a_name_and_a_password_are_sent(server: RegistryServer) -> None:
