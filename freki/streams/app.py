@@ -267,6 +267,7 @@ class Pipeline:
             sink=sink.name,
             reply_topics=settings.reply_topics,
             max_query_chars=settings.max_query_chars,
+            failures=(InfraError,),
             traces=await self._query_trace(),
             meters=self._meters,
         )

@@ -12,10 +12,11 @@ from opentelemetry.trace import get_current_span
 from freki.operators.errors import InvalidQuery
 from freki.operators.validate_query import validate_query
 from freki.schemas import ContextQuery, ContextResult, Notice, NoticeKind
-from freki.streams.messages import Outgoing, Received
+from freki.streams.messages import Received
 from freki.streams.meters import Meters
 from freki.streams.outbox import Outbox
 from freki.streams.query_trace import QueryTrace
+from freki.streams.replies import Replies
 from freki.streams.retrieval.remember import Remembering
 from freki.streams.retrieval.retriever import Retriever
 from freki.streams.retrieval.trail import Trail
@@ -39,13 +40,12 @@ class Retrieving:
         sink: str,
         reply_topics: Sequence[str],
         max_query_chars: int,
+        failures: tuple[type[Exception], ...],
         traces: QueryTrace,
         meters: Meters,
     ) -> None:
         self._retriever = retriever
-        self._encode = encode
-        self._outbox = outbox
-        self._sink = sink
+        self._replies = Replies(encode=encode, outbox=outbox, sink=sink, failures=failures)
         self._reply_topics = frozenset(reply_topics)
         self._max_query_chars = max_query_chars
         self._traces = traces
@@ -77,7 +77,7 @@ class Retrieving:
                 validate_query(received.value, max_characters=self._max_query_chars, reply_topics=self._reply_topics)
             except InvalidQuery as error:
                 notice = Notice(stage="validate", kind=NoticeKind.REJECTED, message=str(error))
-                await self._refuse(received, notice, self._sink)
+                await self._refuse(received, notice, to=None)
             else:
                 valid.append(received)
         return valid
@@ -88,13 +88,13 @@ class Retrieving:
         for received, reason in zip(batch, reasons, strict=True):
             if reason is not None:
                 notice = Notice(stage="admit", kind=NoticeKind.SKIPPED, message=reason)
-                await self._refuse(received, notice, received.value.reply_to or self._sink)
+                await self._refuse(received, notice, to=received.value.reply_to)
         return [received for received, reason in zip(batch, reasons, strict=True) if reason is None]
 
-    async def _refuse(self, received: Received[ContextQuery], notice: Notice, topic: str) -> None:
+    async def _refuse(self, received: Received[ContextQuery], notice: Notice, *, to: str | None) -> None:
         refusal = self._retriever.refusal(received.value, notice, trace_id=_trace_id(received.trace))
         self._traces.refuse(received.trace, refusal)
-        await self._outbox.send(self._outgoing(received, refusal, topic))
+        await self._replies.send(received, refusal, to=to)
         self._meters.answered(refusal)
 
     async def _answer(self, batch: Sequence[Received[ContextQuery]]) -> None:
@@ -104,7 +104,7 @@ class Retrieving:
                 received = batch[place]
                 self._report(received.trace, trail, result)
                 started_s = time.perf_counter()
-                await self._outbox.send(self._outgoing(received, result, received.value.reply_to or self._sink))
+                await self._replies.send(received, result, to=received.value.reply_to)
                 self._retriever.learn_sending(time.perf_counter() - started_s)
                 self._meters.answered(result)
                 self._meters.unranked(trail.unranked)
@@ -119,9 +119,6 @@ class Retrieving:
         with attached(trace):
             for (step, reason), chunk_ids in trail.dropped.items():
                 _log.info("chunks dropped", query_id=result.query_id, step=step, reason=reason, chunks=list(chunk_ids))
-
-    def _outgoing(self, received: Received[ContextQuery], result: ContextResult, topic: str) -> Outgoing:
-        return Outgoing(topic=topic, key=received.key, value=self._encode(result), trace=received.trace)
 
 
 def _trace_id(trace: Context) -> str:

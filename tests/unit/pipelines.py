@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from freki.infra.claims import ClaimStore
@@ -56,6 +56,7 @@ class Pipeline:
         llm: Llm | None = None,
         ledger: Ledger | None = None,
         index: MemoryIndex | None = None,
+        reply_topics: Sequence[str] = (),
         **knobs: Any,
     ) -> None:
         self.spans = Spans()
@@ -97,7 +98,7 @@ class Pipeline:
             now=_now,
             tracer=self.spans.tracer,
         )
-        retrieving = Retrieving(
+        self.retrieving = Retrieving(
             Retriever(
                 embedder=embedder,
                 search=self.index,
@@ -114,8 +115,9 @@ class Pipeline:
             encode=Codec(ContextResult).encode,
             outbox=outbox,
             sink="contexts",
-            reply_topics=(),
+            reply_topics=reply_topics,
             max_query_chars=1_000,
+            failures=(InfraError,),
             traces=QueryTrace(self.spans.tracer, models=MODELS, content=content),
             meters=Meters(),
         )
@@ -141,7 +143,7 @@ class Pipeline:
                 required(Codec(ContextualChunkBatch).decode),
                 embedding(indexer, encode=Codec(IndexOutcome).encode, outbox=outbox, sink="outcomes", meters=Meters()),
             ),
-            ("queries", required(Codec(ContextQuery).decode), retrieving.handle),
+            ("queries", required(Codec(ContextQuery).decode), self.retrieving.handle),
         ):
             self._deliveries[topic] = self._delivery(topic, decode, handle, outbox)
 
@@ -157,6 +159,10 @@ class Pipeline:
             failures=FAILURES,
             tracer=self.spans.tracer,
         )
+
+    async def take(self, topic: str, *events: Event) -> None:
+        """Take records through the stage of a topic."""
+        await self._deliveries[topic].deliver(events, group="g")
 
     async def publish(self, *changes: DocumentChange, headers: Headers = ()) -> None:
         """Take changes to their outcomes, all in one batch."""

@@ -1,0 +1,117 @@
+import asyncio
+
+import pytest
+
+from freki.infra.errors import InfraError, Misconfigured, Rejected, Unavailable
+from freki.schemas import ContextQuery, ContextResult, QueryId, TenantId, Timestamp
+from freki.schemas.avro import Codec
+from freki.streams.dead_letters import from_record
+from freki.streams.messages import Headers
+from freki.streams.outbox import Outbox
+from freki.streams.replies import Replies
+from tests.unit.deliveries import Event, FakeProducer
+from tests.unit.pipelines import Pipeline
+
+
+class Closed(FakeProducer):
+    """Takes nothing for some topics."""
+
+    def __init__(self, **errors: InfraError) -> None:
+        super().__init__()
+        self.errors = errors
+        self.tried: list[str] = []
+
+    async def send(
+        self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers = ()
+    ) -> asyncio.Future[None]:
+        self.tried.append(topic)
+        if topic in self.errors:
+            raise self.errors[topic]
+        return await super().send(topic, key=key, value=value, headers=headers)
+
+
+def query(reply_to: str | None) -> ContextQuery:
+    return ContextQuery(
+        query_id=QueryId("q"), tenant=TenantId("t"), text="Why?", asked_at=Timestamp(1), principals=("all",), reply_to=reply_to
+    )
+
+
+class Asking:
+    """A pipeline that answers on topics of which some are closed."""
+
+    def __init__(self, **errors: InfraError) -> None:
+        self.pipeline = Pipeline(reply_topics=["mine", "theirs"])
+        self.producer = Closed(**errors)
+        self.clock_s = self.takes_s = 0.0
+        self.pipeline.retrieving._replies = Replies(
+            encode=Codec(ContextResult).encode,
+            outbox=Outbox(self.producer, self.pipeline.spans.tracer),
+            sink="contexts",
+            failures=(InfraError,),
+            clock=self._clock,
+        )
+
+    def _clock(self) -> float:
+        """Tell the time, which passes each time that somebody looks."""
+        self.clock_s += self.takes_s
+        return self.clock_s
+
+    async def ask(self, reply_to: str | None) -> None:
+        await self.pipeline.take("queries", Event(key=b"q", value=Codec(ContextQuery).encode(query(reply_to))))
+
+    def notices(self, topic: str) -> list[list[str]]:
+        results = [Codec(ContextResult).decode(sent.value or b"") for sent in self.producer.to(topic)]
+        return [[notice.stage for notice in result.notices if notice.stage == "reply"] for result in results]
+
+
+async def test_an_answer_goes_where_its_question_wants_it() -> None:
+    asking = Asking()
+
+    for topic in ("mine", None, "contexts"):
+        await asking.ask(topic)
+
+    assert asking.notices("mine") == [[]]
+    assert asking.notices("contexts") == [[], []]
+
+
+@pytest.mark.parametrize("error", [Misconfigured("gone"), Rejected("too large"), Unavailable("no leader")])
+async def test_an_answer_that_its_topic_does_not_take_goes_to_the_topic_of_all_answers(error: InfraError) -> None:
+    asking = Asking(mine=error)
+
+    await asking.ask("mine")
+    await asking.ask("theirs")
+
+    assert asking.notices("contexts") == [["reply"]]
+    assert asking.notices("theirs") == [[]]
+    assert asking.pipeline.producer.to("dead-letters") == []
+
+
+async def test_a_topic_that_fails_slowly_is_left_alone_for_a_while() -> None:
+    asking = Asking(mine=Misconfigured("gone"))
+    asking.takes_s = 30.0
+
+    await asking.ask("mine")
+    await asking.ask("mine")
+    asking.clock_s += 61.0
+    await asking.ask("mine")
+
+    assert asking.producer.tried == ["mine", "contexts", "contexts", "mine", "contexts"]
+
+
+async def test_an_answer_that_is_too_large_closes_its_topic_to_no_other() -> None:
+    asking = Asking(mine=Rejected("too large"))
+    await asking.ask("mine")
+    asking.producer.errors.clear()
+
+    await asking.ask("mine")
+
+    assert asking.notices("mine") == [[]]
+
+
+async def test_where_the_topic_of_all_answers_takes_none_the_stage_is_told() -> None:
+    asking = Asking(mine=Misconfigured("gone"), contexts=Misconfigured("gone too"))
+
+    await asking.ask("mine")
+
+    [letter] = asking.pipeline.producer.to("dead-letters")
+    assert from_record(letter).message == "gone too"
