@@ -6,6 +6,7 @@ from functools import partial
 
 from opentelemetry.trace import get_current_span
 
+from freki.operators.errors import InvalidChange
 from freki.schemas import ContextualChunkBatch, DocumentId, IndexOutcome, TenantId
 from freki.streams import attributes
 from freki.streams.deliver import Handle
@@ -29,6 +30,8 @@ def embedding(  # noqa: PLR0913 - each is one thing from outside
     """Index batches of a lane; each receipt leaves as soon as its change is visible."""
 
     async def handle(batch: Sequence[Received[ContextualChunkBatch]]) -> None:
+        for received in batch:
+            _check_part(received.value)
         traces = {(received.key, received.value.revision.version): received.trace for received in batch}
         parts = [Part(received.value, received.partition) for received in batch]
         async with aclosing(indexer.index(parts, lane=lane)) as indexed:
@@ -44,6 +47,12 @@ def embedding(  # noqa: PLR0913 - each is one thing from outside
                     meters.became(outcome)
 
     return handle
+
+
+def _check_part(batch: ContextualChunkBatch) -> None:
+    """Raise InvalidChange for a part that no revision has: it would wait for the others for good, without a receipt."""
+    if not 0 <= batch.part < batch.parts:
+        raise InvalidChange(f"part: {batch.part} of {batch.parts} parts does not exist; they are numbered from 0")
 
 
 def _described(outcome: IndexOutcome) -> Attributes:

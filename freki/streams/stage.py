@@ -266,12 +266,18 @@ async def _all(works: Iterable[Awaitable[None]]) -> None:
 
 def _event(message: Message) -> _Event:
     headers = message.headers or ()
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
     return _Event(
         topic=message.topic,
         partition=message.partition,
         offset=message.offset,
-        timestamp_ms=round(message.timestamp * 1000),
+        timestamp_ms=_milliseconds(message.timestamp),
         key=message.key,
         value=message.value,
-        headers=tuple(headers.items() if isinstance(headers, Mapping) else headers),
+        headers=tuple((name, value or b"") for name, value in pairs),
     )
+
+
+def _milliseconds(seconds: float | None) -> int:
+    """Give a record's time as Kafka does, -1 where it has none; through Faust's seconds it may leave the 64 bits."""
+    return -1 if seconds is None else min(max(round(seconds * 1000), -(2**63)), 2**63 - 1)

@@ -36,6 +36,7 @@ from freki.streams.outbox import Outbox
 from freki.streams.outline import Outliner
 from freki.streams.ports import Ledger, Llm, Reranker
 from freki.streams.query_trace import Models, QueryTrace
+from freki.streams.rejecting import rejecting
 from freki.streams.retrieval.retriever import Retriever
 from freki.streams.retrieving import Retrieving
 from tests.parsing import parse_here
@@ -158,6 +159,11 @@ class Pipeline:
             dead_letters=DEAD_LETTERS,
             failures=FAILURES,
             tracer=self.spans.tracer,
+            on_dead=None
+            if topic == "queries"
+            else rejecting(
+                encode=Codec(IndexOutcome).encode, outbox=outbox, sink="outcomes", generation="g1", meters=Meters()
+            ),
         )
 
     async def take(self, topic: str, *events: Event) -> None:

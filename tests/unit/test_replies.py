@@ -32,7 +32,12 @@ class Closed(FakeProducer):
 
 def query(reply_to: str | None) -> ContextQuery:
     return ContextQuery(
-        query_id=QueryId("q"), tenant=TenantId("t"), text="Why?", asked_at=Timestamp(1), principals=("all",), reply_to=reply_to
+        query_id=QueryId("q"),
+        tenant=TenantId("t"),
+        text="Why?",
+        asked_at=Timestamp(1),
+        principals=("all",),
+        reply_to=reply_to,
     )
 
 

@@ -129,7 +129,7 @@ def _record(one: "ConsumerRecord[bytes, bytes]") -> Record:
         timestamp_ms=one.timestamp,
         key=one.key,
         value=one.value,
-        headers=tuple(one.headers),
+        headers=tuple((name, value or b"") for name, value in one.headers),
     )
 
 
