@@ -15,6 +15,7 @@ from faust.transport.consumer import RecordMap
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage, Message
 
+from freki.infra.kafka.batches import read_any_header_names
 from freki.infra.kafka.connection import (
     PROFILES,
     REQUEST_MARGIN_BYTES,
@@ -47,6 +48,7 @@ def make_app(settings: KafkaSettings, name: str, *, state_dir: Path) -> faust.Ap
     event counts as done only when the stage acknowledges it. `state_dir` gets a few empty directories: Faust makes
     them when it starts, and we keep no tables.
     """
+    read_any_header_names()
     state_dir.mkdir(parents=True, exist_ok=True)
     profile = PROFILES[settings.profile]
     polled = max(1, _POLLED_RECORDS // settings.partitions)

@@ -8,6 +8,7 @@ from typing import Literal, Self
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
 from freki.infra.errors import Misconfigured
+from freki.infra.kafka.batches import read_any_header_names
 from freki.infra.kafka.connection import PROFILES, REQUEST_MARGIN_BYTES, client_options, translated
 from freki.infra.kafka.records import Record
 from freki.infra.settings import KafkaSettings
@@ -34,6 +35,7 @@ class Reader:
 
     async def __aenter__(self) -> Self:
         """Connect and take position. Raises Unavailable, or Misconfigured where the topic does not exist."""
+        read_any_header_names()
         client = AIOKafkaConsumer(
             group_id=None,
             enable_auto_commit=False,
