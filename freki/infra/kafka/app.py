@@ -5,6 +5,7 @@ Faust 0.15.3 does a few things in a way that we need otherwise; each class below
 
 import asyncio
 from collections import Counter
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ from faust.tables import TableManager
 from faust.transport.consumer import RecordMap
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage, Message
+from faust.types.transports import TPorTopicSet
 
 from freki.infra.kafka.batches import read_any_header_names
 from freki.infra.kafka.connection import (
@@ -23,6 +25,7 @@ from freki.infra.kafka.connection import (
     credentials,
     ssl_context,
 )
+from freki.infra.kafka.offsets import Offsets
 from freki.infra.settings import KafkaSettings
 
 _COMMIT_INTERVAL_S = 0.5
@@ -139,9 +142,25 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
                 consumer.read[TP(*place)] = records[-1].offset + 1
         return fetched
 
+    async def passed(self, places: Collection[TP]) -> dict[TP, tuple[int, int]]:
+        """Give one past the last record that was read, and the position, of partitions that have both."""
+        # In the thread that reads: elsewhere the position could move on before it is noted what was read.
+        subscription = self._ensure_consumer()._subscription.subscription  # noqa: SLF001
+        assignment = None if subscription is None else subscription.assignment
+        found: dict[TP, tuple[int, int]] = {}
+        for place in places:
+            state = assignment and assignment.state_value(driver.ensure_aiokafka_TP(place))
+            read = cast("_Consumer", self.consumer).read.get(place)
+            if state is not None and state.has_valid_position and read is not None:
+                found[place] = (read, state.position)
+        return found
+
 
 class _Consumer(driver.Consumer):
     """Knows what was read and what of it is finished, and holds no more bytes of a topic than it may.
+
+    Faust's own bookkeeping of commits counts offsets, not records: it stands still where offset 0 survives compaction
+    and the next ones do not, and steps over a single unfinished record.
 
     Faust limits how many records wait for the stream, whatever their size. Each topic has a limit of its own, so that
     one with a backlog does not hold up another.
@@ -152,34 +171,77 @@ class _Consumer(driver.Consumer):
         self.read: dict[TP, int] = {}
         """One past the last record that was read of each partition."""
         self.finished: dict[TP, int] = {}
-        """One past the last one that was acknowledged; at first, where reading began."""
+        """The first record that is not finished, or one past the last; at first, where reading began."""
         self.held_bytes: Counter[str] = Counter()
+        self._offsets: dict[TP, Offsets] = {}
 
     def _new_consumer_thread(self) -> driver.AIOKafkaConsumerThread:
         return _ConsumerThread(self, loop=self.loop, beacon=self.beacon)
 
     def _to_message(self, tp: TP, record: Any) -> ConsumerMessage:  # noqa: ANN401 - aiokafka is untyped
+        place = TP(tp.topic, tp.partition)
+        self._offsets.setdefault(place, Offsets()).read(record.offset)
         self.held_bytes[tp.topic] += _size(record.value)
         if self.held_bytes[tp.topic] > _HELD_BYTES:
-            self.on_buffer_full(TP(tp.topic, tp.partition))
+            self.on_buffer_full(place)
         return super()._to_message(tp, record)
 
     def ack(self, message: Message) -> bool:
-        self.finished[message.tp] = message.offset + 1
+        """Note that a record is done with, unless its partition was taken away since it was read."""
+        if message.acked:
+            return False
+        message.acked = True
+        self._unacked_messages.discard(message)
+        offsets = self._offsets.get(message.tp)
+        if offsets is None or message.generation_id != self.app.consumer_generation_id:
+            return False
+        offsets.finish(message.offset)
+        self.finished[message.tp] = offsets.finished or 0
         topic = message.tp.topic
         self.held_bytes[topic] = max(0, self.held_bytes[topic] - _size(message.value))
         if self.held_bytes[topic] < _HELD_BYTES // 2:
             for place in tuple(self._buffered_partitions):
                 if place.topic == topic:
                     self.on_buffer_drop(place)
-        return super().ack(message)
+        return True
+
+    async def force_commit(self, topics: TPorTopicSet | None = None, start_new_transaction: bool = True) -> bool:  # noqa: FBT001, FBT002 - Faust's signature
+        """Commit what is finished; where that is all, also past the gap that may follow the last record."""
+        idle = {place for place, offsets in self._offsets.items() if offsets.idle}
+        for place, (read, position) in (await self._passed(idle) if idle else {}).items():
+            offsets = self._offsets.get(place)
+            # Nothing that was read is on its way to the stream: what the position has passed are no records.
+            if offsets is not None and offsets.idle and offsets.end == read < position:
+                offsets.pass_gap(position)
+                self.read[place] = self.finished[place] = position
+        return bool(await super().force_commit(topics, start_new_transaction))
+
+    async def _passed(self, places: Collection[TP]) -> dict[TP, tuple[int, int]]:
+        thread = cast("_ConsumerThread", self._thread)
+        found: dict[TP, tuple[int, int]] = await thread.call_thread(thread.passed, places)
+        return found
+
+    def _filter_tps_with_pending_acks(self, topics: TPorTopicSet | None = None) -> Iterator[TP]:
+        return (place for place in self._offsets if topics is None or place in topics or place.topic in topics)
+
+    def _new_offset(self, tp: TP) -> int | None:
+        return self._offsets[tp].finished
+
+    def _should_commit(self, tp: TP, offset: int) -> bool:
+        return offset > (self._committed_offset[tp] or 0)
+
+    async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
+        """Forget gaps."""
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
-        # What is done is not done again by the next owner of the partitions; Faust commits at intervals only.
+        # What is done is not done again by the next owner of the partitions; Faust commits at intervals only, and joins
+        # a commit that is under way instead of beginning its own.
+        await self.maybe_wait_for_commit_to_finish()
         await self.commit(revoked)
         self.read.clear()
         self.finished.clear()
         self.held_bytes.clear()
+        self._offsets.clear()
         await super().on_partitions_revoked(revoked)
 
 
