@@ -11,6 +11,7 @@ from freki.streams.lanes import Lane
 from freki.streams.messages import Outgoing
 from freki.streams.stage import Stage, Stalled
 from tests.integration.stages import PATIENCE_S, Batch, World, running
+from tests.integration.transactions import transaction
 
 
 def numbered(first: int, last: int, *, keys: int) -> list[tuple[bytes, bytes]]:
@@ -196,6 +197,33 @@ async def test_several_workers_share_the_partitions_and_lose_nothing_when_one_le
         await world.outputs(600)
 
     assert await world.read_all(world.topics.dead_letters) == []
+
+
+async def test_what_an_open_transaction_has_written_is_neither_handled_nor_waited_for(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("freki.streams.stage._STALLED_S", 0.5)
+    monkeypatch.setattr("freki.streams.stage._CHECKS_PER_WATCH", 1)
+    topic = world.topics.documents.name
+    stage = world.stage(world.forward)
+    await world.publish((b"k", b"before"))
+    async with (
+        running(stage) as run,
+        transaction(world.kafka, topic, b"k", b"uncommitted") as commit,
+    ):
+        await world.publish((b"k", b"behind"))
+        await world.outputs(1)
+        # Longer than it takes to call a stage stalled that has something to do.
+        await asyncio.wait({run}, timeout=2.0)
+        early, runs = await world.read_all(world.topics.chunks[Lane.REGULAR]), not run.done()
+        await commit()
+        outputs = await world.outputs(3)
+    async with Admin(world.kafka) as admin:
+        lags = await admin.lag(stage.app.conf.id, [topic])
+
+    assert ([one.value for one in early], runs) == ([b"before"], True)
+    assert [one.value for one in outputs] == [b"before", b"uncommitted", b"behind"]
+    assert [lag.lag for lag in lags] == [0] * world.kafka.partitions
 
 
 async def test_all_lanes_of_a_partition_are_in_one_worker(world: World) -> None:

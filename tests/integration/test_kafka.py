@@ -9,6 +9,7 @@ from freki.infra.kafka import Admin, Producer, Reader
 from freki.infra.settings import KafkaSettings
 from freki.streams.lanes import Lane
 from freki.streams.topics import Topics
+from tests.integration.transactions import transaction
 from tests.stack import free_port
 
 
@@ -113,3 +114,27 @@ async def test_without_a_broker_every_client_names_the_setting(kafka: KafkaSetti
     for client in (Producer(nowhere), Reader(nowhere, "topic", start="latest"), Admin(nowhere)):
         with pytest.raises(Unavailable, match="FREKI_KAFKA__BOOTSTRAP"):
             await client.__aenter__()
+
+
+async def test_what_an_open_transaction_has_written_is_not_there_yet(
+    kafka: KafkaSettings, topic: str, admin: Admin
+) -> None:
+    async with Producer(kafka) as producer:
+        await (await producer.send(topic, key=b"k", value=b"before"))
+        async with transaction(kafka, topic, b"k", b"uncommitted") as commit:
+            await (await producer.send(topic, key=b"k", value=b"behind"))
+            early = await values_of(kafka, topic)
+            lag = await admin.lag("nobody", [topic])
+            async with Reader(kafka, topic, start="latest") as reader:
+                await commit()
+                late = [(await anext(records := aiter(reader))).value, (await anext(records)).value]
+
+    assert early == [b"before"]
+    assert sum(one.lag for one in lag) == 1
+    assert late == [b"uncommitted", b"behind"]
+    assert await values_of(kafka, topic) == [b"before", b"uncommitted", b"behind"]
+
+
+async def values_of(kafka: KafkaSettings, topic: str) -> list[bytes | None]:
+    async with asyncio.timeout(10), Reader(kafka, topic, start="earliest") as reader:
+        return [record.value async for record in reader.until_end()]

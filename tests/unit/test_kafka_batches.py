@@ -1,4 +1,4 @@
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 from aiokafka import TopicPartition
@@ -23,13 +23,13 @@ def _installed() -> Iterator[None]:
     fetcher.MemoryRecords = before
 
 
-def batch(first: int, names: list[bytes]) -> bytes:
+def batch(first: int, names: list[bytes], *, transaction_of: int | None = None) -> bytes:
     """Write a batch with a record for each header name of four bytes."""
     builder = _DefaultRecordBatchBuilderPy(
         magic=2,
         compression_type=0,
-        is_transactional=0,
-        producer_id=-1,
+        is_transactional=int(transaction_of is not None),
+        producer_id=-1 if transaction_of is None else transaction_of,
         producer_epoch=-1,
         base_sequence=-1,
         batch_size=1 << 20,
@@ -45,10 +45,12 @@ def batch(first: int, names: list[bytes]) -> bytes:
     return bytes(written)
 
 
-def read(fetched: bytes) -> list[tuple[int, bytes, list[tuple[str, bytes | None]]]]:
+def read(
+    fetched: bytes, aborted: Sequence[tuple[int, int]] = ()
+) -> list[tuple[int, bytes, list[tuple[str, bytes | None]]]]:
     place = TopicPartition("t", 0)
     records = PartitionRecords(
-        place, fetcher.MemoryRecords(fetched), [], 0, None, None, check_crcs=True, isolation_level=1
+        place, fetcher.MemoryRecords(fetched), list(aborted), 0, None, None, check_crcs=True, isolation_level=1
     )
     return [(record.offset, record.value, list(record.headers)) for record in records]
 
@@ -63,6 +65,14 @@ def test_a_header_name_of_any_bytes_stops_nobody() -> None:
         (3, b"v0", ("next", b"h")),
     ]
     assert all(headers[1] == ("ok", None) for _, _, headers in found)
+
+
+def test_what_an_aborted_transaction_wrote_is_left_out() -> None:
+    fetched = b"".join(
+        (batch(0, [b"good"]), batch(1, [b"\xff\xff\xff\xff", b"lost"], transaction_of=7), batch(3, [b"next"]))
+    )
+
+    assert [offset for offset, _, _ in read(fetched, aborted=[(7, 1)])] == [0, 3]
 
 
 @given(names=st.lists(st.lists(st.binary(min_size=4, max_size=4), min_size=1, max_size=4), min_size=1, max_size=3))

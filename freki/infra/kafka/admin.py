@@ -12,7 +12,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, Ne
 from kafka.errors import TopicAlreadyExistsError
 
 from freki.infra.kafka.connection import client_options, translated
-from freki.infra.kafka.reader import log_ends
+from freki.infra.kafka.reader import ISOLATION, log_ends
 from freki.infra.settings import KafkaSettings
 
 T = TypeVar("T")
@@ -125,7 +125,7 @@ class Admin:
         places = [TopicPartition(topic, number) for topic, numbers in partitions.items() for number in numbers]
         if not places:
             return ()
-        client = AIOKafkaConsumer(group_id=None, enable_auto_commit=False, **client_options(self._settings))
+        client = self._reading()
         try:
             with translated("read the ends of topics", self._settings):
                 await client.start()
@@ -150,7 +150,7 @@ class Admin:
 
     async def held(self, topic: str) -> int:
         """Count the records that a topic holds, by offsets."""
-        client = AIOKafkaConsumer(group_id=None, enable_auto_commit=False, **client_options(self._settings))
+        client = self._reading()
         numbers = (await self._run("describe topics", _partitions, [topic]))[topic]
         places = [TopicPartition(topic, number) for number in numbers]
         if not places:
@@ -162,6 +162,11 @@ class Admin:
         finally:
             await client.stop()
         return sum(ends[place] - begins[place] for place in places)
+
+    def _reading(self) -> AIOKafkaConsumer:
+        return AIOKafkaConsumer(
+            group_id=None, enable_auto_commit=False, isolation_level=ISOLATION, **client_options(self._settings)
+        )
 
     async def _run(self, action: str, work: Callable[..., T], *args: object) -> T:
         if self._client is None:

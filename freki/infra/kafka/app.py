@@ -26,6 +26,7 @@ from freki.infra.kafka.connection import (
     ssl_context,
 )
 from freki.infra.kafka.offsets import Offsets
+from freki.infra.kafka.reader import ISOLATION
 from freki.infra.settings import KafkaSettings
 
 _COMMIT_INTERVAL_S = 0.5
@@ -125,11 +126,13 @@ class _NoTables(TableManager):
 
 
 class _ConsumerThread(driver.AIOKafkaConsumerThread):
-    """Takes the fetch wait from our profile, where Faust's is fixed at 1500 ms, and notes what it has read."""
+    """Reads what is committed, waits as our profile says where Faust waits 1500 ms, and notes what it has read."""
 
     def _create_worker_consumer(self, transport: driver.Transport) -> Any:  # noqa: ANN401 - aiokafka is untyped
         consumer = super()._create_worker_consumer(transport)
         consumer._fetch_max_wait_ms = cast("_Transport", transport).profile.fetch_wait_ms  # noqa: SLF001
+        # Faust reads uncommitted records unless it writes its own transactions.
+        consumer._isolation_level = ISOLATION  # noqa: SLF001
         return consumer
 
     async def _fetch_records(self, *args: Any, **kwargs: Any) -> RecordMap:  # noqa: ANN401 - passed on as they are

@@ -14,6 +14,8 @@ from freki.infra.kafka.records import Record
 from freki.infra.settings import KafkaSettings
 
 _POLL_MS = 500
+ISOLATION = "read_committed"
+"""Of everything that reads: a change or a question whose transaction was aborted must have no effect."""
 
 
 class Reader:
@@ -40,6 +42,7 @@ class Reader:
             group_id=None,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
+            isolation_level=ISOLATION,
             fetch_max_wait_ms=PROFILES[self._settings.profile].fetch_wait_ms,
             max_partition_fetch_bytes=self._settings.max_message_bytes + REQUEST_MARGIN_BYTES,
             request_timeout_ms=int(self._settings.delivery_timeout_s * 1000),
@@ -113,14 +116,20 @@ class Reader:
 async def log_ends(client: AIOKafkaConsumer, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
     """Assign partitions to the client and tell where each ends: one past its last record. Positions end up anywhere.
 
-    Fetch responses say so. The local broker, asked for the latest offset, gives the first record of the last batch.
+    What an open transaction has written, and all behind it, is not there yet for who reads what is committed. Fetch
+    responses say where that begins. The local broker, asked for the latest offset, gives the first record of the last
+    batch.
     """
     client.assign(places)
     for place, offset in (await client.end_offsets(places)).items():
         client.seek(place, offset)
     while any(client.highwater(place) is None for place in places):
         await client.getmany(timeout_ms=_POLL_MS // 10)
-    return {place: client.highwater(place) for place in places}
+    return {place: _end(client.highwater(place), client.last_stable_offset(place)) for place in places}
+
+
+def _end(highwater: int, last_stable: int | None) -> int:
+    return highwater if last_stable is None or last_stable < 0 else min(highwater, last_stable)
 
 
 def _record(one: "ConsumerRecord[bytes, bytes]") -> Record:
