@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import faust
@@ -12,6 +13,7 @@ import structlog
 from faust.types import EventT, Message, StreamT
 from mode.supervisors import CrashingSupervisor
 
+from freki.infra.kafka import holds, on_revoked
 from freki.schemas.names import Timestamp
 from freki.streams.deliver import Delivery
 from freki.streams.lag import Backlog, Lag
@@ -32,6 +34,8 @@ _CHECKS_PER_WATCH = 10
 _DRAIN_S = 20.0
 """How long a batch at hand may take to end when the process has to stop."""
 _STOP_S = 10.0
+_CANCEL_S = 1.0
+"""How long a batch that is given up may take to end: it only waits for records that are on their way to the broker."""
 
 
 class StreamEnded(RuntimeError):
@@ -99,14 +103,25 @@ class _Event:
 class Stage:
     """Takes one topic through one delivery, as a consumer group of its own or beside others in one."""
 
-    def __init__(self, app: faust.App, name: str, topic: str, *, meters: Meters) -> None:
+    def __init__(
+        self,
+        app: faust.App,
+        name: str,
+        topic: str,
+        *,
+        meters: Meters,
+        holds: Callable[[Message], bool] = lambda _: True,
+    ) -> None:
+        """Keep what it works with; `holds` tells whether a record is still this process's to finish."""
         self.app = app
         self.name = name
         self.topic = topic
         self.progress = Progress()
         self.lag = Lag()
         self._meters = meters
+        self._holds = holds
         self._at_hand: set[asyncio.Task[None]] = set()
+        self._given_up: set[asyncio.Task[None]] = set()
         self._leaving = False
 
     def standing(self, now: Timestamp) -> Standing:
@@ -126,9 +141,13 @@ class Stage:
         try:
             async with asyncio.TaskGroup() as group:
                 while (events := await self._next(batches, at_once)) is not None:
+                    # Records of partitions that were taken away meanwhile come again, here or elsewhere.
+                    events = [event for event in events if self._holds(event.message)]
+                    if not events:
+                        continue
                     task = group.create_task(self._take(manual, events, delivery, most))
                     self._at_hand.add(task)
-                    task.add_done_callback(self._at_hand.discard)
+                    task.add_done_callback(self._ended)
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from failures
         if not self.app.should_stop:
@@ -150,8 +169,14 @@ class Stage:
         with self.progress.at_hand():
             records = [_event(event.message) for event in events]
             self.lag.reached(((record.topic, record.partition), Timestamp(record.timestamp_ms)) for record in records)
-            with self._timed(len(records), most):
-                await delivery.deliver(records, group=self.app.conf.id)
+            try:
+                with self._timed(len(records), most):
+                    await delivery.deliver(records, group=self.app.conf.id)
+            except Exception as error:
+                if asyncio.current_task() not in self._given_up:
+                    raise
+                _log.warning("a batch that was given up failed", stage=self.name, error=repr(error))
+                return
             for event in events:
                 await stream.ack(event)
 
@@ -164,6 +189,25 @@ class Stage:
         finally:
             seconds = time.perf_counter() - started
             self._meters.handled(self.name, records=records, most=most, seconds=seconds, failed=failed)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._at_hand.discard(task)
+        self._given_up.discard(task)
+
+    async def release(self, within_s: float) -> None:
+        """Finish the batches at hand; give up those that are not done within some seconds.
+
+        What is given up is not acknowledged. The stage goes on with the batches that come.
+        """
+        if not self._at_hand:
+            return
+        _, late = await asyncio.wait(self._at_hand, timeout=within_s)
+        if late:
+            _log.warning("batches are given up: their partitions move", stage=self.name, batches=len(late))
+            self._given_up |= late
+            for task in late:
+                task.cancel()
+            await asyncio.wait(late, timeout=_CANCEL_S)
 
     async def drain(self) -> None:
         """Wait until the batches at hand are done, and let no other begin."""
@@ -183,7 +227,8 @@ def register(  # noqa: PLR0913 - all but the first three have names
     meters: Meters | None = None,
 ) -> Stage:
     """Attach the agent that takes a topic through a delivery."""
-    stage = Stage(app, delivery.stage, topic, meters=meters or Meters())
+    stage = Stage(app, delivery.stage, topic, meters=meters or Meters(), holds=partial(holds, app))
+    on_revoked(app, stage.release)
 
     @app.agent(app.topic(topic), name=delivery.stage, supervisor_strategy=CrashingSupervisor)
     async def agent(stream: StreamT[Any]) -> None:

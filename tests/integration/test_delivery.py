@@ -1,5 +1,6 @@
 import asyncio
 import sys
+from itertools import pairwise
 
 import pytest
 
@@ -197,6 +198,49 @@ async def test_several_workers_share_the_partitions_and_lose_nothing_when_one_le
         await world.outputs(600)
 
     assert await world.read_all(world.topics.dead_letters) == []
+
+
+async def test_a_slow_batch_is_given_up_before_another_worker_begins_with_its_records(world: World) -> None:
+    begun, never = asyncio.Event(), asyncio.Event()
+    order: list[str] = []
+
+    async def slow(batch: Batch) -> None:
+        order.extend(f"slow takes {one.value}" for one in batch)
+        begun.set()
+        try:
+            await never.wait()
+        finally:
+            order.extend(f"slow leaves {one.value}" for one in batch)
+
+    async def quick(batch: Batch) -> None:
+        order.extend(f"quick takes {one.value}" for one in batch)
+        await world.forward(batch)
+
+    first, second = world.stage(slow), world.stage(quick)
+    # One key, so that all is in one partition; it moves when the first worker leaves at the latest.
+    await world.publish(*numbered(0, 20, keys=1))
+    stopping = asyncio.Event()
+
+    async def crowd() -> None:
+        async with running(first):
+            await stopping.wait()
+            # A member that goes does not wait for its batch: it is given up too.
+            await first.release(0.0)
+
+    leaving = asyncio.create_task(crowd())
+    await asyncio.wait_for(begun.wait(), PATIENCE_S)
+    async with running(second):
+        mine = len([line for line in order if line.startswith("slow takes")])
+        assert [line for line in order if line.startswith("slow leaves")] != []
+        stopping.set()
+        await leaving
+        outputs = await world.outputs(20)
+
+    assert mine >= 1
+    assert {one.value for one in outputs} == {b"%d" % n for n in range(20)}
+    for n in range(20):
+        lines = [line for line in order if line.endswith(f" {n}")]
+        assert all("leaves" in after for before, after in pairwise(lines) if before.startswith("slow takes"))
 
 
 async def test_what_an_open_transaction_has_written_is_neither_handled_nor_waited_for(

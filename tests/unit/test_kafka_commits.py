@@ -4,14 +4,15 @@ import asyncio
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import pytest
 from faust.types import TP, Message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.infra.kafka import make_app
+from freki.infra.kafka import holds, make_app, on_revoked
+from freki.infra.kafka.connection import PROFILES
 from freki.infra.kafka.offsets import Offsets
 from freki.infra.settings import KafkaSettings
 
@@ -37,7 +38,7 @@ class Broker:
         consumer.highwater = lambda _: 0
         consumer._commit = self._commit
         consumer._passed = self._passed
-        self.consumer = consumer
+        self.consumer = self.app.consumer = consumer
 
     async def read(self, *offsets: int) -> None:
         """Bring records to the stream."""
@@ -175,6 +176,7 @@ async def test_an_acknowledgement_that_comes_after_the_partition_was_taken_away_
     await broker.consumer.on_partitions_revoked({PLACE})
     broker.app.consumer_generation_id = 1
     await broker.consumer.perform_seek()
+    broker.consumer.resume_flow()
     await broker.read(0, 1)
 
     broker.consumer.ack(late)
@@ -182,6 +184,48 @@ async def test_an_acknowledgement_that_comes_after_the_partition_was_taken_away_
     broker.ack(0)
 
     assert (early, await broker.commit()) == (None, 1)
+
+
+async def test_what_is_finished_while_partitions_move_is_committed_and_nothing_else_begins(
+    new: Callable[..., Broker],
+) -> None:
+    broker = new(committed=0)
+    await broker.read(0, 1)
+    held = [holds(broker.app, broker.taken[0])]
+
+    async def release(within_s: float) -> None:
+        assert within_s > 0
+        held.append(holds(broker.app, broker.taken[1]))
+        broker.ack(0)
+
+    on_revoked(broker.app, release)
+    await broker.consumer.on_partitions_revoked({PLACE})
+    held.append(holds(broker.app, broker.taken[1]))
+    broker.ack(1)
+    await broker.commit()
+
+    assert broker.commits == [1]
+    assert held == [True, False, False]
+
+
+async def test_what_is_read_again_after_partitions_moved_is_held_again(new: Callable[..., Broker]) -> None:
+    broker = new(committed=0)
+    await broker.read(0)
+    before = broker.taken[0]
+    await broker.consumer.on_partitions_revoked({PLACE})
+    broker.app.consumer_generation_id = 1
+    await broker.consumer.perform_seek()
+    broker.consumer.resume_flow()
+    await broker.read(0)
+
+    assert [holds(broker.app, message) for message in (before, broker.taken[0])] == [False, True]
+
+
+@pytest.mark.parametrize("profile", ["local", "kafka"])
+def test_a_member_that_finishes_what_is_at_hand_stays_one(profile: Literal["local", "kafka"], tmp_path: Path) -> None:
+    conf = make_app(KafkaSettings(profile=profile), "g", state_dir=tmp_path).conf
+
+    assert PROFILES[profile].hand_over_s < min(conf.broker_session_timeout, conf.broker_rebalance_timeout)
 
 
 async def test_batches_that_end_in_any_order_leave_no_record_that_seems_to_wait(new: Callable[..., Broker]) -> None:

@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -141,10 +141,12 @@ class Held:
 class Running:
     """A stage that takes a stream through a delivery."""
 
-    def __init__(self, at_once: int) -> None:
-        self.stream, self.delivery = Stream(), Held()
+    def __init__(
+        self, at_once: int, *, delivery: Held | None = None, holds: Callable[[Any], bool] = lambda _: True
+    ) -> None:
+        self.stream, self.delivery = Stream(), delivery or Held()
         app = SimpleNamespace(conf=SimpleNamespace(id="g"), should_stop=False)
-        self.stage = Stage(cast("Any", app), "retrieve", "t", meters=Meters())
+        self.stage = Stage(cast("Any", app), "retrieve", "t", meters=Meters(), holds=holds)
         work = self.stage.consume(
             cast("Any", self.stream), cast("Delivery[Any]", self.delivery), most=8, within_s=0.01, at_once=at_once
         )
@@ -218,3 +220,77 @@ async def test_a_stream_that_ends_by_itself_is_an_error() -> None:
 
     with pytest.raises(StreamEnded):
         await running.task
+
+
+async def test_partitions_that_move_are_waited_for_and_what_is_done_in_time_is_acknowledged() -> None:
+    running = Running(at_once=2)
+    running.stream.put(0)
+    await running.settle()
+
+    releasing = asyncio.create_task(running.stage.release(60.0))
+    await running.settle()
+    waits = not releasing.done()
+    running.delivery.told[0].set_result(None)
+    await releasing
+
+    assert (waits, running.stream.acked) == (True, [0])
+    running.task.cancel()
+
+
+async def test_what_is_not_done_in_time_is_given_up_and_the_stage_goes_on() -> None:
+    running = Running(at_once=2)
+    running.stream.put(0)
+    running.stream.put(1)
+    await running.settle()
+
+    await running.stage.release(0.0)
+    given_up = [told.cancelled() for told in running.delivery.told.values()]
+    running.stream.put(2)
+    await running.settle()
+    running.delivery.told[2].set_result(None)
+    await running.settle()
+
+    assert given_up == [True, True]
+    assert running.stream.acked == [2]
+    assert running.stage.progress.idle_s == 0
+    assert not running.task.done()
+    running.task.cancel()
+
+
+async def test_a_batch_that_fails_when_it_is_given_up_stops_nothing() -> None:
+    class Fails(Held):
+        async def deliver(self, events: Sequence[Stored], *, group: str) -> None:
+            try:
+                await super().deliver(events, group=group)
+            except asyncio.CancelledError:
+                raise ConnectionError("cut off") from None
+
+    running = Running(at_once=1, delivery=Fails())
+    running.stream.put(0)
+    await running.settle()
+
+    await running.stage.release(0.0)
+    running.stream.put(1)
+    await running.settle()
+    running.delivery.told[1].set_result(None)
+    await running.settle()
+
+    assert (running.delivery.begun, running.stream.acked) == ([[0], [1]], [1])
+    assert not running.task.done()
+    running.task.cancel()
+
+
+async def test_records_that_are_not_held_any_more_are_dropped_without_a_word() -> None:
+    running = Running(at_once=1, holds=lambda message: message.offset != 1)
+    running.stream.put(0, 1)
+    running.stream.put(1)
+    running.stream.put(2)
+    await running.settle()
+    running.delivery.told[0].set_result(None)
+    await running.settle()
+    running.delivery.told[2].set_result(None)
+    await running.settle()
+
+    assert running.delivery.begun == [[0], [2]]
+    assert running.stream.acked == [0, 2]
+    running.task.cancel()

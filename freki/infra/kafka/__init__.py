@@ -1,7 +1,7 @@
 """Kafka: the Faust app of a stage, a producer, a reader without a group, and the admin client."""
 
 from freki.infra.kafka.admin import Admin, Declared, PartitionLag, TopicState
-from freki.infra.kafka.app import look_behind, make_app
+from freki.infra.kafka.app import holds, look_behind, make_app, on_revoked
 from freki.infra.kafka.producer import Producer
 from freki.infra.kafka.reader import Reader
 from freki.infra.kafka.records import Position, Record
@@ -15,6 +15,8 @@ __all__ = [
     "Reader",
     "Record",
     "TopicState",
+    "holds",
     "look_behind",
     "make_app",
+    "on_revoked",
 ]

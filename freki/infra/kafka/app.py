@@ -5,7 +5,7 @@ Faust 0.15.3 does a few things in a way that we need otherwise; each class below
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -44,6 +44,9 @@ _HELD_BYTES = 32 * 1024 * 1024
 _RECORD_BYTES = 1024
 """What a record takes besides its value."""
 
+Release = Callable[[float], Awaitable[None]]
+"""Ends within so many seconds what is at hand; never raises."""
+
 
 def make_app(settings: KafkaSettings, name: str, *, state_dir: Path) -> faust.App:
     """Make an app: its name is the consumer group. Topics of one app with equally many partitions are shared out alike.
@@ -62,6 +65,7 @@ def make_app(settings: KafkaSettings, name: str, *, state_dir: Path) -> faust.Ap
         broker_credentials=_faust_credentials(settings),
         broker_session_timeout=profile.session_timeout_s,
         broker_heartbeat_interval=profile.heartbeat_s,
+        broker_rebalance_timeout=profile.rebalance_timeout_s,
         broker_commit_interval=_COMMIT_INTERVAL_S,
         broker_max_poll_records=polled,
         broker_max_poll_interval=_MAX_POLL_INTERVAL_S,
@@ -83,6 +87,20 @@ def make_app(settings: KafkaSettings, name: str, *, state_dir: Path) -> faust.Ap
     app.transport = _Transport(app.conf.broker_consumer, app)
     app.transport.profile = profile
     return app
+
+
+def on_revoked(app: faust.App, release: Release) -> None:
+    """Call `release` whenever partitions are taken away, with the seconds that it has: before others may begin.
+
+    It ends what is at hand, one way or the other. aiokafka takes all partitions away when members come or go, also
+    those that a member gets again.
+    """
+    cast("_Transport", app.transport).releases.append(release)
+
+
+def holds(app: faust.App, message: Message) -> bool:
+    """Tell whether a record is still this member's to finish."""
+    return cast("_Consumer", app.consumer).holds(message)
 
 
 async def look_behind(app: faust.App) -> dict[tuple[str, int], int] | None:
@@ -177,6 +195,7 @@ class _Consumer(driver.Consumer):
         """The first record that is not finished, or one past the last; at first, where reading began."""
         self.held_bytes: Counter[str] = Counter()
         self._offsets: dict[TP, Offsets] = {}
+        self._is_handing_over = False
 
     def _new_consumer_thread(self) -> driver.AIOKafkaConsumerThread:
         return _ConsumerThread(self, loop=self.loop, beacon=self.beacon)
@@ -236,7 +255,21 @@ class _Consumer(driver.Consumer):
     async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
         """Forget gaps."""
 
+    def holds(self, message: Message) -> bool:
+        """Tell whether a record was read since partitions were last taken away."""
+        if self._is_handing_over or message.tp not in self._offsets:
+            return False
+        return message.generation_id == self.app.consumer_generation_id
+
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
+        """Finish what is at hand, or give it up, and commit what is finished; the group waits meanwhile."""
+        self._is_handing_over = True
+        self.stop_flow()
+        # Not suspended yet: from then on Faust acknowledges the events that it drops.
+        self.app.flow_control.clear()
+        transport = cast("_Transport", self.transport)
+        if not self.app.should_stop:
+            await asyncio.gather(*(release(transport.profile.hand_over_s) for release in transport.releases))
         # What is done is not done again by the next owner of the partitions; Faust commits at intervals only, and joins
         # a commit that is under way instead of beginning its own.
         await self.maybe_wait_for_commit_to_finish()
@@ -245,6 +278,7 @@ class _Consumer(driver.Consumer):
         self.finished.clear()
         self.held_bytes.clear()
         self._offsets.clear()
+        self._is_handing_over = False
         await super().on_partitions_revoked(revoked)
 
 
@@ -257,3 +291,7 @@ class _Transport(driver.Transport):
 
     Consumer = _Consumer
     profile: Profile
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - passed on as they are
+        super().__init__(*args, **kwargs)
+        self.releases: list[Release] = []

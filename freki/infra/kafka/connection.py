@@ -21,6 +21,10 @@ class Profile:
 
     session_timeout_s: float
     heartbeat_s: float
+    rebalance_timeout_s: float
+    """How long the broker waits for the members of a group when one joins or leaves."""
+    hand_over_s: float
+    """How long a member whose partitions move may finish what is at hand; the rest of the group waits meanwhile."""
     fetch_wait_ms: int
     """The local broker is not woken by a produce and sleeps half of it; Kafka answers at once."""
     idempotent: bool
@@ -28,10 +32,25 @@ class Profile:
 
 
 PROFILES: Mapping[str, Profile] = {
-    # A member joins the local broker after half of its session timeout.
-    "local": Profile(session_timeout_s=2.0, heartbeat_s=0.5, fetch_wait_ms=20, idempotent=False),
+    # A member joins the local broker after half of its session timeout, whether or not the others have come again; they
+    # hear of it with their next heartbeat.
+    "local": Profile(
+        session_timeout_s=2.0,
+        heartbeat_s=0.5,
+        rebalance_timeout_s=60.0,
+        hand_over_s=0.4,
+        fetch_wait_ms=20,
+        idempotent=False,
+    ),
     # Kafka refuses session timeouts below 6 s unless its own settings are changed.
-    "kafka": Profile(session_timeout_s=10.0, heartbeat_s=3.0, fetch_wait_ms=500, idempotent=True),
+    "kafka": Profile(
+        session_timeout_s=10.0,
+        heartbeat_s=3.0,
+        rebalance_timeout_s=60.0,
+        hand_over_s=8.0,
+        fetch_wait_ms=500,
+        idempotent=True,
+    ),
 }
 
 
