@@ -26,7 +26,6 @@ _MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 _HEADERS = {"Accept": f"{_MEDIA_TYPE}, application/json", "Content-Type": _MEDIA_TYPE}
 _NOT_THERE = frozenset({40401, 40402, 40403})
 """Error codes for a subject, version or schema that is not there; a 404 without one comes from some other server."""
-_LARGEST_ID = 2**31 - 1
 _FAILURES_OF_AN_ID = 7
 """Answers "later" to one id, in a row, while others are answered: one attempt less than a delivery makes."""
 _NO_ACCESS = frozenset({httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN})
@@ -114,7 +113,7 @@ class RegistryClient:
         """
         named = {schema_id_of(value) for value in values if value is not None}
         for schema_id in sorted(schema_id for schema_id in named if schema_id is not None):
-            if schema_id not in self._schemas and schema_id <= _LARGEST_ID:
+            if schema_id not in self._schemas:
                 await self._read(schema_id)
 
     def id_of(self, record: str) -> int:

@@ -78,7 +78,7 @@ from freki.streams.health import Health
 from freki.streams.indexing import Indexer
 from freki.streams.indexing.commit import Committer
 from freki.streams.indexing.reclaim import reclaim
-from freki.streams.lanes import Lane, in_lane, lane_of
+from freki.streams.lanes import Lane, in_lane, lanes_of
 from freki.streams.meters import Meters
 from freki.streams.outbox import Outbox
 from freki.streams.outline import similarities_by
@@ -198,7 +198,7 @@ class Pipeline:
             # The lanes read the same topic, each at its own pace.
             group=name,
             on_dead=self._rejecting(),
-            ours=lambda stored: lane_of(stored, decode) is lane,
+            ours=lambda stored: lane in lanes_of(stored, decode),
         )
 
     async def _contextualise(self, lane: Lane, source: Topic, sink: Topic) -> Stage:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from freki.schemas import DocumentChange, Operation
+from freki.schemas.avro import DamagedError
 from freki.streams.messages import Headers, Stored, number_in
 
 PRIORITY_HEADER = "freki-priority"
@@ -26,22 +27,33 @@ class Lane(StrEnum):
     """What turned out, when it was cut, to be too large for one part."""
 
 
-def lane_of(record: Stored, decode: Callable[[bytes | None], DocumentChange | None]) -> Lane:
-    """Say in which lane a record of the documents topic begins, by nothing but the record.
+_EXPRESS = frozenset({Lane.EXPRESS})
+_REGULAR = frozenset({Lane.REGULAR})
+_UNDECIDED = _EXPRESS | _REGULAR
 
-    What cannot be decoded is REGULAR: whoever takes it will say what is wrong with it.
+
+def lanes_of(record: Stored, decode: Callable[[bytes | None], DocumentChange | None]) -> frozenset[Lane]:
+    """Say which lanes take a record of the documents topic: one, by nothing but the record; or both where that fails.
+
+    Each lane judges for itself, at another time, and in a rolling upgrade with another release. A record that this
+    process cannot decode may be one that the other lane decodes: the schema registry may know its schema by then, or
+    that release its contract. So neither leaves such a record to the other. Usually neither can decode it, and it has
+    two dead letters, one of each lane. Where only one can, it takes the record if it is its own; the letter of the
+    other lane says that something was wrong, but nothing is lost. What no process can ever decode is REGULAR.
     """
     if record.key is None:
-        return Lane.REGULAR
+        return _REGULAR
     if record.value is None or priority_in(record.headers) > 0:
-        return Lane.EXPRESS
+        return _EXPRESS
     try:
         change = decode(record.value)
+    except DamagedError:
+        return _REGULAR
     except Exception:  # noqa: BLE001 - of whatever kind
-        return Lane.REGULAR
+        return _UNDECIDED
     if change is None or change.operation is Operation.DELETE or change.priority > 0:
-        return Lane.EXPRESS
-    return Lane.REGULAR
+        return _EXPRESS
+    return _REGULAR
 
 
 def priority_in(headers: Headers) -> int:

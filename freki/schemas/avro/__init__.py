@@ -8,6 +8,7 @@ holds their digests.
 
 from freki.schemas.avro.codec import (
     Codec,
+    DamagedError,
     SchemaLookup,
     UndecodableError,
     UnencodableError,
@@ -29,6 +30,7 @@ __all__ = [
     "Codec",
     "Contract",
     "Contracts",
+    "DamagedError",
     "SchemaEntry",
     "SchemaLookup",
     "UndecodableError",

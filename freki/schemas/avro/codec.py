@@ -26,10 +26,16 @@ _SINGLE_OBJECT = b"\xc3\x01"
 _FINGERPRINT_END = 10
 _CONFLUENT = b"\x00"
 _ID_END = 5
+_LARGEST_ID = 2**31 - 1
+"""Registries count in 32 bits with a sign."""
 
 
 class UndecodableError(ValueError):
     """The bytes are no record that this reader knows; the message says what they are and what to do."""
+
+
+class DamagedError(UndecodableError):
+    """The bytes themselves are to blame: whoever reads them, now or later, cannot either."""
 
 
 class UnknownSchemaIdError(UndecodableError):
@@ -47,7 +53,8 @@ class UnencodableError(ValueError):
 def schema_id_of(data: bytes) -> int | None:
     """Give the id of a registry's schema that a frame names; None where it names none."""
     framed = data.startswith(_CONFLUENT) and len(data) >= _ID_END
-    return int.from_bytes(data[len(_CONFLUENT) : _ID_END], "big") if framed else None
+    schema_id = int.from_bytes(data[len(_CONFLUENT) : _ID_END], "big")
+    return schema_id if framed and schema_id <= _LARGEST_ID else None
 
 
 class SchemaLookup(Protocol):
@@ -103,9 +110,9 @@ class Codec(Generic[T]):
         try:
             plain: Any = schemaless_reader(stream, writer.schema, None)
         except (EOFError, IndexError, ValueError, OverflowError) as error:
-            raise UndecodableError(f"{self._record}: cut short or damaged near byte {stream.tell()}") from error
+            raise DamagedError(f"{self._record}: cut short or damaged near byte {stream.tell()}") from error
         if surplus := len(data) - stream.tell():
-            raise UndecodableError(f"{self._record}: {surplus} bytes follow the record")
+            raise DamagedError(f"{self._record}: {surplus} bytes follow the record")
         try:
             return self._from_plain(plain if writer.current else self._resolve(plain))
         except ValueError as error:
@@ -123,7 +130,7 @@ class Codec(Generic[T]):
             return self._writer_by_fingerprint(data[len(_SINGLE_OBJECT) : _FINGERPRINT_END]), _FINGERPRINT_END
         if (schema_id := schema_id_of(data)) is not None:
             return self._writer_by_id(schema_id), _ID_END
-        raise UndecodableError(
+        raise DamagedError(
             f"{len(data)} bytes that start with {data[:4].hex(' ') or 'nothing'}: neither Avro single-object encoding "
             f"(c3 01) nor Confluent wire format (00); records of this topic are {self._record}"
         )
