@@ -28,7 +28,7 @@ from freki.schemas import (
 from freki.streams import attributes
 from freki.streams.deliver import Handle
 from freki.streams.lanes import priority_in
-from freki.streams.messages import Outgoing, Received, version_in
+from freki.streams.messages import Outgoing, Received, recorded_at, version_in
 from freki.streams.outbox import Outbox
 from freki.streams.outline import Outline, Outliner
 from freki.streams.tracing import UNTRACED, Attributes, describe, of_document, step
@@ -66,11 +66,12 @@ class Chunking:
         """Give the parts of the revision, in order; a deletion is one part without chunks."""
         key = received.key.decode(errors="replace")
         change = received.value
+        recorded = recorded_at(received.headers, received.timestamp)
         if change is None:
-            return [_one_part(self._tombstone(key, received))]
+            return [_one_part(self._tombstone(key, received, recorded))]
         validate_change(change, key=key)
         if change.operation is Operation.DELETE:
-            return [_one_part(self._deletion(change, received.timestamp))]
+            return [_one_part(self._deletion(change, recorded))]
         received_at = self._now()
         content = change.content if change.claim is None else await self._claims.get(change.claim)
         if content is None:
@@ -94,7 +95,7 @@ class Chunking:
             chunker=outline.chunker,
             characters=outline.characters,
             occurred_at=change.occurred_at,
-            recorded_at=received.timestamp,
+            recorded_at=recorded,
             received_at=received_at,
         )
         parts = list(_parts(outline, self._part_chunks)) or [()]
@@ -114,14 +115,14 @@ class Chunking:
             )
         return batches
 
-    def _tombstone(self, key: str, received: Received[DocumentChange | None]) -> Revision:
+    def _tombstone(self, key: str, received: Received[DocumentChange | None], recorded: Timestamp) -> Revision:
         """Take a tombstone that names the version of its deletion as that deletion once more."""
         tenant, slash, document_id = key.partition("/")
         if not (tenant and slash and document_id):
             raise InvalidChange(f"key: {key[:200]!r} is not tenant/document_id, so the tombstone names no document")
         version = version_in(received.headers)
         operation = RevisionOperation.DELETE if version else RevisionOperation.TOMBSTONE
-        return self._removal(operation, TenantId(tenant), DocumentId(document_id), received.timestamp, version=version)
+        return self._removal(operation, TenantId(tenant), DocumentId(document_id), recorded, version=version)
 
     def _deletion(self, change: DocumentChange, recorded_at: Timestamp) -> Revision:
         return self._removal(

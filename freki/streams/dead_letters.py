@@ -5,7 +5,7 @@ from dataclasses import replace
 from hashlib import sha256
 
 from freki.schemas.names import Timestamp, record
-from freki.streams.messages import Headers, Outgoing, Stored, header
+from freki.streams.messages import RECORDED_AT_HEADER, Headers, Outgoing, Stored, header, recorded_at
 
 _PREFIX = "freki-dead-letter-"
 _TOPIC = f"{_PREFIX}topic"
@@ -20,7 +20,11 @@ _ATTEMPTS = f"{_PREFIX}attempts"
 _DIED_AT = f"{_PREFIX}died-at"
 _NULL = f"{_PREFIX}null-value"
 _OMITTED = f"{_PREFIX}omitted"
+_REPLAYED = f"{_PREFIX}replayed"
 REPLAYS = "freki-replays"
+
+Letter = tuple[int, int]
+"""Where a dead letter lies: partition and offset of its topic."""
 
 MESSAGE_BYTES = 2_000
 TRACEBACK_BYTES = 4_000
@@ -93,10 +97,15 @@ def abridged(letter: DeadLetter) -> Iterator[DeadLetter]:
     """Give the letter whole, then without its value, then also without headers and a long key."""
     yield letter
     if (value := letter.value) is not None:
-        letter = replace(letter, value=None, omitted=f"{len(value)} bytes, SHA-256 {sha256(value).hexdigest()}")
+        letter = replace(letter, value=None, omitted=omitted_of(value))
         yield letter
     key = letter.key if len(letter.key or b"") <= _SHORT_KEY_BYTES else None
     yield replace(letter, key=key, headers=())
+
+
+def omitted_of(value: bytes | None) -> str:
+    """Say what a letter says of a value that it has no room for."""
+    return f"{len(value or b'')} bytes, SHA-256 {sha256(value or b'').hexdigest()}"
 
 
 def printable(words: str) -> str:
@@ -131,14 +140,27 @@ def from_record(stored: Stored) -> DeadLetter:
 
 
 def replay(letter: DeadLetter) -> Outgoing:
-    """Give the record again as it was, for its topic, with one more replay counted."""
-    kept = tuple((name, value) for name, value in letter.headers if name != REPLAYS)
-    return Outgoing(
-        topic=letter.topic,
-        key=letter.key,
-        value=letter.value,
-        headers=(*kept, (REPLAYS, str(letter.replays + 1).encode())),
-    )
+    """Give the record again as it was, for its topic, with one more replay counted and its time kept.
+
+    The broker stamps it anew: without its first time an old change would count as later than a deletion in between.
+    """
+    kept = tuple((name, value) for name, value in letter.headers if name not in {REPLAYS, RECORDED_AT_HEADER})
+    first = recorded_at(letter.headers, letter.timestamp)
+    added = ((REPLAYS, str(letter.replays + 1).encode()), (RECORDED_AT_HEADER, str(max(0, first)).encode()))
+    return Outgoing(topic=letter.topic, key=letter.key, value=letter.value, headers=(*kept, *added))
+
+
+def note_replayed(place: Letter, topic: str) -> Outgoing:
+    """Write beside the dead letters that one of them was sent again, for whoever reads them later."""
+    partition, offset = place
+    name = f"{partition}/{offset}".encode()
+    return Outgoing(topic=topic, key=b"replayed/" + name, value=b"", headers=((_REPLAYED, name),))
+
+
+def replayed_by(stored: Stored) -> Letter | None:
+    """Read such a note; None for any other record."""
+    partition, slash, offset = (header(stored.headers, _REPLAYED) or b"").partition(b"/")
+    return (int(partition), int(offset)) if slash and partition.isdigit() and offset.isdigit() else None
 
 
 def _replays(headers: Headers) -> int:

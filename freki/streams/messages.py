@@ -12,6 +12,8 @@ Headers = tuple[tuple[str, bytes], ...]
 
 VERSION_HEADER = "freki-version"
 """Of a tombstone: the version of the deletion that it follows, in decimal."""
+RECORDED_AT_HEADER = "freki-recorded-at"
+"""Of a record that was sent again: when it was first recorded, in milliseconds since 1970, in decimal."""
 _MOST_DIGITS = 18
 
 T_co = TypeVar("T_co", covariant=True)
@@ -84,6 +86,12 @@ def header(headers: Headers, name: str) -> bytes | None:
 def version_in(headers: Headers) -> int:
     """Read the version that a tombstone names; 0 where it names none."""
     return number_in(headers, VERSION_HEADER)
+
+
+def recorded_at(headers: Headers, timestamp: Timestamp) -> Timestamp:
+    """Tell when a record was first recorded: by its timestamp, or earlier where a header says so. Never later."""
+    given = number_in(headers, RECORDED_AT_HEADER)
+    return Timestamp(min(given, timestamp)) if given else timestamp
 
 
 def number_in(headers: Headers, name: str) -> int:

@@ -15,7 +15,7 @@ from freki.schemas import (
 )
 from freki.streams.dead_letters import DeadLetter
 from freki.streams.deliver import OnDead
-from freki.streams.messages import Outgoing, Received
+from freki.streams.messages import Outgoing, Received, recorded_at
 from freki.streams.meters import Meters
 from freki.streams.outbox import Outbox
 
@@ -50,7 +50,7 @@ def rejecting(
             removed=0,
             tokens=0,
             occurred_at=occurred_at,
-            recorded_at=letter.timestamp if received is None else _recorded_at(received),
+            recorded_at=recorded_at(letter.headers, letter.timestamp) if received is None else _recorded_at(received),
             received_at=letter.died_at,
             embedded_at=None,
             searchable_at=None,
@@ -64,12 +64,16 @@ def rejecting(
 
 def _recorded_at(received: Received[Source]) -> Timestamp:
     value = received.value
-    return value.revision.recorded_at if isinstance(value, ChunkBatch | ContextualChunkBatch) else received.timestamp
+    return (
+        value.revision.recorded_at
+        if isinstance(value, ChunkBatch | ContextualChunkBatch)
+        else recorded_at(received.headers, received.timestamp)
+    )
 
 
 def _change(received: Received[Source]) -> tuple[int, Timestamp]:
     value = received.value
     if value is None:
-        return 0, received.timestamp
+        return 0, recorded_at(received.headers, received.timestamp)
     source = value if isinstance(value, DocumentChange) else value.revision
     return source.version, source.occurred_at

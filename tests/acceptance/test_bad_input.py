@@ -16,7 +16,7 @@ TENANT = "bad"
 
 
 async def letters(freki: Freki, key: bytes | None) -> list[DeadLetter]:
-    return [letter for _, _, letter in await read_letters(freki.settings) if letter.key == key]
+    return [letter for letter in (await read_letters(freki.settings)).by_place.values() if letter.key == key]
 
 
 async def send_raw(freki: Freki, topic: str, key: bytes | None, value: bytes | None) -> None:

@@ -38,7 +38,7 @@ async def test_a_folder_of_files_is_published_cited_by_page_and_what_cannot_be_r
     code, printed = await freki_command(freki, "publish", str(folder), "--wait")
     result = await ask(freki, tenant, "Wie lange dauert der Antrag auf einen Reisepass?")
     other = await ask(freki, tenant, "Wird die Bahnfahrt erstattet?")
-    letters = {letter.key: letter for _, _, letter in await read_letters(freki.settings)}
+    letters = {letter.key: letter for letter in (await read_letters(freki.settings)).by_place.values()}
 
     assert code == 1
     assert "2 indexed" in printed

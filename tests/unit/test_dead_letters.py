@@ -3,8 +3,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.schemas import Timestamp
-from freki.streams.dead_letters import DeadLetter, NotADeadLetter, from_record, replay, to_record
-from freki.streams.messages import Outgoing
+from freki.streams.dead_letters import (
+    DeadLetter,
+    NotADeadLetter,
+    from_record,
+    note_replayed,
+    replay,
+    replayed_by,
+    to_record,
+)
+from freki.streams.messages import Outgoing, recorded_at
 from tests.unit.deliveries import Event
 
 letters = st.builds(
@@ -15,7 +23,7 @@ letters = st.builds(
     topic=st.text(),
     partition=st.integers(min_value=0),
     offset=st.integers(min_value=0),
-    timestamp=st.integers(min_value=-1).map(Timestamp),
+    timestamp=st.integers(min_value=-1, max_value=10**18 - 1).map(Timestamp),
     stage=st.text(),
     error=st.text(),
     message=st.text(),
@@ -47,7 +55,8 @@ def test_a_replay_is_the_record_as_it_was_with_one_more_replay_counted(letter: D
     record = replay(letter)
 
     assert (record.topic, record.key, record.value) == (letter.topic, letter.key, letter.value)
-    assert record.headers == (*letter.headers, ("freki-replays", b"1"))
+    assert record.headers[:-1] == (*letter.headers, ("freki-replays", b"1"))
+    assert recorded_at(record.headers, Timestamp(2**62)) == (max(0, letter.timestamp) or 2**62)
 
 
 def test_replays_are_counted_however_often_a_record_dies() -> None:
@@ -71,7 +80,7 @@ def test_replays_are_counted_however_often_a_record_dies() -> None:
     twice = from_record(stored(to_record(_died_again(replay(once)), "dead-letters")))
 
     assert (letter.replays, once.replays, twice.replays) == (0, 1, 2)
-    assert twice.headers == (("h", b"1"), ("freki-replays", b"2"))
+    assert twice.headers == (("h", b"1"), ("freki-replays", b"2"), ("freki-recorded-at", b"0"))
 
 
 def _died_again(record: Outgoing) -> DeadLetter:
@@ -90,6 +99,24 @@ def _died_again(record: Outgoing) -> DeadLetter:
         attempts=1,
         died_at=Timestamp(0),
     )
+
+
+@given(place=st.tuples(st.integers(min_value=0), st.integers(min_value=0)), letter=letters)
+def test_a_note_of_a_replay_names_its_letter_and_is_none(place: tuple[int, int], letter: DeadLetter) -> None:
+    note = stored(note_replayed(place, "dead-letters"))
+
+    assert replayed_by(note) == place
+    assert replayed_by(stored(to_record(letter, "dead-letters"))) is None
+    with pytest.raises(NotADeadLetter):
+        from_record(note)
+
+
+@pytest.mark.parametrize(
+    ("header", "timestamp", "recorded"),
+    [(b"5", 9, 5), (b"9", 5, 5), (b"-1", 9, 9), (b"junk", 9, 9), (b"", 9, 9), (b"9" * 40, 5, 5), (b"5", -1, -1)],
+)
+def test_the_time_of_a_record_may_be_put_back_and_never_forward(header: bytes, timestamp: int, recorded: int) -> None:
+    assert recorded_at((("freki-recorded-at", header),), Timestamp(timestamp)) == recorded
 
 
 @pytest.mark.parametrize("headers", [(), (("freki-dead-letter-topic", b"documents"),)])

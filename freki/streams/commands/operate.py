@@ -2,6 +2,8 @@
 
 import asyncio
 import signal
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -16,9 +18,11 @@ from freki.infra.models import check_models, describe_models, ensure_built
 from freki.infra.settings import Settings
 from freki.streams.app import STAGES, run_worker
 from freki.streams.commands.context import command, console, fail, load_settings
+from freki.streams.commands.replay import open_replaying
 from freki.streams.commands.show import building
-from freki.streams.connect import apply_topics, open_outbox, topics_of
-from freki.streams.dead_letters import DeadLetter, from_record, replay
+from freki.streams.connect import apply_topics, topics_of
+from freki.streams.dead_letters import DeadLetter, Letter, from_record, replayed_by
+from freki.streams.replaying import place_of
 
 topics_app = typer.Typer(help="The topics that Freki needs.", no_args_is_help=True)
 models_app = typer.Typer(help="The models that Freki runs.", no_args_is_help=True)
@@ -131,30 +135,55 @@ async def models_check() -> None:
         raise typer.Exit(1)
 
 
-async def read_letters(settings: Settings) -> list[tuple[int, int, DeadLetter]]:
-    """Read all dead letters with their partition and offset."""
-    letters = []
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letters:
+    """The dead letters, and which of them were sent again."""
+
+    by_place: Mapping[Letter, DeadLetter]
+    replayed: Collection[Letter]
+
+    def at(self, place: str) -> tuple[Letter, DeadLetter]:
+        """Find a letter by its place as `list` shows it."""
+        for (partition, offset), letter in self.by_place.items():
+            if f"{partition}/{offset}" == place:
+                return (partition, offset), letter
+        return fail(f"there is no dead letter {place!r}; `freki dead-letters list --all` shows them")
+
+
+async def read_letters(settings: Settings) -> Letters:
+    """Read all dead letters."""
+    by_place, replayed = dict[Letter, DeadLetter](), set[Letter]()
     async with Reader(settings.kafka, topics_of(settings).dead_letters.name, start="earliest") as reader:
         async for stored in reader.until_end():
-            letters.append((stored.partition, stored.offset, from_record(stored)))  # noqa: PERF401 - async
-    return letters
+            if (place := replayed_by(stored)) is not None:
+                replayed.add(place)
+            else:
+                by_place[stored.partition, stored.offset] = from_record(stored)
+    return Letters(by_place=by_place, replayed=replayed)
 
 
 @letters_app.command("list")
 @command
-async def letters_list() -> None:
+async def letters_list(
+    everything: Annotated[bool, typer.Option("--all", help="Also those that were sent again")] = False,  # noqa: FBT002 - typer's way
+) -> None:
     """List what could not be processed, and why."""
-    table = Table("letter", "record", "key", "stage", "error", "attempts")
-    for partition, offset, letter in await read_letters(load_settings()):
+    table = Table("letter", "record", "key", "stage", "error", "attempts", "sent again")
+    letters = await read_letters(load_settings())
+    for place, letter in letters.by_place.items():
+        if place in letters.replayed and not everything:
+            continue
         table.add_row(
-            f"{partition}/{offset}",
+            "{}/{}".format(*place),
             f"{letter.topic}/{letter.partition}/{letter.offset}",
             Text((letter.key or b"").decode(errors="replace")),
             letter.stage,
             Text(f"{letter.error}: {letter.message}"),
             str(letter.attempts),
+            "yes" if place in letters.replayed else "",
         )
-    console.print(table if table.row_count else "no dead letters")
+    nothing = "no dead letters" if everything or not letters.replayed else "no dead letters that were not sent again"
+    console.print(table if table.row_count else nothing)
 
 
 @letters_app.command("show")
@@ -163,7 +192,8 @@ async def letters_show(
     letter: Annotated[str, typer.Argument(help="partition/offset, as `list` shows it")],
 ) -> None:
     """Show one dead letter with its headers and the beginning of its value."""
-    found = await _letter(load_settings(), letter)
+    letters = await read_letters(load_settings())
+    place, found = letters.at(letter)
     for name, value in (
         ("topic", f"{found.topic}/{found.partition}/{found.offset}"),
         ("key", (found.key or b"").decode(errors="replace")),
@@ -171,29 +201,49 @@ async def letters_show(
         ("error", f"{found.error}: {found.message}"),
         ("attempts", str(found.attempts)),
         ("replays", str(found.replays)),
+        ("sent again", "yes" if place in letters.replayed else "no"),
         ("traceback", found.traceback or "–"),
         ("headers", ", ".join(f"{header}={content!r}" for header, content in found.headers) or "–"),
-        ("value", "null" if found.value is None else f"{len(found.value)} bytes, {found.value[:200]!r}"),
+        ("value", _shown(found)),
     ):
-        console.print(Text.assemble((f"{name:<10}", "bold"), value))
+        console.print(Text.assemble((f"{name:<10} ", "bold"), value))
+
+
+def _shown(letter: DeadLetter) -> str:
+    if letter.omitted:
+        return f"not in the letter, which it was too large for: {letter.omitted}; the record has it while it is kept"
+    return "null" if letter.value is None else f"{len(letter.value)} bytes, {letter.value[:200]!r}"
 
 
 @letters_app.command("replay")
 @command
 async def letters_replay(
-    letter: Annotated[str, typer.Argument(help="partition/offset, or all")],
+    letter: Annotated[str, typer.Argument(help="partition/offset, or all: those that were not sent again yet")],
 ) -> None:
-    """Send a record again to the topic that it came from, once what was wrong is mended."""
+    """Send a record again to the topic that it came from, once what was wrong is mended.
+
+    A record that would put an older state of a document over a newer one is not sent, and neither is one twice.
+    """
     settings = load_settings()
-    everything = letter == "all"
-    letters = [one for _, _, one in await read_letters(settings)] if everything else [await _letter(settings, letter)]
-    async with open_outbox(settings) as (outbox, _):
-        await outbox.send(*(replay(one) for one in letters))
-    console.print(f"sent {len(letters)} again")
-
-
-async def _letter(settings: Settings, place: str) -> DeadLetter:
-    for partition, offset, letter in await read_letters(settings):
-        if f"{partition}/{offset}" == place:
-            return letter
-    return fail(f"there is no dead letter {place!r}; `freki dead-letters list` shows them")
+    letters = await read_letters(settings)
+    if letter == "all":
+        chosen = {place: one for place, one in letters.by_place.items() if place not in letters.replayed}
+    else:
+        chosen = dict([letters.at(letter)])
+    # A record may have several letters; whoever names one means it.
+    sent_before = [one for place, one in letters.by_place.items() if letter == "all" and place in letters.replayed]
+    done = {place_of(one) for one in sent_before}
+    sent = 0
+    async with open_replaying(settings, list(chosen.values())) as replaying:
+        for place, one in chosen.items():
+            name = "{}/{}".format(*place)
+            reason = (
+                "its record was sent again already" if place_of(one) in done else await replaying.replay(place, one)
+            )
+            if reason is None:
+                done.add(place_of(one))
+                sent += 1
+                console.print(f"{name}: sent again to {one.topic}")
+            else:
+                console.print(Text(f"{name}: not sent: {reason}", style="yellow"))
+    console.print(f"sent {sent} again" + (f", skipped {len(chosen) - sent}" if sent < len(chosen) else ""))

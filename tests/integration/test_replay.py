@@ -1,0 +1,86 @@
+import asyncio
+from collections.abc import Sequence
+
+from kafka import KafkaProducer
+
+from freki.infra.settings import Settings
+from freki.operators.errors import OperatorError
+from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Timestamp
+from freki.schemas.avro import Codec
+from freki.streams.commands.operate import Letters, read_letters
+from freki.streams.commands.replay import open_replaying
+from tests.integration.stages import Batch, World, running
+
+
+def change(document: str, version: int, operation: Operation = Operation.UPSERT, *, content: str = "Text") -> bytes:
+    return Codec(DocumentChange).encode(
+        DocumentChange(
+            tenant=TenantId("t"),
+            document_id=DocumentId(document),
+            operation=operation,
+            version=version,
+            occurred_at=Timestamp(version),
+            content=content if operation is Operation.UPSERT else None,
+        )
+    )
+
+
+async def all_bad(_: Batch) -> None:
+    raise OperatorError("not yet")
+
+
+async def replay_all(settings: Settings) -> list[str | None]:
+    """Send what was not sent again yet; give the reasons against each letter, None for those that were sent."""
+    letters = await read_letters(settings)
+    chosen = {place: one for place, one in letters.by_place.items() if place not in letters.replayed}
+    async with open_replaying(settings, list(chosen.values())) as replaying:
+        return [await replaying.replay(place, one) for place, one in chosen.items()]
+
+
+async def values(world: World) -> Sequence[bytes | None]:
+    return [one.value for one in await world.read_all(world.topics.documents)]
+
+
+async def test_a_letter_is_sent_again_once_and_only_while_it_is_the_last_of_its_document(world: World) -> None:
+    settings = Settings(kafka=world.kafka)
+    alone, old = change("alone", 1), change("old", 1)
+    async with running(world.stage(all_bad)):
+        await world.publish((b"t/alone", alone), (b"t/old", old))
+        await world.dead_letters(2)
+    await world.publish((b"t/old", change("old", 2, Operation.DELETE)), (b"t/old", None))
+
+    first, second = await replay_all(settings), await replay_all(settings)
+    letters: Letters = await read_letters(settings)
+    held = await values(world)
+
+    assert sorted(reason is None for reason in first) == [False, True]
+    assert "a later deletion (version 2)" in " ".join(filter(None, first))
+    assert [reason is None for reason in second] == [False]
+    assert len(letters.replayed) == 1
+    assert (held.count(alone), held.count(old)) == (2, 1)
+
+
+async def test_a_value_that_its_letter_had_no_room_for_is_read_where_it_lies_and_may_still_be_too_large(
+    world: World,
+) -> None:
+    settings = Settings(kafka=world.kafka)
+    # Small enough for a broker that counts compressed bytes.
+    large = change("large", 1, content="x" * 5 * world.kafka.max_message_bytes)
+    async with running(world.stage(all_bad)):
+        await asyncio.to_thread(send_compressed, world, b"t/large", large)
+        [letter] = await world.dead_letters(1)
+
+    first, second = await replay_all(settings), await replay_all(settings)
+
+    assert (letter.value, letter.omitted != "") == (None, True)
+    assert ("MessageSizeTooLarge" in (first[0] or ""), second) == (True, first)
+
+
+def send_compressed(world: World, key: bytes, value: bytes) -> None:
+    producer = KafkaProducer(
+        bootstrap_servers=world.kafka.bootstrap, compression_type="gzip", max_request_size=2 * len(value)
+    )
+    try:
+        producer.send(world.topics.documents.name, key=key, value=value).get(10)
+    finally:
+        producer.close(1)

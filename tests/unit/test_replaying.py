@@ -1,0 +1,134 @@
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from freki.schemas import DocumentChange, DocumentId, IndexOutcome, Operation, OutcomeStatus, TenantId, Timestamp
+from freki.schemas.avro import Codec
+from freki.streams.dead_letters import DeadLetter, replay
+from freki.streams.messages import Headers
+from freki.streams.replaying import Latest, latest_of, refusal_of_change, refusal_of_part
+from tests.unit.deliveries import Event
+from tests.unit.pipelines import Pipeline
+from tests.unit.revisions import revision
+
+CODEC = Codec(DocumentChange)
+KEY = b"t/d"
+DELETED: Headers = (("freki-version", b"3"),)
+
+
+def change(version: int, operation: Operation = Operation.UPSERT) -> bytes:
+    return CODEC.encode(
+        DocumentChange(
+            tenant=TenantId("t"),
+            document_id=DocumentId("d"),
+            operation=operation,
+            version=version,
+            occurred_at=Timestamp(version),
+            principals=("all",),
+            content="secret" if operation is Operation.UPSERT else None,
+        )
+    )
+
+
+def letter(*, offset: int = 0, partition: int = 0, at: int = 1_000, topic: str = "documents") -> DeadLetter:
+    return DeadLetter(
+        key=KEY,
+        value=change(1),
+        headers=(),
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        timestamp=Timestamp(at),
+        stage="chunk",
+        error="Rejected",
+        message="",
+        traceback="",
+        attempts=1,
+        died_at=Timestamp(at),
+    )
+
+
+async def latest(*records: tuple[bytes | None, Headers]) -> dict[bytes, Latest]:
+    """Read a partition with these values and headers of one key, one a second."""
+
+    async def stored() -> AsyncIterator[Event]:
+        for offset, (value, headers) in enumerate(records):
+            yield Event(key=b"t/other", value=change(9), offset=offset)
+            yield Event(key=KEY, value=value, headers=headers, offset=offset, timestamp_ms=1_000 * (offset + 1))
+
+    return await latest_of({KEY}, stored(), CODEC.decode)
+
+
+async def test_the_last_record_of_its_document_may_be_sent_again() -> None:
+    assert refusal_of_change(letter(), await latest((change(1), ()))) is None
+    assert refusal_of_change(letter(offset=1), await latest((change(2), ()), (change(1), ()))) is None
+
+
+@pytest.mark.parametrize(
+    ("later", "reason"),
+    [
+        ([(change(2), ())], "a later change (version 2)"),
+        ([(change(3, Operation.DELETE), ())], "a later deletion (version 3)"),
+        ([(change(3, Operation.DELETE), ()), (None, DELETED)], "a later deletion (version 3)"),
+        ([(None, ())], "a later deletion"),
+        ([(b"junk", ())], "a later change"),
+    ],
+)
+async def test_an_older_record_is_not_put_over_a_newer_one(
+    later: list[tuple[bytes | None, Headers]], reason: str
+) -> None:
+    refusal = refusal_of_change(letter(), await latest((change(1), ()), *later))
+
+    assert refusal is not None
+    assert refusal.startswith(reason)
+
+
+async def test_what_the_topic_has_forgotten_was_deleted() -> None:
+    assert "deleted since" in (refusal_of_change(letter(), {}) or "")
+    assert "deleted since" in (refusal_of_part(letter(topic="chunks"), {}, revision("d", 1, ["x"])[0].revision) or "")
+    assert "without a key" in (refusal_of_change(replace(letter(), key=None), {}) or "")
+
+
+async def test_where_partitions_were_added_the_times_of_records_decide() -> None:
+    newest = await latest((change(1), ()), (change(2), ()))
+
+    assert refusal_of_change(letter(partition=3, offset=9, at=2_000), newest) is None
+    assert refusal_of_change(letter(partition=3, offset=9, at=1_999), newest) is not None
+
+
+@pytest.mark.parametrize(
+    ("version", "recorded_at", "may"), [(2, 2_000, True), (1, 2_000, False), (2, 1_999, False), (3, 2_001, True)]
+)
+async def test_a_part_may_be_sent_again_while_its_change_is_the_last(version: int, recorded_at: int, may: bool) -> None:  # noqa: FBT001
+    [part] = revision("d", version, ["x"])
+    of_part = replace(part.revision, recorded_at=Timestamp(recorded_at))
+    newest = await latest((change(1), ()), (change(2), ()))
+
+    assert (refusal_of_part(letter(topic="chunks"), newest, of_part) is None) is may
+
+
+async def test_a_replay_counts_as_recorded_when_its_record_was() -> None:
+    again = replay(letter(at=1_000))
+
+    newest = await latest((again.value, again.headers))
+
+    assert newest[KEY].recorded_at == 1_000
+
+
+async def test_a_replay_does_not_outlive_the_tombstone_that_came_in_between() -> None:
+    pipeline, again = Pipeline(), replay(letter(at=1_000))
+
+    for event in (
+        Event(key=KEY, value=None, timestamp_ms=5_000),
+        Event(key=KEY, value=again.value, headers=again.headers, timestamp_ms=6_000),
+    ):
+        pipeline.producer.sent.clear()
+        await pipeline.take("documents", event)
+        for topic in ("chunks", "contextual-chunks"):
+            await pipeline.take(
+                topic, *(Event(topic=topic, key=KEY, value=one.value) for one in pipeline.producer.to(topic))
+            )
+
+    [receipt] = [Codec(IndexOutcome).decode(one.value or b"") for one in pipeline.producer.to("outcomes")]
+    assert (receipt.status, receipt.recorded_at) == (OutcomeStatus.STALE, 1_000)
