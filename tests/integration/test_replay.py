@@ -60,7 +60,7 @@ async def test_a_letter_is_sent_again_once_and_only_while_it_is_the_last_of_its_
     assert (held.count(alone), held.count(old)) == (2, 1)
 
 
-async def test_a_value_that_its_letter_had_no_room_for_is_read_where_it_lies_and_may_still_be_too_large(
+async def test_a_value_that_its_letter_had_no_room_for_is_read_where_it_lies(
     world: World,
 ) -> None:
     settings = Settings(kafka=world.kafka)
