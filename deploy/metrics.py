@@ -2,7 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 
-APPEAR_WITH_TROUBLE = frozenset({"freki_dead_letters_total", "freki_retries_total", "freki_breaker_left_out_total"})
+APPEAR_WITH_TROUBLE = frozenset(
+    {
+        "freki_dead_letters_total",
+        "freki_retries_total",
+        "freki_breaker_left_out_total",
+        "freki_records_lost_total",
+    }
+)
 """A counter is there from its first event on; these have none while all is well."""
 
 OF_PROMETHEUS = frozenset({"up", "ALERTS"})
@@ -31,6 +38,7 @@ SERIES: Mapping[str, frozenset[str]] = {
     **dict(_histogram("freki_batch_duration_seconds", "stage", "outcome")),
     **dict(_histogram("freki_batch_fill", "stage")),
     "freki_records_total": frozenset({"stage"}),
+    "freki_records_lost_total": frozenset({"stage"}),
     "freki_lag_records": frozenset({"stage", "topic", "partition"}),
     "freki_lag_age_seconds": frozenset({"stage", "topic", "partition"}),
     "freki_progress_age_seconds": frozenset({"stage"}),

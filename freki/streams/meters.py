@@ -75,6 +75,9 @@ class Meters:
             explicit_bucket_boundaries_advisory=_SHARES,
         )
         self._records = meter.create_counter("freki.records", description="Records that a stage has finished")
+        self._lost = meter.create_counter(
+            "freki.records.lost", description="Records that retention took before a stage read them"
+        )
         self._steps = self._seconds("freki.step.duration", "A step of the batch that a query was answered in")
         self._queries = self._seconds("freki.query.duration", "From question to answer")
         self._notices = meter.create_counter("freki.notices", description="Notices in results")
@@ -152,6 +155,10 @@ class Meters:
     def retried(self, stage: str, error: BaseException) -> None:
         """Count a wait for a world that is down."""
         self._retries.add(1, {"stage": stage, "error.type": type(error).__qualname__})
+
+    def lost(self, stage: str, records: int) -> None:
+        """Count records, by offsets, that retention took before they were read."""
+        self._lost.add(records, {"stage": stage})
 
     def buried(self, stage: str, error: BaseException) -> None:
         """Count a dead letter."""

@@ -13,7 +13,7 @@ import structlog
 from faust.types import EventT, Message, StreamT
 from mode.supervisors import CrashingSupervisor
 
-from freki.infra.kafka import holds, on_revoked
+from freki.infra.kafka import holds, on_lost, on_revoked
 from freki.schemas.names import Timestamp
 from freki.streams.deliver import Delivery
 from freki.streams.lag import Backlog, Lag
@@ -209,6 +209,18 @@ class Stage:
                 task.cancel()
             await asyncio.wait(late, timeout=_CANCEL_S)
 
+    def lost(self, topic: str, partition: int, records: int) -> None:
+        """Tell that retention took records before this stage read them, if they are of its topic."""
+        if topic == self.topic:
+            self._meters.lost(self.name, records)
+            _log.error(
+                "records were dropped by retention before they were read",
+                stage=self.name,
+                topic=topic,
+                partition=partition,
+                records=records,
+            )
+
     async def drain(self) -> None:
         """Wait until the batches at hand are done, and let no other begin."""
         self._leaving = True
@@ -229,6 +241,7 @@ def register(  # noqa: PLR0913 - all but the first three have names
     """Attach the agent that takes a topic through a delivery."""
     stage = Stage(app, delivery.stage, topic, meters=meters or Meters(), holds=partial(holds, app))
     on_revoked(app, stage.release)
+    on_lost(app, stage.lost)
 
     @app.agent(app.topic(topic), name=delivery.stage, supervisor_strategy=CrashingSupervisor)
     async def agent(stream: StreamT[Any]) -> None:

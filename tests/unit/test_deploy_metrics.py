@@ -42,6 +42,7 @@ def everything_happens(meters: Meters, calls: Calls, outcome: IndexOutcome, resu
     meters.handled("embed", records=8, most=32, seconds=0.1, failed=False)
     meters.retried("embed", OSError())
     meters.buried("chunk", ValueError())
+    meters.lost("chunk", 1)
     meters.stands(lambda: {"embed": Standing((Waiting("topic", 0, records=1, age_s=2.0),), idle_s=1.0)})
     meters.built(version="1", generation="g1", embedder="e", reranker="r")
     calls.computed("embeddings", "model", tokens=100, seconds=0.1)

@@ -11,7 +11,7 @@ from faust.types import TP, Message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.infra.kafka import holds, make_app, on_revoked
+from freki.infra.kafka import holds, make_app, on_lost, on_revoked
 from freki.infra.kafka.connection import PROFILES
 from freki.infra.kafka.offsets import Offsets
 from freki.infra.settings import KafkaSettings
@@ -226,6 +226,16 @@ def test_a_member_that_finishes_what_is_at_hand_stays_one(profile: Literal["loca
     conf = make_app(KafkaSettings(profile=profile), "g", state_dir=tmp_path).conf
 
     assert PROFILES[profile].hand_over_s < min(conf.broker_session_timeout, conf.broker_rebalance_timeout)
+
+
+async def test_what_retention_took_before_it_was_read_is_told_once(new: Callable[..., Broker]) -> None:
+    broker, told = new(), list[tuple[str, int, int]]()
+    on_lost(broker.app, lambda *lost: told.append(lost))
+
+    for committed, earliest in ((None, 9), (3, 3), (3, 9), (3, 9), (9, 9), (3, 10)):
+        broker.consumer._compare({PLACE: committed}, {PLACE: earliest})
+
+    assert told == [("documents", 0, 6), ("documents", 0, 1)]
 
 
 async def test_batches_that_end_in_any_order_leave_no_record_that_seems_to_wait(new: Callable[..., Broker]) -> None:

@@ -5,11 +5,12 @@ Faust 0.15.3 does a few things in a way that we need otherwise; each class below
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import faust
+import structlog
 from aiokafka.errors import KafkaError
 from faust.tables import TableManager
 from faust.transport.consumer import RecordMap
@@ -29,6 +30,8 @@ from freki.infra.kafka.offsets import Offsets
 from freki.infra.kafka.reader import ISOLATION
 from freki.infra.settings import KafkaSettings
 
+_log = structlog.get_logger(__name__)
+
 _COMMIT_INTERVAL_S = 0.5
 """What is done again after a crash; a commit is one small request."""
 _MAX_POLL_INTERVAL_S = 7200.0
@@ -46,6 +49,8 @@ _RECORD_BYTES = 1024
 
 Release = Callable[[float], Awaitable[None]]
 """Ends within so many seconds what is at hand; never raises."""
+Lost = Callable[[str, int, int], None]
+"""Takes topic, partition, and how many offsets of it the broker dropped before they were read."""
 
 
 def make_app(settings: KafkaSettings, name: str, *, state_dir: Path) -> faust.App:
@@ -96,6 +101,11 @@ def on_revoked(app: faust.App, release: Release) -> None:
     those that a member gets again.
     """
     cast("_Transport", app.transport).releases.append(release)
+
+
+def on_lost(app: faust.App, lost: Lost) -> None:
+    """Call `lost` when reading begins in a partition that no longer holds what comes next for this group."""
+    cast("_Transport", app.transport).lost.append(lost)
 
 
 def holds(app: faust.App, message: Message) -> bool:
@@ -196,6 +206,7 @@ class _Consumer(driver.Consumer):
         self.held_bytes: Counter[str] = Counter()
         self._offsets: dict[TP, Offsets] = {}
         self._is_handing_over = False
+        self._told_lost: dict[TP, int] = {}
 
     def _new_consumer_thread(self) -> driver.AIOKafkaConsumerThread:
         return _ConsumerThread(self, loop=self.loop, beacon=self.beacon)
@@ -226,6 +237,25 @@ class _Consumer(driver.Consumer):
                 if place.topic == topic:
                     self.on_buffer_drop(place)
         return True
+
+    async def seek_to_committed(self) -> Mapping[TP, int]:
+        """Begin where the group stopped; tell where retention was faster."""
+        committed = await super().seek_to_committed()
+        try:
+            self._compare(committed, await self.earliest_offsets(*committed))
+        except (KafkaError, OSError) as error:
+            _log.warning("could not see whether records were lost", error=repr(error))
+        return committed
+
+    def _compare(self, committed: Mapping[TP, int | None], earliest: Mapping[TP, int]) -> None:
+        for place, offset in committed.items():
+            first = earliest.get(place, 0)
+            # Once for each record, however often partitions move before the next commit.
+            expected = max(-1 if offset is None else offset, self._told_lost.get(TP(*place), 0))
+            if offset is not None and offset >= 0 and first > expected:
+                self._told_lost[TP(*place)] = first
+                for lost in cast("_Transport", self.transport).lost:
+                    lost(place.topic, place.partition, first - expected)
 
     async def force_commit(self, topics: TPorTopicSet | None = None, start_new_transaction: bool = True) -> bool:  # noqa: FBT001, FBT002 - Faust's signature
         """Commit what is finished; where that is all, also past the gap that may follow the last record."""
@@ -295,3 +325,4 @@ class _Transport(driver.Transport):
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - passed on as they are
         super().__init__(*args, **kwargs)
         self.releases: list[Release] = []
+        self.lost: list[Lost] = []
