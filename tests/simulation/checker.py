@@ -1,0 +1,243 @@
+"""Compares what producers and askers sent with what they got, and with what the index holds in the end.
+
+It knows topics and records, and nothing of how the pipeline works.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from freki.schemas import (
+    ContextHit,
+    ContextResult,
+    DocumentChange,
+    DocumentId,
+    IndexOutcome,
+    Operation,
+    OutcomeStatus,
+    TenantId,
+    Timestamp,
+    may_read,
+)
+from freki.schemas.avro import Codec
+from freki.streams.dead_letters import from_record
+from freki.streams.messages import VERSION_HEADER, header
+from tests.simulation.adapter import FinalState, Held
+from tests.simulation.broker import Broker, Record
+from tests.simulation.clients import Asked
+
+Key = tuple[TenantId, DocumentId]
+
+_LIVE = {OutcomeStatus.INDEXED, OutcomeStatus.UNCHANGED}
+_CHANGE, _OUTCOME, _RESULT = Codec(DocumentChange), Codec(IndexOutcome), Codec(ContextResult)
+
+
+class Violation(NamedTuple):
+    """A promise that was not kept."""
+
+    rule: str
+    message: str
+
+
+@dataclass(slots=True)
+class Revision:
+    """A version of a document, as its producer sent it."""
+
+    operation: Operation
+    content: str
+    """With single spaces between its words, as all texts that are compared."""
+    principals: tuple[str, ...]
+    recorded_at: list[Timestamp] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Published:
+    """All that the topic ever said of a document."""
+
+    revisions: dict[int, Revision] = field(default_factory=dict)
+    tombstones: list[Timestamp] = field(default_factory=list)
+
+    @property
+    def live(self) -> tuple[int, Revision] | None:
+        """Give what the index has to hold in the end; None where the document has to be gone."""
+        if not self.revisions:
+            return None
+        version = max(self.revisions)
+        revision = self.revisions[version]
+        buried = any(at > max(revision.recorded_at) for at in self.tombstones)
+        return None if revision.operation is Operation.DELETE or buried else (version, revision)
+
+
+@dataclass(slots=True)
+class _Sent:
+    """A change as its record lies on the topic."""
+
+    record: Record
+    key: Key
+    version: int
+    """0: a tombstone without version."""
+
+
+class Checker:
+    """Reads all topics and gives what is wrong."""
+
+    def __init__(self, broker: Broker, asked: Mapping[str, Asked], final: FinalState | None) -> None:
+        self._broker = broker
+        self._asked = asked
+        self._final = final
+        self._documents: defaultdict[Key, Published] = defaultdict(Published)
+        self._sent: list[_Sent] = []
+        self._junk: list[Record] = []
+        for record in broker.everything("documents"):
+            self._read(record)
+        self._outcomes = [
+            (record, _OUTCOME.decode(record.value)) for record in broker.everything("outcomes") if record.value
+        ]
+
+    def violations(self) -> Iterator[Violation]:
+        """Check all rules."""
+        yield from self._answers()
+        yield from self._receipts()
+        if self._final is not None:
+            yield from self._end(self._final)
+
+    def _read(self, record: Record) -> None:
+        key = (record.key or b"").decode(errors="replace")
+        tenant, slash, document = key.partition("/")
+        if not slash or document.startswith("junk"):
+            self._junk.append(record)
+            return
+        which = (TenantId(tenant), DocumentId(document))
+        published, at = self._documents[which], Timestamp(record.timestamp_ms)
+        if record.value is None:
+            version = int(header(record.headers, VERSION_HEADER) or b"0")
+            if not version:
+                published.tombstones.append(at)
+            self._sent.append(_Sent(record, which, version))
+            return
+        change = _CHANGE.decode(record.value)
+        content = _plain(change.content if isinstance(change.content, str) else "")
+        revision = published.revisions.setdefault(
+            change.version, Revision(change.operation, content, change.principals)
+        )
+        revision.recorded_at.append(at)
+        self._sent.append(_Sent(record, which, change.version))
+
+    def _answers(self) -> Iterator[Violation]:
+        """Check every answer, and that every question has one."""
+        answered: set[str] = set()
+        for record in self._broker.everything("contexts"):
+            result = _RESULT.decode(record.value or b"")
+            answered.add(result.query_id)
+            asked = self._asked.get(result.query_id)
+            if asked is None:
+                yield Violation("answers", f"{result.query_id} was never asked")
+            else:
+                yield from self._answer(result, asked)
+        for query_id, asked in self._asked.items():
+            if asked.stored and query_id not in answered:
+                yield Violation("unanswered", f"{query_id}, asked at {asked.query.asked_at}, has no answer")
+
+    def _answer(self, result: ContextResult, asked: Asked) -> Iterator[Violation]:
+        by_document: defaultdict[Key, list[ContextHit]] = defaultdict(list)
+        for hit in result.hits:
+            by_document[result.tenant, hit.document_id].append(hit)
+        for key, hits in by_document.items():
+            where = f"answer {result.query_id} quotes {key[0]}/{key[1]}"
+            versions = sorted({hit.version for hit in hits})
+            if len(versions) > 1:
+                yield Violation("mixed", f"{where} at versions {versions}")
+            for version in versions:
+                revision = self._documents[key].revisions.get(version)
+                if revision is None or revision.operation is Operation.DELETE:
+                    yield Violation("unknown", f"{where} at version {version}, which was never published")
+                    continue
+                if not may_read(asked.query.principals, revision.principals):
+                    yield Violation("readers", f"{where} v{version}, which {asked.query.principals} may not read")
+                texts = [text for hit in hits if hit.version == version for text in _texts(hit)]
+                foreign = next((text for text in texts if text not in revision.content), None)
+                if foreign is not None:
+                    yield Violation("foreign", f"{where} v{version} with {foreign!r}, which is not in it")
+                yield from self._fresh(where, key, version, revision, asked)
+
+    def _fresh(self, where: str, key: Key, version: int, revision: Revision, asked: Asked) -> Iterator[Violation]:
+        """Check a quoted version against the receipts that were there when the question was sent."""
+        for record, outcome in self._outcomes:
+            if record.order > asked.order or (outcome.tenant, outcome.document_id) != key:
+                continue
+            receipt = f"although {outcome.status} v{outcome.version} was reported before"
+            if outcome.status in _LIVE and version < outcome.version:
+                yield Violation("old", f"{where} v{version}, {receipt}")
+            if outcome.status is OutcomeStatus.DELETED:
+                is_bare = outcome.version == 0
+                if version <= outcome.version or (is_bare and max(revision.recorded_at) < outcome.recorded_at):
+                    yield Violation("deleted", f"{where} v{version}, {receipt}")
+
+    def _receipts(self) -> Iterator[Violation]:
+        """Check that every change has a receipt or a dead letter, and that no good one was refused."""
+        told = {
+            ((outcome.tenant, outcome.document_id), outcome.version, outcome.recorded_at)
+            for _, outcome in self._outcomes
+        }
+        letters = [from_record(record) for record in self._broker.everything("dead-letters")]
+        buried = {(letter.topic, letter.partition, letter.offset) for letter in letters}
+        for sent in self._sent:
+            place = (sent.record.topic, sent.record.partition, sent.record.offset)
+            at = Timestamp(sent.record.timestamp_ms)
+            if (sent.key, sent.version, at) not in told and place not in buried and not sent.record.compacted:
+                yield Violation("no receipt", f"{sent.key[0]}/{sent.key[1]} v{sent.version} at offset {place}")
+        for record in self._junk:
+            if ("documents", record.partition, record.offset) not in buried and not record.compacted:
+                yield Violation("no letter", f"junk {record.key!r} at offset {record.offset}")
+        for _, outcome in self._outcomes:
+            if outcome.status is OutcomeStatus.REJECTED and not outcome.document_id.startswith("junk"):
+                which = f"{outcome.tenant}/{outcome.document_id} v{outcome.version}"
+                yield Violation("refused", f"{which}, a good change: {outcome.reason[:200]}")
+        good = [letter for letter in letters if b"junk" not in (letter.key or b"junk")]
+        for letter in good:
+            if letter.topic != "queries":
+                yield Violation("buried", f"{letter.topic} {letter.key!r}: {letter.error}: {letter.message[:200]}")
+
+    def _end(self, final: FinalState) -> Iterator[Violation]:
+        """Check that the index equals the topic, and that nothing is left behind."""
+        for key in sorted({*self._documents, *final.documents}):
+            held, live = final.documents.get(key), self._documents[key].live
+            where = f"{key[0]}/{key[1]}"
+            if live is None:
+                if held is not None and not held.deleted:
+                    yield Violation("risen", f"{where} is live at v{held.version}, and should be gone")
+            elif held is None or held.deleted:
+                yield Violation("lost", f"{where} v{live[0]} should be live, and is gone")
+            elif held.version != live[0]:
+                yield Violation("outdated", f"{where} is live at v{held.version} instead of v{live[0]}")
+            else:
+                yield from _compared(where, held, live[1])
+        if final.leftovers:
+            yield Violation("leftovers", f"{len(final.leftovers)} are left: {', '.join(final.leftovers[:6])}")
+
+
+def _compared(where: str, held: Held, revision: Revision) -> Iterator[Violation]:
+    """Compare what is held of the right version with its content."""
+    texts = [_plain(text) for text in held.texts]
+    absent = [line for line in _sentences(revision.content) if not any(line in text for text in texts)]
+    if held.missing or absent:
+        yield Violation("holes", f"{where} v{held.version} lacks {held.missing} rows or pages, {len(absent)} texts")
+    if any(text not in revision.content for text in texts):
+        yield Violation("mixture", f"{where} v{held.version} holds texts of another version")
+    if held.principals != revision.principals:
+        yield Violation("rights", f"{where} v{held.version} is for {held.principals}, not {revision.principals}")
+
+
+def _texts(hit: ContextHit) -> Sequence[str]:
+    """Give all that an answer says of a document with a hit."""
+    parts = [part.text for part in (hit.parent, *hit.before, *hit.after) if part is not None]
+    return [_plain(hit.text), *(line for part in parts for line in _sentences(_plain(part)))]
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _sentences(text: str) -> list[str]:
+    return [f"{sentence}." for sentence in text.rstrip(".").split(". ")] if text else []

@@ -1,0 +1,292 @@
+"""A member of a consumer group as the pipeline's client is one: it reads, keeps account of what is done, commits."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Self, TypeVar
+
+from freki.infra.errors import Unavailable
+from freki.streams.messages import Headers
+from tests.simulation.broker import Broker, Place, Record
+from tests.simulation.groups import HEARTBEAT_S, Assignment, Coordinator, Fenced
+from tests.simulation.loop import Process, SimulatedLoop
+from tests.simulation.network import Network
+
+T = TypeVar("T")
+
+COMMIT_S = 0.5
+RETRY_S = 0.3
+FETCHED_RECORDS = 16
+"""Of each partition, in one answer."""
+BUFFERED_RECORDS = 64
+JOIN_PATIENCE_S = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A record as Faust hands it on."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: float
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A message of one assignment."""
+
+    message: Message
+    epoch: int
+
+
+class Stream:
+    """What a stage needs of Faust's stream of one topic."""
+
+    def __init__(self, consumer: "Consumer") -> None:
+        self._consumer = consumer
+        self.events: deque[Event] = deque()
+        self.arrived = asyncio.Event()
+
+    def noack(self) -> Self:
+        """Give itself: nothing is acknowledged here but by `ack`."""
+        return self
+
+    async def noack_take(self, most: int, within: float) -> AsyncIterator[list[Event]]:
+        """Give what has arrived, as batches."""
+        while True:
+            while not self.events:
+                self.arrived.clear()
+                await self.arrived.wait()
+            if within > 0 and len(self.events) < most:
+                await asyncio.sleep(within)
+            batch = [self.events.popleft() for _ in range(min(most, len(self.events)))]
+            if batch:
+                yield batch
+
+    async def ack(self, event: Event) -> None:
+        """Note that a record is done."""
+        self._consumer.acknowledge(event)
+
+
+@dataclass(slots=True)
+class Account:
+    """What of a partition was handed out, and what of that is done."""
+
+    position: int
+    handed_out: deque[int] = field(default_factory=deque)
+    done: set[int] = field(default_factory=set)
+    finished: int = 0
+    """The offset below which all is done."""
+
+    def settle(self) -> None:
+        """Move `finished` over what is done without a gap."""
+        while self.handed_out and self.handed_out[0] in self.done:
+            offset = self.handed_out.popleft()
+            self.done.discard(offset)
+            self.finished = offset + 1
+        if not self.handed_out:
+            self.finished = max(self.finished, self.position)
+
+
+class Consumer:
+    """Reads some topics in a group; every coroutine of it runs in its worker's process."""
+
+    committed_only = True
+    """Leave out records of aborted transactions, and wait at open ones."""
+    passes_gaps = False
+    """Commit past records that are not done."""
+
+    def __init__(  # noqa: PLR0913 - what a client is made of
+        self,
+        name: str,
+        topics: Iterable[str],
+        *,
+        process: Process,
+        broker: Broker,
+        coordinator: Coordinator,
+        network: Network,
+        random: Random,
+        on_revoked: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.name = name
+        self.process = process
+        self.coordinator = coordinator
+        self.streams = {topic: Stream(self) for topic in topics}
+        self._broker = broker
+        self._network = network
+        self._random = random
+        self._on_revoked = on_revoked
+        self._loop: SimulatedLoop = network.loop
+        self._generation = 0
+        self._epoch = 0
+        self._accounts: dict[Place, Account] = {}
+        self._told = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._is_dirty = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Join, read and commit from now on."""
+        self._tasks = [asyncio.create_task(work) for work in (self._belong(), self._fetch(), self._commit_at_times())]
+
+    @property
+    def failed(self) -> Iterable[asyncio.Task[None]]:
+        """Give the tasks, none of which ends but by failing."""
+        return self._tasks
+
+    async def stop(self) -> None:
+        """Commit and leave."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._commit()
+        self._broker.unlisten(self._wake.set)
+        await self._asked(lambda: self.coordinator.leave(self.name))
+
+    def told(self) -> None:
+        """Learn, by a heartbeat, that the group is assigned anew."""
+        if self.process.paused:
+            self._loop.outside(HEARTBEAT_S * self._random.random(), self.told)
+        else:
+            self._told.set()
+
+    def acknowledge(self, event: Event) -> None:
+        """Note that a record is done, unless its partition was taken away since."""
+        message = event.message
+        account = self._accounts.get((message.topic, message.partition))
+        if account is None or event.epoch != self._epoch:
+            return
+        account.done.add(message.offset)
+        if self.passes_gaps:
+            account.finished = max(account.finished, message.offset + 1)
+        account.settle()
+        self._is_dirty.set()
+        self._wake.set()
+
+    async def _belong(self) -> None:
+        """Join; whenever the group is assigned anew, give up what is owned and join again."""
+        while True:
+            self._told.clear()
+            assignment = await self._joined()
+            offsets = await self._asked(lambda: self.coordinator.offsets(assignment.places))
+            self._begin(assignment, offsets)
+            await self._told.wait()
+            await self._commit()
+            await self._on_revoked()
+            await self._commit()
+            self._give_up()
+
+    async def _joined(self) -> Assignment:
+        while True:
+            try:
+                async with asyncio.timeout(JOIN_PATIENCE_S):
+                    topics = tuple(self.streams)
+                    return await (await self._asked(lambda: self.coordinator.join(self.name, topics, self.told)))
+            except TimeoutError:
+                continue
+
+    def _begin(self, assignment: Assignment, offsets: Mapping[Place, int]) -> None:
+        self._epoch += 1
+        self._generation = assignment.generation
+        self._accounts = {}
+        for place in assignment.places:
+            position = max(offsets.get(place, 0), self._broker.partition(place).start)
+            self._accounts[place] = Account(position, finished=position)
+        self._broker.listen(assignment.places, self._wake.set)
+        self._wake.set()
+
+    def _give_up(self) -> None:
+        self._epoch += 1
+        self._accounts = {}
+        self._broker.unlisten(self._wake.set)
+        for stream in self.streams.values():
+            stream.events.clear()
+
+    async def _fetch(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            epoch, positions = self._epoch, self._wanted()
+            if not positions:
+                continue
+            found = await self._asked(lambda: self._read(positions))
+            if epoch == self._epoch:
+                self._take(found)
+
+    def _wanted(self) -> dict[Place, int]:
+        """Choose what to read: partitions with more, as long as not too much of them waits."""
+        return {
+            place: account.position
+            for place, account in self._accounts.items()
+            if account.position < self._broker.partition(place).end and len(account.handed_out) < BUFFERED_RECORDS
+        }
+
+    def _read(self, positions: Mapping[Place, int]) -> dict[Place, tuple[list[Record], int]]:
+        return {
+            place: self._broker.partition(place).read(position, FETCHED_RECORDS, committed=self.committed_only)
+            for place, position in positions.items()
+        }
+
+    def _take(self, found: Mapping[Place, tuple[list[Record], int]]) -> None:
+        for place, (records, following) in found.items():
+            account = self._accounts[place]
+            stream = self.streams[place[0]]
+            if following > account.position:
+                account.position = following
+                self._wake.set()
+            for record in records:
+                account.handed_out.append(record.offset)
+                stream.events.append(Event(_message(record), self._epoch))
+            if records:
+                stream.arrived.set()
+            elif not account.handed_out and account.finished < following:
+                account.settle()
+                self._is_dirty.set()
+
+    async def _commit_at_times(self) -> None:
+        while True:
+            await self._is_dirty.wait()
+            await asyncio.sleep(COMMIT_S)
+            await self._commit()
+
+    async def _commit(self) -> None:
+        """Commit what is done; a worker that was fenced off goes on, and learns by a heartbeat."""
+        self._is_dirty.clear()
+        offsets = {place: account.finished for place, account in self._accounts.items()}
+        generation = self._generation
+        try:
+            if offsets:
+                await self._asked(lambda: self.coordinator.commit(self.name, generation, offsets), attempts=3)
+        except Fenced:
+            return
+        except Unavailable:
+            self._is_dirty.set()
+
+    async def _asked(self, effect: Callable[[], T], *, attempts: int = 1_000_000) -> T:
+        """Ask the broker until it answers."""
+        while True:
+            attempts -= 1
+            try:
+                return await self._network.request("broker", effect, late=False)
+            except Unavailable:
+                if attempts <= 0:
+                    raise
+            await asyncio.sleep(RETRY_S * (0.5 + self._random.random()))
+
+
+def _message(record: Record) -> Message:
+    return Message(
+        record.topic,
+        record.partition,
+        record.offset,
+        record.timestamp_ms / 1000,
+        record.key,
+        record.value,
+        record.headers,
+    )

@@ -1,0 +1,37 @@
+"""An embedder that takes virtual time by the token."""
+
+import asyncio
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from freki.infra.models.fake import FakeEmbedder
+from freki.infra.models.session import Floats
+
+DIM = 16
+TOKEN_S = 0.002
+_FAKE = FakeEmbedder(DIM)
+
+
+class SlowEmbedder(FakeEmbedder):
+    """The fake, which takes longer for more."""
+
+    def __init__(self, token_s: float = TOKEN_S) -> None:
+        super().__init__(DIM)
+        self._token_s = token_s
+
+    async def embed_passages(self, texts: Sequence[str]) -> Floats:
+        return await self._embedded(texts)
+
+    async def embed_queries(self, texts: Sequence[str]) -> Floats:
+        return await self._embedded(texts)
+
+    async def _embedded(self, texts: Sequence[str]) -> Floats:
+        await asyncio.sleep(self._token_s * sum(self.count_tokens(texts)))
+        return np.array([_vector(text) for text in texts], np.float32).reshape(-1, DIM)
+
+
+@lru_cache(maxsize=50_000)
+def _vector(text: str) -> Floats:
+    return _FAKE._embed([text])[0]

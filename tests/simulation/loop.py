@@ -1,0 +1,251 @@
+"""An event loop in virtual time: one thread, no sockets, and a seeded random number decides which handle runs next.
+
+A handle belongs to a process by a variable in its context. A process can be paused, as by SIGSTOP, and crashed, as by
+SIGKILL; what it had sent before takes its course.
+"""
+
+import asyncio
+import heapq
+from asyncio import base_events, events
+from collections.abc import Callable, Coroutine
+from contextvars import Context, ContextVar, copy_context
+from enum import StrEnum
+from random import Random
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+MOST_STEPS = 2_000_000
+
+
+class Deadlock(Exception):
+    """Nothing can ever happen any more."""
+
+
+class Endless(Exception):
+    """More steps than any scenario needs."""
+
+
+class Style(StrEnum):
+    """How the next handle is chosen."""
+
+    ORDERED = "ordered"
+    """In each process the one that waits longest, as asyncio promises; any process."""
+    LOOSE = "loose"
+    """Any handle."""
+    STARVING = "starving"
+    """As ORDERED, but the handles of one process nearly always wait for all others."""
+
+
+class Process:
+    """An operating system process: what runs in its context stops with it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.paused = False
+        self.dead = False
+        self.held: list[asyncio.Handle] = []
+
+
+PROCESS: ContextVar[Process | None] = ContextVar("process", default=None)
+OUTSIDE = Context()
+"""The context of what belongs to no process: broker, store and network."""
+
+
+class _Numbered:
+    """Hashes by the order of creation: sets of tasks then have the same order in every run."""
+
+    _number: int
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class SimulatedTask(_Numbered, asyncio.Task[Any]):
+    """A task with a number."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], *, loop: "SimulatedLoop", context: Context | None) -> None:
+        self._number = loop.next_number()
+        self.own = context or copy_context()
+        super().__init__(coroutine, loop=loop, context=self.own)
+        self._log_destroy_pending = False
+
+
+class SimulatedFuture(_Numbered, asyncio.Future[Any]):
+    """A future with a number."""
+
+    def __init__(self, *, loop: "SimulatedLoop") -> None:
+        self._number = loop.next_number()
+        super().__init__(loop=loop)
+
+
+class SimulatedLoop(base_events.BaseEventLoop):
+    """Run what is ready in random order; where nothing is, jump to the next timer."""
+
+    _ready: list[asyncio.Handle]  # type: ignore[assignment]
+    _scheduled: list[asyncio.TimerHandle]
+
+    def __init__(self, random: Random, *, style: Style = Style.ORDERED) -> None:
+        super().__init__()
+        self._debug = False
+        self._ready = []
+        self._random = random
+        self._style = style
+        self._now_s = 0.0
+        self._numbers = 0
+        self._tasks: list[SimulatedTask] = []
+        self._graveyard: list[asyncio.Handle] = []
+        self.starved: Process | None = None
+        self.steps = 0
+        self.errors: list[str] = []
+        """What reached no handler: exceptions of callbacks and of tasks that nobody awaited."""
+        self.set_task_factory(self._make_task)
+        self.set_exception_handler(self._note_error)
+
+    def next_number(self) -> int:
+        """Number tasks and futures."""
+        self._numbers += 1
+        return self._numbers
+
+    def time(self) -> float:
+        """Virtual seconds since the loop began."""
+        return self._now_s
+
+    def create_future(self) -> asyncio.Future[Any]:
+        """Make a future whose hash does not depend on its address."""
+        return SimulatedFuture(loop=self)
+
+    def run_in_executor(self, _executor: Any, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:  # type: ignore[override]
+        """Run the function in a step of its own, a little later."""
+        future = self.create_future()
+
+        def work() -> None:
+            if future.cancelled():
+                return
+            try:
+                result = func(*args)
+            except Exception as error:  # noqa: BLE001 - the caller's, as with a thread
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        self.call_later(self._random.uniform(0.001, 0.02), work)
+        return future
+
+    def begin(self, process: Process, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Start a task in a process."""
+        context = copy_context()
+        context.run(PROCESS.set, process)
+        return self.create_task(work, context=context)
+
+    def outside(self, delay_s: float, callback: Callable[..., object], *args: Any) -> asyncio.TimerHandle:
+        """Call back later, in no process."""
+        return self.call_later(delay_s, callback, *args, context=OUTSIDE)
+
+    def pause(self, process: Process) -> None:
+        """Let nothing of a process run until it is resumed."""
+        process.paused = True
+
+    def resume(self, process: Process) -> None:
+        """Let a process go on where it was."""
+        process.paused = False
+        self._ready += process.held
+        process.held = []
+
+    def crash(self, process: Process) -> None:
+        """Let nothing of a process run ever again."""
+        process.dead = True
+        self._graveyard += process.held
+        process.held = []
+
+    def _make_task(
+        self, _loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], *, context: Context | None = None
+    ) -> SimulatedTask:
+        task = SimulatedTask(coroutine, loop=self, context=context)
+        # Referenced until the end: a task of a crashed process that is collected would run its `finally` blocks.
+        self._tasks.append(task)
+        return task
+
+    def _note_error(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        self.errors.append(f"{context.get('message')}: {context.get('exception')!r}")
+
+    def _run_once(self) -> None:
+        self.steps += 1
+        if self.steps > MOST_STEPS:
+            raise Endless(f"more than {MOST_STEPS} steps by second {self._now_s:.0f}")
+        if not self._ready:
+            self._jump()
+        handle = self._chosen()
+        if handle is None or handle._cancelled:  # type: ignore[attr-defined]
+            return
+        handle._run()
+
+    def _jump(self) -> None:
+        """Move the clock to the next timer, and make ready all that are due."""
+        scheduled = self._scheduled
+        while scheduled and scheduled[0]._cancelled:  # type: ignore[attr-defined]
+            heapq.heappop(scheduled)._scheduled = False  # type: ignore[attr-defined]
+        if not scheduled:
+            raise Deadlock(f"nothing is left to do at second {self._now_s:.3f}")
+        self._now_s = max(self._now_s, scheduled[0].when())
+        while scheduled and scheduled[0].when() <= self._now_s:
+            handle = heapq.heappop(scheduled)
+            handle._scheduled = False  # type: ignore[attr-defined]
+            if not handle._cancelled:  # type: ignore[attr-defined]
+                self._ready.append(handle)
+
+    def _chosen(self) -> asyncio.Handle | None:
+        """Take a handle; None where its process does not run."""
+        ready = self._ready
+        place = 0
+        if len(ready) > 1:
+            place = int(self._random.random() * len(ready))
+            if self._style is not Style.LOOSE:
+                place = self._first_of_process(place)
+        handle = ready.pop(place)
+        process = handle._context.get(PROCESS)  # type: ignore[attr-defined]
+        if process is None or not (process.paused or process.dead):
+            return handle
+        (self._graveyard if process.dead else process.held).append(handle)
+        return None
+
+    def _first_of_process(self, place: int) -> int:
+        """Give the place of the handle that waits longest in the process of the one at `place`."""
+        processes = [handle._context.get(PROCESS) for handle in self._ready]  # type: ignore[attr-defined]
+        wanted = processes[place]
+        if self.starved is not None and wanted is self.starved and self._random.random() < 0.95:  # noqa: PLR2004
+            wanted = next((process for process in processes if process is not wanted), wanted)
+        return processes.index(wanted)
+
+    def dispose(self) -> None:
+        """End all coroutines and close; nothing that they do has an effect any more."""
+        self._ready.clear()
+        self._scheduled.clear()
+        self._graveyard.clear()
+        self._stopping = True
+        for task in self._tasks:
+            coroutine = task.get_coro()
+            for _ in range(20):
+                try:
+                    task.own.run(coroutine.close)  # type: ignore[union-attr]
+                except BaseException:  # noqa: BLE001, S112 - it awaited something while it ended
+                    continue
+                break
+        self._ready.clear()
+        self._scheduled.clear()
+        self._tasks.clear()
+        self.set_task_factory(None)
+        self.close()
+
+    def _write_to_self(self) -> None:
+        """Do nothing: there is no other thread."""
+
+    def _process_events(self, event_list: Any) -> None:
+        """Do nothing: there are no sockets."""
+
+
+def current_loop() -> SimulatedLoop:
+    """Give the running loop."""
+    loop = events.get_running_loop()
+    assert isinstance(loop, SimulatedLoop)
+    return loop

@@ -1,0 +1,278 @@
+"""Worker processes: the stages of the pipeline, put together as `freki/streams/app.py` does it."""
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from types import SimpleNamespace
+from typing import Any, Protocol, cast
+
+from freki.infra.claims import ClaimStore
+from freki.infra.errors import InfraError, Unavailable
+from freki.infra.models.vectors import VectorCache
+from freki.infra.settings import ChunkingSettings, ClaimSettings, RetrievalSettings
+from freki.operators.analyse_text import analyse_text
+from freki.schemas import (
+    ChunkBatch,
+    ContextQuery,
+    ContextResult,
+    ContextualChunkBatch,
+    DocumentChange,
+    IndexOutcome,
+    Timestamp,
+)
+from freki.schemas.avro import Codec
+from freki.streams.app import FAILURES, LANES, QUERY_WAIT_S
+from freki.streams.chunking import Chunking, chunking
+from freki.streams.connect import knobs_of, limits_of
+from freki.streams.contextualising import contextualising
+from freki.streams.deliver import Delivery, or_tombstone, required
+from freki.streams.embedding import embedding
+from freki.streams.indexing import Indexer
+from freki.streams.lanes import Lane, in_lane, lane_of
+from freki.streams.meters import Meters
+from freki.streams.outbox import Outbox
+from freki.streams.outline import Outliner
+from freki.streams.query_trace import Models, QueryTrace
+from freki.streams.rejecting import rejecting
+from freki.streams.retrieval.retriever import Retriever
+from freki.streams.retrieving import Retrieving
+from freki.streams.stage import Progress, Stage
+from freki.streams.tracing import UNTRACED
+from tests.parsing import parse_here
+from tests.simulation.consumer import Consumer
+from tests.simulation.embedder import SlowEmbedder
+from tests.simulation.groups import Coordinator
+from tests.simulation.loop import Process, SimulatedLoop
+from tests.simulation.producer import Producer
+from tests.simulation.store import StoreClient
+
+DRAIN_S = 20.0
+STOP_S = 10.0
+PART_CHUNKS = 4
+SLICE_TOKENS = 60
+GENERATION = "g1"
+BATCH_WAIT_S = 0.02
+TOPICS = (
+    "documents",
+    *(in_lane("chunks", lane) for lane in Lane),
+    *(in_lane("contextual-chunks", lane) for lane in Lane),
+    "outcomes",
+    "queries",
+    "contexts",
+    "dead-letters",
+)
+GROUPS = {"chunk": "chunk", "chunk-express": "chunk-express"}
+"""Of stages that have another than that of their first word."""
+CODECS: Mapping[type[Any], Codec[Any]] = {
+    record: Codec(record)
+    for record in (DocumentChange, ChunkBatch, ContextualChunkBatch, IndexOutcome, ContextQuery, ContextResult)
+}
+_METERS = Meters()
+_KNOBS = knobs_of(RetrievalSettings(widen=()))
+_ANALYSED = lru_cache(maxsize=50_000)(analyse_text)
+
+
+class Surroundings(Protocol):
+    """What a worker is connected to."""
+
+    loop: SimulatedLoop
+    batch_events: int
+    bounded: bool
+
+    def new_producer(self, process: Process) -> Producer: ...
+    def new_store(self) -> StoreClient: ...
+    def new_consumer(self, process: Process, group: str, topics: Sequence[str], stages: Sequence[Stage]) -> Consumer: ...
+    def now(self) -> Timestamp: ...
+
+
+@dataclass(slots=True)
+class Running:
+    """A stage with the consumer's topic that it reads."""
+
+    stage: Stage
+    delivery: Delivery[Any]
+    group: str
+    topic: str
+    most: int
+    within_s: float
+    at_once: int
+
+
+@dataclass(slots=True)
+class Worker:
+    """One life of a worker process."""
+
+    process: Process
+    names: Collection[str]
+    surroundings: Surroundings
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    consumers: list[Consumer] = field(default_factory=list)
+    stages: list[Stage] = field(default_factory=list)
+    failure: BaseException | None = None
+
+    async def run(self) -> None:
+        """Work until `stop` is set or a stage fails; then finish what is at hand, commit and leave."""
+        apps: dict[str, Any] = {}
+        running = list(self._made(apps))
+        self.stages = [each.stage for each in running]
+        for group in dict.fromkeys(each.group for each in running):
+            own = [each for each in running if each.group == group]
+            topics = [each.topic for each in own]
+            stages = [each.stage for each in own]
+            self.consumers.append(self.surroundings.new_consumer(self.process, group, topics, stages))
+        tasks = [asyncio.create_task(self._consume(each)) for each in running]
+        stopped = asyncio.create_task(self.stop.wait())
+        for consumer in self.consumers:
+            consumer.start()
+        beside = [task for consumer in self.consumers for task in consumer.failed]
+        done, _ = await asyncio.wait({stopped, *tasks, *beside}, return_when=asyncio.FIRST_COMPLETED)
+        for task in done - {stopped}:
+            self.failure = task.exception() or RuntimeError("a stage ended")
+        await _within(DRAIN_S, [stage.drain() for stage in self.stages])
+        for app in apps.values():
+            app.should_stop = True
+        await _within(STOP_S, [consumer.stop() for consumer in self.consumers])
+        for task in (stopped, *tasks):
+            task.cancel()
+        await asyncio.gather(stopped, *tasks, return_exceptions=True)
+
+    async def _consume(self, running: Running) -> None:
+        consumer = next(each for each in self.consumers if running.topic in each.streams and each.name.endswith(f"@{running.group}"))
+        stream = cast("Any", consumer.streams[running.topic])
+        await running.stage.consume(
+            stream, running.delivery, most=running.most, within_s=running.within_s, at_once=running.at_once
+        )
+
+    def _made(self, apps: dict[str, Any]) -> Sequence[Running]:
+        around = self.surroundings
+        outbox = Outbox(around.new_producer(self.process), UNTRACED)
+        store = around.new_store()
+        embedder = SlowEmbedder()
+        made: list[Running] = []
+
+        def add(name: str, source: str, decode: Any, handle: Any, *, group: str, **options: Any) -> None:
+            most, within_s = options.pop("most", around.batch_events), options.pop("within_s", BATCH_WAIT_S)
+            at_once = options.pop("at_once", 1)
+            delivery: Delivery[Any] = Delivery(
+                stage=name,
+                decode=decode,
+                handle=handle,
+                outbox=outbox,
+                dead_letters="dead-letters",
+                failures=FAILURES,
+                tracer=UNTRACED,
+                meters=_METERS,
+                clock=lambda: around.now() / 1000,
+                **options,
+            )
+            app = apps.setdefault(group, SimpleNamespace(conf=SimpleNamespace(id=group), should_stop=False))
+            stage = Stage(app, name, source, meters=_METERS)
+            stage.progress = Progress(around.loop.time)
+            made.append(Running(stage, delivery, group, source, most, within_s, at_once))
+
+        rejected = rejecting(
+            encode=CODECS[IndexOutcome].encode, outbox=outbox, sink="outcomes", generation=GENERATION, meters=_METERS
+        )
+        if "chunk" in self.names:
+            self._chunk(add, outbox, embedder, rejected)
+        if "contextualise" in self.names:
+            for lane in LANES["contextualise"]:
+                sink = in_lane("contextual-chunks", lane)
+                handle = contextualising(encode=CODECS[ContextualChunkBatch].encode, outbox=outbox, sink=sink)
+                decode = required(CODECS[ChunkBatch].decode)
+                name, source = in_lane("contextualise", lane), in_lane("chunks", lane)
+                add(name, source, decode, handle, group="contextualise", on_dead=rejected)
+        if "embed" in self.names:
+            self._embed(add, outbox, embedder, store, rejected)
+        if "retrieve" in self.names:
+            self._retrieve(add, outbox, embedder, store)
+        return made
+
+    def _chunk(self, add: Any, outbox: Outbox, embedder: SlowEmbedder, rejected: Any) -> None:
+        stage = Chunking(
+            claims=ClaimStore(ClaimSettings()),
+            outliner=Outliner(_LIMITS, parse=parse_here, count_tokens=embedder.count_tokens),
+            part_chunks=PART_CHUNKS,
+            now=self.surroundings.now,
+        )
+        decode = or_tombstone(CODECS[DocumentChange].decode)
+        for lane in LANES["chunk"]:
+            handle = chunking(
+                stage,
+                encode=CODECS[ChunkBatch].encode,
+                outbox=outbox,
+                sink=in_lane("chunks", lane),
+                large=in_lane("chunks", Lane.BULK if lane is Lane.REGULAR else lane),
+                at_once=2,
+            )
+            name = in_lane("chunk", lane)
+            ours = partial(_is_of, lane)
+            add(name, "documents", decode, handle, group=name, on_dead=rejected, ours=ours)
+
+    def _embed(self, add: Any, outbox: Outbox, embedder: SlowEmbedder, store: Any, rejected: Any) -> None:
+        indexer = Indexer(
+            rows=store,
+            roots=store,
+            embedder=embedder,
+            vectors=VectorCache(embedder.fingerprint, 1 << 20),
+            analyse_text=_ANALYSED,
+            analyser="simulated",
+            generation=GENERATION,
+            slice_tokens=SLICE_TOKENS,
+            now=self.surroundings.now,
+        )
+        for lane in LANES["embed"]:
+            encode = CODECS[IndexOutcome].encode
+            handle = embedding(indexer, lane=lane, encode=encode, outbox=outbox, sink="outcomes", meters=_METERS)
+            name, source = in_lane("embed", lane), in_lane("contextual-chunks", lane)
+            add(name, source, required(CODECS[ContextualChunkBatch].decode), handle, group="embed", on_dead=rejected)
+
+    def _retrieve(self, add: Any, outbox: Outbox, embedder: SlowEmbedder, store: Any) -> None:
+        retriever = Retriever(
+            embedder=embedder,
+            search=store,
+            rows=store,
+            roots=store,
+            rerankers=[],
+            defaults=_KNOBS,
+            generation=GENERATION,
+            strong=not self.surroundings.bounded,
+            failures=(InfraError,),
+            outages=(Unavailable,),
+            now=self.surroundings.now,
+            clock_ns=lambda: self.surroundings.now() * 1_000_000,
+        )
+        retrieving = Retrieving(
+            retriever,
+            encode=CODECS[ContextResult].encode,
+            outbox=outbox,
+            sink="contexts",
+            reply_topics=(),
+            max_query_chars=1_000,
+            traces=QueryTrace(UNTRACED, models=Models(embedder=embedder.fingerprint, reranker=""), content=False),
+            meters=_METERS,
+        )
+        decode = required(CODECS[ContextQuery].decode)
+        add("retrieve", "queries", decode, retrieving.handle, group="retrieve", within_s=QUERY_WAIT_S, at_once=4)
+
+
+_LIMITS = {
+    profile: replace(limits, min_tokens=3, max_tokens=9, overlap_chars=0)
+    for profile, limits in limits_of(ChunkingSettings()).items()
+}
+
+
+def _is_of(lane: Lane, stored: Any) -> bool:
+    return lane_of(stored, or_tombstone(CODECS[DocumentChange].decode)) is lane
+
+
+async def _within(limit_s: float, works: Sequence[Any]) -> None:
+    try:
+        async with asyncio.timeout(limit_s):
+            await asyncio.gather(*works)
+    except Exception:  # noqa: BLE001, S110 - what is not finished is read again
+        pass
+
+
+__all__ = ["GROUPS", "TOPICS", "Coordinator", "Worker"]

@@ -1,0 +1,106 @@
+"""A client that sends records: in order per partition, again where no answer comes, until its patience ends."""
+
+import asyncio
+from collections import deque
+from itertools import count
+from random import Random
+
+from freki.infra.errors import Rejected, Unavailable
+from freki.streams.messages import Headers
+from tests.simulation.broker import Broker, Place
+from tests.simulation.network import Network
+
+RETRY_S = 0.2
+DELIVERY_S = 30.0
+
+_Waiting = tuple[bytes | None, bytes | None, Headers, int, int | None, "asyncio.Future[int]"]
+
+
+class Producer:
+    """Satisfies `streams.outbox.Producer`; each delivery gives the record's offset.
+
+    idempotent: the broker knows records that it gets again; else a retry may store one twice, and a request that was
+    given up may store it late.
+    """
+
+    confirms_early = False
+    """Say that a record is stored before it is."""
+
+    def __init__(
+        self, number: int, *, broker: Broker, network: Network, random: Random, idempotent: bool, skew_ms: int | None
+    ) -> None:
+        self._number = number
+        self._broker = broker
+        self._network = network
+        self._random = random
+        self._idempotent = idempotent
+        self._skew_ms = skew_ms
+        self._sequences = count()
+        self._queues: dict[Place, deque[_Waiting]] = {}
+        self._sending: dict[Place, asyncio.Task[None]] = {}
+
+    async def send(
+        self,
+        topic: str,
+        *,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers = (),
+        transaction: int | None = None,
+    ) -> asyncio.Future[int]:
+        """Queue a record."""
+        if key is None and value is None:
+            raise Rejected("a record needs a key or a value")
+        loop = self._network.loop
+        delivery: asyncio.Future[int] = loop.create_future()
+        place = self._broker.place(topic, key)
+        queue = self._queues.setdefault(place, deque())
+        queue.append((key, value, headers, next(self._sequences), transaction, delivery))
+        if self.confirms_early:
+            delivery.set_result(-1)
+        if place not in self._sending:
+            self._sending[place] = asyncio.create_task(self._drain(place, queue))
+        return delivery
+
+    async def _drain(self, place: Place, queue: deque[_Waiting]) -> None:
+        """Send what waits for a partition, one request at a time."""
+        while queue:
+            batch = [queue.popleft() for _ in range(len(queue))]
+            try:
+                offsets = await self._stored(place, batch)
+            except (Unavailable, ValueError) as error:
+                for *_, delivery in batch:
+                    if not delivery.done():
+                        delivery.set_exception(Unavailable(f"send to {place[0]}: {error}"))
+                continue
+            for (*_, delivery), offset in zip(batch, offsets, strict=True):
+                if not delivery.done():
+                    delivery.set_result(offset)
+        del self._sending[place]
+
+    async def _stored(self, place: Place, batch: list[_Waiting]) -> list[int]:
+        until_s = self._network.loop.time() + DELIVERY_S
+        while True:
+            # Records that are numbered are stored in their place, or not at all.
+            sent = self._network.request("broker", lambda: self._append(place, batch), late=not self._idempotent)
+            try:
+                return await sent
+            except Unavailable:
+                if self._network.loop.time() > until_s:
+                    raise
+                await asyncio.sleep(RETRY_S * (0.5 + self._random.random()))
+
+    def _append(self, place: Place, batch: list[_Waiting]) -> list[int]:
+        now_ms = None if self._skew_ms is None else self._skew_ms + self._broker.now_ms
+        return [
+            self._broker.append(
+                place,
+                key,
+                value,
+                headers,
+                timestamp_ms=now_ms,
+                transaction=transaction,
+                sequence=(self._number, sequence) if self._idempotent else None,
+            )
+            for key, value, headers, sequence, transaction, _ in batch
+        ]

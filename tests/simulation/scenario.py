@@ -1,0 +1,396 @@
+"""What happens in a simulation: scripted operations of producers and askers, and faults, all made from a seed."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import count
+from random import Random
+from typing import NamedTuple
+
+from tests.simulation.loop import Style
+from tests.simulation.network import Spell
+
+STAGES = ("chunk", "contextualise", "embed", "retrieve")
+PRINCIPALS = (("everyone",), ("staff",), ("board",), ("staff", "board"))
+READERS = ((), ("staff",), ("board",))
+PARAGRAPHS = 40
+_WORDS = "amber birch cedar dune ember fjord grove heath inlet jetty knoll larch marsh north oasis pier quarry reef".split()
+# What a document has to have more chunks than one part holds.
+LARGE = (8, 16)
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """A document has this content now."""
+
+    at_s: float
+    tenant: str
+    document: str
+    version: int
+    paragraphs: tuple[int, ...]
+    principals: tuple[str, ...]
+    priority: int = 0
+
+    @property
+    def content(self) -> str:
+        """Give the text."""
+        return "\n\n".join(paragraph(number) for number in self.paragraphs)
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """A document is gone; `tombstone`: a null value that names the version follows."""
+
+    at_s: float
+    tenant: str
+    document: str
+    version: int
+    tombstone: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Bare:
+    """A null value without a version."""
+
+    at_s: float
+    tenant: str
+    document: str
+
+
+@dataclass(frozen=True, slots=True)
+class Junk:
+    """A record that nobody can read."""
+
+    at_s: float
+    kind: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """Changes that count together, or not at all."""
+
+    at_s: float
+    changes: tuple[Put | Delete, ...]
+    commits: bool
+    open_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A question for what a paragraph says."""
+
+    at_s: float
+    number: int
+    tenant: str
+    paragraph: int
+    principals: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """A worker is killed, and another is started in its place."""
+
+    at_s: float
+    worker: int
+    down_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A worker stands still, and goes on."""
+
+    at_s: float
+    worker: int
+    for_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """A worker is asked to stop, and another is started in its place."""
+
+    at_s: float
+    worker: int
+    away_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Expire:
+    """A group takes a worker for dead that is not."""
+
+    at_s: float
+    worker: int
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compact:
+    """The broker compacts the documents."""
+
+    at_s: float
+    dirty: int
+
+
+@dataclass(frozen=True, slots=True)
+class Retain:
+    """The broker removes what everybody has read."""
+
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Weather:
+    """Requests to a place fail for a while."""
+
+    at_s: float
+    spell: Spell
+
+
+Operation = Put | Delete | Bare | Junk | Transaction | Ask
+Fault = Crash | Pause | Leave | Expire | Compact | Retain | Weather
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """All that a simulation depends on."""
+
+    seed: int
+    schedule: int
+    """Seed of all that is decided while it runs."""
+    style: Style
+    workers: tuple[tuple[str, ...], ...]
+    partitions: int
+    batch_events: int
+    idempotent: bool
+    bounded: bool
+    skew_ms: int | None
+    operations: tuple[Operation, ...]
+    faults: tuple[Fault, ...]
+
+    @property
+    def ends_s(self) -> float:
+        """When the last of it begins."""
+        return max((each.at_s for each in (*self.operations, *self.faults)), default=0.0)
+
+
+def paragraph(number: int) -> str:
+    """Give a sentence of seven words, two of which only it has."""
+    random = Random(number)
+    common = " ".join(random.choice(_WORDS) for _ in range(4))
+    return f"Item{number} says {common} mark{number}."
+
+
+def make(seed: int, *, calm: bool = False) -> Scenario:
+    """Make the scenario of a seed; calm: without faults."""
+    random = Random(seed)
+    lasts_s = random.choice((5.0, 20.0, 60.0, 200.0))
+    workers = _workers(random)
+    has_bare = random.random() < 0.5
+    drawn = _Drawn(random, lasts_s, has_bare=has_bare, compacts=random.random() < 0.3)
+    faults = () if calm else tuple(_faults(random, lasts_s, workers, compacts=drawn.compacts))
+    return Scenario(
+        seed=seed,
+        schedule=seed,
+        style=random.choice((Style.ORDERED, Style.ORDERED, Style.LOOSE, Style.STARVING)),
+        workers=workers,
+        partitions=random.choice((1, 2, 3)),
+        batch_events=random.choice((1, 3, 8)),
+        idempotent=calm or random.random() < 0.7,
+        bounded=random.random() < 0.2,
+        skew_ms=None if has_bare or random.random() < 0.7 else random.choice((-7_000, 7_000)),
+        operations=tuple(drawn.operations()),
+        faults=faults,
+    )
+
+
+def _workers(random: Random) -> tuple[tuple[str, ...], ...]:
+    if random.random() < 0.3:
+        return (("chunk", "contextualise"), ("embed",), ("embed", "retrieve"))
+    return tuple(STAGES for _ in range(random.choice((1, 2, 2, 3))))
+
+
+class _Past(NamedTuple):
+    """What a document was."""
+
+    version: int
+    paragraphs: tuple[int, ...]
+    principals: tuple[str, ...]
+
+
+class _Drawn:
+    """Draws the operations of producers and askers."""
+
+    def __init__(self, random: Random, lasts_s: float, *, has_bare: bool, compacts: bool) -> None:
+        self._random = random
+        self._lasts_s = lasts_s
+        self._has_bare = has_bare
+        self.compacts = compacts
+        self._documents = [
+            (tenant, f"{name}.txt") for tenant in ("t", "u") for name in "abcd"[: random.choice((1, 2, 3, 4))]
+        ][: random.randint(3, 8)]
+        self._past: dict[tuple[str, str], list[_Past]] = {each: [] for each in self._documents}
+        self._gone: set[tuple[str, str]] = set()
+        self._numbers = count(1)
+
+    def operations(self) -> Iterator[Operation]:
+        """Draw all, in the order of their times."""
+        random = self._random
+        # Changes come in bursts as often as evenly: they meet each other on their way.
+        events = random.randint(12, 30)
+        bursts = [random.uniform(0, self._lasts_s) for _ in range(3)]
+        times = sorted(
+            random.choice(bursts) + random.expovariate(2) if random.random() < 0.5 else random.uniform(0, self._lasts_s)
+            for _ in range(events)
+        )
+        changes = [each for at_s in times for each in self._change(at_s)]
+        asks = [self._ask(random.uniform(0.5, self._lasts_s + 10)) for _ in range(random.randint(8, 24))]
+        yield from sorted([*changes, *asks], key=lambda each: each.at_s)
+
+    def _ask(self, at_s: float) -> Ask:
+        random = self._random
+        tenant, document = random.choice(self._documents)
+        said = [number for past in self._past[tenant, document] for number in past.paragraphs]
+        number = random.choice(said) if said else random.randrange(PARAGRAPHS)
+        return Ask(at_s, next(self._numbers), tenant, number, random.choice(READERS))
+
+    def _change(self, at_s: float) -> Iterator[Operation]:
+        random, kind = self._random, self._random.random()
+        key = random.choice(self._documents)
+        past = self._past[key]
+        if kind < 0.05:
+            yield Junk(at_s, random.choice(("bytes", "no key", "no slash", "null", "version")), next(self._numbers))
+        elif kind < 0.12 and not (self._has_bare or self.compacts):
+            # Its records may lie behind those of later changes.
+            yield self._transaction(at_s)
+        elif kind < 0.24 and past:
+            yield self._delete(at_s, key)
+        elif kind < 0.30 and past and self._has_bare and not self.compacts:
+            self._gone.add(key)
+            yield Bare(at_s, *key)
+        elif kind < 0.38 and past and key not in self._gone:
+            yield Put(at_s, *key, past[-1].version, past[-1].paragraphs, past[-1].principals)
+        else:
+            yield self._put(at_s, key)
+
+    def _put(self, at_s: float, key: tuple[str, str]) -> Put:
+        random, past = self._random, self._past[key]
+        paragraphs, principals = self._edited(past)
+        version = self._next_version(key)
+        self._gone.discard(key)
+        past.append(_Past(version, paragraphs, principals))
+        return Put(at_s, *key, version, paragraphs, principals, priority=int(random.random() < 0.15))
+
+    def _next_version(self, key: tuple[str, str]) -> int:
+        past = self._past[key]
+        return (past[-1].version if past else 0) + self._random.choice((1, 1, 2, 10))
+
+    def _edited(self, past: list[_Past]) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        random, kind = self._random, self._random.random()
+        if not past or kind < 0.15:
+            size = random.randint(*LARGE) if random.random() < 0.25 else random.randint(1, 5)
+            return tuple(random.sample(range(PARAGRAPHS), size)), random.choice(PRINCIPALS)
+        last = past[-1]
+        if kind < 0.35:
+            return random.choice(past).paragraphs, last.principals
+        if kind < 0.45:
+            return last.paragraphs, random.choice(PRINCIPALS)
+        changed = list(last.paragraphs)
+        for _ in range(random.randint(1, 2)):
+            _EDITS[random.randrange(len(_EDITS))](changed, random)
+        return tuple(changed), last.principals
+
+    def _delete(self, at_s: float, key: tuple[str, str]) -> Delete:
+        past = self._past[key]
+        version = self._next_version(key)
+        past.append(_Past(version, past[-1].paragraphs, past[-1].principals))
+        self._gone.add(key)
+        return Delete(at_s, *key, version, tombstone=self._random.random() < 0.6)
+
+    def _transaction(self, at_s: float) -> Transaction:
+        random = self._random
+        commits = random.random() < 0.5
+        keys = random.sample(self._documents, min(len(self._documents), random.randint(1, 3)))
+        before = {key: list(self._past[key]) for key in keys}, set(self._gone)
+        changes = tuple(
+            self._delete(at_s, key) if self._past[key] and random.random() < 0.3 else self._put(at_s, key)
+            for key in keys
+        )
+        if not commits:
+            for key, past in before[0].items():
+                # The versions are used up all the same, as a producer's clock or counter is.
+                self._past[key] = [*past[:-1], past[-1]._replace(version=self._past[key][-1].version)] if past else []
+            self._gone = before[1]
+        return Transaction(at_s, changes, commits, random.uniform(0.01, 1.0))
+
+
+def _replaced(paragraphs: list[int], random: Random) -> None:
+    paragraphs[random.randrange(len(paragraphs))] = random.randrange(PARAGRAPHS)
+
+
+def _inserted(paragraphs: list[int], random: Random) -> None:
+    paragraphs.insert(random.randint(0, len(paragraphs)), random.randrange(PARAGRAPHS))
+
+
+def _removed(paragraphs: list[int], random: Random) -> None:
+    if len(paragraphs) > 1:
+        del paragraphs[random.randrange(len(paragraphs))]
+
+
+def _moved(paragraphs: list[int], random: Random) -> None:
+    paragraphs.insert(random.randint(0, len(paragraphs)), paragraphs.pop(random.randrange(len(paragraphs))))
+
+
+_EDITS: tuple[Callable[[list[int], Random], None], ...] = (_replaced, _inserted, _removed, _moved)
+
+
+def _faults(random: Random, lasts_s: float, workers: tuple[tuple[str, ...], ...], *, compacts: bool) -> Iterator[Fault]:
+    kinds = random.sample(_FAULTS, random.randint(1, 3))
+    faults: list[Fault] = [
+        random.choice(kinds)(random, random.uniform(0, lasts_s), random.randrange(len(workers)), workers)
+        for _ in range(random.randint(1, 6))
+    ]
+    if compacts:
+        faults += [Compact(random.uniform(0, lasts_s), random.choice((0, 3, 10))) for _ in range(2)]
+    if random.random() < 0.2:
+        faults.append(Retain(random.uniform(0, lasts_s)))
+    return iter(sorted(faults, key=lambda each: each.at_s))
+
+
+def _crash(random: Random, at_s: float, worker: int, _workers: object) -> Fault:
+    return Crash(at_s, worker, random.choice((0.2, 2.0, 15.0)))
+
+
+def _pause(random: Random, at_s: float, worker: int, _workers: object) -> Fault:
+    return Pause(at_s, worker, random.choice((2.0, 12.0, 20.0, 100.0)) * random.uniform(0.5, 1.5))
+
+
+def _leave(random: Random, at_s: float, worker: int, _workers: object) -> Fault:
+    return Leave(at_s, worker, random.choice((0.5, 10.0)))
+
+
+def _expire(random: Random, at_s: float, worker: int, workers: tuple[tuple[str, ...], ...]) -> Fault:
+    group = random.choice(workers[worker])
+    return Expire(at_s, worker, random.choice(("chunk", "chunk-express")) if group == "chunk" else group)
+
+
+def _weather(random: Random, at_s: float, _worker: int, _workers: object) -> Fault:
+    place = random.choice(("store", "store", "broker"))
+    for_s = random.choice((2.0, 8.0, 30.0))
+    spell = Spell(place, at_s, at_s + for_s)
+    match random.randrange(4):
+        case 0:
+            return Weather(at_s, replace(spell, fails=1.0))
+        case 1:
+            return Weather(at_s, replace(spell, fails=0.1, unanswered=0.1, late=0.1))
+        case 2:
+            return Weather(at_s, replace(spell, late=0.3, slow_s=0.5))
+        case _:
+            return Weather(at_s, replace(spell, slow_s=3.0))
+
+
+_FAULTS: tuple[Callable[[Random, float, int, tuple[tuple[str, ...], ...]], Fault], ...] = (
+    _crash,
+    _pause,
+    _leave,
+    _expire,
+    _weather,
+)

@@ -1,0 +1,53 @@
+"""Runs the scenarios of seeds, and makes those that fail shorter."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from tests.simulation.checker import Checker, Violation
+from tests.simulation.loop import Deadlock, Endless
+from tests.simulation.scenario import Scenario, make
+from tests.simulation.virtual import NOW
+from tests.simulation.world import World
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a scenario."""
+
+    scenario: Scenario
+    digest: str
+    violations: tuple[Violation, ...]
+    trace: tuple[str, ...]
+    seconds: float
+    """Virtual ones."""
+    steps: int
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """Name the rules that were broken, each once."""
+        return tuple(dict.fromkeys(violation.rule for violation in self.violations))
+
+
+def run(scenario: Scenario) -> Outcome:
+    """Run a scenario; call it inside `virtual.virtual()`."""
+    world = World(scenario)
+    NOW.seconds, NOW.chance = world.loop.time, world.random
+    violations: list[Violation] = []
+    digest = ""
+    try:
+        digest = world.run()
+    except (Deadlock, Endless) as error:
+        violations.append(Violation("stuck", str(error)))
+    violations += [Violation("stopped", problem) for problem in world.problems]
+    violations += Checker(world.broker, world.clients.asked, world.final).violations()
+    return Outcome(
+        scenario, digest, tuple(dict.fromkeys(violations)), tuple(world.trace.lines), world.loop.time(), world.loop.steps
+    )
+
+
+def run_seed(seed: int, *, calm: bool = False) -> Outcome:
+    """Run the scenario of a seed."""
+    return run(make(seed, calm=calm))
