@@ -10,7 +10,7 @@ from typing import Self, TypeVar
 from freki.infra.errors import Unavailable
 from freki.streams.messages import Headers
 from tests.simulation.broker import Broker, Place, Record
-from tests.simulation.groups import HEARTBEAT_S, Assignment, Coordinator, Fenced
+from tests.simulation.groups import Assignment, Coordinator, Fenced
 from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.network import Network
 
@@ -152,7 +152,7 @@ class Consumer:
     def told(self) -> None:
         """Learn, by a heartbeat, that the group is assigned anew."""
         if self.process.paused:
-            self._loop.outside(HEARTBEAT_S * self._random.random(), self.told)
+            self._loop.outside(self.coordinator.heartbeat_s(), self.told)
         else:
             self._told.set()
 

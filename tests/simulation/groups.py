@@ -9,8 +9,6 @@ from typing import Any
 from tests.simulation.broker import Place
 from tests.simulation.loop import SimulatedLoop
 
-HEARTBEAT_S = 3.0
-SESSION_S = 10.0
 REBALANCE_S = 60.0
 FIRST_JOIN_S = 0.5
 """How long a group waits for further members when it begins."""
@@ -47,14 +45,18 @@ class Coordinator:
     loop: SimulatedLoop
     random: Random
     partitions: int
+    session_s: float
     generation: int = 0
     members: dict[str, Member] = field(default_factory=dict)
     committed: dict[Place, int] = field(default_factory=dict)
     owners: dict[Place, str] = field(default_factory=dict)
     rebalancing: bool = False
-    check_fence: bool = True
     note: Callable[..., None] = lambda *_: None
     _timer: asyncio.TimerHandle | None = None
+
+    def heartbeat_s(self) -> float:
+        """Draw how long it takes until the next heartbeat."""
+        return 0.3 * self.session_s * self.random.random()
 
     def join(self, name: str, topics: tuple[str, ...], told: Callable[[], None]) -> "asyncio.Future[Assignment]":
         """Enter the group, or enter it again; the future has the assignment of the next generation."""
@@ -74,7 +76,7 @@ class Coordinator:
         member = self.members.get(name)
         if member is not None:
             self.leave(name)
-            self.loop.outside(HEARTBEAT_S * self.random.random(), member.told)
+            self.loop.outside(self.heartbeat_s(), member.told)
 
     def leave(self, name: str) -> None:
         """Take a member out."""
@@ -86,7 +88,7 @@ class Coordinator:
 
     def commit(self, name: str, generation: int, offsets: dict[Place, int]) -> None:
         """Store offsets. Raises Fenced for who is no member of this generation."""
-        if self.check_fence and (name not in self.members or generation != self.generation):
+        if name not in self.members or generation != self.generation:
             raise Fenced(f"{name} commits generation {generation} of {self.group}, which is at {self.generation}")
         self.committed.update(offsets)
 
@@ -109,7 +111,7 @@ class Coordinator:
             if self.rebalancing and self.members.get(member.name) is member:
                 member.told()
 
-        self.loop.outside(HEARTBEAT_S * self.random.random(), tell)
+        self.loop.outside(self.heartbeat_s(), tell)
 
     def _complete_if_all(self) -> None:
         if not self.rebalancing or self.generation == 0:

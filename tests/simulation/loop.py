@@ -27,14 +27,17 @@ class Endless(Exception):
 
 
 class Style(StrEnum):
-    """How the next handle is chosen."""
+    """How the process that runs next is chosen.
 
-    ORDERED = "ordered"
-    """In each process the one that waits longest, as asyncio promises; any process."""
-    LOOSE = "loose"
-    """Any handle."""
+    Within a process it is always the handle that waits longest: asyncio promises that, and code relies on it.
+    """
+
+    EVEN = "even"
+    """Each handle is as likely as the others to be the one that says whose turn it is."""
+    BURSTING = "bursting"
+    """Mostly the one that ran last, as long as it has anything to do."""
     STARVING = "starving"
-    """As ORDERED, but the handles of one process nearly always wait for all others."""
+    """One process nearly always waits for all others."""
 
 
 class Process:
@@ -52,17 +55,8 @@ OUTSIDE = Context()
 """The context of what belongs to no process: broker, store and network."""
 
 
-class _Numbered:
-    """Hashes by the order of creation: sets of tasks then have the same order in every run."""
-
-    _number: int
-
-    def __hash__(self) -> int:
-        return self._number
-
-
-class SimulatedTask(_Numbered, asyncio.Task[Any]):
-    """A task with a number."""
+class SimulatedTask(asyncio.Task[Any]):
+    """A task that hashes by the order of creation: sets of tasks then have the same order in every run."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, Any], *, loop: "SimulatedLoop", context: Context | None) -> None:
         self._number = loop.next_number()
@@ -70,22 +64,17 @@ class SimulatedTask(_Numbered, asyncio.Task[Any]):
         super().__init__(coroutine, loop=loop, context=self.own)
         self._log_destroy_pending = False
 
-
-class SimulatedFuture(_Numbered, asyncio.Future[Any]):
-    """A future with a number."""
-
-    def __init__(self, *, loop: "SimulatedLoop") -> None:
-        self._number = loop.next_number()
-        super().__init__(loop=loop)
+    def __hash__(self) -> int:
+        return self._number
 
 
 class SimulatedLoop(base_events.BaseEventLoop):
     """Run what is ready in random order; where nothing is, jump to the next timer."""
 
     _ready: list[asyncio.Handle]  # type: ignore[assignment]
-    _scheduled: list[asyncio.TimerHandle]
+    _scheduled: list[tuple[float, int, asyncio.TimerHandle]]  # type: ignore[assignment]
 
-    def __init__(self, random: Random, *, style: Style = Style.ORDERED) -> None:
+    def __init__(self, random: Random, *, style: Style = Style.EVEN) -> None:
         super().__init__()
         self._debug = False
         self._ready = []
@@ -95,6 +84,7 @@ class SimulatedLoop(base_events.BaseEventLoop):
         self._numbers = 0
         self._tasks: list[SimulatedTask] = []
         self._graveyard: list[asyncio.Handle] = []
+        self._last: Process | None = None
         self.starved: Process | None = None
         self.steps = 0
         self.errors: list[str] = []
@@ -111,9 +101,24 @@ class SimulatedLoop(base_events.BaseEventLoop):
         """Virtual seconds since the loop began."""
         return self._now_s
 
-    def create_future(self) -> asyncio.Future[Any]:
-        """Make a future whose hash does not depend on its address."""
-        return SimulatedFuture(loop=self)
+    def call_soon(
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        """Call back as soon as its turn comes."""
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_at(
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """Call back at a virtual second."""
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        heapq.heappush(self._scheduled, (when, self.next_number(), handle))
+        return handle
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Do nothing: it is dropped when its time comes."""
 
     def run_in_executor(self, _executor: Any, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:  # type: ignore[override]
         """Run the function in a step of its own, a little later."""
@@ -183,37 +188,35 @@ class SimulatedLoop(base_events.BaseEventLoop):
     def _jump(self) -> None:
         """Move the clock to the next timer, and make ready all that are due."""
         scheduled = self._scheduled
-        while scheduled and scheduled[0]._cancelled:  # type: ignore[attr-defined]
-            heapq.heappop(scheduled)._scheduled = False  # type: ignore[attr-defined]
+        while scheduled and scheduled[0][2]._cancelled:  # type: ignore[attr-defined]
+            heapq.heappop(scheduled)
         if not scheduled:
             raise Deadlock(f"nothing is left to do at second {self._now_s:.3f}")
-        self._now_s = max(self._now_s, scheduled[0].when())
-        while scheduled and scheduled[0].when() <= self._now_s:
-            handle = heapq.heappop(scheduled)
-            handle._scheduled = False  # type: ignore[attr-defined]
-            if not handle._cancelled:  # type: ignore[attr-defined]
-                self._ready.append(handle)
+        self._now_s = max(self._now_s, scheduled[0][0])
+        while scheduled and scheduled[0][0] <= self._now_s:
+            self._ready.append(heapq.heappop(scheduled)[2])
 
     def _chosen(self) -> asyncio.Handle | None:
         """Take a handle; None where its process does not run."""
         ready = self._ready
         place = 0
         if len(ready) > 1:
-            place = int(self._random.random() * len(ready))
-            if self._style is not Style.LOOSE:
-                place = self._first_of_process(place)
+            place = self._place()
         handle = ready.pop(place)
         process = handle._context.get(PROCESS)  # type: ignore[attr-defined]
+        self._last = process
         if process is None or not (process.paused or process.dead):
             return handle
         (self._graveyard if process.dead else process.held).append(handle)
         return None
 
-    def _first_of_process(self, place: int) -> int:
-        """Give the place of the handle that waits longest in the process of the one at `place`."""
+    def _place(self) -> int:
+        """Choose a process, and give the place of its handle that waits longest."""
         processes = [handle._context.get(PROCESS) for handle in self._ready]  # type: ignore[attr-defined]
-        wanted = processes[place]
-        if self.starved is not None and wanted is self.starved and self._random.random() < 0.95:  # noqa: PLR2004
+        wanted = processes[int(self._random.random() * len(processes))]
+        if self._style is Style.BURSTING and self._last in processes and self._random.random() < 0.9:
+            wanted = self._last
+        elif self._style is Style.STARVING and wanted is self.starved and self._random.random() < 0.95:
             wanted = next((process for process in processes if process is not wanted), wanted)
         return processes.index(wanted)
 

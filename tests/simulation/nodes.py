@@ -79,9 +79,10 @@ class Surroundings(Protocol):
     loop: SimulatedLoop
     batch_events: int
     bounded: bool
+    token_s: float
 
     def new_producer(self, process: Process) -> Producer: ...
-    def new_store(self) -> StoreClient: ...
+    def new_store(self, process: Process | None = None) -> StoreClient: ...
     def new_consumer(self, process: Process, group: str, topics: Sequence[str], stages: Sequence[Stage]) -> Consumer: ...
     def now(self) -> Timestamp: ...
 
@@ -147,8 +148,8 @@ class Worker:
     def _made(self, apps: dict[str, Any]) -> Sequence[Running]:
         around = self.surroundings
         outbox = Outbox(around.new_producer(self.process), UNTRACED)
-        store = around.new_store()
-        embedder = SlowEmbedder()
+        store = around.new_store(self.process)
+        embedder = SlowEmbedder(around.token_s)
         made: list[Running] = []
 
         def add(name: str, source: str, decode: Any, handle: Any, *, group: str, **options: Any) -> None:

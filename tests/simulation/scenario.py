@@ -1,6 +1,6 @@
 """What happens in a simulation: scripted operations of producers and askers, and faults, all made from a seed."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from random import Random
@@ -93,6 +93,8 @@ class Crash:
     at_s: float
     worker: int
     down_s: float
+    writes: int = 0
+    """0: at once; else as it begins so many further writes to the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,7 @@ class Pause:
     at_s: float
     worker: int
     for_s: float
+    writes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +123,7 @@ class Expire:
     at_s: float
     worker: int
     group: str
+    writes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +167,12 @@ class Scenario:
     idempotent: bool
     bounded: bool
     skew_ms: int | None
+    session_s: float
+    """How long a group waits for the heartbeats of a worker."""
+    token_s: float
+    """How long embedding takes."""
+    slowest_s: float
+    """How long a request is under way at most, each way."""
     operations: tuple[Operation, ...]
     faults: tuple[Fault, ...]
 
@@ -186,18 +196,23 @@ def make(seed: int, *, calm: bool = False) -> Scenario:
     workers = _workers(random)
     has_bare = random.random() < 0.5
     drawn = _Drawn(random, lasts_s, has_bare=has_bare, compacts=random.random() < 0.3)
-    faults = () if calm else tuple(_faults(random, lasts_s, workers, compacts=drawn.compacts))
+    operations = tuple(drawn.operations())
+    times = [each.at_s for each in operations if not isinstance(each, Ask)]
+    faults = () if calm else tuple(_faults(random, times, workers, compacts=drawn.compacts))
     return Scenario(
         seed=seed,
         schedule=seed,
-        style=random.choice((Style.ORDERED, Style.ORDERED, Style.LOOSE, Style.STARVING)),
+        style=random.choice((Style.EVEN, Style.EVEN, Style.BURSTING, Style.STARVING)),
         workers=workers,
         partitions=random.choice((1, 2, 3)),
         batch_events=random.choice((1, 3, 8)),
         idempotent=calm or random.random() < 0.7,
         bounded=random.random() < 0.2,
         skew_ms=None if has_bare or random.random() < 0.7 else random.choice((-7_000, 7_000)),
-        operations=tuple(drawn.operations()),
+        session_s=random.choice((2.0, 10.0)),
+        token_s=random.choice((0.0005, 0.005, 0.05)),
+        slowest_s=random.choice((0.005, 0.05, 0.5)),
+        operations=operations,
         faults=faults,
     )
 
@@ -247,14 +262,15 @@ class _Drawn:
 
     def _ask(self, at_s: float) -> Ask:
         random = self._random
-        tenant, document = random.choice(self._documents)
+        tenant, document = self._documents[0] if random.random() < 0.5 else random.choice(self._documents)
         said = [number for past in self._past[tenant, document] for number in past.paragraphs]
         number = random.choice(said) if said else random.randrange(PARAGRAPHS)
         return Ask(at_s, next(self._numbers), tenant, number, random.choice(READERS))
 
     def _change(self, at_s: float) -> Iterator[Operation]:
         random, kind = self._random, self._random.random()
-        key = random.choice(self._documents)
+        # Changes of one document meet each other more often than those of many.
+        key = self._documents[0] if random.random() < 0.5 else random.choice(self._documents)
         past = self._past[key]
         if kind < 0.05:
             yield Junk(at_s, random.choice(("bytes", "no key", "no slash", "null", "version")), next(self._numbers))
@@ -342,25 +358,32 @@ def _moved(paragraphs: list[int], random: Random) -> None:
 _EDITS: tuple[Callable[[list[int], Random], None], ...] = (_replaced, _inserted, _removed, _moved)
 
 
-def _faults(random: Random, lasts_s: float, workers: tuple[tuple[str, ...], ...], *, compacts: bool) -> Iterator[Fault]:
+def _faults(
+    random: Random, times: Sequence[float], workers: tuple[tuple[str, ...], ...], *, compacts: bool
+) -> Iterator[Fault]:
+    """Draw faults, which mostly hit what is done of a change."""
+
+    def time_s() -> float:
+        return random.choice(times) + random.expovariate(random.choice((0.2, 1.0, 5.0)))
+
     kinds = random.sample(_FAULTS, random.randint(1, 3))
     faults: list[Fault] = [
-        random.choice(kinds)(random, random.uniform(0, lasts_s), random.randrange(len(workers)), workers)
-        for _ in range(random.randint(1, 6))
+        random.choice(kinds)(random, time_s(), random.randrange(len(workers)), workers)
+        for _ in range(random.randint(1, 8))
     ]
     if compacts:
-        faults += [Compact(random.uniform(0, lasts_s), random.choice((0, 3, 10))) for _ in range(2)]
+        faults += [Compact(time_s(), random.choice((0, 3, 10))) for _ in range(2)]
     if random.random() < 0.2:
-        faults.append(Retain(random.uniform(0, lasts_s)))
+        faults.append(Retain(time_s()))
     return iter(sorted(faults, key=lambda each: each.at_s))
 
 
 def _crash(random: Random, at_s: float, worker: int, _workers: object) -> Fault:
-    return Crash(at_s, worker, random.choice((0.2, 2.0, 15.0)))
+    return Crash(at_s, worker, random.choice((0.2, 2.0, 15.0)), _writes(random))
 
 
 def _pause(random: Random, at_s: float, worker: int, _workers: object) -> Fault:
-    return Pause(at_s, worker, random.choice((2.0, 12.0, 20.0, 100.0)) * random.uniform(0.5, 1.5))
+    return Pause(at_s, worker, random.choice((2.0, 5.0, 12.0, 20.0, 100.0)) * random.uniform(0.5, 1.5), _writes(random))
 
 
 def _leave(random: Random, at_s: float, worker: int, _workers: object) -> Fault:
@@ -369,7 +392,11 @@ def _leave(random: Random, at_s: float, worker: int, _workers: object) -> Fault:
 
 def _expire(random: Random, at_s: float, worker: int, workers: tuple[tuple[str, ...], ...]) -> Fault:
     group = random.choice(workers[worker])
-    return Expire(at_s, worker, random.choice(("chunk", "chunk-express")) if group == "chunk" else group)
+    return Expire(at_s, worker, random.choice(("chunk", "chunk-express")) if group == "chunk" else group, _writes(random))
+
+
+def _writes(random: Random) -> int:
+    return random.choice((0, 1, 1, 2, 3, 5))
 
 
 def _weather(random: Random, at_s: float, _worker: int, _workers: object) -> Fault:

@@ -47,8 +47,10 @@ class StoreServer:
 class StoreClient:
     """What a process holds of the store: any method of the index. Repeats what fails until its time limit."""
 
-    def __init__(self, server: StoreServer) -> None:
+    def __init__(self, server: StoreServer, on_write: Callable[[], bool]) -> None:
+        """Connect; `on_write` is called before each write, and tells whether the process may have been stopped."""
         self._server = server
+        self._on_write = on_write
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._server.index, name)
@@ -66,6 +68,8 @@ class StoreClient:
     async def _call(self, name: str, *args: Any, **options: Any) -> Any:
         if name not in WRITES:
             return await self._persist([lambda: self._read(name, args, options)])
+        if self._on_write():
+            await asyncio.sleep(0)
         pieces = self._pieces(name, args)
         return await self._persist([partial(self._write, name, piece, options) for piece in pieces])
 

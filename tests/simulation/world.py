@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -16,7 +17,7 @@ from tests.simulation.broker import Broker
 from tests.simulation.clients import Clients
 from tests.simulation.consumer import Consumer
 from tests.simulation.embedder import DIM
-from tests.simulation.groups import HEARTBEAT_S, SESSION_S, Coordinator
+from tests.simulation.groups import Coordinator
 from tests.simulation.loop import OUTSIDE, Process, SimulatedLoop
 from tests.simulation.network import Network
 from tests.simulation.nodes import TOPICS, Worker
@@ -33,6 +34,9 @@ MOST_RESTARTS = 4
 """Of a worker once there are no more faults."""
 
 
+Armed = Crash | Pause | Expire
+
+
 @dataclass(slots=True)
 class Slot:
     """Where one worker after the other runs."""
@@ -43,6 +47,8 @@ class Slot:
     worker: Worker | None = None
     pauses: int = 0
     restarts: int = 0
+    armed: list[tuple[int, Armed]] = field(default_factory=list)
+    """Faults that wait for so many writes."""
 
 
 @dataclass(slots=True)
@@ -65,7 +71,7 @@ class World:
         self.random = Random(scenario.schedule)
         self.loop = SimulatedLoop(self.random, style=scenario.style)
         self.trace = Trace(self.loop)
-        self.network = Network(self.loop, self.random)
+        self.network = Network(self.loop, self.random, slowest_s=scenario.slowest_s)
         self.broker = Broker(self.loop.time, partitions=scenario.partitions, epoch_ms=EPOCH_S * 1000)
         self.broker.create(*TOPICS)
         self.index = MemoryIndex(Generation(name="g1", embedder=f"fake@{DIM}", dim=DIM, analyser="simulated"))
@@ -73,6 +79,7 @@ class World:
         self.coordinators: dict[str, Coordinator] = {}
         self.slots = [Slot(number, names) for number, names in enumerate(scenario.workers)]
         self.bounded = scenario.bounded
+        self.token_s = scenario.token_s
         self.batch_events = scenario.batch_events
         self.clients = Clients(self.broker, self.network, self.random, self.now, self.trace.note, scenario.skew_ms)
         self.group_topics: dict[str, tuple[str, ...]] = {}
@@ -97,16 +104,43 @@ class World:
             skew_ms=None,
         )
 
-    def new_store(self) -> StoreClient:
+    def new_store(self, process: Process | None = None) -> StoreClient:
         """Connect a worker to the store."""
-        return StoreClient(self.store)
+        return StoreClient(self.store, partial(self._on_write, process))
+
+    def _on_write(self, process: Process | None) -> bool:
+        """Let faults happen that wait for writes of a worker; tell whether one happened."""
+        slot = next((slot for slot in self.slots if slot.worker is not None and slot.worker.process is process), None)
+        if slot is None or not slot.armed or self._is_calm:
+            return False
+        writes, fault = slot.armed[0]
+        slot.armed[0] = (writes - 1, fault)
+        if writes > 1:
+            return False
+        del slot.armed[0]
+        if self.random.random() < 0.5:
+            # While the request is under way.
+            self.loop.outside(0.0, self._disturb_now, fault, slot)
+            return False
+        self._disturb_now(fault, slot)
+        return True
+
+    def _disturb_now(self, fault: Armed, slot: Slot) -> None:
+        if slot.worker is not None and not slot.worker.process.paused:
+            self.trace.note("now", type(fault).__name__, slot.worker.process.name)
+            self._disturb(fault, slot, slot.worker)
 
     def new_consumer(self, process: Process, group: str, topics: Sequence[str], stages: Sequence[Stage]) -> Consumer:
         """Connect a worker to a group."""
         self.group_topics.setdefault(group, tuple(topics))
         if group not in self.coordinators:
             self.coordinators[group] = Coordinator(
-                group, self.loop, self.random, self.scenario.partitions, note=self.trace.note
+                group,
+                self.loop,
+                self.random,
+                self.scenario.partitions,
+                self.scenario.session_s,
+                note=self.trace.note,
             )
         return Consumer(
             f"{process.name}@{group}",
@@ -193,7 +227,9 @@ class World:
                 self._retain()
             case Crash() | Pause() | Leave() | Expire():
                 slot = self.slots[fault.worker]
-                if slot.worker is not None:
+                if not isinstance(fault, Leave) and fault.writes:
+                    slot.armed.append((fault.writes, fault))
+                elif slot.worker is not None:
                     self._disturb(fault, slot, slot.worker)
 
     def _disturb(self, fault: Crash | Pause | Leave | Expire, slot: Slot, worker: Worker) -> None:
@@ -247,7 +283,8 @@ class World:
                 consumer.coordinator.expire(consumer.name)
 
         for consumer in worker.consumers:
-            self.loop.outside(SESSION_S - HEARTBEAT_S * self.random.random(), missed, consumer)
+            rest_s = consumer.coordinator.session_s - consumer.coordinator.heartbeat_s()
+            self.loop.outside(rest_s, missed, consumer)
 
     def _retain(self) -> None:
         for group, topics in self.group_topics.items():
@@ -258,6 +295,8 @@ class World:
 
     async def _calm_down(self) -> None:
         """End all faults, and let every worker run."""
+        while any(slot.worker is not None and slot.worker.process.paused for slot in self.slots):
+            await asyncio.sleep(LOOK_S)
         self.trace.note("calm")
         self._is_calm = True
         self.network.spells.clear()
