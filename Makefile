@@ -5,9 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 OUT ?= training-results
+SEEDS ?= 10000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit check bench peers formats docs schemas train clean
+.PHONY: help demo test unit check simulate bench peers formats docs schemas train clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -33,6 +34,9 @@ check: $(READY) ## Lint, types, layers
 	@$(BIN)/ruff format --check freki tests bench deploy
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+simulate: $(READY) ## Simulate workers, broker and store under faults; SEEDS=100000; ARGS="--help" lists the options
+	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(ARGS)
 
 bench: $(READY) ## Measure ingest, queries, freshness, memory and growth on this machine; ARGS="--help" lists the options
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'

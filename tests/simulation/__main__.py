@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.shrink import shrink
-from tests.simulation.simulate import Outcome, run_seed
+from tests.simulation.simulate import Outcome, run, run_seed
 from tests.simulation.virtual import virtual
 
 CHUNK = 25
@@ -33,7 +33,9 @@ def main() -> int:
     if os.environ.get("PYTHONHASHSEED") != "0":
         # Sets of strings have an order of their own in each process else, and a replay would take another course.
         os.execve(  # noqa: S606 - itself
-            sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]], {**os.environ, "PYTHONHASHSEED": "0"}
+            sys.executable,
+            [sys.executable, "-m", "tests.simulation", *sys.argv[1:]],
+            {**os.environ, "PYTHONHASHSEED": "0"},
         )
     if arguments.seed is not None:
         return _replay(arguments)
@@ -52,10 +54,21 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--ignore", action="append", default=[], help="a rule that does not count; may be repeated")
     parser.add_argument("--seed", type=int, help="replay this one, and make it shorter")
     parser.add_argument("--rule", help="with --seed: the rule to shorten for; else the first that is broken")
-    parser.add_argument("--verbose", action="store_true", help="with --seed: print the whole trace")
+    parser.add_argument("--verbose", action="store_true", help="with --seed: trace what broker and store do, too")
     parser.add_argument("--whole", action="store_true", help="with --seed: do not make it shorter")
-    parser.add_argument("--mutant", choices=sorted(MUTANTS), help="put this defect in, and count seeds until it is found")
+    parser.add_argument(
+        "--mutant", choices=sorted(MUTANTS), help="put this defect in, and count seeds until it is found"
+    )
     return parser.parse_args()
+
+
+def _say(*lines: str) -> None:
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+
+
+def _tell(line: str, end: str = "\n") -> None:
+    sys.stderr.write(line + end)
+    sys.stderr.flush()
 
 
 def _search(arguments: argparse.Namespace) -> int:
@@ -66,13 +79,13 @@ def _search(arguments: argparse.Namespace) -> int:
         for each in found:
             failed.append(each)
             rules.update(each.rules)
-            print(f"seed {each.seed}: {', '.join(each.rules)}: {each.message}")
+            _say(f"seed {each.seed}: {', '.join(each.rules)}: {each.message}")
         seconds = time.monotonic() - began_s
-        print(f"{ran} seeds, {len(failed)} failed, {ran / seconds:.1f} seeds/s", end="\r", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
-    print(f"{ran} seeds in {time.monotonic() - began_s:.0f} s; {len(failed)} break rules", *_counted(rules), sep="\n")
+        _tell(f"{ran} seeds, {len(failed)} failed, {ran / seconds:.1f} seeds/s", end="\r")
+    _tell("")
+    _say(f"{ran} seeds in {time.monotonic() - began_s:.0f} s; {len(failed)} break rules", *_counted(rules))
     if failed:
-        print(f"Next: python -m tests.simulation --seed {failed[0].seed}" + (" --calm" if arguments.calm else ""))
+        _say(f"Next: python -m tests.simulation --seed {failed[0].seed}" + (" --calm" if arguments.calm else ""))
     return 1 if failed else 0
 
 
@@ -122,27 +135,25 @@ def _counted(rules: Counter[str]) -> list[str]:
 def _replay(arguments: argparse.Namespace) -> int:
     with virtual():
         outcome = run_seed(arguments.seed, calm=arguments.calm)
-        print(f"digest {outcome.digest}, {outcome.steps} steps, {outcome.seconds:.0f} virtual seconds")
+        _say(f"digest {outcome.digest}, {outcome.steps} steps, {outcome.seconds:.0f} virtual seconds")
         wanted = arguments.rule or next(iter(outcome.rules), None)
-        if wanted in outcome.rules and not arguments.whole and not arguments.verbose:
-            outcome = shrink(outcome, wanted, tell=lambda line: print(line, file=sys.stderr))
-    _show(outcome, verbose=arguments.verbose)
+        if wanted in outcome.rules and not arguments.whole:
+            outcome = shrink(outcome, wanted, tell=_tell)
+        if arguments.verbose:
+            outcome = run(outcome.scenario, verbose=True)
+    _show(outcome)
     return 1 if outcome.violations else 0
 
 
-def _show(outcome: Outcome, *, verbose: bool) -> None:
+def _show(outcome: Outcome) -> None:
     scenario = outcome.scenario
-    print(
+    _say(
         f"style {scenario.style}, workers {scenario.workers}, {scenario.partitions} partitions, "
         f"{scenario.batch_events} records a batch, idempotent {scenario.idempotent}, bounded {scenario.bounded}, "
         f"clock {scenario.skew_ms}, session {scenario.session_s} s, {scenario.token_s} s a token, "
         f"requests up to {scenario.slowest_s} s each way"
     )
-    for line in outcome.trace:
-        if verbose or not line.split()[1] == "call":
-            print(line)
-    for violation in outcome.violations:
-        print(f"{violation.rule}: {violation.message}")
+    _say(*outcome.trace, *(f"{each.rule}: {each.message}" for each in outcome.violations))
 
 
 def _measure(arguments: argparse.Namespace) -> int:
@@ -151,7 +162,7 @@ def _measure(arguments: argparse.Namespace) -> int:
     with virtual():
         for number in count():
             if arguments.minutes is not None and time.monotonic() - began_s > 60 * arguments.minutes:
-                print(f"{arguments.mutant}: not found in {number} seeds")
+                _say(f"{arguments.mutant}: not found in {number} seeds")
                 return 1
             seed = arguments.start + number
             with MUTANTS[arguments.mutant]():
@@ -160,8 +171,8 @@ def _measure(arguments: argparse.Namespace) -> int:
             new = [each for each in broken.violations if each.rule not in usual]
             if new:
                 seconds = time.monotonic() - began_s
-                print(f"{arguments.mutant}: found by seed {seed} after {number + 1} seeds, {seconds:.1f} s")
-                print(f"  {new[0].rule}: {new[0].message}")
+                _say(f"{arguments.mutant}: found by seed {seed} after {number + 1} seeds, {seconds:.1f} s")
+                _say(f"  {new[0].rule}: {new[0].message}")
                 return 0
     return 1
 

@@ -89,6 +89,23 @@ async def final_state(index: MemoryIndex) -> FinalState:
     return FinalState(documents, sorted(leftovers))
 
 
+def brief(argument: Any) -> str:
+    """Tell of an argument of a write what a reader of a trace needs."""
+    if isinstance(argument, Mapping):
+        return ", ".join(f"{str(key)[:6]}<{value}" for key, value in argument.items()) or "-"
+    if not isinstance(argument, Sequence):
+        return ""
+    return ", ".join(_brief(each) for each in argument) or "-"
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, str):
+        return value[:6]
+    named = [str(getattr(value, name))[:6] for name in ("chunk_id", "root_id", "document_id") if hasattr(value, name)]
+    version = f"v{value.version}" if hasattr(value, "version") else ""
+    return " ".join([*named, version, "deleted" if getattr(value, "deleted", False) else ""]).strip()
+
+
 async def reclaim(store: Any) -> None:
     """Remove what nobody names any more, as far as the store has a method for it."""
 

@@ -99,6 +99,8 @@ class Broker:
         self.topics: dict[str, list[Partition]] = {}
         self._listeners: dict[Place, list[Callable[[], None]]] = {}
         self._order = 0
+        self.note: Callable[..., None] | None = None
+        """Is told of each record that is appended."""
         self._transactions = 0
         self._touched: dict[int, set[Place]] = {}
 
@@ -147,6 +149,8 @@ class Broker:
         record.headers, record.transaction = headers, transaction
         if sequence is not None:
             log.sequences[sequence] = record.offset
+        if self.note is not None:
+            self.note("append", *place, record.offset, key, "null" if value is None else f"{len(value)} bytes")
         self._wake(place)
         return record.offset
 

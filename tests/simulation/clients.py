@@ -39,6 +39,7 @@ class Clients:
         broker: Broker,
         network: Network,
         random: Random,
+        *,
         now: Callable[[], Timestamp],
         note: Callable[..., None],
         skew_ms: int | None,
@@ -103,9 +104,7 @@ class Clients:
         try:
             for change in operation.changes:
                 for key, value, headers in self._records(change):
-                    await (
-                        await producer.send("documents", key=key, value=value, headers=headers, transaction=number)
-                    )
+                    await (await producer.send("documents", key=key, value=value, headers=headers, transaction=number))
             await asyncio.sleep(operation.open_s)
         except Unavailable:
             self._broker.finish(number, commit=False)

@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Self, TypeVar
 
@@ -147,7 +148,7 @@ class Consumer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._commit()
         self._broker.unlisten(self._wake.set)
-        await self._asked(lambda: self.coordinator.leave(self.name))
+        await self._asked(partial(self.coordinator.leave, self.name))
 
     def told(self) -> None:
         """Learn, by a heartbeat, that the group is assigned anew."""
@@ -174,7 +175,7 @@ class Consumer:
         while True:
             self._told.clear()
             assignment = await self._joined()
-            offsets = await self._asked(lambda: self.coordinator.offsets(assignment.places))
+            offsets = await self._asked(partial(self.coordinator.offsets, assignment.places))
             self._begin(assignment, offsets)
             await self._told.wait()
             await self._commit()
@@ -187,7 +188,7 @@ class Consumer:
             try:
                 async with asyncio.timeout(JOIN_PATIENCE_S):
                     topics = tuple(self.streams)
-                    return await (await self._asked(lambda: self.coordinator.join(self.name, topics, self.told)))
+                    return await (await self._asked(partial(self.coordinator.join, self.name, topics, self.told)))
             except TimeoutError:
                 continue
 
@@ -215,7 +216,7 @@ class Consumer:
             epoch, positions = self._epoch, self._wanted()
             if not positions:
                 continue
-            found = await self._asked(lambda: self._read(positions))
+            found = await self._asked(partial(self._read, positions))
             if epoch == self._epoch:
                 self._take(found)
 
@@ -262,7 +263,7 @@ class Consumer:
         generation = self._generation
         try:
             if offsets:
-                await self._asked(lambda: self.coordinator.commit(self.name, generation, offsets), attempts=3)
+                await self._asked(partial(self.coordinator.commit, self.name, generation, offsets), attempts=3)
         except Fenced:
             return
         except Unavailable:

@@ -34,4 +34,5 @@ class SlowEmbedder(FakeEmbedder):
 
 @lru_cache(maxsize=50_000)
 def _vector(text: str) -> Floats:
-    return _FAKE._embed([text])[0]
+    vector: Floats = _FAKE._embed([text])[0]
+    return vector

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
 from enum import StrEnum
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -71,8 +71,8 @@ class SimulatedTask(asyncio.Task[Any]):
 class SimulatedLoop(base_events.BaseEventLoop):
     """Run what is ready in random order; where nothing is, jump to the next timer."""
 
-    _ready: list[asyncio.Handle]  # type: ignore[assignment]
-    _scheduled: list[tuple[float, int, asyncio.TimerHandle]]  # type: ignore[assignment]
+    _ready: list[asyncio.Handle]
+    _scheduled: list[tuple[float, int, asyncio.TimerHandle]]
 
     def __init__(self, random: Random, *, style: Style = Style.EVEN) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class SimulatedLoop(base_events.BaseEventLoop):
         self.steps = 0
         self.errors: list[str] = []
         """What reached no handler: exceptions of callbacks and of tasks that nobody awaited."""
-        self.set_task_factory(self._make_task)
+        self.set_task_factory(cast("Any", self._make_task))
         self.set_exception_handler(self._note_error)
 
     def next_number(self) -> int:
@@ -101,7 +101,7 @@ class SimulatedLoop(base_events.BaseEventLoop):
         """Virtual seconds since the loop began."""
         return self._now_s
 
-    def call_soon(
+    def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
         """Call back as soon as its turn comes."""
@@ -109,7 +109,7 @@ class SimulatedLoop(base_events.BaseEventLoop):
         self._ready.append(handle)
         return handle
 
-    def call_at(
+    def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Call back at a virtual second."""
@@ -181,14 +181,14 @@ class SimulatedLoop(base_events.BaseEventLoop):
         if not self._ready:
             self._jump()
         handle = self._chosen()
-        if handle is None or handle._cancelled:  # type: ignore[attr-defined]
+        if handle is None or handle._cancelled:
             return
         handle._run()
 
     def _jump(self) -> None:
         """Move the clock to the next timer, and make ready all that are due."""
         scheduled = self._scheduled
-        while scheduled and scheduled[0][2]._cancelled:  # type: ignore[attr-defined]
+        while scheduled and scheduled[0][2]._cancelled:
             heapq.heappop(scheduled)
         if not scheduled:
             raise Deadlock(f"nothing is left to do at second {self._now_s:.3f}")
@@ -230,7 +230,7 @@ class SimulatedLoop(base_events.BaseEventLoop):
             coroutine = task.get_coro()
             for _ in range(20):
                 try:
-                    task.own.run(coroutine.close)  # type: ignore[union-attr]
+                    task.own.run(coroutine.close)
                 except BaseException:  # noqa: BLE001, S112 - it awaited something while it ended
                     continue
                 break

@@ -5,7 +5,7 @@ Each takes one mend away; whoever mends something of the protocol adds what take
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 from freki.operators import fence
@@ -13,6 +13,7 @@ from freki.operators.fence import Action, Decision
 from freki.schemas import Revision
 from freki.schemas.index import Root
 from freki.streams import indexing
+from freki.streams.app import LANES
 from freki.streams.stage import Stage
 from freki.streams.turns import Turns
 from tests.simulation import nodes
@@ -30,7 +31,7 @@ def _acknowledges_first() -> Iterator[None]:
     async def take(self: Stage, stream: Any, events: Sequence[Any], delivery: Any, most: int) -> None:
         for event in events:
             await stream.ack(event)
-        await whole(self, _Deaf(), events, delivery, most)
+        await whole(self, cast("Any", _Deaf()), events, delivery, most)
 
     whole = Stage._take
     with patch.object(Stage, "_take", take):
@@ -75,7 +76,7 @@ def _shares_turns() -> Iterator[None]:
 
 def _drops_bulk() -> AbstractContextManager[Any]:
     """Give large documents of both lanes to nobody."""
-    lanes = {**nodes.LANES, "embed": nodes.LANES["embed"][:2], "contextualise": nodes.LANES["contextualise"][:2]}
+    lanes = {**LANES, "embed": LANES["embed"][:2], "contextualise": LANES["contextualise"][:2]}
     return patch.object(nodes, "LANES", lanes)
 
 

@@ -87,9 +87,7 @@ class Network:
             self._send(effects, there_s, answer)
         return answer
 
-    def _send(
-        self, effects: Sequence[Callable[[], Any]], there_s: float, answer: asyncio.Future[Any] | None
-    ) -> None:
+    def _send(self, effects: Sequence[Callable[[], Any]], there_s: float, answer: asyncio.Future[Any] | None) -> None:
         if len(effects) == 1:
             self.loop.outside(there_s, self._take_effect, effects[0], answer)
             return

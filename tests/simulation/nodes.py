@@ -42,7 +42,6 @@ from freki.streams.tracing import UNTRACED
 from tests.parsing import parse_here
 from tests.simulation.consumer import Consumer
 from tests.simulation.embedder import SlowEmbedder
-from tests.simulation.groups import Coordinator
 from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.producer import Producer
 from tests.simulation.store import StoreClient
@@ -62,8 +61,6 @@ TOPICS = (
     "contexts",
     "dead-letters",
 )
-GROUPS = {"chunk": "chunk", "chunk-express": "chunk-express"}
-"""Of stages that have another than that of their first word."""
 CODECS: Mapping[type[Any], Codec[Any]] = {
     record: Codec(record)
     for record in (DocumentChange, ChunkBatch, ContextualChunkBatch, IndexOutcome, ContextQuery, ContextResult)
@@ -83,7 +80,9 @@ class Surroundings(Protocol):
 
     def new_producer(self, process: Process) -> Producer: ...
     def new_store(self, process: Process | None = None) -> StoreClient: ...
-    def new_consumer(self, process: Process, group: str, topics: Sequence[str], stages: Sequence[Stage]) -> Consumer: ...
+    def new_consumer(
+        self, process: Process, group: str, topics: Sequence[str], stages: Sequence[Stage]
+    ) -> Consumer: ...
     def now(self) -> Timestamp: ...
 
 
@@ -139,7 +138,9 @@ class Worker:
         await asyncio.gather(stopped, *tasks, return_exceptions=True)
 
     async def _consume(self, running: Running) -> None:
-        consumer = next(each for each in self.consumers if running.topic in each.streams and each.name.endswith(f"@{running.group}"))
+        consumer = next(
+            each for each in self.consumers if running.topic in each.streams and each.name.endswith(f"@{running.group}")
+        )
         stream = cast("Any", consumer.streams[running.topic])
         await running.stage.consume(
             stream, running.delivery, most=running.most, within_s=running.within_s, at_once=running.at_once
@@ -172,7 +173,7 @@ class Worker:
             stage.progress = Progress(around.loop.time)
             made.append(Running(stage, delivery, group, source, most, within_s, at_once))
 
-        rejected = rejecting(
+        rejected: Any = rejecting(
             encode=CODECS[IndexOutcome].encode, outbox=outbox, sink="outcomes", generation=GENERATION, meters=_METERS
         )
         if "chunk" in self.names:
@@ -274,6 +275,3 @@ async def _within(limit_s: float, works: Sequence[Any]) -> None:
             await asyncio.gather(*works)
     except Exception:  # noqa: BLE001, S110 - what is not finished is read again
         pass
-
-
-__all__ = ["GROUPS", "TOPICS", "Coordinator", "Worker"]

@@ -26,7 +26,7 @@ class Producer:
     confirms_early = False
     """Say that a record is stored before it is."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a client is made of
         self, number: int, *, broker: Broker, network: Network, random: Random, idempotent: bool, skew_ms: int | None
     ) -> None:
         self._number = number

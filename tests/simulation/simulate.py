@@ -1,16 +1,13 @@
-"""Runs the scenarios of seeds, and makes those that fail shorter."""
+"""Runs the scenarios of seeds."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import dataclass
 
 from tests.simulation.checker import Checker, Violation
+from tests.simulation.drawing import make
 from tests.simulation.loop import Deadlock, Endless
-from tests.simulation.scenario import Scenario, make
+from tests.simulation.scenario import Scenario
 from tests.simulation.virtual import NOW
 from tests.simulation.world import World
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +28,9 @@ class Outcome:
         return tuple(dict.fromkeys(violation.rule for violation in self.violations))
 
 
-def run(scenario: Scenario) -> Outcome:
-    """Run a scenario; call it inside `virtual.virtual()`."""
-    world = World(scenario)
+def run(scenario: Scenario, *, verbose: bool = False) -> Outcome:
+    """Run a scenario; call it inside `virtual.virtual()`. verbose: trace what broker and store do, too."""
+    world = World(scenario, verbose=verbose)
     NOW.seconds, NOW.chance = world.loop.time, world.random
     violations: list[Violation] = []
     digest = ""
@@ -41,10 +38,15 @@ def run(scenario: Scenario) -> Outcome:
         digest = world.run()
     except (Deadlock, Endless) as error:
         violations.append(Violation("stuck", str(error)))
-    violations += [Violation("stopped", problem) for problem in world.problems]
+    violations += [Violation("stopped", problem) for problem in (*world.workers.problems, *world.problems)]
     violations += Checker(world.broker, world.clients.asked, world.final).violations()
     return Outcome(
-        scenario, digest, tuple(dict.fromkeys(violations)), tuple(world.trace.lines), world.loop.time(), world.loop.steps
+        scenario,
+        digest,
+        tuple(dict.fromkeys(violations)),
+        tuple(world.trace.lines),
+        world.loop.time(),
+        world.loop.steps,
     )
 
 

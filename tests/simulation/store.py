@@ -9,6 +9,7 @@ from typing import Any
 
 from freki.infra.errors import Unavailable
 from freki.infra.memory_index import MemoryIndex
+from tests.simulation import adapter
 from tests.simulation.adapter import BOUNDED, WRITES
 from tests.simulation.network import Network
 
@@ -23,6 +24,8 @@ class StoreServer:
 
     def __init__(self, index: MemoryIndex, network: Network, random: Random, *, bounded: bool) -> None:
         self.index = index
+        self.note: Callable[..., None] | None = None
+        """Is told of each write when it takes effect."""
         self.network = network
         self.random = random
         self._bounded = bounded
@@ -47,9 +50,10 @@ class StoreServer:
 class StoreClient:
     """What a process holds of the store: any method of the index. Repeats what fails until its time limit."""
 
-    def __init__(self, server: StoreServer, on_write: Callable[[], bool]) -> None:
+    def __init__(self, server: StoreServer, name: str, on_write: Callable[[], bool]) -> None:
         """Connect; `on_write` is called before each write, and tells whether the process may have been stopped."""
         self._server = server
+        self._name = name
         self._on_write = on_write
 
     def __getattr__(self, name: str) -> Any:
@@ -86,6 +90,8 @@ class StoreClient:
 
     def _write(self, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         self._server.writes()
+        if self._server.note is not None:
+            self._server.note("store", self._name, name, *map(adapter.brief, args))
         return _run(getattr(self._server.index, name)(*args, **options))
 
     async def _persist(self, effects: list[Callable[[], Any]]) -> Any:

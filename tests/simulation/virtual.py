@@ -5,7 +5,7 @@ import logging
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from random import Random
 from types import ModuleType
@@ -20,8 +20,8 @@ class Now:
     """Stands for the modules `time` and `random` while a scenario runs."""
 
     def __init__(self) -> None:
-        self.seconds = lambda: 0.0
-        self.chance = Random(0)
+        self.seconds: Callable[[], float] = float
+        self.chance = Random(0)  # noqa: S311 - its seed is the point
 
     def time(self) -> float:
         return EPOCH_S + self.seconds()

@@ -1,0 +1,271 @@
+"""Makes the scenario of a seed."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import count
+from random import Random
+from typing import NamedTuple
+
+from tests.simulation.loop import Style
+from tests.simulation.network import Spell
+from tests.simulation.scenario import (
+    Ask,
+    Bare,
+    Compact,
+    Crash,
+    Delete,
+    Expire,
+    Fault,
+    Junk,
+    Leave,
+    Operation,
+    Pause,
+    Put,
+    Retain,
+    Scenario,
+    Transaction,
+    Weather,
+)
+
+STAGES = ("chunk", "contextualise", "embed", "retrieve")
+PRINCIPALS = (("everyone",), ("staff",), ("board",), ("staff", "board"))
+READERS = ((), ("staff",), ("board",))
+PARAGRAPHS = 40
+LARGE = (8, 16)
+"""Paragraphs of a document that has several parts."""
+
+
+def make(seed: int, *, calm: bool = False) -> Scenario:
+    """Make the scenario of a seed; calm: without faults."""
+    random = Random(seed)  # noqa: S311 - its seed is the point
+    lasts_s = random.choice((5.0, 20.0, 60.0, 200.0))
+    workers = _workers(random)
+    has_bare = random.random() < 0.5
+    drawn = _Drawn(random, lasts_s, has_bare=has_bare, compacts=random.random() < 0.3)
+    operations = tuple(drawn.operations())
+    times = [each.at_s for each in operations if not isinstance(each, Ask)]
+    faults = () if calm else tuple(_faults(random, times, workers, compacts=drawn.compacts))
+    return Scenario(
+        seed=seed,
+        schedule=seed,
+        style=random.choice((Style.EVEN, Style.EVEN, Style.BURSTING, Style.STARVING)),
+        workers=workers,
+        partitions=random.choice((1, 2, 3)),
+        batch_events=random.choice((1, 3, 8)),
+        idempotent=calm or random.random() < 0.7,
+        bounded=random.random() < 0.2,
+        skew_ms=None if has_bare or random.random() < 0.7 else random.choice((-7_000, 7_000)),
+        session_s=random.choice((2.0, 10.0)),
+        token_s=random.choice((0.0005, 0.005, 0.05)),
+        slowest_s=random.choice((0.005, 0.05, 0.5)),
+        operations=operations,
+        faults=faults,
+    )
+
+
+def _workers(random: Random) -> tuple[tuple[str, ...], ...]:
+    if random.random() < 0.3:
+        return (("chunk", "contextualise"), ("embed",), ("embed", "retrieve"))
+    return tuple(STAGES for _ in range(random.choice((1, 2, 2, 3))))
+
+
+class _Past(NamedTuple):
+    """What a document was."""
+
+    version: int
+    paragraphs: tuple[int, ...]
+    principals: tuple[str, ...]
+
+
+class _Drawn:
+    """Draws the operations of producers and askers."""
+
+    def __init__(self, random: Random, lasts_s: float, *, has_bare: bool, compacts: bool) -> None:
+        self._random = random
+        self._lasts_s = lasts_s
+        self._has_bare = has_bare
+        self.compacts = compacts
+        self._documents = [
+            (tenant, f"{name}.txt") for tenant in ("t", "u") for name in "abcd"[: random.choice((1, 2, 3, 4))]
+        ][: random.randint(3, 8)]
+        self._past: dict[tuple[str, str], list[_Past]] = {each: [] for each in self._documents}
+        self._gone: set[tuple[str, str]] = set()
+        self._numbers = count(1)
+
+    def operations(self) -> Iterator[Operation]:
+        """Draw all, in the order of their times."""
+        random = self._random
+        # Changes come in bursts as often as evenly: they meet each other on their way.
+        events = random.randint(12, 30)
+        bursts = [random.uniform(0, self._lasts_s) for _ in range(3)]
+        times = sorted(
+            random.choice(bursts) + random.expovariate(2) if random.random() < 0.5 else random.uniform(0, self._lasts_s)
+            for _ in range(events)
+        )
+        changes = [each for at_s in times for each in self._change(at_s)]
+        asks = [self._ask(random.uniform(0.5, self._lasts_s + 10)) for _ in range(random.randint(8, 24))]
+        yield from sorted([*changes, *asks], key=lambda each: each.at_s)
+
+    def _ask(self, at_s: float) -> Ask:
+        random = self._random
+        tenant, document = self._documents[0] if random.random() < 0.5 else random.choice(self._documents)
+        said = [number for past in self._past[tenant, document] for number in past.paragraphs]
+        number = random.choice(said) if said else random.randrange(PARAGRAPHS)
+        return Ask(at_s, next(self._numbers), tenant, number, random.choice(READERS))
+
+    def _change(self, at_s: float) -> Iterator[Operation]:
+        random, kind = self._random, self._random.random()
+        # Changes of one document meet each other more often than those of many.
+        key = self._documents[0] if random.random() < 0.5 else random.choice(self._documents)
+        past = self._past[key]
+        if kind < 0.05:
+            yield Junk(at_s, random.choice(("bytes", "no key", "no slash", "null", "version")), next(self._numbers))
+        elif kind < 0.12 and not (self._has_bare or self.compacts):
+            # Its records may lie behind those of later changes.
+            yield self._transaction(at_s)
+        elif kind < 0.24 and past:
+            yield self._delete(at_s, key)
+        elif kind < 0.30 and past and self._has_bare and not self.compacts:
+            self._gone.add(key)
+            yield Bare(at_s, *key)
+        elif kind < 0.38 and past and key not in self._gone:
+            yield Put(at_s, *key, past[-1].version, past[-1].paragraphs, past[-1].principals)
+        else:
+            yield self._put(at_s, key)
+
+    def _put(self, at_s: float, key: tuple[str, str]) -> Put:
+        random, past = self._random, self._past[key]
+        paragraphs, principals = self._edited(past)
+        version = self._next_version(key)
+        self._gone.discard(key)
+        past.append(_Past(version, paragraphs, principals))
+        return Put(at_s, *key, version, paragraphs, principals, priority=int(random.random() < 0.15))
+
+    def _next_version(self, key: tuple[str, str]) -> int:
+        past = self._past[key]
+        return (past[-1].version if past else 0) + self._random.choice((1, 1, 2, 10))
+
+    def _edited(self, past: list[_Past]) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        random, kind = self._random, self._random.random()
+        if not past or kind < 0.15:
+            size = random.randint(*LARGE) if random.random() < 0.25 else random.randint(1, 5)
+            return tuple(random.sample(range(PARAGRAPHS), size)), random.choice(PRINCIPALS)
+        last = past[-1]
+        if kind < 0.35:
+            return random.choice(past).paragraphs, last.principals
+        if kind < 0.45:
+            return last.paragraphs, random.choice(PRINCIPALS)
+        changed = list(last.paragraphs)
+        for _ in range(random.randint(1, 2)):
+            _EDITS[random.randrange(len(_EDITS))](changed, random)
+        return tuple(changed), last.principals
+
+    def _delete(self, at_s: float, key: tuple[str, str]) -> Delete:
+        past = self._past[key]
+        version = self._next_version(key)
+        past.append(_Past(version, past[-1].paragraphs, past[-1].principals))
+        self._gone.add(key)
+        return Delete(at_s, *key, version, tombstone=self._random.random() < 0.6)
+
+    def _transaction(self, at_s: float) -> Transaction:
+        random = self._random
+        commits = random.random() < 0.5
+        keys = random.sample(self._documents, min(len(self._documents), random.randint(1, 3)))
+        before = {key: list(self._past[key]) for key in keys}, set(self._gone)
+        changes = tuple(
+            self._delete(at_s, key) if self._past[key] and random.random() < 0.3 else self._put(at_s, key)
+            for key in keys
+        )
+        if not commits:
+            for key, past in before[0].items():
+                # The versions are used up all the same, as a producer's clock or counter is.
+                self._past[key] = [*past[:-1], past[-1]._replace(version=self._past[key][-1].version)] if past else []
+            self._gone = before[1]
+        return Transaction(at_s, changes, commits, random.uniform(0.01, 1.0))
+
+
+def _replaced(paragraphs: list[int], random: Random) -> None:
+    paragraphs[random.randrange(len(paragraphs))] = random.randrange(PARAGRAPHS)
+
+
+def _inserted(paragraphs: list[int], random: Random) -> None:
+    paragraphs.insert(random.randint(0, len(paragraphs)), random.randrange(PARAGRAPHS))
+
+
+def _removed(paragraphs: list[int], random: Random) -> None:
+    if len(paragraphs) > 1:
+        del paragraphs[random.randrange(len(paragraphs))]
+
+
+def _moved(paragraphs: list[int], random: Random) -> None:
+    paragraphs.insert(random.randint(0, len(paragraphs)), paragraphs.pop(random.randrange(len(paragraphs))))
+
+
+_EDITS: tuple[Callable[[list[int], Random], None], ...] = (_replaced, _inserted, _removed, _moved)
+
+
+def _faults(
+    random: Random, times: Sequence[float], workers: tuple[tuple[str, ...], ...], *, compacts: bool
+) -> Iterator[Fault]:
+    """Draw faults, which mostly hit what is done of a change."""
+
+    def time_s() -> float:
+        return random.choice(times) + random.expovariate(random.choice((0.2, 1.0, 5.0)))
+
+    kinds = random.sample(_FAULTS, random.randint(1, 3))
+    faults: list[Fault] = [
+        random.choice(kinds)(random, time_s(), random.randrange(len(workers)), workers)
+        for _ in range(random.randint(1, 8))
+    ]
+    if compacts:
+        faults += [Compact(time_s(), random.choice((0, 3, 10))) for _ in range(2)]
+    if random.random() < 0.2:
+        faults.append(Retain(time_s()))
+    return iter(sorted(faults, key=lambda each: each.at_s))
+
+
+def _crash(random: Random, at_s: float, worker: int, _workers: object) -> Fault:
+    return Crash(at_s, worker, random.choice((0.2, 2.0, 15.0)), _writes(random))
+
+
+def _pause(random: Random, at_s: float, worker: int, _workers: object) -> Fault:
+    return Pause(at_s, worker, random.choice((2.0, 5.0, 12.0, 20.0, 100.0)) * random.uniform(0.5, 1.5), _writes(random))
+
+
+def _leave(random: Random, at_s: float, worker: int, _workers: object) -> Fault:
+    return Leave(at_s, worker, random.choice((0.5, 10.0)))
+
+
+def _expire(random: Random, at_s: float, worker: int, workers: tuple[tuple[str, ...], ...]) -> Fault:
+    group = random.choice(workers[worker])
+    return Expire(
+        at_s, worker, random.choice(("chunk", "chunk-express")) if group == "chunk" else group, _writes(random)
+    )
+
+
+def _writes(random: Random) -> int:
+    return random.choice((0, 1, 1, 2, 3, 5))
+
+
+def _weather(random: Random, at_s: float, _worker: int, _workers: object) -> Fault:
+    place = random.choice(("store", "store", "broker"))
+    for_s = random.choice((2.0, 8.0, 30.0))
+    spell = Spell(place, at_s, at_s + for_s)
+    match random.randrange(4):
+        case 0:
+            return Weather(at_s, replace(spell, fails=1.0))
+        case 1:
+            return Weather(at_s, replace(spell, fails=0.1, unanswered=0.1, late=0.1))
+        case 2:
+            return Weather(at_s, replace(spell, late=0.3, slow_s=0.5))
+        case _:
+            return Weather(at_s, replace(spell, slow_s=3.0))
+
+
+_FAULTS: tuple[Callable[[Random, float, int, tuple[tuple[str, ...], ...]], Fault], ...] = (
+    _crash,
+    _pause,
+    _leave,
+    _expire,
+    _weather,
+)
