@@ -59,14 +59,26 @@ class Published:
     tombstones: list[Timestamp] = field(default_factory=list)
 
     @property
-    def live(self) -> tuple[int, Revision] | None:
-        """Give what the index has to hold in the end; None where the document has to be gone."""
-        if not self.revisions:
-            return None
-        version = max(self.revisions)
-        revision = self.revisions[version]
-        buried = any(at > max(revision.recorded_at) for at in self.tombstones)
-        return None if revision.operation is Operation.DELETE or buried else (version, revision)
+    def last(self) -> tuple[int, Revision] | None:
+        """Give the highest version, unless that is a deletion."""
+        version = max(self.revisions, default=0)
+        revision = self.revisions.get(version)
+        return None if revision is None or revision.operation is Operation.DELETE else (version, revision)
+
+    @property
+    def may_be_live(self) -> bool:
+        """Tell whether something of the last version was not recorded before every tombstone."""
+        last = self.last
+        return last is not None and all(at <= max(last[1].recorded_at) for at in self.tombstones)
+
+    @property
+    def may_be_gone(self) -> bool:
+        """Tell whether it may have to be gone.
+
+        Where a version was recorded before and after a tombstone, or in its millisecond, both may be.
+        """
+        last = self.last
+        return last is None or any(at > min(last[1].recorded_at) for at in self.tombstones)
 
 
 @dataclass(slots=True)
@@ -202,17 +214,17 @@ class Checker:
     def _end(self, final: FinalState) -> Iterator[Violation]:
         """Check that the index equals the topic, and that nothing is left behind."""
         for key in sorted({*self._documents, *final.documents}):
-            held, live = final.documents.get(key), self._documents[key].live
-            where = f"{key[0]}/{key[1]}"
-            if live is None:
-                if held is not None and not held.deleted:
-                    yield Violation("risen", f"{where} is live at v{held.version}, and should be gone")
-            elif held is None or held.deleted:
-                yield Violation("lost", f"{where} v{live[0]} should be live, and is gone")
-            elif held.version != live[0]:
-                yield Violation("outdated", f"{where} is live at v{held.version} instead of v{live[0]}")
+            held, published = final.documents.get(key), self._documents[key]
+            where, last = f"{key[0]}/{key[1]}", published.last
+            if held is None or held.deleted:
+                if last is not None and not published.may_be_gone:
+                    yield Violation("lost", f"{where} v{last[0]} should be live, and is gone")
+            elif last is None or not published.may_be_live:
+                yield Violation("risen", f"{where} is live at v{held.version}, and should be gone")
+            elif held.version != last[0]:
+                yield Violation("outdated", f"{where} is live at v{held.version} instead of v{last[0]}")
             else:
-                yield from _compared(where, held, live[1])
+                yield from _compared(where, held, last[1])
         if final.leftovers:
             yield Violation("leftovers", f"{len(final.leftovers)} are left: {', '.join(final.leftovers[:6])}")
 
