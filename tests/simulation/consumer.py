@@ -1,19 +1,17 @@
 """A member of a consumer group as the pipeline's client is one: it reads, keeps account of what is done, commits."""
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from random import Random
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from freki.infra.errors import Unavailable
-from freki.streams.messages import Headers
 from tests.simulation.broker import Broker, Place, Record
 from tests.simulation.groups import Assignment, Coordinator, Fenced
 from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.network import Network
+from tests.simulation.stream import Account, Event, Stream, message
 
 T = TypeVar("T")
 
@@ -23,76 +21,6 @@ FETCHED_RECORDS = 16
 """Of each partition, in one answer."""
 BUFFERED_RECORDS = 64
 JOIN_PATIENCE_S = 90.0
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """A record as Faust hands it on."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: float
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """A message of one assignment."""
-
-    message: Message
-    epoch: int
-
-
-class Stream:
-    """What a stage needs of Faust's stream of one topic."""
-
-    def __init__(self, consumer: "Consumer") -> None:
-        self._consumer = consumer
-        self.events: deque[Event] = deque()
-        self.arrived = asyncio.Event()
-
-    def noack(self) -> Self:
-        """Give itself: nothing is acknowledged here but by `ack`."""
-        return self
-
-    async def noack_take(self, most: int, within: float) -> AsyncIterator[list[Event]]:
-        """Give what has arrived, as batches."""
-        while True:
-            while not self.events:
-                self.arrived.clear()
-                await self.arrived.wait()
-            if within > 0 and len(self.events) < most:
-                await asyncio.sleep(within)
-            batch = [self.events.popleft() for _ in range(min(most, len(self.events)))]
-            if batch:
-                yield batch
-
-    async def ack(self, event: Event) -> None:
-        """Note that a record is done."""
-        self._consumer.acknowledge(event)
-
-
-@dataclass(slots=True)
-class Account:
-    """What of a partition was handed out, and what of that is done."""
-
-    position: int
-    handed_out: deque[int] = field(default_factory=deque)
-    done: set[int] = field(default_factory=set)
-    finished: int = 0
-    """The offset below which all is done."""
-
-    def settle(self) -> None:
-        """Move `finished` over what is done without a gap."""
-        while self.handed_out and self.handed_out[0] in self.done:
-            offset = self.handed_out.popleft()
-            self.done.discard(offset)
-            self.finished = offset + 1
-        if not self.handed_out:
-            self.finished = max(self.finished, self.position)
 
 
 class Consumer:
@@ -118,7 +46,7 @@ class Consumer:
         self.name = name
         self.process = process
         self.coordinator = coordinator
-        self.streams = {topic: Stream(self) for topic in topics}
+        self.streams = {topic: Stream(self.acknowledge) for topic in topics}
         self._broker = broker
         self._network = network
         self._random = random
@@ -187,10 +115,19 @@ class Consumer:
         while True:
             try:
                 async with asyncio.timeout(JOIN_PATIENCE_S):
-                    topics = tuple(self.streams)
-                    return await (await self._asked(partial(self.coordinator.join, self.name, topics, self.told)))
+                    return await (await self._asked(self._join))
             except TimeoutError:
                 continue
+
+    def _join(self) -> asyncio.Future[Assignment]:
+        """Enter the group; a process that ended or stands still by then sends no heartbeats."""
+        self._loop.outside(self.coordinator.session_s, self.missed)
+        return self.coordinator.join(self.name, tuple(self.streams), self.told)
+
+    def missed(self) -> None:
+        """Let the group end the session if there were no heartbeats."""
+        if self.process.paused or self.process.dead:
+            self.coordinator.expire(self.name)
 
     def _begin(self, assignment: Assignment, offsets: Mapping[Place, int]) -> None:
         self._epoch += 1
@@ -243,7 +180,7 @@ class Consumer:
                 self._wake.set()
             for record in records:
                 account.handed_out.append(record.offset)
-                stream.events.append(Event(_message(record), self._epoch))
+                stream.events.append(Event(message(record), self._epoch))
             if records:
                 stream.arrived.set()
             elif not account.handed_out and account.finished < following:
@@ -279,15 +216,3 @@ class Consumer:
                 if attempts <= 0:
                     raise
             await asyncio.sleep(RETRY_S * (0.5 + self._random.random()))
-
-
-def _message(record: Record) -> Message:
-    return Message(
-        record.topic,
-        record.partition,
-        record.offset,
-        record.timestamp_ms / 1000,
-        record.key,
-        record.value,
-        record.headers,
-    )

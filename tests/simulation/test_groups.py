@@ -7,10 +7,11 @@ from random import Random
 import pytest
 
 from tests.simulation.broker import Broker
-from tests.simulation.consumer import Consumer, Event
+from tests.simulation.consumer import Consumer
 from tests.simulation.groups import Coordinator, Fenced
 from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.network import Network
+from tests.simulation.stream import Event
 
 TOPIC = "documents"
 

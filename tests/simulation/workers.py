@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from tests.simulation.consumer import Consumer
 from tests.simulation.loop import OUTSIDE, Process, SimulatedLoop
 from tests.simulation.nodes import Surroundings, Worker
 from tests.simulation.scenario import Crash, Expire, Leave, Pause
@@ -108,6 +107,8 @@ class Workers:
         if slot.worker is not worker:
             return
         slot.worker = None
+        # What it began and did not wait for ends with its process.
+        self._loop.crash(worker.process)
         if worker.failure is not None:
             self._note("failed", worker.process.name, repr(worker.failure)[:200])
             if self.is_calm:
@@ -171,10 +172,6 @@ class Workers:
     def _end_session(self, worker: Worker) -> None:
         """Let the groups miss the heartbeats of a worker, unless it comes back before."""
 
-        def missed(consumer: Consumer) -> None:
-            if worker.process.paused or worker.process.dead:
-                consumer.coordinator.expire(consumer.name)
-
         for consumer in worker.consumers:
             rest_s = consumer.coordinator.session_s - consumer.coordinator.heartbeat_s()
-            self._loop.outside(rest_s, missed, consumer)
+            self._loop.outside(rest_s, consumer.missed)
