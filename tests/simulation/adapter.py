@@ -1,10 +1,18 @@
 """All that the simulation knows of the store's protocol. Whoever changes the protocol changes this file."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from freki.infra.memory_index import MemoryIndex
-from freki.schemas import DocumentId, TenantId
+from freki.schemas import DocumentId, TenantId, Timestamp
+from freki.streams.indexing.commit import Committer
+from freki.streams.indexing.reclaim import ABANDONED_MS
+from freki.streams.indexing.reclaim import reclaim as sweep_all
+from tests.simulation.virtual import NOW
+
+HAND_OVER_S = 0.4
+"""As that of the profile of the local broker."""
 
 Split = Callable[..., list[tuple[Any, ...]]]
 """Cuts the arguments of one call into those of calls whose effects may come one by one."""
@@ -22,16 +30,17 @@ def _each_root(roots: Sequence[Any], watermarks: Sequence[Any]) -> list[tuple[An
     return [*(([root], []) for root in roots), *(([], [mark]) for mark in watermarks)]
 
 
-def _each_pair(pairs: Mapping[Any, Any]) -> list[tuple[Any, ...]]:
-    return [({key: value},) for key, value in pairs.items()]
+def _each_discarded(pages: Sequence[Any], commits: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    return [*(([page], []) for page in pages), *(([], [commit]) for commit in commits)]
 
 
 WRITES: dict[str, Split] = {
     "upsert": _each_row,
     "write_pages": _each,
+    "mark_checked": _each,
     "commit": _each_root,
     "delete": _each,
-    "sweep_pages": _each_pair,
+    "discard": _each_discarded,
 }
 """Methods of the store that write, and how each is cut. A row is written at once; rows of one call are not."""
 
@@ -63,28 +72,31 @@ async def final_state(index: MemoryIndex) -> FinalState:
     """Read the whole index."""
     documents: dict[tuple[TenantId, DocumentId], Held] = {}
     named: set[str] = set()
-    named_pages: set[tuple[str, int, int]] = set()
     for root in [root async for root in index.all_roots()]:
-        pages = (await index.pages({root.root_id: root.version}))[root.root_id] if not root.deleted else []
-        pages = [page for page in pages if page.part < root.parts]
-        named_pages |= {(page.root_id, page.version, page.part) for page in pages}
-        entries = sorted((entry for page in pages for entry in page.entries), key=lambda entry: entry.ordinal)
-        rows = await index.fetch([entry.chunk_id for entry in entries])
-        named |= {entry.chunk_id for entry in entries}
+        pages = await index.pages(root.pages)
+        entries = sorted((entry for page in pages.values() for entry in page.entries), key=lambda entry: entry.ordinal)
+        rows = await index.fetch([entry.row_id for entry in entries])
+        named |= {root.commit_id, *pages, *(entry.row_id for entry in entries)}
         documents[root.tenant, root.document_id] = Held(
             version=root.version,
             deleted=root.deleted,
-            texts=[rows[entry.chunk_id][0].text for entry in entries if entry.chunk_id in rows],
+            texts=[rows[entry.row_id][0].text for entry in entries if entry.row_id in rows],
             principals=root.principals,
-            missing=len({entry.chunk_id for entry in entries} - set(rows)) + root.parts - len(pages),
+            missing=len({entry.row_id for entry in entries} - set(rows)) + len(root.pages) - len(pages),
         )
-    stored = {chunk_id: row for rows in index._shards.values() for chunk_id, (row, _) in rows.items()}
-    left = [f"row {chunk_id[:8]} of {row.document_id} v{row.version}" for chunk_id, row in stored.items()]
-    leftovers = [line for line, chunk_id in zip(left, stored, strict=True) if chunk_id not in named]
+    stored = [row for rows in index._shards.values() for row, _ in rows.values()]
+    leftovers = [
+        f"row {row.row_id[:8]}…{row.row_id[-6:]} of {row.document_id} v{row.version}"
+        for row in stored
+        if row.row_id not in named
+    ]
+    leftovers += [f"page {page_id}" for pages in index._pages.values() for page_id in pages if page_id not in named]
+    # A root below a tombstone keeps the tombstone's time until the next commit carries it on.
     leftovers += [
-        f"page {part} of root {key[:8]} v{version}"
-        for key, version, part in index._pages
-        if (key, version, part) not in named_pages
+        f"root {commit_id}"
+        for roots in index._roots.values()
+        for commit_id, root in roots.items()
+        if commit_id not in named and not root.tombstoned_at
     ]
     return FinalState(documents, sorted(leftovers))
 
@@ -107,8 +119,11 @@ def _brief(value: Any) -> str:
 
 
 async def reclaim(store: Any) -> None:
-    """Remove what nobody names any more, as far as the store has a method for it."""
+    """Remove what nobody names any more, as the embed workers do on a timer, long after the last pause."""
+    later = Timestamp(NOW.time_ns() // 1_000_000 + 2 * ABANDONED_MS)
+    await sweep_all(store, Committer(rows=store, roots=store, now=lambda: later), now=lambda: later)
 
 
 async def give_up(stages: Sequence[Any]) -> None:
-    """Do what the pipeline's consumer does with the stages when their partitions are taken away: here, nothing."""
+    """Do what the pipeline's consumer does with the stages when their partitions are taken away."""
+    await asyncio.gather(*(stage.release(HAND_OVER_S) for stage in stages))

@@ -12,8 +12,8 @@ from freki.operators import fence
 from freki.operators.fence import Action, Decision
 from freki.schemas import Revision
 from freki.schemas.index import Root
-from freki.streams import indexing
 from freki.streams.app import LANES
+from freki.streams.indexing import indexer
 from freki.streams.stage import Stage
 from freki.streams.turns import Turns
 from tests.simulation import nodes
@@ -49,9 +49,9 @@ def _skips_fence() -> Iterator[None]:
 
     def write(root: Root | None, revision: Revision, *, facets: str) -> Decision:
         decided = fence.decide(root, revision, facets=facets)
-        return Decision(Action.WRITE, revision.version) if decided.action is Action.STALE else decided
+        return Decision(Action.WRITE) if decided.action is Action.STALE else decided
 
-    with patch.object(indexing, "decide", write):
+    with patch.object(indexer, "decide", write):
         yield
 
 

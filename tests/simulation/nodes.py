@@ -29,7 +29,7 @@ from freki.streams.contextualising import contextualising
 from freki.streams.deliver import Delivery, or_tombstone, required
 from freki.streams.embedding import embedding
 from freki.streams.indexing import Indexer
-from freki.streams.lanes import Lane, in_lane, lane_of
+from freki.streams.lanes import Lane, in_lane, lanes_of
 from freki.streams.meters import Meters
 from freki.streams.outbox import Outbox
 from freki.streams.outline import Outliner
@@ -45,6 +45,7 @@ from tests.simulation.embedder import SlowEmbedder
 from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.producer import Producer
 from tests.simulation.store import StoreClient
+from tests.simulation.virtual import NOW
 
 DRAIN_S = 20.0
 STOP_S = 10.0
@@ -223,6 +224,7 @@ class Worker:
             generation=GENERATION,
             slice_tokens=SLICE_TOKENS,
             now=self.surroundings.now,
+            entropy=lambda: f"{NOW.chance.getrandbits(32):08x}",
         )
         for lane in LANES["embed"]:
             encode = CODECS[IndexOutcome].encode
@@ -252,6 +254,7 @@ class Worker:
             sink="contexts",
             reply_topics=(),
             max_query_chars=1_000,
+            failures=(InfraError,),
             traces=QueryTrace(UNTRACED, models=Models(embedder=embedder.fingerprint, reranker=""), content=False),
             meters=_METERS,
         )
@@ -266,7 +269,7 @@ _LIMITS = {
 
 
 def _is_of(lane: Lane, stored: Any) -> bool:
-    return lane_of(stored, or_tombstone(CODECS[DocumentChange].decode)) is lane
+    return lane in lanes_of(stored, or_tombstone(CODECS[DocumentChange].decode))
 
 
 async def _within(limit_s: float, works: Sequence[Any]) -> None:
