@@ -54,6 +54,7 @@ class Consumer:
         self._loop: SimulatedLoop = network.loop
         self._generation = 0
         self._epoch = 0
+        self._is_leaving = False
         self._accounts: dict[Place, Account] = {}
         self._told = asyncio.Event()
         self._wake = asyncio.Event()
@@ -106,7 +107,10 @@ class Consumer:
             offsets = await self._asked(partial(self.coordinator.offsets, assignment.places))
             self._begin(assignment, offsets)
             await self._told.wait()
-            await self._commit()
+            # What waits is dropped before what is at hand is given up, or it would be taken in its place.
+            self._is_leaving = True
+            for stream in self.streams.values():
+                stream.events.clear()
             await self._on_revoked()
             await self._commit()
             self._give_up()
@@ -131,6 +135,7 @@ class Consumer:
 
     def _begin(self, assignment: Assignment, offsets: Mapping[Place, int]) -> None:
         self._epoch += 1
+        self._is_leaving = False
         self._generation = assignment.generation
         self._accounts = {}
         for place in assignment.places:
@@ -154,7 +159,7 @@ class Consumer:
             if not positions:
                 continue
             found = await self._asked(partial(self._read, positions))
-            if epoch == self._epoch:
+            if epoch == self._epoch and not self._is_leaving:
                 self._take(found)
 
     def _wanted(self) -> dict[Place, int]:
