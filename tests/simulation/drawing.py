@@ -36,7 +36,7 @@ LARGE = (8, 16)
 
 
 def make(seed: int, *, calm: bool = False) -> Scenario:
-    """Make the scenario of a seed; calm: without faults."""
+    """Make the scenario of a seed; calm: without faults, and all workers are there from the beginning."""
     random = Random(seed)  # noqa: S311 - its seed is the point
     lasts_s = random.choice((5.0, 20.0, 60.0, 200.0))
     workers = _workers(random)
@@ -55,6 +55,7 @@ def make(seed: int, *, calm: bool = False) -> Scenario:
         idempotent=calm or random.random() < 0.7,
         bounded=random.random() < 0.2,
         skew_ms=None if has_bare or random.random() < 0.7 else random.choice((-7_000, 7_000)),
+        starts_s=0.1 if calm else random.choice((0.1, 1.0, 10.0)),
         session_s=random.choice((2.0, 10.0)),
         token_s=random.choice((0.0005, 0.005, 0.05)),
         slowest_s=random.choice((0.005, 0.05, 0.5)),

@@ -10,7 +10,7 @@ from tests.simulation.broker import Place
 from tests.simulation.loop import SimulatedLoop
 
 REBALANCE_S = 60.0
-FIRST_JOIN_S = 0.5
+FIRST_JOIN_S = 1.5
 """How long a group waits for further members when it begins."""
 
 

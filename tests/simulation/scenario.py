@@ -158,6 +158,8 @@ class Scenario:
     idempotent: bool
     bounded: bool
     skew_ms: int | None
+    starts_s: float
+    """Within how many seconds workers start; who comes after a group has begun takes partitions away from others."""
     session_s: float
     """How long a group waits for the heartbeats of a worker."""
     token_s: float

@@ -128,7 +128,7 @@ class World:
     async def _run(self) -> None:
         self.clients.open()
         for slot in self.workers.slots:
-            self.loop.outside(self.random.uniform(0, 1), self.workers.start, slot)
+            self.loop.outside(self.random.uniform(0, self.scenario.starts_s), self.workers.start, slot)
         if self.scenario.style == "starving":
             self.loop.outside(2.0, self.workers.starve)
         plan: list[Any] = [*self.scenario.operations, *self.scenario.faults]
