@@ -64,6 +64,7 @@ def _arguments() -> argparse.Namespace:
 
 def _say(*lines: str) -> None:
     sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.flush()
 
 
 def _tell(line: str, end: str = "\n") -> None:
