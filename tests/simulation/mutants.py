@@ -3,17 +3,23 @@
 Each takes one mend away; whoever mends something of the protocol adds what takes it away here.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any, cast
 from unittest.mock import patch
 
+from freki.infra import memory_index
 from freki.operators import fence
+from freki.operators import superseded as superseded_module
 from freki.operators.fence import Action, Decision
-from freki.schemas import Revision
-from freki.schemas.index import Root
+from freki.operators.superseded import Superseded
+from freki.schemas import ChunkId, Revision, RootId
+from freki.schemas.index import PageHead, Root, RowHead, StoredRow, standing
 from freki.streams.app import LANES
-from freki.streams.indexing import indexer
+from freki.streams.indexing import Indexer, commit, indexer
+from freki.streams.indexing.commit import Committer, Draft
+from freki.streams.indexing.pieces import Piece, Slice
 from freki.streams.stage import Stage
 from freki.streams.turns import Turns
 from tests.simulation import nodes
@@ -80,6 +86,66 @@ def _drops_bulk() -> AbstractContextManager[Any]:
     return patch.object(nodes, "LANES", lanes)
 
 
+async def _finds_nothing_changed(_self: Committer, bases: Mapping[RootId, Root | None]) -> Any:
+    return set(bases), {key: base for key, base in bases.items() if base is not None}
+
+
+def _in_flight_too(commits: Sequence[Root], pages: Sequence[PageHead], rows: Sequence[RowHead], **_: Any) -> Superseded:
+    """Sweep all that the root that counts does not name."""
+    root = standing(commits)
+    if root is None:
+        return Superseded((), (), ())
+    live = {row_id for page in pages if page.page_id in root.pages for row_id in page.row_ids}
+    return Superseded(
+        tuple(row.row_id for row in rows if row.row_id not in live),
+        tuple(page.page_id for page in pages if page.page_id not in root.pages),
+        (),
+    )
+
+
+def _any_row(self: Indexer, piece: Piece, stored: Mapping[ChunkId, Sequence[StoredRow]], _: object) -> Slice:
+    """Keep any row that fits, whether the base names it or not."""
+    named = {chunk_id: rows[0].row_id for chunk_id, rows in stored.items()}
+    return _COMPARED(self, piece, stored, named)
+
+
+_COMPARED = Indexer._compared
+
+
+def _latest(roots: Iterable[Root]) -> Root | None:
+    """Let the root count that was written last."""
+    return max(roots, key=lambda root: root.attempt, default=None)
+
+
+def _without_tombstones(roots: Iterable[Root]) -> Root | None:
+    return max(roots, key=lambda root: root.rank, default=None)
+
+
+def _everywhere(name: str, other: Any) -> AbstractContextManager[Any]:
+    """Exchange a function in every module that has it."""
+    stack = ExitStack()
+    for module in (memory_index, commit, superseded_module):
+        if hasattr(module, name):
+            stack.enter_context(patch.object(module, name, other))
+    return stack
+
+
+async def _unchecked_too(self: Committer, pieces: Sequence[Piece], draft: Draft) -> Any:
+    """Take parts of another process although they may name rows that are gone."""
+    roots = self._roots
+
+    class Checked:
+        async def page_heads(self, root_ids: Sequence[RootId]) -> Any:
+            heads = await roots.page_heads(root_ids)
+            return {key: [replace(head, checked=True) for head in some] for key, some in heads.items()}
+
+    with patch.object(self, "_roots", Checked()):
+        return await _MANIFESTS(self, pieces, draft)
+
+
+_MANIFESTS = Committer.manifests
+
+
 MUTANTS: dict[str, Mutant] = {
     "acknowledges-first": _acknowledges_first,
     "skips-fence": _skips_fence,
@@ -89,6 +155,13 @@ MUTANTS: dict[str, Mutant] = {
     "commits-past-gaps": lambda: patch.object(Consumer, "passes_gaps", new=True),
     "commits-unfenced": lambda: patch.object(Coordinator, "commit", _commit_anyway),
     "confirms-early": lambda: patch.object(Producer, "confirms_early", new=True),
+    "commits-unchecked": lambda: patch.object(Committer, "unchanged", _finds_nothing_changed),
+    "sweeps-in-flight": lambda: _everywhere("superseded", _in_flight_too),
+    "keeps-any-row": lambda: patch.object(Indexer, "_compared", _any_row),
+    "last-write-wins": lambda: _everywhere("standing", _latest),
+    "ignores-tombstones": lambda: _everywhere("standing", _without_tombstones),
+    "takes-unchecked-parts": lambda: patch.object(Committer, "manifests", _unchecked_too),
+    "mixes-cuts": lambda: patch.object(Piece, "cut", property(lambda _: "")),
 }
 """What is taken away, by the name of the defect."""
 
