@@ -35,7 +35,8 @@ def expect(
     version = 0 if before is None else before.version
     if change is None:
         return before if 0 < buried <= version else Expected(name, max(version, buried), deleted=True, content_hash="")
-    if change.version <= version:
+    wins = change.operation is Operation.DELETE and before is not None and not before.deleted
+    if change.version < version or (change.version == version and not wins):
         return before
     if change.operation is Operation.DELETE:
         return Expected(name, change.version, deleted=True, content_hash="")

@@ -93,7 +93,7 @@ from freki.streams.retrieval.retriever import Retriever
 from freki.streams.retrieval.rewrite import Rewriter
 from freki.streams.retrieving import Retrieving
 from freki.streams.stage import Stage, register, run_stages
-from freki.streams.topics import Topic
+from freki.streams.topics import TOMBSTONE_MS, Topic
 
 LANES = {
     "chunk": (Lane.EXPRESS, Lane.REGULAR),
@@ -393,6 +393,7 @@ class Pipeline:
                 now=wall_clock,
                 tracer=self._tracer,
             )
+            await _warn_of_standstill(index)
             self.tend(_forgetting(index, self._settings.ingest.deleted_retention_days))
             self.tend(_reclaiming(index, Committer(rows=index, roots=index, now=wall_clock, tracer=self._tracer)))
         return self._indexer
@@ -540,6 +541,17 @@ async def _forgetting(index: MilvusIndex, retention_days: float) -> None:
         with suppress(Unavailable):  # the next round is soon enough
             await index.purge_deleted(Timestamp(wall_clock() - int(retention_days * DAY_MS)))
         await asyncio.sleep(FORGET_EVERY_S)
+
+
+async def _warn_of_standstill(index: MilvusIndex) -> None:
+    """Say so where deletions may have left the topic since something was committed last."""
+    last = max((mark.committed_at for mark in await index.watermarks()), default=None)
+    if last is not None and wall_clock() - last > TOMBSTONE_MS:
+        _log.warning(
+            "nothing was committed for longer than the topic keeps deletions: if no worker ran in that time,"
+            " run `freki verify --repair`",
+            days=(wall_clock() - last) // DAY_MS,
+        )
 
 
 async def _reclaiming(index: MilvusIndex, committer: Committer) -> None:

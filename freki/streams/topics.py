@@ -23,7 +23,7 @@ _RECEIPT_MS = 30 * _DAY_MS
 """What a person may want to look up, or send again."""
 _CONVERSATION_MS = _DAY_MS
 """Questions and answers may hold personal data, and nobody waits for one for a day."""
-_TOMBSTONE_MS = 7 * _DAY_MS
+TOMBSTONE_MS = 7 * _DAY_MS
 """How long a reader that starts at the beginning has for seeing all deletions."""
 _SHARED = frozenset({"documents", "judgements", "sources"})
 _DEAD_LETTER_MARGIN_BYTES = 32 * 1024
@@ -111,15 +111,15 @@ class Topics:
             return {lane: topic(in_lane(what, lane), holds, _WORK_MS) for lane in Lane}
 
         return cls(
-            documents=topic("documents", DocumentChange, _TOMBSTONE_MS, cleanup="compact"),
+            documents=topic("documents", DocumentChange, TOMBSTONE_MS, cleanup="compact"),
             chunks=lanes("chunks", ChunkBatch),
             contextual_chunks=lanes("contextual-chunks", ContextualChunkBatch),
             outcomes=topic("outcomes", IndexOutcome, _RECEIPT_MS),
             queries=topic("queries", ContextQuery, _CONVERSATION_MS),
             contexts=topic("contexts", ContextResult, _CONVERSATION_MS),
-            judgements=topic("judgements", Judgement, _TOMBSTONE_MS, cleanup="compact"),
+            judgements=topic("judgements", Judgement, TOMBSTONE_MS, cleanup="compact"),
             dead_letters=topic("dead-letters", None, _RECEIPT_MS, margin_bytes=_DEAD_LETTER_MARGIN_BYTES),
-            sources=topic("sources", None, _TOMBSTONE_MS, cleanup="compact"),
+            sources=topic("sources", None, TOMBSTONE_MS, cleanup="compact"),
         )
 
     def __iter__(self) -> Iterator[Topic]:

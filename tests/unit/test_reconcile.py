@@ -46,3 +46,13 @@ def test_a_tombstone_deletes_whatever_is_there() -> None:
     after = expect(before, "t/d", None, "")
 
     assert after == Expected("t/d", 3, deleted=True, content_hash="")
+
+
+def test_a_deletion_of_the_version_that_is_there_wins_in_either_order() -> None:
+    upsert, deletion = change(1), change(1, Operation.DELETE)
+    for first, second in ((upsert, deletion), (deletion, upsert)):
+        after: Expected | None = None
+        for each in (first, second):
+            after = expect(after, "t/d", each, "hash" if each is upsert else "")
+        assert after is not None
+        assert after.deleted

@@ -11,7 +11,7 @@ from freki.infra.kafka import Reader
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import Settings
 from freki.operators.identify import root_id
-from freki.operators.reconcile import Expected, expect, reconcile, reconcile_rows, surplus
+from freki.operators.reconcile import Difference, Expected, expect, reconcile, reconcile_rows, surplus
 from freki.schemas import DocumentChange, DocumentId, IndexOutcome, OutcomeStatus, RootId, TenantId
 from freki.schemas.avro import Codec, UndecodableError
 from freki.schemas.index import Root
@@ -27,6 +27,10 @@ from freki.streams.messages import version_in
 SHOWN = 50
 # Documents read together: enough to save calls, few enough for the bar to move.
 AT_ONCE = 50
+SCATTERED = (
+    "all producers need one partitioner (docs/topics.md), and a topic of changes must not get further partitions;"
+    " publish the document again, and delete the old records"
+)
 
 
 @command
@@ -42,11 +46,11 @@ async def verify(
         async with open_index(settings) as index:
             # Before the stream: what is in the index now must be on the topic when that is read.
             before = [root async for root in index.all_roots()] if repair else []
-            expected = await _expected(settings, await _rejected(settings), progress)
+            expected, scattered = await _expected(settings, await _rejected(settings), progress)
             if repair:
                 await _repair(index, surplus(expected, before))
             roots = [root async for root in index.all_roots()]
-            differences = reconcile(expected, roots)
+            differences = [*reconcile(expected, roots), *scattered]
             bar = progress.add_task("documents checked", total=len(roots))
             for some in (roots[at : at + AT_ONCE] for at in range(0, len(roots), AT_ONCE)):
                 stored = await index.pages([page_id for root in some for page_id in root.pages])
@@ -76,9 +80,13 @@ async def _repair(index: MilvusIndex, outdated: Sequence[Root]) -> None:
     console.print(f"repaired: {len(outdated)} documents deleted, {removed} rows left behind removed")
 
 
-async def _expected(settings: Settings, rejected: set[Change], progress: Progress) -> dict[RootId, Expected]:
-    """Read the whole stream of changes, leaving out those that were rejected."""
+async def _expected(
+    settings: Settings, rejected: set[Change], progress: Progress
+) -> tuple[dict[RootId, Expected], list[Difference]]:
+    """Read the whole stream of changes, leaving out those that were rejected; also list keys in several partitions."""
     expected: dict[RootId, Expected] = {}
+    partitions: dict[str, int] = {}
+    scattered: dict[str, Difference] = {}
     async with (
         open_registry(settings) as registry,
         Reader(settings.kafka, topics_of(settings).documents.name, start="earliest") as reader,
@@ -91,6 +99,9 @@ async def _expected(settings: Settings, rejected: set[Change], progress: Progres
             tenant, _, document_id = name.partition("/")
             if not document_id:
                 continue
+            if (first := partitions.setdefault(name, stored.partition)) != stored.partition:
+                problem = f"has records in partitions {first} and {stored.partition}: {SCATTERED}"
+                scattered.setdefault(name, Difference(name, problem))
             try:
                 change = None if stored.value is None else codec.decode(stored.value)
             except UndecodableError:
@@ -108,7 +119,7 @@ async def _expected(settings: Settings, rejected: set[Change], progress: Progres
             )
             if after is not None:
                 expected[key] = after
-    return expected
+    return expected, list(scattered.values())
 
 
 async def _rejected(settings: Settings) -> set[Change]:
