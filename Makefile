@@ -8,7 +8,7 @@ OUT ?= training-results
 SEEDS ?= 10000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit check simulate bench peers formats docs schemas train clean
+.PHONY: help demo test unit check simulate chaos bench peers formats docs schemas train clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12

@@ -1,0 +1,1 @@
+"""Workers are added, removed, killed and suspended while documents change and a reader checks every answer."""

@@ -1,0 +1,110 @@
+"""`make chaos`: workers come and go, are killed and stand still; what must hold is checked all the while."""
+
+import argparse
+import asyncio
+import secrets
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from tests.chaos.plan import Kind
+from tests.chaos.run import Options, Report, Run
+
+SHOWN = 40
+console = Console()
+
+
+def main() -> int:
+    """Run and report; 1 where anything differs."""
+    arguments = _arguments()
+    console.print(f"seed {arguments.seed}, {arguments.faults} faults")
+    with tempfile.TemporaryDirectory(prefix="freki-chaos-") as temporary:
+        options = Options(
+            seed=arguments.seed,
+            faults=arguments.faults,
+            wait_s=(arguments.every / 2, arguments.every * 1.5),
+            directory=arguments.keep or Path(temporary),
+            changes=arguments.changes,
+            data=arguments.data,
+        )
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+        with Progress(*columns, console=console, transient=True) as progress:
+            bar = progress.add_task("")
+
+            def show(doing: str, report: Report) -> None:
+                progress.update(bar, description=line(doing, report, arguments.faults))
+
+            report = asyncio.run(Run(options, show)())
+    write(report, arguments.seed)
+    return 0 if report.ok else 1
+
+
+def line(doing: str, report: Report, faults: int) -> str:
+    """Say in a line how far the run is."""
+    return (
+        f"{doing}: {report.faults.total()}/{faults} faults, {report.changes} changes,"
+        f" {report.receipts.total()} receipts, {report.answers}/{report.questions} answers, {len(report.wrong)} wrong"
+    )
+
+
+def write(report: Report, seed: int) -> None:
+    """Print the figures, then all that is not as it should be."""
+    table = Table("what", "how many", title=f"seed {seed}")
+    for kind in Kind:
+        table.add_row(f"workers {kind}", str(report.faults[kind]))
+    rows: dict[str, object] = {
+        "workers that ended by themselves": report.endings.total(),
+        "changes": report.changes,
+        "receipts": ", ".join(f"{count} {status.lower()}" for status, count in sorted(report.receipts.items())),
+        "receipts before the last fault": report.during,
+        "dead letters": report.dead_letters,
+        "questions": report.questions,
+        "answers": f"{report.answers}, {report.degraded} of them degraded, {report.hits} hits",
+        "questions without an answer": report.unanswered,
+        "documents in the end": f"{report.live} live, {report.deleted} deleted, {report.rows} chunk rows",
+        "wrong answers": len(report.wrong),
+        "differences": len(report.differences),
+        "left behind": f"{len(report.left_behind)}, {report.left_of_deleted} of them of deleted documents",
+        "not swept by the next change": len(report.unswept),
+        "time": ", ".join(f"{doing} {seconds:.0f} s" for doing, seconds in report.took_s.items()),
+    }
+    for what, figure in rows.items():
+        table.add_row(what, escape(str(figure)))
+    console.print(table)
+    for how, count in report.endings.items():
+        console.print(escape(f"{count} × {how}"))
+    for title, lines in (
+        ("ended by itself", report.notes),
+        ("wrong", report.wrong),
+        ("difference", report.differences),
+        ("left behind", report.left_behind),
+        ("not swept", report.unswept),
+    ):
+        for each in lines[:SHOWN]:
+            console.print(escape(f"{title}: {each}"), highlight=False, soft_wrap=True)
+        if len(lines) > SHOWN:
+            console.print(f"{title}: … and {len(lines) - SHOWN} more")
+    console.print("[green]nothing differs[/]" if report.ok else f"[red]it differs; seed {seed}[/]")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--faults", type=int, default=60, help="how many; 0: a run that must be clean")
+    parser.add_argument("--seed", type=int, default=None, help="the same faults and changes again; timing differs")
+    parser.add_argument("--every", type=float, default=1.5, help="mean seconds between two faults")
+    parser.add_argument("--changes", type=int, default=100, help="further changes after the last fault")
+    parser.add_argument("--data", type=Path, help="a .jsonl or .jsonl.zst stream, as `freki publish` takes it")
+    parser.add_argument("--keep", type=Path, help="an empty directory for logs and data, kept; default: none")
+    found = parser.parse_args()
+    if found.seed is None:
+        found.seed = secrets.randbelow(10**6)
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

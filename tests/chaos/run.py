@@ -1,0 +1,332 @@
+"""A run: starts the stack, lets things happen, and compares in the end."""
+
+import asyncio
+import random
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from freki.infra.kafka import Reader
+from freki.infra.local.stack import LocalStack
+from freki.infra.local.state import environment_for, settings_for
+from freki.infra.settings import LocalSettings, ModelSettings, Settings
+from freki.schemas import (
+    ContextQuery,
+    DocumentChange,
+    IndexOutcome,
+    QueryId,
+    RerankerChoice,
+    ResultStatus,
+)
+from freki.schemas.avro import Codec
+from freki.streams.client import Asker, Publisher
+from freki.streams.commands.operate import read_letters
+from freki.streams.connect import apply_topics, open_asker, open_outbox, open_publisher, topics_of, wall_clock
+from freki.streams.embedding import record_key
+from freki.streams.messages import Outgoing
+from freki.streams.outbox import Outbox
+from tests.chaos.books import Books
+from tests.chaos.changes import ASKER, TENANT, Changes, Step
+from tests.chaos.fleet import Fleet
+from tests.chaos.plan import Fault, Kind, first_workers, plan
+from tests.chaos.store import Found, compare, read
+from tests.unit.tiny_models import write_hub_files, write_sentence_encoder
+
+START_S = 180.0
+DRAIN_S = 120.0
+"""Without any receipt; then those that are missing are lost."""
+ANSWER_S = 12.0
+LAST_QUESTIONS = 20
+READERS = 2
+READ_PAUSE_S = 0.05
+DIM = 16
+TOMBSTONE_GAP_S = 0.01
+"""A bare tombstone counts against what was recorded before it, by the millisecond."""
+
+ENVIRONMENT: Mapping[str, str] = {
+    "FREKI_MODELS__RERANKER": "none",
+    "FREKI_MODELS__THREADS": "1",
+    # Many parts, slices and batches out of little text.
+    "FREKI_CHUNKING__PART_CHUNKS": "4",
+    "FREKI_CHUNKING__MIN_TOKENS": "5",
+    "FREKI_CHUNKING__TEXT__MAX_CHARS": "300",
+    "FREKI_INGEST__SLICE_TOKENS": "512",
+    "FREKI_INGEST__BATCH_EVENTS": "8",
+    "FREKI_TELEMETRY__TRACE_SHARE": "0",
+    "OMP_NUM_THREADS": "1",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What to run."""
+
+    seed: int
+    faults: int
+    wait_s: tuple[float, float]
+    directory: Path
+    changes: int = 0
+    """Further ones, after the faults."""
+    data: Path | None = None
+
+
+@dataclass(slots=True)
+class Report:
+    """What happened, and what should not have."""
+
+    faults: Counter[str] = field(default_factory=Counter)
+    changes: int = 0
+    during: int = 0
+    """Receipts that came before the last fault."""
+    questions: int = 0
+    answers: int = 0
+    hits: int = 0
+    degraded: int = 0
+    unanswered: int = 0
+    receipts: Counter[str] = field(default_factory=Counter)
+    dead_letters: int = 0
+    wrong: list[str] = field(default_factory=list)
+    differences: list[str] = field(default_factory=list)
+    left_behind: list[str] = field(default_factory=list)
+    """Rows that no live manifest named when all was done."""
+    left_of_deleted: int = 0
+    """Of those, rows of documents that are deleted."""
+    unswept: list[str] = field(default_factory=list)
+    """Of those, rows that the next change of their document did not remove."""
+    live: int = 0
+    deleted: int = 0
+    rows: int = 0
+    endings: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+    took_s: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Is all as it should be?"""
+        return not (self.wrong or self.differences or self.unswept)
+
+
+Show = Callable[[str, Report], None]
+"""Gets what is being done, and the figures so far."""
+
+
+class Run:
+    """One run from start to end."""
+
+    def __init__(self, options: Options, show: Show = lambda _doing, _report: None) -> None:
+        self._options = options
+        self._show = show
+        self._changes = Changes(options.seed, options.data)
+        self._books = Books()
+        self._report = Report()
+        self._questions = random.Random(f"questions {options.seed}")  # noqa: S311 - not a secret
+        self._began = time.monotonic()
+
+    async def __call__(self) -> Report:
+        """Run, and report."""
+        options = self._options
+        model = options.directory / "model"
+        write_sentence_encoder(model, dim=DIM)
+        write_hub_files(model, dim=DIM)
+        settings = Settings(
+            local=LocalSettings(state_dir=options.directory), models=ModelSettings(embedder=str(model), reranker=None)
+        )
+        async with AsyncExitStack() as opened:
+            stack = LocalStack(settings, report=lambda _: None, prepare=apply_topics, workers=[])
+            await opened.enter_async_context(stack)
+            self._settings = settings_for(settings, stack.state)
+            environment = {
+                **ENVIRONMENT,
+                "FREKI_MODELS__EMBEDDER": str(model),
+                "FREKI_LOCAL__STATE_DIR": str(options.directory),
+                **environment_for(settings, stack.state),
+            }
+            self._fleet = await opened.enter_async_context(Fleet(options.directory, environment))
+            self._publisher: Publisher = await opened.enter_async_context(open_publisher(self._settings))
+            self._outbox: Outbox = (await opened.enter_async_context(open_outbox(self._settings)))[0]
+            self._asker: Asker = await opened.enter_async_context(open_asker(self._settings))
+            await self._happen()
+        return self._report
+
+    async def _happen(self) -> None:
+        outcomes = topics_of(self._settings).outcomes.name
+        async with AsyncExitStack() as opened:
+            reader = await opened.enter_async_context(Reader(self._settings.kafka, outcomes, start="earliest"))
+            listening = asyncio.create_task(self._listen(reader))
+            opened.callback(listening.cancel)
+            for worker in first_workers():
+                self._fleet.add(worker)
+            await self._during("starting", self._fleet.settle(START_S))
+            for step in self._changes.first():
+                await self._publish(step)
+            asking = [asyncio.create_task(self._ask_on()) for _ in range(READERS)]
+            await self._during("faults", self._faults())
+            await self._during("settling", self._fleet.settle(START_S))
+            await self._during("draining", self._drain(listening))
+            for task in asking:
+                task.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
+            for ended in asking:
+                if not ended.cancelled():
+                    ended.result()
+            await self._during("last questions", self._last_questions())
+            found = await self._compared("comparing")
+            self._report.differences += found.differences
+            if found.left_behind:
+                self._note_left_behind(found)
+                for name in sorted(found.left_behind):
+                    await self._publish(self._changes.sweep(name))
+                await self._during("sweeping", self._drain(listening))
+            await self._during("leaving", self._fleet.end())
+            if found.left_behind:
+                found = await self._compared("comparing again")
+                self._report.differences += found.differences
+                self._report.unswept = _flat(found)
+            listening.cancel()
+            await asyncio.gather(listening, return_exceptions=True)
+        self._report.live, self._report.deleted, self._report.rows = found.live, found.deleted, found.rows
+        self._update()
+
+    async def _during(self, doing: str, work: Coroutine[None, None, None]) -> None:
+        """Show how work goes on."""
+        began, task = time.monotonic(), asyncio.create_task(work)
+        try:
+            while not task.done():
+                self._update()
+                self._show(doing, self._report)
+                await asyncio.wait({task}, timeout=0.5)
+        finally:
+            task.cancel()
+        self._report.took_s[doing] = time.monotonic() - began
+        task.result()
+
+    def _update(self) -> None:
+        books, report = self._books, self._report
+        report.changes, report.answers, report.hits = books.changes, books.answers, books.hits
+        report.receipts, report.wrong = books.receipts, books.wrong
+        report.endings, report.notes = self._fleet.endings, self._fleet.notes
+        report.took_s["all"] = time.monotonic() - self._began
+
+    async def _faults(self) -> None:
+        for fault in plan(self._options.seed, self._options.faults, wait_s=self._options.wait_s):
+            await asyncio.sleep(fault.wait_s - fault.after_s)
+            for _ in range(fault.changes):
+                await self._publish(self._changes.next())
+            await asyncio.sleep(fault.after_s)
+            await self._strike(fault)
+            self._report.faults[fault.kind] += 1
+        self._report.during = sum(self._books.receipts.values())
+        for _ in range(self._options.changes):
+            await self._publish(self._changes.next())
+
+    async def _strike(self, fault: Fault) -> None:
+        match fault.kind:
+            case Kind.ADD:
+                self._fleet.add(fault.worker)
+            case Kind.REMOVE:
+                await self._fleet.remove(fault.worker)
+            case Kind.KILL:
+                await self._fleet.kill(fault.worker)
+            case Kind.STOP:
+                await self._fleet.stop(fault.worker, fault.stopped_s)
+
+    async def _publish(self, step: Step) -> None:
+        if isinstance(step, DocumentChange):
+            self._books.publish(step, wall_clock())
+            await self._publisher.publish(step)
+            return
+        await asyncio.sleep(TOMBSTONE_GAP_S)
+        state = self._books.publish(step, wall_clock())
+        key = record_key(TENANT, step.document_id)
+        await self._outbox.send(Outgoing(topic=topics_of(self._settings).documents.name, key=key, value=None))
+        state.sent_ms = (state.sent_ms[0], wall_clock())
+        await asyncio.sleep(TOMBSTONE_GAP_S)
+
+    async def _listen(self, reader: Reader) -> None:
+        decode = Codec(IndexOutcome).decode
+        async for record in reader:
+            if record.value is not None:
+                self._books.receive(decode(record.value))
+
+    async def _ask_on(self) -> None:
+        while True:
+            await self._ask()
+            await asyncio.sleep(READ_PAUSE_S)
+
+    async def _ask(self) -> bool:
+        """Ask a question and check its answer; tell whether there was one."""
+        documents = sorted(self._books.states)
+        words = " ".join(f"w{self._questions.randrange(100)}" for _ in range(3))
+        query = ContextQuery(
+            query_id=QueryId(str(uuid.uuid4())),
+            tenant=TENANT,
+            text=f"Welche Frist gilt für den Antrag von {self._questions.choice(documents)} {words}?",
+            asked_at=wall_clock(),
+            principals=(ASKER,),
+            top_k=20,
+            mmr_lambda=1.0,
+            reranker=RerankerChoice.NONE,
+        )
+        least = self._books.least()
+        self._report.questions += 1
+        try:
+            result = await self._asker.ask(query, patience_s=ANSWER_S)
+        except TimeoutError:
+            self._report.unanswered += 1
+            return False
+        self._report.degraded += result.status is ResultStatus.DEGRADED
+        self._books.judge(result, least)
+        return True
+
+    async def _drain(self, listening: asyncio.Task[None]) -> None:
+        """Wait for the receipts that are due; those that do not come are lost, unless a dead letter says why."""
+        seen, since = -1, time.monotonic()
+        while self._books.due and time.monotonic() - since < DRAIN_S:
+            if listening.done():
+                listening.result()
+            received = sum(self._books.receipts.values())
+            if received != seen:
+                seen, since = received, time.monotonic()
+            await asyncio.sleep(0.2)
+        letters = await read_letters(self._settings)
+        self._report.dead_letters = len(letters.by_place)
+        dead = {(letter.key or b"").decode().partition("/")[2] for letter in letters.by_place.values()}
+        for document, version, _ in sorted(self._books.due):
+            if document not in dead:
+                what = f"version {version}" if version else "a bare tombstone"
+                self._report.differences.append(f"{document}: neither receipt nor dead letter for {what}")
+        self._books.due.clear()
+        self._report.differences += self._books.strange
+        self._books.strange.clear()
+
+    async def _last_questions(self) -> None:
+        """With all at work again, every question has an answer."""
+        for _ in range(LAST_QUESTIONS):
+            if not await self._ask():
+                self._report.differences.append("a question was not answered though all workers were at work")
+
+    async def _compared(self, doing: str) -> Found:
+        found = Found()
+
+        async def work() -> None:
+            nonlocal found
+            contents = await asyncio.to_thread(read, self._settings.milvus.uri)
+            found = compare(contents, self._books.states, TENANT)
+
+        await self._during(doing, work())
+        return found
+
+    def _note_left_behind(self, found: Found) -> None:
+        self._report.left_behind = _flat(found)
+        gone = {name for name, states in self._books.states.items() if states[-1].content is None}
+        self._report.left_of_deleted = sum(len(rows) for name, rows in found.left_behind.items() if name in gone)
+        if not self._options.faults:
+            self._report.differences.append(f"rows were left behind without any fault: {self._report.left_behind}")
+
+
+def _flat(found: Found) -> list[str]:
+    return [f"{name}: {row}" for name, rows in sorted(found.left_behind.items()) for row in rows]
