@@ -62,6 +62,7 @@ def write(report: Report, seed: int) -> None:
         "changes": report.changes,
         "receipts": ", ".join(f"{count} {status.lower()}" for status, count in sorted(report.receipts.items())),
         "receipts before the last fault": report.during,
+        "longest wait for a receipt in the end": f"{report.silence_s:.1f} s",
         "dead letters": report.dead_letters,
         "questions": report.questions,
         "answers": f"{report.answers}, {report.degraded} of them degraded, {report.hits} hits",

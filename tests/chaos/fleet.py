@@ -42,9 +42,13 @@ class Worker:
 class Fleet:
     """Keeps the workers running that are wanted."""
 
-    def __init__(self, directory: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, directory: Path, environment: Mapping[str, str], of_stage: Mapping[str, Mapping[str, str]]
+    ) -> None:
+        """Keep what workers have in their environment; `of_stage` adds to it."""
         self._directory = directory
         self._environment = dict(environment)
+        self._of_stage = of_stage
         self._workers: dict[str, Worker] = {}
         self._by_pid: dict[int, Worker] = {}
         self._asked: list[Worker] = []
@@ -129,10 +133,12 @@ class Fleet:
 
     def _start(self, worker: Worker) -> None:
         worker.starts += 1
+        stage = stage_of(worker.name)
+        environment = {**self._environment, **self._of_stage.get(stage, {})}
         request = {
             "log": str(self._log(worker.name)),
-            "env": {**self._environment, READY_FILE: str(self._ready_file(worker))},
-            "arguments": ["worker", stage_of(worker.name)],
+            "env": {**environment, READY_FILE: str(self._ready_file(worker))},
+            "arguments": ["worker", stage],
         }
         self._asked.append(worker)
         assert self._nursery.stdin is not None

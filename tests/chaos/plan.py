@@ -44,7 +44,7 @@ STAGE_WEIGHTS = (20, 15, 45, 20)
 KIND_WEIGHTS: Mapping[Kind, int] = {Kind.KILL: 35, Kind.STOP: 35, Kind.ADD: 15, Kind.REMOVE: 15}
 STOPPED_S = (3.0, 8.0)
 """Longer than the session of the local broker, 2 s: others own the partitions when the worker goes on."""
-CHANGES = (5, 25)
+CHANGES = (3, 12)
 AFTER_S = (0.0, 0.6)
 
 

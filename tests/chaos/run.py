@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from freki.infra.kafka import Reader
+from freki.infra.local.ports import LOOPBACK
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import environment_for, settings_for
 from freki.infra.settings import LocalSettings, ModelSettings, Settings
@@ -31,6 +32,7 @@ from freki.streams.messages import Outgoing
 from freki.streams.outbox import Outbox
 from tests.chaos.books import Books
 from tests.chaos.changes import ASKER, TENANT, Changes, Step
+from tests.chaos.delay import delayed
 from tests.chaos.fleet import Fleet
 from tests.chaos.plan import Fault, Kind, first_workers, plan
 from tests.chaos.store import Found, compare, read
@@ -82,6 +84,8 @@ class Report:
     changes: int = 0
     during: int = 0
     """Receipts that came before the last fault."""
+    silence_s: float = 0.0
+    """Longest time without a receipt while some were due and all workers were at work."""
     questions: int = 0
     answers: int = 0
     hits: int = 0
@@ -145,7 +149,9 @@ class Run:
                 "FREKI_LOCAL__STATE_DIR": str(options.directory),
                 **environment_for(settings, stack.state),
             }
-            self._fleet = await opened.enter_async_context(Fleet(options.directory, environment))
+            slow = await opened.enter_async_context(delayed(LOOPBACK, stack.state.ports.store))
+            of_stage = {"embed": {"FREKI_MILVUS__URI": slow}}
+            self._fleet = await opened.enter_async_context(Fleet(options.directory, environment, of_stage))
             self._publisher: Publisher = await opened.enter_async_context(open_publisher(self._settings))
             self._outbox: Outbox = (await opened.enter_async_context(open_outbox(self._settings)))[0]
             self._asker: Asker = await opened.enter_async_context(open_asker(self._settings))
@@ -289,6 +295,7 @@ class Run:
             if listening.done():
                 listening.result()
             received = sum(self._books.receipts.values())
+            self._report.silence_s = max(self._report.silence_s, time.monotonic() - since)
             if received != seen:
                 seen, since = received, time.monotonic()
             await asyncio.sleep(0.2)
