@@ -38,6 +38,9 @@ check: $(READY) ## Lint, types, layers
 simulate: $(READY) ## Simulate workers, broker and store under faults; SEEDS=100000; ARGS="--help" lists the options
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(ARGS)
 
+chaos: $(READY) ## Kill, stop, add and remove workers while documents change, and check every answer; ARGS="--faults 200 --seed 1"
+	@$(BIN)/python -m tests.chaos $(ARGS)
+
 bench: $(READY) ## Measure ingest, queries, freshness, memory and growth on this machine; ARGS="--help" lists the options
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	@$(BIN)/freki models build
