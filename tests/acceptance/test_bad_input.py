@@ -88,9 +88,10 @@ async def test_a_wrong_fingerprint_reaches_the_dead_letters_and_a_receipt_says_s
     await send_raw(freki, topics_of(freki.settings).documents.name, key, b"\xc3\x01" + b"\x07" * 8 + b"payload")
 
     assert await still_works(freki)
-    (letter,) = await letters(freki, key)
-    assert "0707070707070707" in letter.message
-    assert (letter.stage, letter.attempts) == ("chunk", 0)
+    # Neither lane leaves to the other what it cannot decode: the other might not be able to either.
+    found = await letters(freki, key)
+    assert {letter.stage for letter in found} == {"chunk", "chunk-express"}
+    assert all("0707070707070707" in letter.message and letter.attempts == 0 for letter in found)
 
 
 async def test_a_null_key_reaches_the_dead_letters(freki: Freki) -> None:

@@ -80,11 +80,17 @@ def compare(contents: Contents, published: Mapping[str, Sequence[State]], tenant
             found.differences.append(f"{name}: version {newest.version} is published, none is live")
         else:
             found.live += 1
-            document = _Document(root, pages, chunks)
+            document = _Document(root, _page_ids(root), pages, chunks)
             found.differences += [f"{name}: {each}" for each in document.differences(newest)]
-            used |= {*root["pages"], *document.named}
+            used |= {*document.page_ids, *document.named}
     found.left_behind = _left_behind(contents, roots, used)
     return found
+
+
+def _page_ids(root: Row) -> list[str]:
+    """Name the pages of a root, which lists them as runs: attempts, and how many parts in a row each wrote."""
+    attempts = [attempt for attempt, count in root["pages"] for _ in range(count)]
+    return [f"{root['root_id']}:{root['version']}:{part}:{attempt}" for part, attempt in enumerate(attempts)]
 
 
 @dataclass(slots=True)
@@ -92,19 +98,20 @@ class _Document:
     """A live document: its root, the pages of its manifest, and the rows that these name."""
 
     root: Row
+    page_ids: Sequence[str]
     pages: Mapping[str, Row]
     chunks: Mapping[str, Row]
 
     @property
     def named(self) -> list[str]:
         """Keys of the rows in the manifest."""
-        return [row for page in self.root["pages"] if page in self.pages for row in self.pages[page]["row_ids"]]
+        return [row for page in self.page_ids if page in self.pages for row in self.pages[page]["row_ids"]]
 
     def differences(self, newest: State) -> Iterator[str]:
         """List what is not as it was published."""
         yield from self._of_root(newest)
         lost = [
-            *(page for page in self.root["pages"] if page not in self.pages),
+            *(page for page in self.page_ids if page not in self.pages),
             *(row for row in self.named if row not in self.chunks),
         ]
         if lost:

@@ -3,7 +3,7 @@ from collections.abc import Sequence
 
 from kafka import KafkaProducer
 
-from freki.infra.settings import Settings
+from freki.infra.settings import ClaimSettings, Settings
 from freki.operators.errors import OperatorError
 from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.avro import Codec
@@ -29,6 +29,10 @@ async def all_bad(_: Batch) -> None:
     raise OperatorError("not yet")
 
 
+def settings_of(world: World) -> Settings:
+    return Settings(kafka=world.kafka, claims=ClaimSettings(inline_bytes=world.kafka.max_message_bytes // 2))
+
+
 async def replay_all(settings: Settings) -> list[str | None]:
     """Send what was not sent again yet; give the reasons against each letter, None for those that were sent."""
     letters = await read_letters(settings)
@@ -42,7 +46,7 @@ async def values(world: World) -> Sequence[bytes | None]:
 
 
 async def test_a_letter_is_sent_again_once_and_only_while_it_is_the_last_of_its_document(world: World) -> None:
-    settings = Settings(kafka=world.kafka)
+    settings = settings_of(world)
     alone, old = change("alone", 1), change("old", 1)
     async with running(world.stage(all_bad)):
         await world.publish((b"t/alone", alone), (b"t/old", old))
@@ -63,7 +67,7 @@ async def test_a_letter_is_sent_again_once_and_only_while_it_is_the_last_of_its_
 async def test_a_value_that_its_letter_had_no_room_for_is_read_where_it_lies(
     world: World,
 ) -> None:
-    settings = Settings(kafka=world.kafka)
+    settings = settings_of(world)
     # Small enough for a broker that counts compressed bytes.
     large = change("large", 1, content="x" * 5 * world.kafka.max_message_bytes)
     async with running(world.stage(all_bad)):

@@ -38,7 +38,7 @@ def root(version: int, *, attempt: str = "a1", **fields: Any) -> dict[str, Any]:
         "edition": 0,
         "attempt": attempt,
         "deleted": False,
-        "pages": [f"p-{attempt}"],
+        "pages": [(attempt, 1)],
         "chunks": 1,
         "content_hash": hashlib.sha256(TEXT.encode()).hexdigest(),
         "principals": ["everyone"],
@@ -53,9 +53,9 @@ def dead(version: int, **fields: Any) -> dict[str, Any]:
     return root(version, attempt="dead", deleted=True, pages=[], chunks=0, content_hash="", **fields)
 
 
-def page(attempt: str = "a1", *, mark: bool = False) -> dict[str, Any]:
+def page(attempt: str = "a1", *, version: int = 1, mark: bool = False) -> dict[str, Any]:
     return {
-        "id": f"p-{attempt}" + (":checked" if mark else ""),
+        "id": f"r0:{version}:0:{attempt}" + (":checked" if mark else ""),
         "root_id": "r0",
         "is_mark": mark,
         "row_ids": [] if mark else [f"c-{attempt}"],
@@ -96,7 +96,7 @@ def test_a_store_that_holds_what_was_published_differs_in_nothing() -> None:
         ({"version": 3}, "version 1 is published, 3 is live"),
         ({"content_hash": "0"}, "another content hash"),
         ({"principals": ["team-b"]}, "may be read by"),
-        ({"pages": ["p-a1", "p-lost"]}, "['p-lost'] of its manifest"),
+        ({"pages": [("a1", 1), ("lost", 1)]}, "['r0:1:1:lost'] of its manifest"),
         ({"chunks": 2}, "counts 2 chunks"),
         ({"tombstoned_at": 6}, "none is live"),
         ({"deleted": True}, "none is live"),
@@ -133,7 +133,7 @@ def test_a_deleted_document_that_is_live_is_a_difference() -> None:
 
 def test_the_highest_root_counts_unless_a_tombstone_came_after_it() -> None:
     lower = Contents([root(1), dead(2)], [], [])
-    higher = Contents([dead(1), root(2)], [page()], [chunk()])
+    higher = Contents([dead(1), root(2)], [page(version=2)], [chunk()])
     tombstone = Contents([dead(0, tombstoned_at=6), root(1)], [], [])
 
     assert compare(lower, GONE, TENANT).differences == []
@@ -150,7 +150,7 @@ def test_what_no_live_manifest_names_was_left_behind() -> None:
 
     left = compare(contents, LIVE, TENANT)
 
-    assert (left.differences, left.left_behind) == ([], {"d0": ["c-a2", "p-a2", "p-a2:checked", "r0:1:a0"]})
+    assert (left.differences, left.left_behind) == ([], {"d0": ["c-a2", "r0:1:0:a2", "r0:1:0:a2:checked", "r0:1:a0"]})
     assert compare(of_deleted, GONE, TENANT).left_behind == {"d0": ["c-a1"]}
 
 
