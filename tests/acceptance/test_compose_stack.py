@@ -34,7 +34,7 @@ def elsewhere(folder: Path, broker: KafkaSettings, store: MilvusSettings, regist
         "FREKI_KAFKA__TOPIC_PREFIX": kafka.topic_prefix,
         "FREKI_REGISTRY__URL": registry,
         "FREKI_MILVUS__URI": store.uri,
-        "FREKI_MILVUS__COLLECTION_PREFIX": store.collection_prefix,
+        "FREKI_MILVUS__COLLECTION_PREFIX": f"{store.collection_prefix}_{secrets.token_hex(4)}",
         "FREKI_TELEMETRY__OTLP_ENDPOINT": "",
         "FREKI_TELEMETRY__HTTP_HOST": "127.0.0.1",
         "FREKI_TELEMETRY__HTTP_PORT": "0",
