@@ -93,7 +93,7 @@ from freki.streams.retrieval.retriever import Retriever
 from freki.streams.retrieval.rewrite import Rewriter
 from freki.streams.retrieving import Retrieving
 from freki.streams.stage import Stage, register, run_stages
-from freki.streams.topics import TOMBSTONE_MS, Topic
+from freki.streams.topics import DAY_MS, TOMBSTONE_MS, Topic
 
 LANES = {
     "chunk": (Lane.EXPRESS, Lane.REGULAR),
@@ -113,7 +113,6 @@ RECLAIM_EVERY_S = 6 * 3600.0
 EMBED_AGAIN_S = 1.0
 WELL_S = 60.0
 """A topic that was read for so long is well again: the next failure is another outage's first."""
-DAY_MS = 86_400_000
 MIB = 1 << 20
 
 _log = structlog.get_logger(__name__)

@@ -16,14 +16,14 @@ from freki.schemas.names import record
 from freki.streams.lanes import Lane, in_lane
 
 FIRST_GENERATION = "g1"
-_DAY_MS = 24 * 60 * 60 * 1000
-_WORK_MS = 7 * _DAY_MS
+DAY_MS = 24 * 60 * 60 * 1000
+WORK_MS = 7 * DAY_MS
 """What can be made again from `documents`: long enough to look into last week's trouble."""
-_RECEIPT_MS = 30 * _DAY_MS
+_RECEIPT_MS = 30 * DAY_MS
 """What a person may want to look up, or send again."""
-_CONVERSATION_MS = _DAY_MS
+_CONVERSATION_MS = DAY_MS
 """Questions and answers may hold personal data, and nobody waits for one for a day."""
-TOMBSTONE_MS = 7 * _DAY_MS
+TOMBSTONE_MS = 7 * DAY_MS
 """How long a reader that starts at the beginning has for seeing all deletions."""
 _SHARED = frozenset({"documents", "judgements", "sources"})
 _DEAD_LETTER_MARGIN_BYTES = 32 * 1024
@@ -108,7 +108,7 @@ class Topics:
             )
 
         def lanes(what: str, holds: type[object]) -> dict[Lane, Topic]:
-            return {lane: topic(in_lane(what, lane), holds, _WORK_MS) for lane in Lane}
+            return {lane: topic(in_lane(what, lane), holds, WORK_MS) for lane in Lane}
 
         return cls(
             documents=topic("documents", DocumentChange, TOMBSTONE_MS, cleanup="compact"),

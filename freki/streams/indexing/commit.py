@@ -153,14 +153,16 @@ class Committer:
         await self._rows.delete([row_id for key in root_ids for row_id in draft.rows.get(key, ())])
         await self._roots.discard([page.page_id for key in root_ids for page in draft.pages.get(key, ())])
 
-    async def fail_missing(self, pieces: Iterable[Piece], draft: Draft) -> None:
+    async def fail_missing(self, pieces: Sequence[Piece], draft: Draft) -> None:
         """Raise MissingPartsError where the beginning of a revision is missing."""
-        for piece in pieces:
-            await self.abandon(draft, [piece.root_id])
-            raise MissingPartsError(
-                f"{piece.revision.document_id!r} version {piece.revision.version}: its earlier parts are not in the"
-                " store; publish the document again"
-            )
+        if not pieces:
+            return
+        await self.abandon(draft, [piece.root_id for piece in pieces])
+        first = pieces[0].revision
+        raise MissingPartsError(
+            f"{first.document_id!r} version {first.version}: its earlier parts are not in the"
+            " store; publish the document again"
+        )
 
     async def sweep(
         self, root_ids: Collection[RootId], *, abandoned_before: Timestamp | None = None

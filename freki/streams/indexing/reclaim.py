@@ -6,11 +6,11 @@ from typing import Protocol
 from freki.schemas import RootId, Timestamp
 from freki.schemas.index import Root, RowHead
 from freki.streams.indexing.commit import Committer
+from freki.streams.topics import DAY_MS, WORK_MS
 
 DOCUMENTS = 50
 """Documents swept together."""
-DAY_MS = 86_400_000
-ABANDONED_MS = 8 * DAY_MS
+ABANDONED_MS = WORK_MS + DAY_MS
 """Milliseconds after which an attempt is over: its parts stay on the topics for seven days; no worker pauses longer."""
 
 
