@@ -7,11 +7,13 @@ import pytest
 from hypothesis import settings
 
 from freki.infra.settings import KafkaSettings, MilvusSettings
-from tests.stack import SECTIONS, Stack, chosen
+from tests.stack import SECTIONS, SETTING, Stack, chosen
 
 # Time is no result: machines differ, and others work on them too.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+collect_ignore = [] if os.environ.get(SETTING) == "kafka" else ["kafka"]
 
 STACK = pytest.StashKey[Stack]()
 SERVERS = ("broker", "store")
@@ -22,6 +24,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # Tests that read the settings read their own.
     for name in [name for name in os.environ if name.startswith(SECTIONS)]:
         del os.environ[name]
+    os.environ.update(config.stash[STACK].environment)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -11,22 +11,30 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol
 
 import pytest
 
+from freki.infra.errors import InfraError
+from freki.infra.local import apache_kafka
 from freki.infra.settings import KafkaSettings, MilvusSettings, Settings
 
 PATIENCE_S = 20.0
+LOG_CHARACTERS = 5_000
 SETTING = "FREKI_TEST_STACK"
 SECTIONS = ("FREKI_KAFKA__", "FREKI_MILVUS__")
 
 
 class Stack(Protocol):
     """Where broker and store come from; each is opened for the first test that asks for it."""
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Variables for local stacks that tests start themselves."""
 
     def prepare(self) -> None:
         """Fetch what takes longer than a test may. Raises pytest.UsageError if it is not to be had."""
@@ -46,6 +54,8 @@ def chosen() -> Stack:
     match os.environ.get(SETTING, "local"):
         case "local":
             return LocalPrograms()
+        case "kafka":
+            return ApacheKafka()
         case "containers":
             from tests.containers.stack import Containers
 
@@ -55,7 +65,7 @@ def chosen() -> Stack:
             settings = Settings()
             return RunningServers(settings.kafka, settings.milvus)
         case other:
-            raise pytest.UsageError(f"{SETTING} is local, containers or running, not {other!r}")
+            raise pytest.UsageError(f"{SETTING} is local, kafka, containers or running, not {other!r}")
 
 
 def _require(*names: str) -> None:
@@ -66,6 +76,8 @@ def _require(*names: str) -> None:
 
 class LocalPrograms:
     """The programs of `freki up`, on free ports of the loopback interface."""
+
+    environment: Mapping[str, str] = MappingProxyType({})
 
     def prepare(self) -> None:
         """Both programs were installed with the packages."""
@@ -105,8 +117,76 @@ class LocalPrograms:
         return {}
 
 
+class ApacheKafka(LocalPrograms):
+    """Apache Kafka from Maven Central in place of Tansu; local stacks that tests start take it too."""
+
+    environment = MappingProxyType({"FREKI_LOCAL__BROKER": "kafka"})
+
+    def __init__(self) -> None:
+        self._node: apache_kafka.Node | None = None
+
+    def prepare(self) -> None:
+        """Fetch it."""
+        try:
+            apache_kafka.libraries()
+        except InfraError as error:
+            raise pytest.UsageError(f"{SETTING}=kafka: {error}") from error
+
+    @contextmanager
+    def broker(self) -> Iterator[KafkaSettings]:
+        """Start one node."""
+        with tempfile.TemporaryDirectory() as directory, running_kafka(Path(directory)) as (node,):
+            self._node = node
+            yield own_topics(KafkaSettings(bootstrap=f"127.0.0.1:{node.port}"))
+
+    def logs(self) -> Mapping[str, str]:
+        """Read the end of the broker's."""
+        return {"broker": log_of(self._node).read_text()[-LOG_CHARACTERS:]} if self._node else {}
+
+
+@contextmanager
+def running_kafka(
+    directory: Path, nodes: int = 1, properties: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Sequence[apache_kafka.Node]]:
+    """Run a cluster until the end of the block."""
+    libs, cluster_id = apache_kafka.libraries(), apache_kafka.new_cluster_id()
+    cluster = [
+        apache_kafka.Node(
+            number=number,
+            directory=directory / f"node-{number}",
+            port=free_port(),
+            controller_port=free_port(),
+            properties=properties,
+        )
+        for number in range(1, nodes + 1)
+    ]
+    with ExitStack() as exits:
+        running = []
+        for node in cluster:
+            apache_kafka.prepare(libs, node, cluster=cluster, cluster_id=cluster_id)
+            log = exits.enter_context(log_of(node).open("wb"))
+            process = subprocess.Popen(apache_kafka.command(libs, node), stdout=log, stderr=log)
+            exits.callback(_end, process)
+            running.append(process)
+        for node, process in zip(cluster, running, strict=True):
+            _wait_for(node.port, process)
+        yield cluster
+
+
+def log_of(node: apache_kafka.Node) -> Path:
+    """Return where a node that a test runs writes its log."""
+    return node.directory / "log"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    process.wait(timeout=PATIENCE_S)
+
+
 class RunningServers:
     """Servers of somebody else, who gets them back without our topics and collections."""
+
+    environment: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, kafka: KafkaSettings, milvus: MilvusSettings) -> None:
         self.kafka = own_topics(kafka)

@@ -563,6 +563,15 @@ class LocalSettings(Section):
     """The local stack of `freki up`."""
 
     state_dir: Path = Field(default=Path(".freki"), description="Everything that the local stack keeps")
+    broker: Literal["tansu", "kafka"] = Field(
+        default="tansu",
+        description="`tansu` comes with the packages and keeps its records in memory; `kafka` is Apache Kafka, which "
+        "keeps them on disk: it wants Java 17 and is fetched with Maven",
+    )
+    kafka_libs: Path | None = Field(
+        default=None,
+        description="Folder with the jar files of an Apache Kafka 4, its `libs`; none: fetched from Maven Central once",
+    )
     broker_port: int = Field(default=0, ge=0, le=65535, description="0: a free one")
     store_port: int = Field(default=0, ge=0, le=65535, description="0: a free one")
     embed_workers: int = Field(

