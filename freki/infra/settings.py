@@ -590,6 +590,10 @@ class LocalSettings(Section):
             )
         return self
 
+    def elsewhere(self, state_dir: Path) -> "LocalSettings":
+        """Return the settings of another local stack of the same programs, which may run beside this one."""
+        return LocalSettings(state_dir=state_dir, broker=self.broker, kafka_libs=self.kafka_libs)
+
 
 class Settings(BaseSettings, _Clearable):
     """`FREKI_KAFKA__BOOTSTRAP=kafka:9092` sets `kafka.bootstrap`, and so does `[kafka]` in `freki.toml`."""

@@ -14,7 +14,7 @@ from rich.rule import Rule
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
 from freki.infra.models import ensure_built
-from freki.infra.settings import LocalSettings, Settings
+from freki.infra.settings import Settings
 from freki.schemas import ContextQuery, QueryId, TenantId
 from freki.streams.commands.bars import bars
 from freki.streams.commands.context import command, console
@@ -36,7 +36,7 @@ async def demo() -> None:
     """Build models, start everything, publish the samples, ask three questions, stop."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="freki-demo-") as directory:
-        settings = Settings(local=LocalSettings(state_dir=Path(directory)))
+        settings = Settings(local=Settings().local.elsewhere(Path(directory)))
         console.print(Rule("1  Models"))
         with building() as progress:
             await ensure_built(settings.models, progress)

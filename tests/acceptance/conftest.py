@@ -13,7 +13,7 @@ import pytest
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
 from freki.infra.local.supervise import Event, Ready, RestartPolicy, Started
-from freki.infra.settings import LocalSettings, Settings
+from freki.infra.settings import Settings
 from freki.streams.connect import apply_topics
 
 REPLY_TOPIC = "freki.contexts.v1"
@@ -53,7 +53,7 @@ class Freki:
 async def freki(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Freki]:
     state: Path = tmp_path_factory.mktemp("state")
     children = Children()
-    settings = Settings(local=LocalSettings(state_dir=state))
+    settings = Settings(local=Settings().local.elsewhere(state))
 
     # Workers read their settings from the environment.
     with pytest.MonkeyPatch.context() as patch:

@@ -9,7 +9,7 @@ import pytest
 
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
-from freki.infra.settings import LocalSettings, Settings
+from freki.infra.settings import Settings
 from freki.operators.identify import root_id
 from freki.operators.situate import writer_of, written_in
 from freki.schemas import ChunkKind, DocumentId, IndexOutcome, LlmUse, OutcomeStatus, TenantId
@@ -41,7 +41,7 @@ class Situated:
 @pytest.fixture
 async def situated(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Situated]:
     state = tmp_path_factory.mktemp("state")
-    settings = Settings(local=LocalSettings(state_dir=state))
+    settings = Settings(local=Settings().local.elsewhere(state))
     children = Children()
     with an_llm_server() as server:
         environment = {

@@ -8,7 +8,7 @@ import pytest
 from freki.infra.errors import Misconfigured
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
-from freki.infra.settings import LocalSettings, ModelSettings, Settings
+from freki.infra.settings import ModelSettings, Settings
 from freki.operators.identify import root_id
 from freki.schemas import ChunkKind, DocumentId, OutcomeStatus, TenantId
 from freki.streams.connect import apply_topics, open_index
@@ -39,7 +39,7 @@ async def freki(tmp_path: Path, models: ModelSettings, monkeypatch: pytest.Monke
     monkeypatch.setenv("FREKI_MODELS__EMBEDDER", models.embedder)
     monkeypatch.setenv("FREKI_MODELS__EMBEDDERS__CODE", models.embedders[ChunkKind.CODE])
     monkeypatch.setenv("FREKI_MODELS__RERANKER", "none")
-    settings = Settings(local=LocalSettings(state_dir=tmp_path / "state"))
+    settings = Settings(local=Settings().local.elsewhere(tmp_path / "state"))
     children = Children()
     async with LocalStack(settings, report=children.report, prepare=apply_topics) as stack:
         yield Freki(settings_for(settings, stack.state), children)

@@ -7,7 +7,7 @@ import pytest
 from freki.infra.kafka import Reader
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
-from freki.infra.settings import LocalSettings, Settings
+from freki.infra.settings import Settings
 from freki.streams.connect import apply_topics, topics_of
 from tests.acceptance.conftest import Children, Freki
 from tests.acceptance.helpers import ask, documents, publish, upsert
@@ -17,7 +17,7 @@ from tests.contract.registry_server import running_registry
 async def test_records_carry_the_ids_of_the_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running_registry() as registry:
         monkeypatch.setenv("FREKI_REGISTRY__URL", registry.url)
-        settings = Settings(local=LocalSettings(state_dir=tmp_path))
+        settings = Settings(local=Settings().local.elsewhere(tmp_path))
         children = Children()
         async with LocalStack(settings, report=children.report, prepare=apply_topics) as stack:
             freki = Freki(settings_for(settings, stack.state), children)

@@ -23,7 +23,7 @@ from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import StackState, settings_for
 from freki.infra.local.supervise import Died, Event, Restarting, Started, Unready
 from freki.infra.models import open_token_counter
-from freki.infra.settings import LocalSettings, Settings
+from freki.infra.settings import Settings
 from freki.schemas import ContextQuery, ContextResult, DocumentChange, IndexOutcome, QueryId, TenantId
 from freki.schemas.names import record
 from freki.streams.client import Asker
@@ -117,7 +117,7 @@ class Ground:
                 directory = self.keep.absolute() / name
             else:
                 directory = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="freki-bench-")))
-            own = self.settings.model_copy(update={"local": LocalSettings(state_dir=directory)})
+            own = self.settings.model_copy(update={"local": self.settings.local.elsewhere(directory)})
             pids: dict[str, int] = {}
             running = LocalStack(
                 own,

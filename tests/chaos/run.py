@@ -14,7 +14,7 @@ from freki.infra.kafka import Reader
 from freki.infra.local.ports import LOOPBACK
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import environment_for, settings_for
-from freki.infra.settings import LocalSettings, ModelSettings, Settings
+from freki.infra.settings import ModelSettings, Settings
 from freki.schemas import (
     ContextQuery,
     DocumentChange,
@@ -137,7 +137,8 @@ class Run:
         write_sentence_encoder(model, dim=DIM)
         write_hub_files(model, dim=DIM)
         settings = Settings(
-            local=LocalSettings(state_dir=options.directory), models=ModelSettings(embedder=str(model), reranker=None)
+            local=Settings().local.elsewhere(options.directory),
+            models=ModelSettings(embedder=str(model), reranker=None),
         )
         async with AsyncExitStack() as opened:
             stack = LocalStack(settings, report=lambda _: None, prepare=apply_topics, workers=[])

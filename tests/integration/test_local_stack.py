@@ -21,11 +21,11 @@ from freki.infra.local.probes import broker_answers, store_answers
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import Ports, StackState, read_stack
 from freki.infra.local.supervise import Died, Event, Ready, Started, Stopped
-from freki.infra.settings import LocalSettings, Settings
+from freki.infra.settings import Settings
 
 
 def on(directory: Path, **local: Any) -> Settings:
-    return Settings(local=LocalSettings(state_dir=directory, **local))
+    return Settings(local=Settings().local.elsewhere(directory).model_copy(update=local))
 
 
 def ignore(_event: Event) -> None:

@@ -9,7 +9,7 @@ from bench.peers.models import Background
 from bench.peers.system import CANDIDATES, HITS, Hit, Leftovers, Place
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
-from freki.infra.settings import LocalSettings, Settings
+from freki.infra.settings import Settings
 from freki.operators.identify import root_id
 from freki.schemas import (
     EVERYONE,
@@ -43,7 +43,7 @@ _DELETED = 10**15
 def open_system(place: Place) -> Iterator["Freki"]:
     """Run a stack with an empty index."""
     with Background() as background:
-        settings = Settings(tenant=TENANT, local=LocalSettings(state_dir=place.directory / "stack"))
+        settings = Settings(tenant=TENANT, local=Settings().local.elsewhere(place.directory / "stack"))
         freki = Freki(background)
         background.wait(freki.start(settings))
         try:

@@ -10,7 +10,7 @@ from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import read_stack, settings_for
 from freki.infra.local.supervise import Died, Event, Restarting, Unready
 from freki.infra.models import ensure_built, joint_identity
-from freki.infra.settings import LocalSettings, Settings
+from freki.infra.settings import Settings
 from freki.operators.chunk import chunker_fingerprint
 from freki.schemas import DocumentChange, IndexOutcome, OutcomeStatus, TenantId
 from freki.schemas.evaluation import CorpusDocument
@@ -111,7 +111,7 @@ async def _own_stack(
         await ensure_built(settings.models, progress)
     directory = settings.local.state_dir.expanduser().absolute() / "evaluation" / tenant
     # A local stack that runs has already changed the settings given.
-    own = Settings(local=LocalSettings(state_dir=directory))
+    own = Settings(local=Settings().local.elsewhere(directory))
     if fresh and read_stack(directory) is None:
         rmtree(directory, ignore_errors=True)
     stack = LocalStack(own, report=_report_trouble, prepare=apply_topics, environment=environment)
