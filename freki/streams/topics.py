@@ -54,6 +54,8 @@ class Topic:
             "message.timestamp.type": "LogAppendTime",
             retention: str(self.retention_ms),
             "max.message.bytes": str(self.max_message_bytes),
+            # A record counts as stored once most replicas have it: the loss of one broker loses none.
+            "min.insync.replicas": str(self.replication // 2 + 1 if self.replication >= 3 else 1),  # noqa: PLR2004
         }
 
 

@@ -1,3 +1,5 @@
+import pytest
+
 from freki.streams.topics import Topics
 
 TOPICS = Topics.from_settings(prefix="acme", version=2, partitions=6, replication=3, max_message_bytes=1_000_000)
@@ -47,3 +49,10 @@ def test_topics_that_share_keys_share_the_number_of_partitions() -> None:
 
 def test_a_dead_letter_of_the_largest_record_fits() -> None:
     assert TOPICS.dead_letters.max_message_bytes > TOPICS.documents.max_message_bytes
+
+
+@pytest.mark.parametrize(("replication", "least"), [(1, "1"), (2, "1"), (3, "2"), (5, "3")])
+def test_a_record_is_stored_once_most_replicas_have_it(replication: int, least: str) -> None:
+    topics = Topics.from_settings(prefix="a", version=1, partitions=1, replication=replication, max_message_bytes=1_000)
+
+    assert {topic.config["min.insync.replicas"] for topic in topics} == {least}

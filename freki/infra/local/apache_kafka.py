@@ -94,8 +94,9 @@ def prepare(libs: Path, node: Node, *, cluster: Sequence[Node] = (), cluster_id:
     path.write_text("".join(f"{name}={value}\n" for name, value in sorted(wanted.items())))
     if (node.directory / "data" / "meta.properties").exists():
         return
+    chosen = cluster_id or new_cluster_id()
     done = _run(
-        [*_java(libs), "kafka.tools.StorageTool", "format", "-t", cluster_id or new_cluster_id(), "-c", str(path)],
+        [*_java(libs), "kafka.tools.StorageTool", "format", f"--cluster-id={chosen}", "--config", str(path)],
         timeout_s=FORMAT_TIMEOUT_S,
     )
     if done.returncode:
@@ -108,7 +109,7 @@ def command(libs: Path, node: Node) -> tuple[str, ...]:
 
 
 def new_cluster_id() -> str:
-    """Return a random one."""
+    """Return a random one; it may begin with a hyphen."""
     return urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
 
 
