@@ -3,6 +3,7 @@ import sys
 from itertools import pairwise
 
 import pytest
+from aiokafka import AIOKafkaProducer
 
 from freki.infra.errors import Rejected, Unavailable
 from freki.infra.kafka import Admin, look_behind
@@ -68,6 +69,26 @@ async def test_every_record_ends_in_its_output_or_in_the_dead_letters_in_order_p
     for key in range(keys):
         first_seen = list(dict.fromkeys(int(one.value or b"") for one in outputs if one.key == b"%d" % key))
         assert first_seen == list(range(key, count, keys))
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+async def test_records_of_producers_that_compress_are_read(world: World, codec: str) -> None:
+    taken: list[str] = []
+
+    async def handle(batch: Batch) -> None:
+        taken.extend(one.value for one in batch)
+
+    async with (
+        running(world.stage(handle)),
+        AIOKafkaProducer(bootstrap_servers=world.kafka.bootstrap, compression_type=codec) as producer,
+    ):
+        # Kafka's clients send a batch as it is where compression gains nothing.
+        await producer.send_and_wait(world.topics.documents.name, b"a" * 10_000, key=b"1")
+        async with asyncio.timeout(PATIENCE_S):
+            while not taken:  # noqa: ASYNC110 - the stage says so
+                await asyncio.sleep(0.02)
+
+    assert taken == ["a" * 10_000]
 
 
 async def test_a_compacted_topic_takes_no_record_without_a_key_on_apache_kafka(world: World) -> None:
