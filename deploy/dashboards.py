@@ -555,6 +555,16 @@ DEAD_LETTERS = Dashboard(
             width=12,
             nothing="none",
         ),
+        Panel(
+            title="Lost to retention",
+            description="Records that were gone before a stage read them, since the workers started. Each one alerts.",
+            unit="short",
+            kind="table",
+            queries=_one("sum by (stage) (freki_records_lost_total)", "{{stage}}"),
+            width=12,
+            steps=(1,),
+            nothing="none",
+        ),
     ),
 )
 
