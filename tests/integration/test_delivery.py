@@ -1,6 +1,8 @@
 import asyncio
 import sys
+from contextlib import suppress
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -14,6 +16,9 @@ from freki.streams.messages import Outgoing
 from freki.streams.stage import Stage, Stalled
 from tests.integration.stages import PATIENCE_S, Batch, World, running
 from tests.integration.transactions import transaction
+
+FETCH_S = 3.0
+"""Longer than one fetch waits for records."""
 
 
 def numbered(first: int, last: int, *, keys: int) -> list[tuple[bytes, bytes]]:
@@ -96,6 +101,28 @@ async def test_a_compacted_topic_takes_no_record_without_a_key_on_apache_kafka(w
         pytest.skip("Tansu takes it")
     with pytest.raises(Rejected, match="without a key"):
         await world.publish((None, b"no key"))
+
+
+async def test_what_a_new_group_fetched_while_partitions_moved_is_fetched_again(world: World) -> None:
+    stage = world.stage(world.forward)
+    async with running(stage):
+        # given a group that has offsets in one partition only, and a fetch under way when partitions begin to move
+        await world.publish((b"0", b"first"))
+        await world.outputs(1)
+        consumer: Any = stage.app.consumer
+        consumer.stop_flow()
+        # Faust drops what the fetch brings, and seeks back.
+        await world.publish(*numbered(0, 20, keys=20))
+        with suppress(TimeoutError):  # of one partition alone, or hardly ever none was under way
+            async with asyncio.timeout(FETCH_S):
+                while sum(consumer.read.values()) < 21:  # noqa: ASYNC110 - the thread that reads notes it
+                    await asyncio.sleep(0.01)
+
+        # when it has its partitions again
+        await consumer.perform_seek()
+        consumer.resume_flow()
+
+        await world.outputs(21)
 
 
 async def test_a_replayed_dead_letter_is_processed_as_if_nothing_had_happened(world: World) -> None:

@@ -6,12 +6,13 @@ Faust 0.15.3 does a few things in a way that we need otherwise; each class below
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
 import faust
 import structlog
-from aiokafka.errors import KafkaError
+from aiokafka.errors import IllegalStateError, KafkaError
 from faust.tables import TableManager
 from faust.transport.consumer import RecordMap
 from faust.transport.drivers import aiokafka as driver
@@ -239,8 +240,16 @@ class _Consumer(driver.Consumer):
         return True
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
-        """Begin where the group stopped; tell where retention was faster."""
+        """Begin where the group stopped, else at the beginning; tell where retention was faster.
+
+        aiokafka leaves a partition of which nothing is committed where it is: what Faust has fetched and dropped, since
+        partitions were moving, would never come again.
+        """
         committed = await super().seek_to_committed()
+        begun = [place for place, offset in committed.items() if (offset or 0) <= 0]
+        if begun:
+            with suppress(IllegalStateError):  # taken away meanwhile: whoever gets them next begins anew
+                await cast("_ConsumerThread", self._thread).seek_to_beginning(*begun)
         try:
             self._compare(committed, await self.earliest_offsets(*committed))
         except (KafkaError, OSError) as error:
