@@ -95,6 +95,8 @@ async def test_a_wrong_fingerprint_reaches_the_dead_letters_and_a_receipt_says_s
 
 
 async def test_a_null_key_reaches_the_dead_letters(freki: Freki) -> None:
+    if freki.settings.kafka.profile == "kafka":
+        pytest.skip("Apache Kafka takes no record without a key on a compacted topic")
     before = len(await letters(freki, None))
     await send_raw(freki, topics_of(freki.settings).documents.name, None, b"whatever")
 
