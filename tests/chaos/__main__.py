@@ -3,8 +3,11 @@
 import argparse
 import asyncio
 import secrets
+import signal
 import sys
 import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from rich.console import Console
@@ -12,10 +15,12 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from tests.chaos.changes import CHARACTERS
 from tests.chaos.plan import Kind
 from tests.chaos.run import Options, Report, Run
 
 SHOWN = 40
+SAY_EVERY_S = 30.0
 console = Console()
 
 
@@ -31,24 +36,41 @@ def main() -> int:
             directory=arguments.keep or Path(temporary),
             changes=arguments.changes,
             data=arguments.data,
+            characters=arguments.characters,
         )
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-        with Progress(*columns, console=console, transient=True) as progress:
-            bar = progress.add_task("")
+        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+            bar, said_at = progress.add_task(""), time.monotonic()
 
             def show(doing: str, report: Report) -> None:
-                progress.update(bar, description=line(doing, report, arguments.faults))
+                nonlocal said_at
+                now = line(doing, report, arguments.faults)
+                progress.update(bar, description=now)
+                # Where nothing can be redrawn, such as in a log, a line now and then.
+                if not console.is_terminal and time.monotonic() - said_at > SAY_EVERY_S:
+                    said_at = time.monotonic()
+                    console.print(escape(now), highlight=False, soft_wrap=True)
 
-            report = asyncio.run(Run(options, show)())
-    write(report, arguments.seed)
-    return 0 if report.ok else 1
+            run = Run(options, show)
+            with suppress(asyncio.CancelledError, KeyboardInterrupt):
+                asyncio.run(_until_stopped(run))
+    write(run.report, arguments.seed)
+    return 0 if run.report.ok else 1
+
+
+async def _until_stopped(run: Run) -> None:
+    """Run; SIGTERM, as `timeout` sends it, ends it like Ctrl-C: what is known by then is reported."""
+    running = asyncio.ensure_future(run())
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+    await running
 
 
 def line(doing: str, report: Report, faults: int) -> str:
     """Say in a line how far the run is."""
     return (
         f"{doing}: {report.faults.total()}/{faults} faults, {report.changes} changes,"
-        f" {report.receipts.total()} receipts, {report.answers}/{report.questions} answers, {len(report.wrong)} wrong"
+        f" {report.receipts.total()} receipts, {report.outstanding} outstanding, {report.answers}/{report.questions}"
+        f" answers, {len(report.wrong)} wrong; {report.waiting}"
     )
 
 
@@ -59,7 +81,7 @@ def write(report: Report, seed: int) -> None:
         table.add_row(f"workers {kind}", str(report.faults[kind]))
     rows: dict[str, object] = {
         "workers that ended by themselves": report.endings.total(),
-        "changes": report.changes,
+        "changes": f"{report.changes}, {report.recorded} of them recorded",
         "receipts": ", ".join(f"{count} {status.lower()}" for status, count in sorted(report.receipts.items())),
         "receipts before the last fault": report.during,
         "longest wait for a receipt in the end": f"{report.silence_s:.1f} s",
@@ -90,7 +112,10 @@ def write(report: Report, seed: int) -> None:
             console.print(escape(f"{title}: {each}"), highlight=False, soft_wrap=True)
         if len(lines) > SHOWN:
             console.print(f"{title}: … and {len(lines) - SHOWN} more")
-    console.print("[green]nothing differs[/]" if report.ok else f"[red]it differs; seed {seed}[/]")
+    if report.gave_up:
+        console.print(f"[red]not finished, nothing was compared[/], {escape(report.gave_up)}", soft_wrap=True)
+    else:
+        console.print("[green]nothing differs[/]" if report.ok else f"[red]it differs; seed {seed}[/]")
 
 
 def _arguments() -> argparse.Namespace:
@@ -100,6 +125,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--every", type=float, default=1.5, help="mean seconds between two faults")
     parser.add_argument("--changes", type=int, default=100, help="further changes after the last fault")
     parser.add_argument("--data", type=Path, help="a .jsonl or .jsonl.zst stream, as `freki publish` takes it")
+    parser.add_argument(
+        "--characters",
+        type=int,
+        default=CHARACTERS,
+        help=f"of a change with --data, on average (default: {CHARACTERS}); more take more from it, and more cores",
+    )
     parser.add_argument("--keep", type=Path, help="an empty directory for logs and data, kept; default: none")
     found = parser.parse_args()
     if found.seed is None:

@@ -35,8 +35,8 @@ class State:
 
     @property
     def is_synthetic(self) -> bool:
-        """Is it a document of ours, of which chunks hold the text as it was published?"""
-        return self.words.startswith(SYNTHETIC)
+        """Are all paragraphs ours? Then chunks hold the text as it was published; recorded ones have markup."""
+        return all(paragraph.startswith(SYNTHETIC) for paragraph in (self.content or "").split("\n\n"))
 
     def holds(self, text: str) -> bool:
         """Tell whether a chunk may have this text: parsers leave out parts of recorded documents, but add no word."""

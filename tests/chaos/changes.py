@@ -19,10 +19,13 @@ SMALL_PARAGRAPHS, LARGE_PARAGRAPHS = (1, 5), (14, 40)
 HOT, HOT_SHARE = 6, 0.4
 """So many documents get that share of the changes: several of each are on their way at once."""
 READERS: Sequence[tuple[str, ...]] = ((EVERYONE,), (EVERYONE,), (ASKER,), ("team-b",), (ASKER, "team-b"))
-MOST_CHARACTERS = 60_000
-"""Longer recorded documents are cut: one of two million characters would say no more, and take minutes."""
+MOST_CHARACTERS = 12_000
+"""Longer recorded documents are cut: ten parts are as good as two thousand, and do not take minutes."""
+CHARACTERS = 2_000
+"""Of a change of a run with a recorded stream, on average. Changes of documents of ours have 900, and two cores keep up
+with five of them a second; those of a stream of laws have 27,000."""
 SYNTHETIC_SHARE = 0.4
-"""Of the changes of a run with a recorded stream."""
+"""Of the changes for which a recorded document could be taken."""
 
 LIVE_KINDS = {"edit": 40, "undo": 15, "rights": 15, "again": 8, "delete": 12, "tombstone": 10}
 GONE_KINDS = {"edit": 50, "undo": 30, "again": 20}
@@ -53,32 +56,46 @@ class _Document:
 
 
 class Changes:
-    """Draws change after change; each document's versions grow."""
+    """Draws change after change; each document's versions grow.
 
-    def __init__(self, seed: int, data: Path | None = None) -> None:
+    With a recorded stream its documents come beside ours, and as many changes as make `characters` a change on average,
+    so that the stages keep up with a run of any length.
+    """
+
+    def __init__(self, seed: int, data: Path | None = None, *, characters: int = CHARACTERS) -> None:
         self._random = random.Random(f"changes {seed}")  # noqa: S311 - not a secret
         self._documents: dict[str, _Document] = {}
         self._paragraphs = 0
         self._clock = 0
         self._recorded = _recorded(data) if data is not None else None
+        self._characters = characters
+        self._spare = 0
+        """Characters that may still be published."""
+        self._ours = [f"d{number:02}" for number in range(DOCUMENTS)]
+        self.taken = 0
+        """Changes of the recorded stream."""
 
     def first(self) -> Iterator[Step]:
         """Give what is there before the first fault."""
-        if self._recorded is not None:
-            yield from (self.next() for _ in range(DOCUMENTS))
-            return
-        for number in range(DOCUMENTS):
-            yield self._edit(f"d{number:02}")
+        for name in self._ours:
+            yield self._edit(name)
 
     def next(self) -> Step:
         """Draw a change."""
-        is_recorded = self._recorded is not None and (not self._documents or self._random.random() > SYNTHETIC_SHARE)
-        if is_recorded and (recorded := next(self._recorded or iter(()), None)) is not None:
-            return self._of_stream(recorded)
-        return self._drawn()
+        if self._recorded is None:
+            return self._drawn(sorted(self._documents))
+        self._spare += self._characters
+        if self._spare < 0:
+            step = self._drawn(self._ours)
+        elif self._random.random() > SYNTHETIC_SHARE and (recorded := next(self._recorded, None)) is not None:
+            step = self._of_stream(recorded)
+        else:
+            step = self._drawn(sorted(self._documents))
+        if isinstance(step, DocumentChange) and isinstance(step.content, str):
+            self._spare -= len(step.content)
+        return step
 
-    def _drawn(self) -> Step:
-        names = sorted(self._documents)
+    def _drawn(self, names: Sequence[str]) -> Step:
         step = len(names) // HOT or 1
         name = self._random.choice(names[::step] if self._random.random() < HOT_SHARE else names)
         document = self._documents[name]
@@ -103,6 +120,7 @@ class Changes:
 
     def _of_stream(self, recorded: tuple[str, int, str | None]) -> Step:
         name, version, content = recorded
+        self.taken += 1
         document = self._documents.setdefault(name, _Document())
         document.version = max(document.version, version - 1)
         return self._delete(name) if content is None else self._upsert(name, content)

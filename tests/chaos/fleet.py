@@ -26,6 +26,10 @@ POLL_S = 0.05
 LAST_LINES = 4
 
 
+class NotReadyError(Exception):
+    """A worker takes too long to start."""
+
+
 @dataclass(slots=True)
 class Worker:
     """A name, and the process that has it."""
@@ -107,13 +111,18 @@ class Fleet:
         self._beside(self._resume(pid, seconds))
 
     async def settle(self, patience_s: float) -> None:
-        """Wait until all wanted workers run and are ready, and those that stood still go on."""
-        failures = self.endings.total()
-        async with asyncio.timeout(patience_s):
-            while self._tasks or not all(self._is_ready(each) for each in self._workers.values() if each.wanted):
-                await asyncio.sleep(POLL_S)
-                if self.endings.total() - failures > MOST_FAILURES:
-                    raise RuntimeError(f"workers cannot start: {self.notes[-1]}")
+        """Wait until all wanted workers run and are ready, and those that stood still go on.
+
+        Raises NotReadyError, with the names of those that are not.
+        """
+        failures, until = self.endings.total(), time.monotonic() + patience_s
+        while self._tasks or self._not_ready():
+            await asyncio.sleep(POLL_S)
+            if self.endings.total() - failures > MOST_FAILURES:
+                raise RuntimeError(f"workers cannot start: {self.notes[-1]}")
+            if time.monotonic() > until:
+                late = ", ".join(self._not_ready()) or "one that was stopped, or leaves,"
+                raise NotReadyError(f"{late} not ready after {patience_s:g} s")
 
     async def end(self) -> None:
         """Ask all workers to stop, and wait for them."""
@@ -121,6 +130,9 @@ class Fleet:
             await self.remove(worker.name)
         while self._tasks:
             await asyncio.wait(self._tasks)
+
+    def _not_ready(self) -> list[str]:
+        return [name for name, each in self._workers.items() if each.wanted and not self._is_ready(each)]
 
     def _is_ready(self, worker: Worker) -> bool:
         return worker.pid != 0 and self._ready_file(worker).exists()

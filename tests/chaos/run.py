@@ -6,10 +6,11 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from freki.infra.errors import InfraError
 from freki.infra.kafka import Reader
 from freki.infra.local.ports import LOOPBACK
 from freki.infra.local.stack import LocalStack
@@ -31,16 +32,19 @@ from freki.streams.embedding import record_key
 from freki.streams.messages import Outgoing
 from freki.streams.outbox import Outbox
 from tests.chaos.books import Books
-from tests.chaos.changes import ASKER, TENANT, Changes, Step
+from tests.chaos.changes import ASKER, CHARACTERS, TENANT, Changes, Step
 from tests.chaos.delay import delayed
-from tests.chaos.fleet import Fleet
+from tests.chaos.fleet import Fleet, NotReadyError
 from tests.chaos.plan import Fault, Kind, first_workers, plan
 from tests.chaos.store import Found, compare, read
+from tests.chaos.waiting import Waiting, waiting
 from tests.unit.tiny_models import write_hub_files, write_sentence_encoder
 
 START_S = 180.0
 DRAIN_S = 120.0
-"""Without any receipt; then those that are missing are lost."""
+"""Without any receipt, and without any record that a stage finished; then receipts that are missing are lost."""
+LOOK_EVERY_S = 10.0
+"""How far the stages are."""
 ANSWER_S = 12.0
 LAST_QUESTIONS = 20
 READERS = 2
@@ -74,6 +78,8 @@ class Options:
     changes: int = 0
     """Further ones, after the faults."""
     data: Path | None = None
+    characters: int = CHARACTERS
+    """Of a change with `data`, on average."""
 
 
 @dataclass(slots=True)
@@ -82,6 +88,13 @@ class Report:
 
     faults: Counter[str] = field(default_factory=Counter)
     changes: int = 0
+    recorded: int = 0
+    """Changes of the recorded stream."""
+    outstanding: int = 0
+    """Receipts that are due."""
+    waiting: Waiting = field(default_factory=Waiting)
+    gave_up: str = ""
+    """Why the run ended before it could compare."""
     during: int = 0
     """Receipts that came before the last fault."""
     silence_s: float = 0.0
@@ -111,7 +124,7 @@ class Report:
     @property
     def ok(self) -> bool:
         """Is all as it should be?"""
-        return not (self.wrong or self.differences or self.unswept)
+        return not (self.gave_up or self.wrong or self.differences or self.unswept)
 
 
 Show = Callable[[str, Report], None]
@@ -124,14 +137,30 @@ class Run:
     def __init__(self, options: Options, show: Show = lambda _doing, _report: None) -> None:
         self._options = options
         self._show = show
-        self._changes = Changes(options.seed, options.data)
+        self._changes = Changes(options.seed, options.data, characters=options.characters)
         self._books = Books()
-        self._report = Report()
+        self.report = Report()
+        self._doing = "starting"
         self._questions = random.Random(f"questions {options.seed}")  # noqa: S311 - not a secret
         self._began = time.monotonic()
 
     async def __call__(self) -> Report:
-        """Run, and report."""
+        """Run, and report; also where it is cancelled, in `report`."""
+        try:
+            await self._run()
+        except NotReadyError as error:
+            self._give_up(str(error))
+        except asyncio.CancelledError:
+            self._give_up("it was stopped from outside")
+            raise
+        return self.report
+
+    def _give_up(self, why: str) -> None:
+        self._update()
+        report = self.report
+        report.gave_up = f"while {self._doing}: {why}; {report.outstanding} receipts are outstanding; {report.waiting}"
+
+    async def _run(self) -> None:
         options = self._options
         model = options.directory / "model"
         write_sentence_encoder(model, dim=DIM)
@@ -157,7 +186,6 @@ class Run:
             self._outbox: Outbox = (await opened.enter_async_context(open_outbox(self._settings)))[0]
             self._asker: Asker = await opened.enter_async_context(open_asker(self._settings))
             await self._happen()
-        return self._report
 
     async def _happen(self) -> None:
         outcomes = topics_of(self._settings).outcomes.name
@@ -165,6 +193,8 @@ class Run:
             reader = await opened.enter_async_context(Reader(self._settings.kafka, outcomes, start="earliest"))
             listening = asyncio.create_task(self._listen(reader))
             opened.callback(listening.cancel)
+            looking = asyncio.create_task(self._look_on())
+            opened.callback(looking.cancel)
             for worker in first_workers():
                 self._fleet.add(worker)
             await self._during("starting", self._fleet.settle(START_S))
@@ -182,7 +212,7 @@ class Run:
                     ended.result()
             await self._during("last questions", self._last_questions())
             found = await self._compared("comparing")
-            self._report.differences += found.differences
+            self.report.differences += found.differences
             if found.left_behind:
                 self._note_left_behind(found)
                 for name in sorted(found.left_behind):
@@ -191,30 +221,32 @@ class Run:
             await self._during("leaving", self._fleet.end())
             if found.left_behind:
                 found = await self._compared("comparing again")
-                self._report.differences += found.differences
-                self._report.unswept = _flat(found)
+                self.report.differences += found.differences
+                self.report.unswept = _flat(found)
             listening.cancel()
             await asyncio.gather(listening, return_exceptions=True)
-        self._report.live, self._report.deleted, self._report.rows = found.live, found.deleted, found.rows
+        self.report.live, self.report.deleted, self.report.rows = found.live, found.deleted, found.rows
         self._update()
 
     async def _during(self, doing: str, work: Coroutine[None, None, None]) -> None:
         """Show how work goes on."""
+        self._doing = doing
         began, task = time.monotonic(), asyncio.create_task(work)
         try:
             while not task.done():
                 self._update()
-                self._show(doing, self._report)
+                self._show(doing, self.report)
                 await asyncio.wait({task}, timeout=0.5)
         finally:
             task.cancel()
-        self._report.took_s[doing] = time.monotonic() - began
+        self.report.took_s[doing] = time.monotonic() - began
         task.result()
 
     def _update(self) -> None:
-        books, report = self._books, self._report
+        books, report = self._books, self.report
         report.changes, report.answers, report.hits = books.changes, books.answers, books.hits
         report.receipts, report.wrong = books.receipts, books.wrong
+        report.recorded, report.outstanding = self._changes.taken, len(books.due)
         report.endings, report.notes = self._fleet.endings, self._fleet.notes
         report.took_s["all"] = time.monotonic() - self._began
 
@@ -225,8 +257,8 @@ class Run:
                 await self._publish(self._changes.next())
             await asyncio.sleep(fault.after_s)
             await self._strike(fault)
-            self._report.faults[fault.kind] += 1
-        self._report.during = sum(self._books.receipts.values())
+            self.report.faults[fault.kind] += 1
+        self.report.during = sum(self._books.receipts.values())
         for _ in range(self._options.changes):
             await self._publish(self._changes.next())
 
@@ -279,49 +311,76 @@ class Run:
             reranker=RerankerChoice.NONE,
         )
         least = self._books.least()
-        self._report.questions += 1
+        self.report.questions += 1
         try:
             result = await self._asker.ask(query, patience_s=ANSWER_S)
         except TimeoutError:
-            self._report.unanswered += 1
+            self.report.unanswered += 1
             return False
-        self._report.degraded += result.status is ResultStatus.DEGRADED
+        self.report.degraded += result.status is ResultStatus.DEGRADED
         self._books.judge(result, least)
         return True
 
     async def _drain(self, listening: asyncio.Task[None]) -> None:
         """Wait for the receipts that are due; those that do not come are lost, unless a dead letter says why."""
-        seen, since = -1, time.monotonic()
-        while self._books.due and time.monotonic() - since < DRAIN_S:
-            if listening.done():
-                listening.result()
-            received = sum(self._books.receipts.values())
-            self._report.silence_s = max(self._report.silence_s, time.monotonic() - since)
-            if received != seen:
-                seen, since = received, time.monotonic()
-            await asyncio.sleep(0.2)
+        await self._until_still(listening)
         letters = await read_letters(self._settings)
-        self._report.dead_letters = len(letters.by_place)
+        self.report.dead_letters = len(letters.by_place)
         dead = {(letter.key or b"").decode().partition("/")[2] for letter in letters.by_place.values()}
-        for document, version, _ in sorted(self._books.due):
-            if document not in dead:
-                what = f"version {version}" if version else "a bare tombstone"
-                self._report.differences.append(f"{document}: neither receipt nor dead letter for {what}")
+        lost = [due for due in sorted(self._books.due) if due[0] not in dead]
+        if lost:
+            self.report.differences.append(
+                f"gave up on {len(lost)} receipts: for {DRAIN_S:g} s none came, and no stage finished a record;"
+                f" {self.report.waiting}"
+            )
+        for document, version, _ in lost:
+            what = f"version {version}" if version else "a bare tombstone"
+            self.report.differences.append(f"{document}: neither receipt nor dead letter for {what}")
         if self._options.data is None:
             # All that is made up here can be processed; a recorded stream may hold what cannot.
-            self._report.differences += [
+            self.report.differences += [
                 f"{(letter.key or b'').decode()}: dead letter of {letter.stage}: {letter.message}"
                 for letter in letters.by_place.values()
             ]
         self._books.due.clear()
-        self._report.differences += self._books.strange
+        self.report.differences += self._books.strange
         self._books.strange.clear()
+
+    async def _until_still(self, listening: asyncio.Task[None]) -> None:
+        """Wait for all receipts, however long it takes as long as a stage gets on: a slow machine loses nothing."""
+        received = outstanding = finished = -1
+        heard = moved = time.monotonic()
+        while self._books.due:
+            if listening.done():
+                listening.result()
+            now = time.monotonic()
+            self.report.silence_s = max(self.report.silence_s, now - heard)
+            if received != (received := sum(self._books.receipts.values())):
+                heard = now
+            if now - moved > DRAIN_S:
+                await self._look()
+            # A receipt that only comes again is no progress.
+            if (outstanding, finished) != (now_at := (len(self._books.due), self.report.waiting.finished)):
+                (outstanding, finished), moved = now_at, now
+            if now - moved > DRAIN_S:
+                break
+            await asyncio.sleep(0.2)
+
+    async def _look_on(self) -> None:
+        while True:
+            await self._look()
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _look(self) -> None:
+        """Find out how far the stages are; while the broker does not say, what it said last counts."""
+        with suppress(InfraError):
+            self.report.waiting = await waiting(self._settings)
 
     async def _last_questions(self) -> None:
         """With all at work again, every question has an answer."""
         for _ in range(LAST_QUESTIONS):
             if not await self._ask():
-                self._report.differences.append("a question was not answered though all workers were at work")
+                self.report.differences.append("a question was not answered though all workers were at work")
 
     async def _compared(self, doing: str) -> Found:
         found = Found()
@@ -335,11 +394,11 @@ class Run:
         return found
 
     def _note_left_behind(self, found: Found) -> None:
-        self._report.left_behind = _flat(found)
+        self.report.left_behind = _flat(found)
         gone = {name for name, states in self._books.states.items() if states[-1].content is None}
-        self._report.left_of_deleted = sum(len(rows) for name, rows in found.left_behind.items() if name in gone)
+        self.report.left_of_deleted = sum(len(rows) for name, rows in found.left_behind.items() if name in gone)
         if not self._options.faults:
-            self._report.differences.append(f"rows were left behind without any fault: {self._report.left_behind}")
+            self.report.differences.append(f"rows were left behind without any fault: {self.report.left_behind}")
 
 
 def _flat(found: Found) -> list[str]:

@@ -1,7 +1,9 @@
 """The run with faults must be able to fail: each kind of difference and each wrong answer is planted here once."""
 
 import hashlib
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +22,7 @@ from freki.schemas import (
     Timestamp,
 )
 from tests.chaos.books import Books, State
-from tests.chaos.changes import TENANT, BareTombstone, Changes
+from tests.chaos.changes import CHARACTERS, MOST_CHARACTERS, TENANT, BareTombstone, Changes
 from tests.chaos.plan import STAGES, Kind, first_workers, plan, stage_of
 from tests.chaos.store import Contents, compare
 from tests.unit.evaluations import hit, result
@@ -328,3 +330,34 @@ def test_changes_are_of_every_kind_and_versions_grow() -> None:
             kinds.add("edit")
 
     assert kinds == {"edit", "rights", "repetition", "deletion", "revival", "bare tombstone"}
+
+
+def test_a_recorded_stream_is_taken_as_far_as_the_stages_keep_up_with(tmp_path: Path) -> None:
+    stream = tmp_path / "laws.jsonl"
+    long = "\n\n".join(f"§ {number} Wer etwas tut, muss es sagen." for number in range(1000))
+    lines = [{"op": "upsert", "document_id": f"law-{number}", "version": 1, "content": long} for number in range(999)]
+    stream.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    changes = Changes(1, stream)
+    list(changes.first())
+
+    steps = [changes.next() for _ in range(1000)]
+    lengths = {
+        str(step.document_id): len(step.content)
+        for step in steps
+        if isinstance(step, DocumentChange) and isinstance(step.content, str)
+    }
+    total = sum(len(getattr(step, "content", None) or "") for step in steps)
+
+    assert len(long) > MOST_CHARACTERS
+    assert 0.5 * CHARACTERS < total / len(steps) < 1.1 * CHARACTERS
+    assert changes.taken > 50
+    assert len({document for document in lengths if document.startswith("law-")}) > 50
+
+
+def test_a_recorded_document_with_a_paragraph_of_ours_is_none_of_ours() -> None:
+    recorded = State(1, f"{TEXT}\n\n# Gesetz\n\n* über *Gebühren*")
+
+    assert State(1, f"{TEXT}\n\n{OTHER}").is_synthetic
+    assert not recorded.is_synthetic
+    assert recorded.holds("Gesetz über Gebühren")
+    assert not recorded.holds("Gesetz über Fristen")

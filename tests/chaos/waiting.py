@@ -1,0 +1,44 @@
+"""How far the stages are: what waits before each of them, and how much all have finished."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from freki.infra.kafka.admin import Admin
+from freki.infra.settings import Settings
+from freki.streams.connect import group_of, topics_of
+from freki.streams.lanes import Lane, in_lane
+
+_CHUNK_LANES = (Lane.EXPRESS, Lane.REGULAR)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What consumer groups say of the topics that they read."""
+
+    records: Mapping[str, int] = field(default_factory=dict)
+    """By stage and lane; those where none waits are left out."""
+    finished: int = 0
+    """By all stages together: it grows as long as any of them gets on."""
+
+    def __str__(self) -> str:
+        waiting = ", ".join(f"{stage} {records}" for stage, records in self.records.items())
+        return f"waiting: {waiting}" if waiting else "nothing waits"
+
+
+async def waiting(settings: Settings) -> Waiting:
+    """Ask the broker; raises InfraError where it does not answer."""
+    topics = topics_of(settings)
+    of_group = {
+        **{in_lane("chunk", lane): {topics.documents.name: in_lane("chunk", lane)} for lane in _CHUNK_LANES},
+        "contextualise": {topic.name: in_lane("contextualise", lane) for lane, topic in topics.chunks.items()},
+        "embed": {topic.name: in_lane("embed", lane) for lane, topic in topics.contextual_chunks.items()},
+    }
+    records: dict[str, int] = {}
+    finished = 0
+    async with Admin(settings.kafka) as admin:
+        for group, stages in of_group.items():
+            for place in await admin.lag(group_of(settings, group), list(stages)):
+                stage = stages[place.topic]
+                records[stage] = records.get(stage, 0) + place.lag
+                finished += place.committed or 0
+    return Waiting({stage: count for stage, count in records.items() if count}, finished)
