@@ -73,7 +73,7 @@ from freki.streams.deliver import (
     required,
 )
 from freki.streams.embedding import embedding
-from freki.streams.following import erase_deleted, erase_judgements, follow_judgements
+from freki.streams.following import erase_deleted, erase_judgements, erase_what_is_left, follow_judgements
 from freki.streams.health import Health
 from freki.streams.indexing import Indexer
 from freki.streams.indexing.commit import Committer
@@ -393,7 +393,9 @@ class Pipeline:
                 tracer=self._tracer,
             )
             await _warn_of_standstill(index)
-            self.tend(_forgetting(index, self._settings.ingest.deleted_retention_days))
+            # Here and not where judgements count: they may be given where nobody reads them.
+            erase = partial(self._erase_judgements_left, index)
+            self.tend(_forgetting(index, self._settings.ingest.deleted_retention_days, erase))
             self.tend(_reclaiming(index, Committer(rows=index, roots=index, now=wall_clock, tracer=self._tracer)))
         return self._indexer
 
@@ -444,6 +446,14 @@ class Pipeline:
         self.tend(self._follow(topics.outcomes, "latest", erase))
         self.tend(_embedding(judgements))
         return judgements
+
+    async def _erase_judgements_left(self, index: MilvusIndex) -> None:
+        """Erase what was said of documents whose deletion nobody noticed who reads judgements."""
+        topic = self._topics.judgements.name
+        async with Reader(self._settings.kafka, topic, start="earliest") as reader:
+            erase = partial(erase_judgements, self._outbox, topic)
+            if erased := await erase_what_is_left(reader.until_end(), index, erase=erase):
+                _log.info("judgements of deleted documents were erased", judgements=erased)
 
     async def _follow(
         self, topic: Topic, start: Literal["earliest", "latest"], follow: Callable[[Reader], Awaitable[None]]
@@ -534,10 +544,12 @@ async def _embedding(judgements: Judgements) -> None:
         await asyncio.sleep(EMBED_AGAIN_S)
 
 
-async def _forgetting(index: MilvusIndex, retention_days: float) -> None:
-    """Forget deletions that are older than any event that may still come late."""
+async def _forgetting(index: MilvusIndex, retention_days: float, erase: Callable[[], Awaitable[None]]) -> None:
+    """Forget deletions that are older than any event that may still come late, and what was said of the documents."""
     while True:
         with suppress(Unavailable):  # the next round is soon enough
+            # Before they are forgotten: then nothing tells any more that the documents are gone.
+            await erase()
             await index.purge_deleted(Timestamp(wall_clock() - int(retention_days * DAY_MS)))
         await asyncio.sleep(FORGET_EVERY_S)
 

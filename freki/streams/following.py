@@ -4,13 +4,18 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
 
 import structlog
 
-from freki.schemas import IndexOutcome, Judgement, OutcomeStatus, TenantId, Timestamp
+from freki.operators.identify import root_id
+from freki.schemas import DocumentId, IndexOutcome, Judgement, OutcomeStatus, RootId, TenantId, Timestamp
 from freki.schemas.avro import UndecodableError
 from freki.streams.deliver import Prepare
 from freki.streams.messages import Outgoing, Stored
 from freki.streams.outbox import Outbox
+from freki.streams.ports import Roots
 from freki.streams.retrieval.epochs import Epochs
 from freki.streams.retrieval.judged import Judgements, key_parts, keyed
+
+LOOKED_UP = 400
+"""Judgements whose documents are looked up together."""
 
 _log = structlog.get_logger(__name__)
 
@@ -73,6 +78,44 @@ async def erase_deleted(
             continue
         if outcome.status is OutcomeStatus.DELETED:
             await erase(judgements.of_document(outcome.tenant, outcome.document_id))
+
+
+async def erase_what_is_left(
+    records: AsyncIterable[Stored], roots: Roots, *, erase: Callable[[Sequence[bytes]], Awaitable[None]]
+) -> int:
+    """Erase what was said of documents that are deleted, whoever missed their receipts; return how much that was.
+
+    records: all of the topic, in the order of each key. Of a document that the index does not know nothing is erased:
+    it may still come.
+    """
+    left: set[bytes] = set()
+    batch: dict[bytes, bool] = {}
+
+    async def look_up() -> None:
+        left.difference_update(batch)
+        documents = {key: document for key, is_there in batch.items() if is_there and (document := _judged(key))}
+        found = await roots.roots(sorted(set(documents.values()))) if documents else {}
+        left.update(key for key, document in documents.items() if document in found and found[document].deleted)
+        batch.clear()
+
+    async for stored in records:
+        batch[stored.key or b""] = stored.value is not None
+        if len(batch) == LOOKED_UP:
+            await look_up()
+    await look_up()
+    keys = sorted(left)
+    for at in range(0, len(keys), LOOKED_UP):
+        await erase(keys[at : at + LOOKED_UP])
+    return len(keys)
+
+
+def _judged(key: bytes) -> RootId | None:
+    """Name the document that the key of a judgement is of; None where it is no such key."""
+    try:
+        tenant, _, _, document = key_parts(key)
+        return root_id(TenantId(tenant), DocumentId(document))
+    except ValueError:
+        return None
 
 
 async def erase_judgements(outbox: Outbox, topic: str, keys: Sequence[bytes]) -> None:

@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
+from freki.infra.kafka import Reader
 from freki.schemas import ContextHit, DocumentId, Judgement, QueryId, TenantId, Verdict
 from freki.schemas.avro import Codec
 from freki.streams.connect import open_outbox, topics_of, wall_clock
@@ -12,7 +14,7 @@ from freki.streams.following import erase_judgements
 from freki.streams.messages import Outgoing
 from freki.streams.retrieval.judged import judgement_key
 from tests.acceptance.conftest import Freki
-from tests.acceptance.helpers import PATIENCE_S, ask, publish, upsert
+from tests.acceptance.helpers import PATIENCE_S, ask, delete, publish, upsert
 
 TENANT = "judged"
 QUESTION = "Was kostet ein Zwischenzeugnis?"
@@ -70,3 +72,23 @@ async def test_a_judgement_moves_rankings_until_it_is_erased_also_after_a_restar
     await freki.children.kill("retrieve")
     await freki.children.ready["retrieve"].wait()
     await until_judged(freki, last[1:])
+
+
+@pytest.mark.timeout(240)
+async def test_what_is_said_of_a_document_whose_deletion_nobody_noticed_is_erased(freki: Freki) -> None:
+    # given a judgement that no receipt of the deletion follows: as after a time without workers that answer
+    tenant, document = f"{TENANT}-late", "gone"
+    await publish(freki, upsert(tenant, document, QUESTION), delete(tenant, document, version=2))
+    topic, late = topics_of(freki.settings).judgements.name, replace(thumb(document), tenant=TenantId(tenant))
+    async with (
+        open_outbox(freki.settings) as (outbox, _),
+        Reader(freki.settings.kafka, topic, start="latest") as reader,
+        asyncio.timeout(PATIENCE_S),
+    ):
+        await outbox.send(Outgoing(topic=topic, key=judgement_key(late), value=Codec(Judgement).encode(late)))
+
+        # A worker looks when it starts, then every hour.
+        await freki.children.kill("embed")
+        async for record in reader:
+            if record.key == judgement_key(late) and record.value is None:
+                break

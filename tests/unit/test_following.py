@@ -1,17 +1,18 @@
 from collections.abc import AsyncIterator, Sequence
 
+import pytest
 import structlog
 
 from freki.infra.models.fake import FakeEmbedder
 from freki.schemas import DocumentId, IndexOutcome, Judgement, OutcomeStatus
 from freki.schemas.avro import Codec
-from freki.streams.following import erase_deleted, follow_judgements
+from freki.streams.following import erase_deleted, erase_what_is_left, follow_judgements
 from freki.streams.ports import Floats
 from freki.streams.retrieval.epochs import Epochs
 from freki.streams.retrieval.judged import Judgements, judgement_key, key_parts
 from tests.unit.deliveries import Event
 from tests.unit.questions import now
-from tests.unit.revisions import TENANT
+from tests.unit.revisions import TENANT, World, revision
 from tests.unit.test_judged import BOUNDS, boosts, judgement
 from tests.unit.test_remember import outcome
 
@@ -113,3 +114,45 @@ async def test_a_deletion_erases_what_was_said_of_the_document_from_the_topic() 
     await erase_deleted(receipts(), judgements, decode=Codec(IndexOutcome).decode, erase=erase)
 
     assert [key_parts(key) for key in erased] == [[TENANT, "anna", "q", "d"]]
+
+
+async def left(world: World, *events: Event) -> list[list[str]]:
+    """Give the keys that are erased when these records are on the topic and nobody saw a receipt."""
+    erased: list[bytes] = []
+
+    async def erase(keys: Sequence[bytes]) -> None:
+        erased.extend(keys)
+
+    async def records() -> AsyncIterator[Event]:
+        for each in events:
+            yield each
+
+    await erase_what_is_left(records(), world.index, erase=erase)
+    return [list(key_parts(key)) for key in erased]
+
+
+async def test_what_was_said_of_a_document_that_was_deleted_while_nobody_read_receipts_is_erased(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # given more judgements than are looked up together, one of which was erased before
+    monkeypatch.setattr("freki.streams.following.LOOKED_UP", 2)
+    world = World()
+    await world.feed([*revision("gone", 1, ["a"]), *revision("lives", 1, ["b"]), *revision("gone", 2, None)])
+    said = [judgement(document_id=DocumentId(document)) for document in ("gone", "lives", "unknown")]
+    others = [judgement(document_id=DocumentId("gone"), judge=judge) for judge in ("ben", "carl")]
+
+    erased = await left(
+        world,
+        Event(key=b"no key", value=b"no judgement"),
+        *map(event, (*said, *others)),
+        Event(key=judgement_key(others[1]), value=None),
+    )
+
+    assert sorted(erased) == [[TENANT, "anna", "q", "gone"], [TENANT, "ben", "q", "gone"]]
+
+
+async def test_what_is_said_of_a_document_that_came_back_stays() -> None:
+    world = World()
+    await world.feed([*revision("d", 1, ["a"]), *revision("d", 2, None), *revision("d", 3, ["a"])])
+
+    assert await left(world, event(judgement(document_id=DocumentId("d")))) == []
