@@ -20,7 +20,8 @@ from freki.infra.local.probes import broker_answers
 from freki.infra.settings import KafkaSettings
 from tests.stack import free_port, log_of
 
-READY_S = 90.0
+READY_S = 180.0
+"""On a machine that others use too."""
 STOP_S = 40.0
 POLL_S = 0.2
 READ_BYTES = 1 << 16

@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from tests.chaos.brokers import BrokerKind
 from tests.chaos.changes import CHARACTERS
 from tests.chaos.plan import Kind
 from tests.chaos.run import Options, Report, Run
@@ -37,6 +38,8 @@ def main() -> int:
             changes=arguments.changes,
             data=arguments.data,
             characters=arguments.characters,
+            brokers=arguments.brokers,
+            broker_faults=arguments.broker_faults,
         )
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
         with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
@@ -44,7 +47,7 @@ def main() -> int:
 
             def show(doing: str, report: Report) -> None:
                 nonlocal said_at
-                now = line(doing, report, arguments.faults)
+                now = line(doing, report, arguments.faults + arguments.broker_faults)
                 progress.update(bar, description=now)
                 # Where nothing can be redrawn, such as in a log, a line now and then.
                 if not console.is_terminal and time.monotonic() - said_at > SAY_EVERY_S:
@@ -79,6 +82,9 @@ def write(report: Report, seed: int) -> None:
     table = Table("what", "how many", title=f"seed {seed}")
     for kind in Kind:
         table.add_row(f"workers {kind}", str(report.faults[kind]))
+    for broker_kind in BrokerKind:
+        if count := report.faults[f"broker: {broker_kind}"]:
+            table.add_row(f"broker: {broker_kind}", str(count))
     rows: dict[str, object] = {
         "workers that ended by themselves": report.endings.total(),
         "changes": f"{report.changes}, {report.recorded} of them recorded",
@@ -131,6 +137,8 @@ def _arguments() -> argparse.Namespace:
         default=CHARACTERS,
         help=f"of a change with --data, on average (default: {CHARACTERS}); more take more from it, and more cores",
     )
+    parser.add_argument("--brokers", type=int, default=0, help="so many of Apache Kafka; 0: the local stack's")
+    parser.add_argument("--broker-faults", type=int, default=0, help="killed, stopped, cut off, full; needs --brokers")
     parser.add_argument("--keep", type=Path, help="an empty directory for logs and data, kept; default: none")
     found = parser.parse_args()
     if found.seed is None:

@@ -42,8 +42,9 @@ STAGES: Mapping[str, tuple[int, int, int]] = {
 
 STAGE_WEIGHTS = (20, 15, 45, 20)
 KIND_WEIGHTS: Mapping[Kind, int] = {Kind.KILL: 35, Kind.STOP: 35, Kind.ADD: 15, Kind.REMOVE: 15}
-STOPPED_S = (3.0, 8.0)
-"""Longer than the session of the local broker, 2 s: others own the partitions when the worker goes on."""
+STOPPED_SESSIONS = (1.5, 4.0)
+"""Longer than a session: others own the partitions when the worker goes on."""
+MOST_STOPPED_S = 20.0
 CHANGES = (3, 12)
 AFTER_S = (0.0, 0.6)
 
@@ -58,8 +59,8 @@ def stage_of(worker: str) -> str:
     return worker.rpartition("-")[0]
 
 
-def plan(seed: int, faults: int, *, wait_s: tuple[float, float]) -> Iterator[Fault]:
-    """Draw the faults of a run."""
+def plan(seed: int, faults: int, *, wait_s: tuple[float, float], session_s: float = 2.0) -> Iterator[Fault]:
+    """Draw the faults of a run; `session_s` is how long a group waits for a member that is silent."""
     drawn = random.Random(f"faults {seed}")  # noqa: S311 - not a secret
     present = {
         stage: [f"{stage}-{number}" for number in range(1, first + 1)] for stage, (_, first, _) in STAGES.items()
@@ -94,7 +95,7 @@ def plan(seed: int, faults: int, *, wait_s: tuple[float, float]) -> Iterator[Fau
         elif kind is Kind.KILL:
             stopped.pop(worker, None)
         elif kind is Kind.STOP:
-            stopped_s = drawn.uniform(*STOPPED_S)
+            stopped_s = min(MOST_STOPPED_S, session_s * drawn.uniform(*STOPPED_SESSIONS))
             stopped[worker] = now_s + stopped_s
         yield Fault(
             kind=kind,

@@ -1,7 +1,9 @@
 """A run: starts the stack, lets things happen, and compares in the end."""
 
 import asyncio
+import os
 import random
+import sys
 import time
 import uuid
 from collections import Counter
@@ -12,9 +14,7 @@ from pathlib import Path
 
 from freki.infra.errors import InfraError
 from freki.infra.kafka import Reader
-from freki.infra.local.ports import LOOPBACK
-from freki.infra.local.stack import LocalStack
-from freki.infra.local.state import environment_for, settings_for
+from freki.infra.kafka.connection import PROFILES
 from freki.infra.settings import ModelSettings, Settings
 from freki.schemas import (
     ContextQuery,
@@ -27,14 +27,16 @@ from freki.schemas import (
 from freki.schemas.avro import Codec
 from freki.streams.client import Asker, Publisher
 from freki.streams.commands.operate import read_letters
-from freki.streams.connect import apply_topics, open_asker, open_outbox, open_publisher, topics_of, wall_clock
+from freki.streams.connect import open_asker, open_outbox, open_publisher, topics_of, wall_clock
 from freki.streams.embedding import record_key
 from freki.streams.messages import Outgoing
 from freki.streams.outbox import Outbox
 from tests.chaos.books import Books
+from tests.chaos.brokers import plan as broker_plan
+from tests.chaos.brokers import strike
 from tests.chaos.changes import ASKER, CHARACTERS, TENANT, Changes, Step
-from tests.chaos.delay import delayed
 from tests.chaos.fleet import Fleet, NotReadyError
+from tests.chaos.place import cluster_place, local_place
 from tests.chaos.plan import Fault, Kind, first_workers, plan
 from tests.chaos.store import Found, compare, read
 from tests.chaos.waiting import Waiting, waiting
@@ -49,6 +51,9 @@ ANSWER_S = 12.0
 LAST_QUESTIONS = 20
 READERS = 2
 READ_PAUSE_S = 0.05
+VERIFY_CHARACTERS = 2_000
+STORM_PAUSE_S = 0.5
+"""Between two changes while brokers are hit and workers are left alone."""
 DIM = 16
 TOMBSTONE_GAP_S = 0.01
 """A bare tombstone counts against what was recorded before it, by the millisecond."""
@@ -80,6 +85,9 @@ class Options:
     data: Path | None = None
     characters: int = CHARACTERS
     """Of a change with `data`, on average."""
+    brokers: int = 0
+    """Brokers of Apache Kafka; 0: the one of the local stack."""
+    broker_faults: int = 0
 
 
 @dataclass(slots=True)
@@ -170,17 +178,19 @@ class Run:
             models=ModelSettings(embedder=str(model), reranker=None),
         )
         async with AsyncExitStack() as opened:
-            stack = LocalStack(settings, report=lambda _: None, prepare=apply_topics, workers=[])
-            await opened.enter_async_context(stack)
-            self._settings = settings_for(settings, stack.state)
-            environment = {
+            place = await opened.enter_async_context(
+                cluster_place(settings, options.directory, options.brokers)
+                if options.brokers
+                else local_place(settings)
+            )
+            self._place, self._settings = place, place.settings
+            self._environment = environment = {
                 **ENVIRONMENT,
                 "FREKI_MODELS__EMBEDDER": str(model),
                 "FREKI_LOCAL__STATE_DIR": str(options.directory),
-                **environment_for(settings, stack.state),
+                **place.environment,
             }
-            slow = await opened.enter_async_context(delayed(LOOPBACK, stack.state.ports.store))
-            of_stage = {"embed": {"FREKI_MILVUS__URI": slow}}
+            of_stage = {"embed": {"FREKI_MILVUS__URI": place.slow_store}}
             self._fleet = await opened.enter_async_context(Fleet(options.directory, environment, of_stage))
             self._publisher: Publisher = await opened.enter_async_context(open_publisher(self._settings))
             self._outbox: Outbox = (await opened.enter_async_context(open_outbox(self._settings)))[0]
@@ -218,6 +228,7 @@ class Run:
                 for name in sorted(found.left_behind):
                     await self._publish(self._changes.sweep(name))
                 await self._during("sweeping", self._drain(listening))
+            await self._during("verifying", self._verify())
             await self._during("leaving", self._fleet.end())
             if found.left_behind:
                 found = await self._compared("comparing again")
@@ -251,16 +262,42 @@ class Run:
         report.took_s["all"] = time.monotonic() - self._began
 
     async def _faults(self) -> None:
-        for fault in plan(self._options.seed, self._options.faults, wait_s=self._options.wait_s):
+        striking = asyncio.create_task(self._broker_faults())
+        session_s = PROFILES[self._settings.kafka.profile].session_timeout_s
+        for fault in plan(self._options.seed, self._options.faults, wait_s=self._options.wait_s, session_s=session_s):
+            if striking.done():
+                striking.result()
             await asyncio.sleep(fault.wait_s - fault.after_s)
             for _ in range(fault.changes):
                 await self._publish(self._changes.next())
             await asyncio.sleep(fault.after_s)
             await self._strike(fault)
             self.report.faults[fault.kind] += 1
+        while not striking.done():
+            await self._publish(self._changes.next())
+            await asyncio.wait({striking}, timeout=STORM_PAUSE_S)
+        striking.result()
         self.report.during = sum(self._books.receipts.values())
         for _ in range(self._options.changes):
             await self._publish(self._changes.next())
+
+    async def _broker_faults(self) -> None:
+        cluster, topics = self._place.cluster, topics_of(self._settings)
+        if cluster is None:
+            return
+        faults = broker_plan(
+            self._options.seed,
+            self._options.broker_faults,
+            brokers=len(cluster.brokers),
+            partitions=self._settings.kafka.partitions,
+            small_disk=self._place.small_disk,
+        )
+        for fault in faults:
+            await asyncio.sleep(fault.wait_s)
+            await strike(
+                cluster, fault, topic=topics.documents.name, group=f"{self._settings.kafka.topic_prefix}.embed"
+            )
+            self.report.faults[f"broker: {fault.kind}"] += 1
 
     async def _strike(self, fault: Fault) -> None:
         match fault.kind:
@@ -381,6 +418,18 @@ class Run:
         for _ in range(LAST_QUESTIONS):
             if not await self._ask():
                 self.report.differences.append("a question was not answered though all workers were at work")
+
+    async def _verify(self) -> None:
+        """Ask `freki verify` too, as an operator would."""
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "freki.streams", "verify"),
+            env={**os.environ, **self._environment},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        said, _ = await process.communicate()
+        if process.returncode:
+            self.report.differences.append(f"freki verify: {said.decode(errors='replace')[-VERIFY_CHARACTERS:]}")
 
     async def _compared(self, doing: str) -> Found:
         found = Found()
