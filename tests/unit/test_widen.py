@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -112,6 +113,19 @@ def test_no_second_search_begins_where_time_is_short() -> None:
     assert before
     assert not widener.wants(trail)
     assert [(notice.stage, notice.kind) for notice in trail.notices] == [("widen", NoticeKind.SKIPPED)]
+
+
+def test_all_that_a_second_search_changed_is_taken_over() -> None:
+    trail = a_trail()
+    after = trail.second_pass()
+    # The weights of both searches are told with the analysis.
+    after.analysis = replace(after.analysis, alpha=0.6)
+    after.excluded = 3
+
+    trail.take_over(after)
+
+    assert (trail.analysis.alpha, trail.excluded) == (0.6, 3)
+    assert trail == after
 
 
 async def test_without_further_kinds_a_weak_ranking_is_left_as_it_is(world: World) -> None:

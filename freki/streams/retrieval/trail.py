@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -204,10 +204,9 @@ class Trail:
         return replace(self, ways=ways, found=list(self.found), dropped=dropped, roots=roots, orders=orders)
 
     def take_over(self, after: "Trail") -> None:
-        """Go on with what a second search found."""
-        self.ways, self.ranked, self.found = after.ways, after.ranked, after.found
-        self.roots, self.loaded, self.replaced = after.roots, after.loaded, after.replaced
-        self.orders, self.dropped = after.orders, after.dropped
+        """Go on with all that a second search left behind."""
+        for each in fields(self):
+            setattr(self, each.name, getattr(after, each.name))
 
     def notice(self, stage: str, kind: NoticeKind, message: str) -> None:
         """Tell the reader of the result."""
