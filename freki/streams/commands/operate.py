@@ -18,6 +18,7 @@ from freki.infra.local.supervise import Died, Event, Ready, Restarting, Started,
 from freki.infra.models import check_models, describe_models, ensure_built
 from freki.infra.settings import Settings
 from freki.streams.app import STAGES, run_worker
+from freki.streams.commands.acls import acl_lines, rights_of
 from freki.streams.commands.context import command, console, fail, load_settings
 from freki.streams.commands.replay import open_replaying
 from freki.streams.commands.show import building
@@ -113,6 +114,32 @@ async def topics_apply() -> None:
     """Create the topics that are missing; existing ones stay as they are."""
     created = await apply_topics(load_settings())
     console.print("created " + ", ".join(created) if created else "all topics are there")
+
+
+@topics_app.command("acls")
+@command
+async def topics_acls(
+    part: Annotated[list[str] | None, typer.Argument(help="Stages and commands; default: all")] = None,
+    *,
+    principal: Annotated[
+        str | None, typer.Option(help="Write lines for kafka-acls.sh that give it these rights, as User:freki-embed")
+    ] = None,
+) -> None:
+    """List the rights in Kafka that each part of Freki needs, by the settings; nothing more is ever asked for."""
+    settings = load_settings()
+    rights = rights_of(settings)
+    if unknown := [name for name in part or () if name not in rights]:
+        fail(f"there is no part {unknown[0]!r}; choose of {', '.join(rights)}", code=2)
+    chosen = {name: rights[name] for name in part or rights}
+    if principal is not None:
+        for line in acl_lines(chosen.values(), principal, bootstrap=settings.kafka.bootstrap):
+            console.print(Text(line), soft_wrap=True)
+        return
+    table = Table("part", "resource", "name", "operations")
+    for name, needed in chosen.items():
+        for number, right in enumerate(needed):
+            table.add_row("" if number else name, right.resource, right.name, ", ".join(right.operations))
+    console.print(table)
 
 
 @models_app.command("list")
