@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol
+from typing import Literal, Protocol
 
 import pytest
 
@@ -146,9 +146,12 @@ class ApacheKafka(LocalPrograms):
 
 @contextmanager
 def running_kafka(
-    directory: Path, nodes: int = 1, properties: Mapping[str, str] = MappingProxyType({})
+    directory: Path,
+    nodes: int = 1,
+    properties: Mapping[str, str] = MappingProxyType({}),
+    listeners: Mapping[str, Literal["SSL", "SASL_PLAINTEXT", "SASL_SSL"]] = MappingProxyType({}),
 ) -> Iterator[Sequence[apache_kafka.Node]]:
-    """Run a cluster until the end of the block."""
+    """Run a cluster until the end of the block; `listeners`: names and protocols of those besides the plain one."""
     libs, cluster_id = apache_kafka.libraries(), apache_kafka.new_cluster_id()
     cluster = [
         apache_kafka.Node(
@@ -156,6 +159,10 @@ def running_kafka(
             directory=directory / f"node-{number}",
             port=free_port(),
             controller_port=free_port(),
+            listeners=[
+                apache_kafka.Listener(name=name, port=free_port(), protocol=protocol)
+                for name, protocol in listeners.items()
+            ],
             properties=properties,
         )
         for number in range(1, nodes + 1)

@@ -75,6 +75,7 @@ class KafkaSettings(Section):
     ca_file: Path | None = Field(default=None, description="PEM file of the authority that signed the brokers")
     cert_file: Path | None = Field(default=None, description="PEM file of our own certificate (mutual TLS)")
     key_file: Path | None = Field(default=None, description="PEM file of its key")
+    key_password: SecretStr | None = Field(default=None, description="Password of the key, if it is encrypted")
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
         default="SCRAM-SHA-512", description="With SASL: how to prove who we are"
     )

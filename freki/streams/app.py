@@ -48,6 +48,7 @@ from freki.streams.chunking import Chunking, chunking
 from freki.streams.connect import (
     analyser_of,
     check_shares,
+    check_sources,
     group_of,
     index_of,
     knobs_of,
@@ -162,7 +163,9 @@ class Pipeline:
             "embed": lambda lane: self._embed(lane, topics.contextual_chunks[lane], topics.outcomes),
             "retrieve": lambda _: self._retrieve(topics.queries, topics.contexts),
         }
-        return [await make(lane) for name, make in flow.items() if name in names for lane in LANES[name]]
+        made = [await make(lane) for name, make in flow.items() if name in names for lane in LANES[name]]
+        await check_sources(self._settings, [(stage.app.conf.id, stage.topic) for stage in made])
+        return made
 
     async def _chunk(self, lane: Lane, source: Topic, sinks: Mapping[Lane, Topic]) -> Stage:
         settings = self._settings

@@ -1,8 +1,8 @@
 """Opens what lies outside, as the settings say: for workers, and for commands that talk to a running Freki."""
 
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -11,7 +11,7 @@ from opentelemetry.trace import Tracer
 from freki.infra.calls import Calls
 from freki.infra.child import Children
 from freki.infra.claims import ClaimStore
-from freki.infra.errors import Misconfigured
+from freki.infra.errors import Misconfigured, Unavailable
 from freki.infra.kafka import Admin, Producer, Reader
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.models import apart_identities, embedder_identity
@@ -321,15 +321,34 @@ async def apply_topics(settings: Settings) -> tuple[str, ...]:
         return await admin.ensure_topics(list(topics_of(settings)))
 
 
+async def check_sources(settings: Settings, stages: Collection[tuple[str, str]]) -> None:
+    """Raise Misconfigured unless each of these consumer groups may be seen, and its topic: Faust waits in silence."""
+    async with Admin(settings.kafka) as admin:
+        partitions = await admin.partitions([topic for _, topic in stages])
+        for group, topic in stages:
+            if not partitions[topic]:
+                raise _not_seen(topic)
+            # A cluster that is new has nobody yet who looks after groups; what may not be seen is refused even so.
+            with suppress(Unavailable):
+                await admin.check_group(group)
+
+
 async def check_shares(settings: Settings) -> None:
     """Raise Misconfigured unless a partition of one lane has its like in every other: one worker gets all of them."""
     names = [topic.name for topic in topics_of(settings).contextual_chunks.values()]
     async with Admin(settings.kafka) as admin:
-        partitions = {state.name: state.partitions for state in await admin.describe(names)}
+        partitions = await admin.partitions(names)
     if missing := [name for name in names if not partitions[name]]:
-        raise Misconfigured(f"topic {missing[0]} does not exist; create it with `freki topics apply`")
+        raise _not_seen(missing[0])
     if len(set(partitions.values())) > 1:
         found = ", ".join(f"{name} has {count}" for name, count in partitions.items())
         raise Misconfigured(
             f"these topics need equally many partitions, or two workers may write one document: {found}"
         )
+
+
+def _not_seen(topic: str) -> Misconfigured:
+    return Misconfigured(
+        f"topic {topic} does not exist, or may not be read; create it with `freki topics apply`, or give the right that"
+        " `freki topics acls` lists"
+    )

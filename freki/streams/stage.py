@@ -13,7 +13,7 @@ import structlog
 from faust.types import EventT, Message, StreamT
 from mode.supervisors import CrashingSupervisor
 
-from freki.infra.kafka import holds, on_lost, on_revoked
+from freki.infra.kafka import crash_of, holds, on_lost, on_revoked
 from freki.schemas.names import Timestamp
 from freki.streams.deliver import Delivery
 from freki.streams.lag import Backlog, Lag
@@ -300,7 +300,7 @@ async def _watch(stage: Stage, look_behind: LookBehind) -> None:
         for _ in range(_CHECKS_PER_WATCH):
             await asyncio.sleep(_CHECK_S)
             if stage.app.crashed:
-                raise stage.app.crash_reason or StreamEnded(f"{stage.name}: Faust crashed")
+                raise crash_of(stage.app) or StreamEnded(f"{stage.name}: Faust crashed")
         backlog = await look_behind(stage.app)
         if backlog is not None:
             backlog = {place: records for place, records in backlog.items() if place[0] == stage.topic}

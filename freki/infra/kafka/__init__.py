@@ -1,7 +1,7 @@
 """Kafka: the Faust app of a stage, a producer, a reader without a group, and the admin client."""
 
 from freki.infra.kafka.admin import Admin, Declared, PartitionLag, TopicState
-from freki.infra.kafka.app import holds, look_behind, make_app, on_lost, on_revoked
+from freki.infra.kafka.app import crash_of, holds, look_behind, make_app, on_lost, on_revoked
 from freki.infra.kafka.producer import Producer
 from freki.infra.kafka.reader import Reader
 from freki.infra.kafka.records import Position, Record
@@ -15,6 +15,7 @@ __all__ = [
     "Reader",
     "Record",
     "TopicState",
+    "crash_of",
     "holds",
     "look_behind",
     "make_app",

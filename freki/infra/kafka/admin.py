@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 from kafka.errors import TopicAlreadyExistsError
 
-from freki.infra.kafka.connection import client_options, translated
+from freki.infra.kafka.connection import client_options, connecting, probe, translated
 from freki.infra.kafka.reader import ISOLATION, log_ends
 from freki.infra.settings import KafkaSettings
 
@@ -94,8 +94,7 @@ class Admin:
             "bootstrap_timeout_ms": timeout_ms,
         }
         with translated("connect", self._settings):
-            # kafka-python leaves a thread and a socket behind where no broker answers.
-            await _any_reachable(self._settings.bootstrap.split(","), self._settings.delivery_timeout_s)
+            await probe(self._settings)
             self._client = await asyncio.to_thread(lambda: KafkaAdminClient(**options))
         return self
 
@@ -109,14 +108,26 @@ class Admin:
 
     async def ensure_topics(self, topics: Sequence[Declared]) -> tuple[str, ...]:
         """Create the topics that do not exist, and return their names. Existing ones stay as they are."""
-        states = await self.describe([topic.name for topic in topics])
-        missing = [topic for topic, state in zip(topics, states, strict=True) if state.partitions == 0]
+        there = await self.partitions([topic.name for topic in topics])
+        missing = [topic for topic in topics if not there[topic.name]]
         created = [topic.name for topic in missing if await self._run("create topics", _create, topic)]
         return tuple(created)
+
+    async def partitions(self, names: Sequence[str]) -> Mapping[str, int]:
+        """Tell how many partitions each topic has; 0 where there is none, or where it may not be seen.
+
+        Takes the right to see the topics alone; `describe` takes that to read their settings too.
+        """
+        found = await self._run("describe topics", _partitions, names)
+        return {name: len(numbers) for name, numbers in found.items()}
 
     async def describe(self, names: Sequence[str]) -> tuple[TopicState, ...]:
         """Tell how the topics are, in the given order; 0 partitions where there is none."""
         return await self._run("describe topics", _describe, names)
+
+    async def check_group(self, group: str) -> None:
+        """Raise Misconfigured where our user may not see a consumer group; one that nobody has used yet is fine."""
+        await self._run(f"read offsets of {group}", _committed, group)
 
     async def lag(self, group: str, topics: Sequence[str]) -> tuple[PartitionLag, ...]:
         """Tell how far a group is behind in every partition of the topics, by topic and partition."""
@@ -127,7 +138,7 @@ class Admin:
             return ()
         client = self._reading()
         try:
-            with translated("read the ends of topics", self._settings):
+            async with connecting("read the ends of topics", self._settings):
                 await client.start()
                 ends = await log_ends(client, places)
                 begins = await client.beginning_offsets(places)
@@ -156,7 +167,7 @@ class Admin:
         if not places:
             return 0
         try:
-            with translated("read the ends of topics", self._settings):
+            async with connecting("read the ends of topics", self._settings):
                 await client.start()
                 ends, begins = await log_ends(client, places), await client.beginning_offsets(places)
         finally:
@@ -173,21 +184,6 @@ class Admin:
             raise RuntimeError("the admin client is not open")
         with translated(action, self._settings):
             return await asyncio.to_thread(work, self._client, *args)
-
-
-async def _any_reachable(servers: Sequence[str], timeout_s: float) -> None:
-    async with asyncio.timeout(timeout_s):
-        for number, server in enumerate(servers, start=1):
-            host, _, port = server.rpartition(":")
-            try:
-                _, writer = await asyncio.open_connection(host, int(port))
-            except OSError:
-                if number == len(servers):
-                    raise
-            else:
-                writer.close()
-                await writer.wait_closed()
-                return
 
 
 def _create(client: KafkaAdminClient, topic: Declared) -> bool:

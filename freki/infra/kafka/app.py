@@ -26,6 +26,7 @@ from freki.infra.kafka.connection import (
     Profile,
     credentials,
     ssl_context,
+    translate,
 )
 from freki.infra.kafka.offsets import Offsets
 from freki.infra.kafka.reader import ISOLATION
@@ -92,6 +93,7 @@ def make_app(settings: KafkaSettings, name: str, *, state_dir: Path) -> faust.Ap
     )
     app.transport = _Transport(app.conf.broker_consumer, app)
     app.transport.profile = profile
+    app.transport.settings = settings
     return app
 
 
@@ -107,6 +109,16 @@ def on_revoked(app: faust.App, release: Release) -> None:
 def on_lost(app: faust.App, lost: Lost) -> None:
     """Call `lost` when reading begins in a partition that no longer holds what comes next for this group."""
     cast("_Transport", app.transport).lost.append(lost)
+
+
+def crash_of(app: faust.App) -> BaseException | None:
+    """Return what an app crashed with, in our words where Kafka refused something; None where it does not say."""
+    reason = app.crash_reason
+    if isinstance(reason, KafkaError):
+        ours = translate("read", reason, cast("_Transport", app.transport).settings)
+        ours.__cause__ = reason
+        return ours
+    return reason
 
 
 def holds(app: faust.App, message: Message) -> bool:
@@ -330,6 +342,7 @@ class _Transport(driver.Transport):
 
     Consumer = _Consumer
     profile: Profile
+    settings: KafkaSettings
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - passed on as they are
         super().__init__(*args, **kwargs)

@@ -1,12 +1,14 @@
 """How every Kafka client of ours connects, and how its errors become ours."""
 
+import asyncio
 import ssl
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 import aiokafka.errors
 import kafka.errors
+from aiokafka.conn import create_conn
 
 from freki.infra.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.infra.settings import KafkaSettings
@@ -61,12 +63,18 @@ def ssl_context(settings: KafkaSettings) -> ssl.SSLContext | None:
     try:
         context = ssl.create_default_context(cafile=settings.ca_file)
         if settings.cert_file is not None:
-            context.load_cert_chain(settings.cert_file, settings.key_file)
+            context.load_cert_chain(settings.cert_file, settings.key_file, lambda: _key_password(settings))
     except (OSError, ssl.SSLError) as error:
         raise Misconfigured(
-            f"FREKI_KAFKA__CA_FILE, FREKI_KAFKA__CERT_FILE or FREKI_KAFKA__KEY_FILE cannot be read: {error}"
+            "FREKI_KAFKA__CA_FILE, FREKI_KAFKA__CERT_FILE or FREKI_KAFKA__KEY_FILE cannot be read, or"
+            f" FREKI_KAFKA__KEY_PASSWORD is not that of the key: {error}"
         ) from error
     return context
+
+
+def _key_password(settings: KafkaSettings) -> str:
+    # Without an answer of ours OpenSSL asks for one on the terminal.
+    return settings.key_password.get_secret_value() if settings.key_password else ""
 
 
 def credentials(settings: KafkaSettings) -> tuple[str, str] | None:
@@ -99,6 +107,38 @@ def client_options(settings: KafkaSettings) -> dict[str, object]:
     return options
 
 
+async def probe(settings: KafkaSettings) -> None:
+    """Connect to one of the servers as every client does; raise what keeps the last of them from it, untranslated.
+
+    Clients of aiokafka only say that they found no broker, and kafka-python leaves a thread and a socket behind.
+    """
+    options = client_options(settings)
+    del options["bootstrap_servers"]
+    servers = settings.bootstrap.split(",")
+    async with asyncio.timeout(settings.delivery_timeout_s):
+        for number, server in enumerate(servers, start=1):
+            host, _, port = server.rpartition(":")
+            try:
+                connection = await create_conn(host, int(port), **options)
+            except (OSError, aiokafka.errors.KafkaError):
+                if number == len(servers):
+                    raise
+            else:
+                await connection.close()
+                return
+
+
+@asynccontextmanager
+async def connecting(action: str, settings: KafkaSettings) -> AsyncIterator[None]:
+    """Raise ours for theirs, and where a client of aiokafka found no broker, find out why."""
+    with translated(action, settings):
+        try:
+            yield
+        except aiokafka.errors.KafkaConnectionError:
+            await probe(settings)
+            raise
+
+
 @contextmanager
 def translated(action: str, settings: KafkaSettings) -> Iterator[None]:
     """Raise ours for theirs, keeping theirs as the cause."""
@@ -125,18 +165,36 @@ def translate(action: str, error: Exception, settings: KafkaSettings) -> InfraEr
         return Rejected(f"{reason}; FREKI_KAFKA__MAX_MESSAGE_BYTES is {settings.max_message_bytes}")
     if name in _REJECTED:
         return Rejected(reason)
-    if name in _MISSING_TOPIC:
-        return Misconfigured(
-            f"{reason}; create the topics with `freki topics apply`, or correct FREKI_KAFKA__TOPIC_PREFIX"
+    if (failure := _tls_failure(error)) is not None:
+        return Misconfigured(f"{action}: {failure}; {_advice_on_tls(failure, settings)}")
+    for names, advice in _ADVICE.items():
+        if name in names:
+            return Misconfigured(f"{reason}; {advice}")
+    return Unavailable(
+        f"{reason}; is Kafka up at FREKI_KAFKA__BOOTSTRAP={settings.bootstrap}, and does it speak"
+        f" FREKI_KAFKA__SECURITY={settings.security} there?"
+    )
+
+
+def _tls_failure(error: BaseException | None) -> ssl.SSLError | None:
+    """Return what TLS refused, if that is the cause of an error; a connection that breaks off is no refusal."""
+    while error is not None:
+        if isinstance(error, ssl.SSLError) and not isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
+            return error
+        error = error.__cause__
+    return None
+
+
+def _advice_on_tls(failure: ssl.SSLError, settings: KafkaSettings) -> str:
+    if isinstance(failure, ssl.SSLCertVerificationError):
+        return (
+            "FREKI_KAFKA__CA_FILE must hold the authority that signed the brokers' certificates, and these must be for"
+            f" the hosts of FREKI_KAFKA__BOOTSTRAP={settings.bootstrap}"
         )
-    if name in _NOT_ALLOWED:
-        return Misconfigured(
-            f"{reason}; check FREKI_KAFKA__SECURITY, FREKI_KAFKA__SASL_MECHANISM, FREKI_KAFKA__USERNAME and"
-            " FREKI_KAFKA__PASSWORD, and the access rights of that user"
-        )
-    if name in _WRONG_SETTING:
-        return Misconfigured(f"{reason}; check the FREKI_KAFKA__ settings, FREKI_KAFKA__PROFILE above all")
-    return Unavailable(f"{reason}; is Kafka up at FREKI_KAFKA__BOOTSTRAP={settings.bootstrap}?")
+    return (
+        f"check FREKI_KAFKA__SECURITY={settings.security}, and FREKI_KAFKA__CERT_FILE and FREKI_KAFKA__KEY_FILE, a"
+        " certificate that the brokers trust"
+    )
 
 
 class InvalidRecordError(aiokafka.errors.BrokerResponseError):  # type: ignore[misc]
@@ -156,21 +214,25 @@ aiokafka.errors.kafka_errors.setdefault(InvalidRecordError.errno, InvalidRecordE
 _TOO_LARGE = frozenset({"MessageSizeTooLarge", "RecordListTooLarge", "RecordTooLarge"})
 _REJECTED = frozenset({"InvalidTimestamp", "InvalidRecord", "PolicyViolation", "OffsetMetadataTooLarge"})
 _MISSING_TOPIC = frozenset({"UnknownTopicOrPartition", "InvalidTopic", "UnknownTopicId"})
-_NOT_ALLOWED = frozenset(
+_LOGIN_REFUSED = frozenset(
     {
         "AuthenticationFailed",
         "AuthenticationMethodNotSupported",
+        "IllegalSaslState",
+        "SaslAuthenticationFailed",
+        "SecurityDisabled",
+        "UnacceptableCredential",
+        "UnsupportedSaslMechanism",
+    }
+)
+_NOT_ALLOWED = frozenset(
+    {
         "Authorization",
         "ClusterAuthorizationFailed",
         "DelegationTokenAuthorizationFailed",
         "GroupAuthorizationFailed",
-        "IllegalSaslState",
-        "SaslAuthenticationFailed",
-        "SecurityDisabled",
         "TopicAuthorizationFailed",
         "TransactionalIdAuthorizationFailed",
-        "UnacceptableCredential",
-        "UnsupportedSaslMechanism",
     }
 )
 _WRONG_SETTING = frozenset(
@@ -192,3 +254,14 @@ _WRONG_SETTING = frozenset(
         "UnsupportedVersion",
     }
 )
+_ADVICE: Mapping[frozenset[str], str] = {
+    _MISSING_TOPIC: "create the topics with `freki topics apply`, or correct FREKI_KAFKA__TOPIC_PREFIX",
+    _LOGIN_REFUSED: (
+        "check FREKI_KAFKA__SECURITY, FREKI_KAFKA__SASL_MECHANISM, FREKI_KAFKA__USERNAME and FREKI_KAFKA__PASSWORD"
+    ),
+    _NOT_ALLOWED: (
+        "the user of FREKI_KAFKA__USERNAME, or of the certificate in FREKI_KAFKA__CERT_FILE, lacks a right:"
+        " `freki topics acls` lists what each part of Freki needs"
+    ),
+    _WRONG_SETTING: "check the FREKI_KAFKA__ settings, FREKI_KAFKA__PROFILE above all",
+}

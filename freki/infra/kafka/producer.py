@@ -8,7 +8,13 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.structs import RecordMetadata
 
 from freki.infra.errors import Rejected
-from freki.infra.kafka.connection import PROFILES, REQUEST_MARGIN_BYTES, client_options, translated
+from freki.infra.kafka.connection import (
+    PROFILES,
+    REQUEST_MARGIN_BYTES,
+    client_options,
+    connecting,
+    translated,
+)
 from freki.infra.kafka.records import Position
 from freki.infra.settings import KafkaSettings
 
@@ -37,7 +43,7 @@ class Producer:
             **client_options(self._settings),
         )
         try:
-            with translated("connect", self._settings):
+            async with connecting("connect", self._settings):
                 await client.start()
         except BaseException:
             await client.stop()

@@ -9,7 +9,13 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
 from freki.infra.errors import Misconfigured
 from freki.infra.kafka.batches import read_any_header_names
-from freki.infra.kafka.connection import PROFILES, REQUEST_MARGIN_BYTES, client_options, translated
+from freki.infra.kafka.connection import (
+    PROFILES,
+    REQUEST_MARGIN_BYTES,
+    client_options,
+    connecting,
+    translated,
+)
 from freki.infra.kafka.records import Record
 from freki.infra.settings import KafkaSettings
 
@@ -49,7 +55,7 @@ class Reader:
             **client_options(self._settings),
         )
         try:
-            with translated(f"open {self._topic}", self._settings):
+            async with connecting(f"open {self._topic}", self._settings):
                 await client.start()
                 await self._take_position(client)
         except BaseException:
@@ -72,8 +78,9 @@ class Reader:
         numbers = (await client._client.fetch_all_metadata()).partitions_for_topic(self._topic)  # noqa: SLF001
         if not numbers:
             raise Misconfigured(
-                f"topic {self._topic} does not exist; create it with `freki topics apply`, or correct"
-                " FREKI_KAFKA__TOPIC_PREFIX and FREKI_KAFKA__TOPIC_VERSION"
+                f"topic {self._topic} does not exist, or may not be read; create it with `freki topics apply`, give the"
+                " right that `freki topics acls` lists, or correct FREKI_KAFKA__TOPIC_PREFIX and"
+                " FREKI_KAFKA__TOPIC_VERSION"
             )
         places = [TopicPartition(self._topic, number) for number in sorted(numbers)]
         ends = await log_ends(client, places)

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import as_file, files
 from pathlib import Path
+from typing import Literal
 
 from filelock import FileLock
 
@@ -41,6 +42,15 @@ ENOUGH_FOR_ONE = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """A place where a node takes connections of clients, besides the plain one; how, its properties say."""
+
+    name: str
+    port: int
+    protocol: Literal["SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """One process of a cluster."""
 
@@ -50,6 +60,7 @@ class Node:
     """Holds `server.properties` and the records."""
     port: int
     controller_port: int
+    listeners: Sequence[Listener] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
     """Set in addition to, or in place of, ours."""
 
@@ -115,13 +126,17 @@ def new_cluster_id() -> str:
 
 def _properties(node: Node, cluster: Sequence[Node]) -> dict[str, str]:
     alone = len(cluster) == 1
+    plain = f"PLAINTEXT://{LOOPBACK}:{node.port}"
+    places = [plain, *(f"{each.name}://{LOOPBACK}:{each.port}" for each in node.listeners)]
+    protocols = {"CONTROLLER": "PLAINTEXT", "PLAINTEXT": "PLAINTEXT"}
+    protocols |= {each.name: each.protocol for each in node.listeners}
     return {
         "process.roles": "broker,controller",
         "node.id": str(node.number),
         "controller.quorum.voters": ",".join(f"{each.number}@{LOOPBACK}:{each.controller_port}" for each in cluster),
-        "listeners": f"PLAINTEXT://{LOOPBACK}:{node.port},CONTROLLER://{LOOPBACK}:{node.controller_port}",
-        "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{node.port}",
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "listeners": ",".join([*places, f"CONTROLLER://{LOOPBACK}:{node.controller_port}"]),
+        "advertised.listeners": ",".join(places),
+        "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
         "controller.listener.names": "CONTROLLER",
         "log.dirs": str(node.directory / "data"),
         "auto.create.topics.enable": "false",

@@ -15,6 +15,7 @@ from freki.operators.map_envelope import Envelope, Event, Fields, read_change, r
 from freki.schemas import DocumentChange, TenantId
 from freki.streams.app import FAILURES
 from freki.streams.client import Publisher
+from freki.streams.commands.acls import relay_group
 from freki.streams.commands.context import command, console, fail, load_settings
 from freki.streams.connect import open_publisher, topics_of
 from freki.streams.deliver import Delivery
@@ -54,10 +55,14 @@ async def _check(settings: Settings) -> None:
     if count > 1:
         raise Misconfigured(f"{count} relays are called {name}: give each a `name` of its own in freki.toml")
     async with Admin(settings.kafka) as admin:
-        states = await admin.describe([one.topic for one in settings.relays])
-    for state in states:
-        if state.partitions == 0:
-            raise Misconfigured(f"topic {state.name} does not exist; correct `topic` of its relay in freki.toml")
+        partitions = await admin.partitions([one.topic for one in settings.relays])
+        for one in settings.relays:
+            if not partitions[one.topic]:
+                raise Misconfigured(
+                    f"topic {one.topic} does not exist, or may not be read; correct `topic` of its relay in freki.toml,"
+                    " or give the right that `freki topics acls relay` lists"
+                )
+            await admin.check_group(relay_group(settings, _name(one)))
 
 
 def _name(settings: RelaySettings) -> str:
@@ -76,9 +81,7 @@ def _stage(settings: Settings, one: RelaySettings, outbox: Outbox, publisher: Pu
         tracer=tracer,
         keyed=False,
     )
-    app = make_app(
-        settings.kafka, f"{settings.kafka.topic_prefix}-{name}", state_dir=settings.local.state_dir / "faust"
-    )
+    app = make_app(settings.kafka, relay_group(settings, _name(one)), state_dir=settings.local.state_dir / "faust")
     return register(
         app,
         one.topic,

@@ -1,0 +1,147 @@
+"""One node of Apache Kafka that asks who its clients are, and knows what each may do."""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from aiokafka.errors import SaslAuthenticationFailed
+from kafka.admin import (
+    ACL,
+    ACLOperation,
+    ACLPermissionType,
+    KafkaAdminClient,
+    ResourcePattern,
+    ResourceType,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+from pydantic import SecretStr
+
+from freki.infra.kafka.connection import client_options, probe
+from freki.infra.settings import KafkaSettings
+from freki.streams.commands.acls import Right
+from tests.kafka.certificates import Authority, Pair
+from tests.stack import own_topics, running_kafka
+
+PASSWORD = "wie es euch beliebt"  # noqa: S105 - of a broker that ends with the test
+_SCRAM = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
+_LOGIN = "org.apache.kafka.common.security"
+_OPERATIONS = {
+    "Read": ACLOperation.READ,
+    "Write": ACLOperation.WRITE,
+    "Create": ACLOperation.CREATE,
+    "Describe": ACLOperation.DESCRIBE,
+    "DescribeConfigs": ACLOperation.DESCRIBE_CONFIGS,
+}
+_RESOURCES = {"topic": ResourceType.TOPIC, "group": ResourceType.GROUP}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Secured:
+    """A broker with four users of all mechanisms but OAUTHBEARER, and how each of them reaches it."""
+
+    plain: KafkaSettings
+    """Without any login: may do everything."""
+    authority: Authority
+    client: Pair
+    ports: Mapping[str, int]
+
+    def mutual_tls(self, **changed: Any) -> KafkaSettings:
+        """Return settings with a client certificate."""
+        given: dict[str, Any] = {
+            "bootstrap": f"127.0.0.1:{self.ports['MTLS']}",
+            "security": "SSL",
+            "ca_file": self.authority.file,
+            "cert_file": self.client.certificate,
+            "key_file": self.client.key,
+        }
+        return self._settings(given | changed)
+
+    def sasl(self, mechanism: str, user: str = "freki", **changed: Any) -> KafkaSettings:
+        """Return settings of a user over TLS."""
+        given: dict[str, Any] = {
+            "bootstrap": f"127.0.0.1:{self.ports['SASL']}",
+            "security": "SASL_SSL",
+            "sasl_mechanism": mechanism,
+            "username": user,
+            "password": SecretStr(PASSWORD),
+            "ca_file": self.authority.file,
+        }
+        return self._settings(given | changed)
+
+    def _settings(self, changed: Mapping[str, Any]) -> KafkaSettings:
+        # A list of certificates that nobody has is read when a client is made, not here.
+        return KafkaSettings.model_validate({**dict(self.plain), **changed})
+
+    async def add_user(self, user: str, rights: Iterable[Right]) -> KafkaSettings:
+        """Make a user with these rights and no others."""
+        with closing(KafkaAdminClient(**client_options(self.plain))) as admin:
+            made = admin.create_acls([each for right in rights for each in _acls(user, right)])
+            _add_credentials(admin, user, "SCRAM-SHA-512")
+        assert not made["failed"]
+        settings = self.sasl("SCRAM-SHA-512", user)
+        await _known(settings)
+        return settings
+
+
+@contextmanager
+def secured_kafka(folder: Path, properties: Mapping[str, str]) -> Iterator[Secured]:
+    """Run it; `properties` are further ones of the broker."""
+    authority = Authority(folder, "authority")
+    broker, client = authority.pair("broker"), authority.pair("client")
+    listeners: Mapping[str, Any] = {"MTLS": "SSL", "SASL": "SASL_SSL"}
+    wanted = {**_properties(authority, broker), **properties}
+    with running_kafka(folder, properties=wanted, listeners=listeners) as (node,):
+        plain = KafkaSettings(bootstrap=f"127.0.0.1:{node.port}", partitions=2, delivery_timeout_s=10.0)
+        with closing(KafkaAdminClient(**client_options(plain))) as admin:
+            _add_credentials(admin, "freki", *_SCRAM)
+        yield Secured(
+            plain=own_topics(plain),
+            authority=authority,
+            client=client,
+            ports={each.name: each.port for each in node.listeners},
+        )
+
+
+def _properties(authority: Authority, broker: Pair) -> dict[str, str]:
+    sasl = "listener.name.sasl"
+    return {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(broker.both),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(authority.file),
+        "listener.name.mtls.ssl.client.auth": "required",
+        f"{sasl}.sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512,PLAIN,OAUTHBEARER",
+        f"{sasl}.scram-sha-256.sasl.jaas.config": f"{_LOGIN}.scram.ScramLoginModule required;",
+        f"{sasl}.scram-sha-512.sasl.jaas.config": f"{_LOGIN}.scram.ScramLoginModule required;",
+        f"{sasl}.plain.sasl.jaas.config": f'{_LOGIN}.plain.PlainLoginModule required user_freki="{PASSWORD}";',
+        f"{sasl}.oauthbearer.sasl.jaas.config": f"{_LOGIN}.oauthbearer.OAuthBearerLoginModule required;",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        # The broker itself and the tests' own administration come without a login.
+        "super.users": "User:ANONYMOUS;User:CN=client;User:freki",
+    }
+
+
+def _add_credentials(admin: KafkaAdminClient, user: str, *mechanisms: str) -> None:
+    # Kafka takes one change of a user in a request.
+    for mechanism in mechanisms:
+        refused = admin.alter_user_scram_credentials([UserScramCredentialUpsertion(user, _SCRAM[mechanism], PASSWORD)])
+        assert refused == {user: None}
+
+
+async def _known(settings: KafkaSettings) -> None:
+    """Wait until the broker knows a user, and with it the rights that were written before."""
+    async with asyncio.timeout(settings.delivery_timeout_s):
+        while True:
+            with suppress(SaslAuthenticationFailed):
+                return await probe(settings)
+            await asyncio.sleep(0.01)
+
+
+def _acls(user: str, right: Right) -> Iterator[ACL]:
+    pattern = ResourcePattern(_RESOURCES[right.resource], right.name)
+    for operation in right.operations:
+        yield ACL(f"User:{user}", "*", _OPERATIONS[operation], ACLPermissionType.ALLOW, pattern)

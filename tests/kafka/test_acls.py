@@ -1,0 +1,218 @@
+"""Each part of Freki works with the rights that `freki topics acls` lists, and says so where one is missing."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.trace import NoOpTracer
+from typer.testing import CliRunner
+
+from freki.infra.calls import Calls
+from freki.infra.errors import Misconfigured
+from freki.infra.kafka import Producer, Reader
+from freki.infra.settings import (
+    FeedbackSettings,
+    KafkaSettings,
+    LocalSettings,
+    MilvusSettings,
+    RelaySettings,
+    RetrievalSettings,
+    Settings,
+)
+from freki.streams.app import STAGES, Pipeline
+from freki.streams.cli import app
+from freki.streams.commands.acls import Right, rights_of
+from freki.streams.connect import apply_topics, check_sources, group_of, open_ledger, topics_of
+from freki.streams.meters import Meters
+from freki.streams.outbox import Outbox
+from freki.streams.topics import Topics
+from tests.integration.stages import PATIENCE_S, TRACER, World, running
+from tests.kafka.secured import PASSWORD, Secured
+
+ANSWERS = "team.answers"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """Settings of each part, with a user of its own that has the rights of this part."""
+
+    settings: Settings
+    """Of who may do everything."""
+    by_name: Mapping[str, Settings]
+
+    @property
+    def topics(self) -> Topics:
+        return topics_of(self.settings)
+
+    async def run(self, part: str, *arguments: str) -> str:
+        """Run a command as the user of a part; return what it printed."""
+        found = await asyncio.to_thread(CliRunner().invoke, app, arguments, env=self._environment(part))
+        assert found.exit_code == 0, found.output
+        return found.stdout
+
+    def _environment(self, part: str) -> dict[str, str]:
+        settings = self.by_name[part]
+        names = ("bootstrap", "topic_prefix", "partitions", "security", "sasl_mechanism", "username", "ca_file")
+        return {
+            **{f"FREKI_KAFKA__{name.upper()}": str(getattr(settings.kafka, name)) for name in names},
+            "FREKI_KAFKA__PASSWORD": PASSWORD,
+            "FREKI_MILVUS__URI": settings.milvus.uri,
+            "FREKI_MILVUS__COLLECTION_PREFIX": settings.milvus.collection_prefix,
+            "FREKI_LOCAL__STATE_DIR": str(settings.local.state_dir),
+        }
+
+
+def own_settings(secured: Secured, **sections: Any) -> Settings:
+    """Return settings of who may do everything, with topics of a test's own."""
+    kafka = secured.plain.model_copy(update={"topic_prefix": f"test-{secrets.token_hex(4)}"})
+    return Settings(kafka=kafka, **sections)
+
+
+async def as_user(secured: Secured, settings: Settings, user: str, rights: Sequence[Right]) -> Settings:
+    """Return the same settings for a new user with these rights."""
+    kafka = await secured.add_user(f"{user}-{settings.kafka.topic_prefix}", rights)
+    return settings.model_copy(update={"kafka": kafka.model_copy(update={"topic_prefix": settings.kafka.topic_prefix})})
+
+
+@asynccontextmanager
+async def working(settings: Settings, stage: str) -> AsyncIterator[None]:
+    """Run a stage as a worker does."""
+    async with Pipeline(settings, NoOpTracer(), Meters(), Calls()) as pipeline:
+        stages = await pipeline.stages([stage])
+        async with running(*stages, beside=pipeline.chores):
+            yield
+
+
+@pytest.fixture
+async def parts(secured: Secured, store: MilvusSettings, tmp_path: Path) -> Parts:
+    settings = own_settings(
+        secured,
+        milvus=store,
+        local=LocalSettings(state_dir=tmp_path),
+        # What these read and write takes rights too.
+        feedback=FeedbackSettings(read=True),
+        retrieval=RetrievalSettings(cache_mb=8, reply_topics=(ANSWERS,)),
+        relays=(RelaySettings(topic=f"shop-{secrets.token_hex(4)}", format="debezium", document_id="a", content="b"),),
+    )
+    by_name = {part: await as_user(secured, settings, part, rights) for part, rights in rights_of(settings).items()}
+    await apply_topics(by_name["topics"])
+    return Parts(settings=settings, by_name=by_name)
+
+
+@pytest.mark.timeout(300)
+async def test_each_part_works_with_its_rights_alone(parts: Parts, tmp_path: Path) -> None:
+    document = tmp_path / "antrag.md"
+    document.write_text("# Antrag\n\nÜber den Antrag entscheidet die Behörde.\n", encoding="utf-8")
+    async with (
+        working(parts.by_name["chunk"], "chunk"),
+        working(parts.by_name["contextualise"], "contextualise"),
+        working(parts.by_name["embed"], "embed"),
+        working(parts.by_name["retrieve"], "retrieve"),
+    ):
+        assert "1 indexed" in await parts.run("publish", "publish", str(document), "--wait")
+        assert "antrag.md" in await parts.run("ask", "ask", "Wer entscheidet über den Antrag?")
+        await parts.run("judge", "judge", "give", "Wer?", "antrag.md", "up", "--as", "me")
+        assert "antrag.md" in await parts.run("judge", "judge", "list")
+        assert "0 differences" in await parts.run("verify", "verify")
+        assert "dead letters: 0" in await parts.run("status", "status")
+        assert "no dead letters" in await parts.run("dead-letters", "dead-letters", "list")
+        assert "as declared" in await parts.run("topics", "topics", "list")
+
+
+async def test_sources_write_and_read_what_they_have_published(parts: Parts) -> None:
+    async with open_ledger(parts.by_name["sources"], "source", str) as ledger:
+        await ledger.write({"a": "b"})
+    async with open_ledger(parts.by_name["sources"], "source", str) as ledger:
+        assert ledger["a"] == "b"
+
+
+async def test_clients_may_do_nothing_else(parts: Parts) -> None:
+    for part in ("publish", "ask", "chunk"):
+        settings, rights = parts.by_name[part], rights_of(parts.settings)[part]
+        for topic in parts.topics:
+            may = {word for right in rights if right.name == topic.name for word in right.operations}
+            assert await reads(settings.kafka, topic.name) == ("Read" in may), (part, topic.name)
+            assert await writes(settings.kafka, topic.name) == ("Write" in may), (part, topic.name)
+
+
+async def reads(kafka: KafkaSettings, topic: str) -> bool:
+    """Tell whether a user may read a topic; where it may not, that is said."""
+    try:
+        async with Reader(kafka, topic, start="earliest") as reader:
+            [record async for record in reader.until_end()]
+    except Misconfigured as error:
+        return _is_allowed(error)
+    return True
+
+
+async def writes(kafka: KafkaSettings, topic: str) -> bool:
+    """Tell whether a user may write to a topic; where it may not, that is said."""
+    try:
+        async with Producer(kafka) as producer:
+            await (await producer.send(topic, key=b"default/a", value=None))
+    except Misconfigured as error:
+        return _is_allowed(error)
+    return True
+
+
+def _is_allowed(refusal: Misconfigured) -> bool:
+    assert "freki topics acls" in str(refusal)
+    return False
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("resource", ["topic", "group"])
+async def test_a_worker_that_may_not_read_says_so_at_once(resource: str, stage: str, secured: Secured) -> None:
+    settings = own_settings(secured)
+    await apply_topics(settings)
+    rights = rights_of(settings)[stage]
+    first = next(right for right in rights if right.resource == resource)
+    lesser = await as_user(secured, settings, stage, [right for right in rights if right is not first])
+    groups = [right.name for right in rights if right.resource == "group"]
+    topics = [right.name for right in rights if right.resource == "topic" and "Read" in right.operations]
+
+    with pytest.raises(Misconfigured, match="freki topics acls"):
+        await check_sources(lesser, [(group, topic) for group in groups for topic in topics])
+
+
+@pytest.mark.parametrize("operation", ["Read", "Write"])
+async def test_a_stage_whose_rights_end_stops_and_says_so(operation: str, secured: Secured, tmp_path: Path) -> None:
+    settings = own_settings(secured)
+    topics = topics_of(settings)
+    await apply_topics(settings)
+    # It may see the topic that it may not read.
+    lacks = Right(resource="topic", name=topics.documents.name, operations=("Describe",))
+    may = Right(resource="topic", name=topics.documents.name, operations=("Read",))
+    lesser = await as_user(
+        secured,
+        settings,
+        operation,
+        [
+            lacks if operation == "Read" else may,
+            Right(resource="group", name=f"{settings.kafka.topic_prefix}.stage", operations=("Read",)),
+            Right(resource="topic", name=topics.dead_letters.name, operations=("Write",)),
+        ],
+    )
+    async with Producer(settings.kafka) as producer:
+        await (await producer.send(topics.documents.name, key=b"a", value=b"1"))
+    async with Producer(lesser.kafka) as producer:
+        world = World(kafka=lesser.kafka, topics=topics, outbox=Outbox(producer, TRACER), state=tmp_path)
+        with pytest.raises(Misconfigured, match="freki topics acls"):
+            async with running(world.stage(world.forward)) as run:
+                await asyncio.wait({run}, timeout=PATIENCE_S)
+
+
+def test_the_lines_for_the_shell_name_every_right_once() -> None:
+    found = CliRunner().invoke(app, ["topics", "acls", "ask", "chunk", "--principal", "User:a b"])
+
+    assert found.exit_code == 0
+    assert [line.split("--allow-principal")[0] for line in found.stdout.splitlines()] == [
+        "kafka-acls.sh --bootstrap-server 127.0.0.1:9092 --add "
+    ] * (2 + 1 + 2 + 3 + 2)
+    assert "--allow-principal 'User:a b' --operation Write --topic freki.queries.v1" in found.stdout
+    assert group_of(Settings(), "chunk-express") in found.stdout
