@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 from freki.infra.errors import Misconfigured
 from freki.infra.setting_names import Names, nearest
 from freki.infra.setting_sources import UNKNOWN
-from freki.infra.settings import Settings
+from freki.infra.settings import SECRET_TWICE, SECRET_UNUSABLE, Settings, secret_of
 
 _OF_JSON = frozenset({"tuple_type", "dict_type", "mapping_type", "model_type"})
 """What pydantic says of a list or a table that is none."""
@@ -48,6 +48,14 @@ def _problem(error: ErrorDetails) -> str:
     if error["type"] == "value_error":
         # Ours, of settings that contradict each other: it names them and the fix.
         return f"{error['ctx']['error']}; in the environment or in {_FILE}"
+    if error["type"] == SECRET_TWICE:
+        file = error["ctx"]["setting"]
+        both = f"{_variable((*path, secret_of(file)))} and {_variable((*path, file))}"
+        return (
+            f"{both} are both set, and a secret comes from one place: leave one out, in the environment or in {_FILE}"
+        )
+    if error["type"] == SECRET_UNUSABLE:
+        path = (*path, error["ctx"]["setting"])
     how = " (in the environment as JSON)" if error["type"] in _OF_JSON else ""
     return f"{_variable(path)}: {error['msg']}; correct it in the environment{how} or in {_FILE}"
 

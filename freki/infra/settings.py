@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from freki.infra.setting_sources import Environment, File
@@ -14,6 +15,13 @@ from freki.schemas import ChunkKind, Widening, WidenWhen
 NONE = "none"
 """The word for no value: an empty one counts as not set."""
 _NOTHING: Mapping[object, object] = {tuple: (), Mapping: {}}
+
+
+_MARK = "names a file that holds another setting"
+SecretFile = Annotated[Path | None, _MARK]
+"""Names a file that holds the secret of the same name without `_file`, as Docker and Kubernetes hand them over."""
+SECRET_TWICE, SECRET_UNUSABLE = "secret_twice", "secret_unusable"
+"""What is wrong with one, where pydantic is told of it."""
 
 
 class _Clearable(BaseModel):
@@ -45,6 +53,46 @@ class Section(_Clearable):
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _read_secrets(cls, values: object) -> object:
+        """Put what the files of secrets hold in their place."""
+        if not isinstance(values, dict):
+            return values
+        files = {name: values[name] for name in cls.model_fields.keys() & values.keys() if cls._names_secret(name)}
+        given = {name: Path(path) for name, path in files.items() if path and str(path).lower() != NONE}
+        for name in given:
+            if values.get(secret_of(name)) is not None:
+                raise PydanticCustomError(SECRET_TWICE, "a secret comes from one place", {"setting": name})
+        others = {name: value for name, value in values.items() if name not in given}
+        return others | {secret_of(name): _read_secret(name, path) for name, path in given.items()}
+
+    @classmethod
+    def _names_secret(cls, name: str) -> bool:
+        return _MARK in cls.model_fields[name].metadata
+
+
+def secret_of(name: str) -> str:
+    """Return the secret that a setting names the file of."""
+    return name.removesuffix("_file")
+
+
+def _read_secret(name: str, path: Path) -> str:
+    try:
+        # Editors and `echo` end a file with a line break, which is part of no password.
+        text = path.expanduser().read_text(encoding="utf-8").rstrip("\r\n")
+    except OSError as error:
+        raise _unusable(name, f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise _unusable(name, f"{path} is not UTF-8") from error
+    if not text:
+        raise _unusable(name, f"{path} is empty")
+    return text
+
+
+def _unusable(name: str, problem: str) -> PydanticCustomError:
+    return PydanticCustomError(SECRET_UNUSABLE, "{problem}", {"setting": name, "problem": problem})
+
 
 def _in_order(settings: Mapping[str, float], *, strictly: bool = False) -> None:
     """Raise ValueError, naming both settings and the fix, where one is above the next; `strictly`: or equal to it."""
@@ -52,6 +100,39 @@ def _in_order(settings: Mapping[str, float], *, strictly: bool = False) -> None:
         if least > most or (strictly and least == most):
             how = "not below" if strictly else "above"
             raise ValueError(f"FREKI_{low}={least} is {how} FREKI_{high}={most}: lower the first or raise the second")
+
+
+class OAuthSettings(Section):
+    """Where tokens for SASL's OAUTHBEARER come from: one of an identity provider, a file, or a command."""
+
+    token_url: str | None = Field(
+        default=None, description="With OAUTHBEARER: where the identity provider gives tokens for client credentials"
+    )
+    client_id: str | None = Field(default=None, description="Who asks it for a token")
+    client_secret: SecretStr | None = Field(default=None, description="And proves it so")
+    client_secret_file: SecretFile = Field(default=None, description="File that holds it")
+    scope: str | None = Field(default=None, description="What the token is for, if the provider asks")
+    token_file: Path | None = Field(
+        default=None, description="With OAUTHBEARER: file that something keeps a fresh token in"
+    )
+    token_command: str | None = Field(default=None, description="With OAUTHBEARER: command that prints a token")
+    extensions: Mapping[str, str] = Field(
+        default={}, description="SASL extensions that the broker asks for, such as Confluent's `logicalCluster`"
+    )
+    timeout_s: float = Field(default=10.0, gt=0, description="Longest wait for a token")
+
+    @model_validator(mode="after")
+    def _check_place(self) -> Self:
+        places = ("token_url", "token_file", "token_command")
+        given = [f"FREKI_KAFKA__OAUTH__{name.upper()}" for name in places if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)} are set, and a token comes from one of them: leave out all others")
+        if self.token_url is not None and (self.client_id is None or self.client_secret is None):
+            raise ValueError(
+                "FREKI_KAFKA__OAUTH__TOKEN_URL gives tokens to those it knows: set FREKI_KAFKA__OAUTH__CLIENT_ID and"
+                " FREKI_KAFKA__OAUTH__CLIENT_SECRET"
+            )
+        return self
 
 
 class KafkaSettings(Section):
@@ -76,11 +157,14 @@ class KafkaSettings(Section):
     cert_file: Path | None = Field(default=None, description="PEM file of our own certificate (mutual TLS)")
     key_file: Path | None = Field(default=None, description="PEM file of its key")
     key_password: SecretStr | None = Field(default=None, description="Password of the key, if it is encrypted")
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
+    key_password_file: SecretFile = Field(default=None, description="File that holds it")
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] = Field(
         default="SCRAM-SHA-512", description="With SASL: how to prove who we are"
     )
-    username: str | None = Field(default=None, description="With SASL")
-    password: SecretStr | None = Field(default=None, description="With SASL")
+    username: str | None = Field(default=None, description="With SASL, but not with OAUTHBEARER")
+    password: SecretStr | None = Field(default=None, description="With SASL, but not with OAUTHBEARER")
+    password_file: SecretFile = Field(default=None, description="File that holds it")
+    oauth: OAuthSettings = OAuthSettings()
 
     @model_validator(mode="after")
     def _check_key(self) -> Self:
@@ -97,6 +181,7 @@ class RegistrySettings(Section):
     url: str | None = Field(default=None, description="Base URL of a Confluent-compatible schema registry")
     username: str | None = Field(default=None, description="For basic authentication")
     password: SecretStr | None = Field(default=None, description="For basic authentication")
+    password_file: SecretFile = Field(default=None, description="File that holds it")
     timeout_s: float = Field(default=10.0, gt=0, description="Longest wait for one call")
 
 
@@ -105,6 +190,7 @@ class MilvusSettings(Section):
 
     uri: str = Field(default="http://127.0.0.1:19530", description="URI of Milvus")
     token: SecretStr | None = Field(default=None, description="`user:password` or API key")
+    token_file: SecretFile = Field(default=None, description="File that holds it")
     database: str = Field(default="default", description="Database of Milvus")
     generation: str = Field(default="g1", pattern=r"^[a-z0-9_]{1,32}$", description="Which index to use")
     collection_prefix: str = Field(
@@ -172,6 +258,7 @@ class RemoteRerankerSettings(Section):
     )
     model: str | None = Field(default=None, description="Name of the model, with `cohere`")
     token: SecretStr | None = Field(default=None, description="Bearer token")
+    token_file: SecretFile = Field(default=None, description="File that holds it")
     raw_scores: bool = Field(default=False, description="Its scores are log-odds, to be mapped to 0..1")
     timeout_s: float = Field(default=2.0, gt=0, description="Longest wait for one call")
 
@@ -292,6 +379,7 @@ class LlmSettings(Section):
     )
     model: str | None = Field(default=None, description="Name of the model, as the server knows it")
     api_key: SecretStr | None = Field(default=None, description="Bearer token")
+    api_key_file: SecretFile = Field(default=None, description="File that holds it")
     timeout_s: float = Field(default=60.0, gt=0, description="Longest wait for one answer, all attempts together")
     at_once: int = Field(default=2, ge=1, le=256, description="Calls under way at once, of each worker")
     max_tokens_day: int = Field(
@@ -555,6 +643,7 @@ class McpSettings(Section):
     )
     port: int = Field(default=8765, ge=1, le=65535, description="With `--http`")
     token: SecretStr | None = Field(default=None, description="With `--http`: what clients send as bearer token")
+    token_file: SecretFile = Field(default=None, description="File that holds it")
     allowed_hosts: tuple[str, ...] = Field(
         default=(), description="With `--http`: more names, `host:port`, by which clients may call, as JSON"
     )

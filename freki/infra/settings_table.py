@@ -18,6 +18,8 @@ Each setting is an environment variable, or a line in `freki.toml` in the folder
 Variables may have any case. Lists and tables are JSON there, and so may be a section: `FREKI_KAFKA={"partitions": 12}`.
 An empty value counts as not set, in both places: deployment tools hand it over for what nobody set. `none` is the word
 for no value, for settings without a default (–), lists, tables and `FREKI_MODELS__RERANKER`; a secret may read `none`.
+A secret may lie in a file, as Docker and Kubernetes hand them over: `FREKI_KAFKA__PASSWORD_FILE=/run/secrets/kafka` in
+place of `FREKI_KAFKA__PASSWORD`. It is read once, at the start, without the line break at its end.
 An unknown name, a value out of range or values that contradict each other stop the start with a message that names them
 and the fix, such as the setting that may be meant.
 Of variables that begin with `FREKI_`, those of the tests (`FREKI_TEST_…`) and those that Kubernetes sets for Services
