@@ -207,10 +207,10 @@ class RunningServers:
         """Delete our topics in the end."""
         from kafka.admin import KafkaAdminClient
 
-        from freki.infra.kafka.connection import client_options
+        from freki.infra.kafka.connection import admin_options
 
         yield self.kafka
-        with closing(KafkaAdminClient(**client_options(self.kafka))) as admin:
+        with closing(KafkaAdminClient(**admin_options(self.kafka))) as admin:
             admin.delete_topics([name for name in admin.list_topics() if name.startswith(self.kafka.topic_prefix)])
 
     @contextmanager

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from kafka.admin import KafkaAdminClient, NewTopic
 
-from freki.infra.kafka.connection import client_options
+from freki.infra.kafka.connection import admin_options
 from freki.schemas import Operation
 from freki.streams.messages import Outgoing
 from tests.integration.commands import Changes, freki, latest, published
@@ -23,7 +23,7 @@ DOCUMENTS = 20
 def foreign(world: World) -> Iterator[str]:
     """Somebody else's topic."""
     name = f"shop-{secrets.token_hex(4)}"
-    admin = KafkaAdminClient(**client_options(world.kafka))
+    admin = KafkaAdminClient(**admin_options(world.kafka))
     admin.create_topics([NewTopic(name, num_partitions=2, replication_factor=1)])
     yield name
     admin.close()

@@ -20,10 +20,11 @@ from kafka.admin import (
 )
 from pydantic import SecretStr
 
-from freki.infra.kafka.connection import client_options, probe
+from freki.infra.kafka.connection import admin_options, probe
 from freki.infra.settings import KafkaSettings
 from freki.streams.commands.acls import Right
 from tests.kafka.certificates import Authority, Pair
+from tests.kafka.identity_provider import AUDIENCE, IdentityProvider
 from tests.stack import own_topics, running_kafka
 
 PASSWORD = "wie es euch beliebt"  # noqa: S105 - of a broker that ends with the test
@@ -78,7 +79,7 @@ class Secured:
 
     async def add_user(self, user: str, rights: Iterable[Right]) -> KafkaSettings:
         """Make a user with these rights and no others."""
-        with closing(KafkaAdminClient(**client_options(self.plain))) as admin:
+        with closing(KafkaAdminClient(**admin_options(self.plain))) as admin:
             made = admin.create_acls([each for right in rights for each in _acls(user, right)])
             _add_credentials(admin, user, "SCRAM-SHA-512")
         assert not made["failed"]
@@ -88,15 +89,15 @@ class Secured:
 
 
 @contextmanager
-def secured_kafka(folder: Path, properties: Mapping[str, str]) -> Iterator[Secured]:
-    """Run it; `properties` are further ones of the broker."""
+def secured_kafka(folder: Path, provider: IdentityProvider) -> Iterator[Secured]:
+    """Run it; it trusts tokens of that provider."""
     authority = Authority(folder, "authority")
     broker, client = authority.pair("broker"), authority.pair("client")
-    listeners: Mapping[str, Any] = {"MTLS": "SSL", "SASL": "SASL_SSL"}
-    wanted = {**_properties(authority, broker), **properties}
-    with running_kafka(folder, properties=wanted, listeners=listeners) as (node,):
+    listeners: Mapping[str, Any] = {"MTLS": "SSL", "SASL": "SASL_SSL", "SHORT": "SASL_SSL"}
+    properties = _properties(authority, broker, provider)
+    with running_kafka(folder, properties=properties, listeners=listeners) as (node,):
         plain = KafkaSettings(bootstrap=f"127.0.0.1:{node.port}", partitions=2, delivery_timeout_s=10.0)
-        with closing(KafkaAdminClient(**client_options(plain))) as admin:
+        with closing(KafkaAdminClient(**admin_options(plain))) as admin:
             _add_credentials(admin, "freki", *_SCRAM)
         yield Secured(
             plain=own_topics(plain),
@@ -106,7 +107,7 @@ def secured_kafka(folder: Path, properties: Mapping[str, str]) -> Iterator[Secur
         )
 
 
-def _properties(authority: Authority, broker: Pair) -> dict[str, str]:
+def _properties(authority: Authority, broker: Pair, provider: IdentityProvider) -> dict[str, str]:
     sasl = "listener.name.sasl"
     return {
         "ssl.keystore.type": "PEM",
@@ -119,6 +120,16 @@ def _properties(authority: Authority, broker: Pair) -> dict[str, str]:
         f"{sasl}.scram-sha-512.sasl.jaas.config": f"{_LOGIN}.scram.ScramLoginModule required;",
         f"{sasl}.plain.sasl.jaas.config": f'{_LOGIN}.plain.PlainLoginModule required user_freki="{PASSWORD}";',
         f"{sasl}.oauthbearer.sasl.jaas.config": f"{_LOGIN}.oauthbearer.OAuthBearerLoginModule required;",
+        f"{sasl}.oauthbearer.sasl.server.callback.handler.class": (
+            f"{_LOGIN}.oauthbearer.OAuthBearerValidatorCallbackHandler"
+        ),
+        "sasl.oauthbearer.jwks.endpoint.url": f"{provider.url}/keys",
+        "sasl.oauthbearer.expected.issuer": provider.url,
+        "sasl.oauthbearer.expected.audience": AUDIENCE,
+        # As managed clusters do: whoever logged in is sent away after a while, and has to log in again.
+        "listener.name.short.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "listener.name.short.scram-sha-512.sasl.jaas.config": f"{_LOGIN}.scram.ScramLoginModule required;",
+        "listener.name.short.scram-sha-512.connections.max.reauth.ms": "1000",
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         # The broker itself and the tests' own administration come without a login.
         "super.users": "User:ANONYMOUS;User:CN=client;User:freki",

@@ -1,5 +1,6 @@
 """Every way to prove who one is, on Apache Kafka; and what is said where that fails."""
 
+import asyncio
 import secrets
 from pathlib import Path
 
@@ -39,6 +40,18 @@ async def test_all_clients_connect_and_a_stage_takes_records_through(
         await world.publish((b"a", b"1"), (b"b", b"2"))
 
         assert {record.value for record in await world.outputs(2)} == {b"1", b"2"}
+
+
+async def test_a_stage_goes_on_where_logins_end_after_a_second(secured: Secured, tmp_path: Path) -> None:
+    settings = settings_for(secured, "SCRAM-SHA-512").model_copy(
+        update={"bootstrap": f"127.0.0.1:{secured.ports['SHORT']}"}
+    )
+    async with a_world(settings, tmp_path) as world, running(world.stage(world.forward)):
+        for number in range(6):
+            await world.publish((b"a", b"%d" % number))
+            await asyncio.sleep(0.6)
+
+        assert {record.value for record in await world.outputs(6)} == {b"%d" % number for number in range(6)}
 
 
 @pytest.mark.parametrize("mechanism", [way for way in WAYS if way != "mutual TLS"])

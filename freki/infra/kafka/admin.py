@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 from kafka.errors import TopicAlreadyExistsError
 
-from freki.infra.kafka.connection import client_options, connecting, probe, translated
+from freki.infra.kafka.connection import admin_options, client_options, connecting, probe, translated
 from freki.infra.kafka.reader import ISOLATION, log_ends
 from freki.infra.settings import KafkaSettings
 
@@ -89,7 +89,7 @@ class Admin:
     async def __aenter__(self) -> Self:
         """Connect. Raises Unavailable, or Misconfigured naming the setting."""
         timeout_ms = int(self._settings.delivery_timeout_s * 1000)
-        options = client_options(self._settings) | {
+        options = admin_options(self._settings) | {
             "request_timeout_ms": timeout_ms,
             "bootstrap_timeout_ms": timeout_ms,
         }

@@ -13,6 +13,7 @@ from typing import Any, cast
 import faust
 import structlog
 from aiokafka.errors import IllegalStateError, KafkaError
+from faust.auth import Credentials, OAuthCredentials
 from faust.tables import TableManager
 from faust.transport.consumer import RecordMap
 from faust.transport.drivers import aiokafka as driver
@@ -26,10 +27,12 @@ from freki.infra.kafka.connection import (
     Profile,
     credentials,
     ssl_context,
+    tokens,
     translate,
 )
 from freki.infra.kafka.offsets import Offsets
 from freki.infra.kafka.reader import ISOLATION
+from freki.infra.kafka.tokens import ForAiokafka
 from freki.infra.settings import KafkaSettings
 
 _log = structlog.get_logger(__name__)
@@ -147,8 +150,11 @@ async def _waiting(consumer: "_Consumer", place: TP, end: int) -> int:
     return max(0, end - (await consumer.position(place) or 0))
 
 
-def _faust_credentials(settings: KafkaSettings) -> faust.SASLCredentials | faust.SSLCredentials | None:
+def _faust_credentials(settings: KafkaSettings) -> Credentials | None:
     context = ssl_context(settings)
+    given = tokens(settings)
+    if given is not None:
+        return OAuthCredentials(oauth_cb=ForAiokafka(given), ssl_context=context)
     login = credentials(settings)
     if login is not None:
         username, password = login

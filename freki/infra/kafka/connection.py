@@ -11,6 +11,7 @@ import kafka.errors
 from aiokafka.conn import create_conn
 
 from freki.infra.errors import InfraError, Misconfigured, Rejected, Unavailable
+from freki.infra.kafka.tokens import ForAiokafka, ForKafkaPython, NoToken, Tokens
 from freki.infra.settings import KafkaSettings
 
 REQUEST_MARGIN_BYTES = 64 * 1024
@@ -78,8 +79,8 @@ def _key_password(settings: KafkaSettings) -> str:
 
 
 def credentials(settings: KafkaSettings) -> tuple[str, str] | None:
-    """Give user name and password; None without SASL."""
-    if not settings.security.startswith("SASL"):
+    """Give user name and password; None without SASL, and where a token takes their place."""
+    if not settings.security.startswith("SASL") or settings.sasl_mechanism == "OAUTHBEARER":
         return None
     if settings.username is None or settings.password is None:
         raise Misconfigured(
@@ -88,8 +89,32 @@ def credentials(settings: KafkaSettings) -> tuple[str, str] | None:
     return settings.username, settings.password.get_secret_value()
 
 
+def tokens(settings: KafkaSettings) -> Tokens | None:
+    """Return what gives tokens in place of name and password; None where those are used, or nothing."""
+    if not settings.security.startswith("SASL") or settings.sasl_mechanism != "OAUTHBEARER":
+        return None
+    return Tokens(settings.oauth)
+
+
 def client_options(settings: KafkaSettings) -> dict[str, object]:
-    """Give the keyword arguments that aiokafka and kafka-python share."""
+    """Give the keyword arguments of aiokafka's clients."""
+    given = tokens(settings)
+    return _options(settings) | _token_options(ForAiokafka(given) if given else None)
+
+
+def admin_options(settings: KafkaSettings) -> dict[str, object]:
+    """Give the keyword arguments of kafka-python's clients."""
+    given = tokens(settings)
+    return _options(settings) | _token_options(ForKafkaPython(given) if given else None)
+
+
+def _token_options(provider: ForAiokafka | ForKafkaPython | None) -> dict[str, object]:
+    if provider is None:
+        return {}
+    return {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": provider}
+
+
+def _options(settings: KafkaSettings) -> dict[str, object]:
     options: dict[str, object] = {
         "bootstrap_servers": settings.bootstrap.split(","),
         "client_id": "freki",
@@ -159,6 +184,8 @@ def translate(action: str, error: Exception, settings: KafkaSettings) -> InfraEr
 
     Both libraries name their classes after the protocol's error codes, so a class is known by its name.
     """
+    if isinstance(error, NoToken):
+        return type(error.reason)(f"{action}: {error.reason}")
     name = type(error).__name__.removesuffix("Error").removesuffix("Exception")
     reason = f"{action}: {str(error) or name}"
     if name in _TOO_LARGE:
@@ -257,7 +284,8 @@ _WRONG_SETTING = frozenset(
 _ADVICE: Mapping[frozenset[str], str] = {
     _MISSING_TOPIC: "create the topics with `freki topics apply`, or correct FREKI_KAFKA__TOPIC_PREFIX",
     _LOGIN_REFUSED: (
-        "check FREKI_KAFKA__SECURITY, FREKI_KAFKA__SASL_MECHANISM, FREKI_KAFKA__USERNAME and FREKI_KAFKA__PASSWORD"
+        "check FREKI_KAFKA__SECURITY, FREKI_KAFKA__SASL_MECHANISM, FREKI_KAFKA__USERNAME and FREKI_KAFKA__PASSWORD, or"
+        " with OAUTHBEARER what FREKI_KAFKA__OAUTH__… says of the token"
     ),
     _NOT_ALLOWED: (
         "the user of FREKI_KAFKA__USERNAME, or of the certificate in FREKI_KAFKA__CERT_FILE, lacks a right:"

@@ -1,0 +1,183 @@
+"""Tokens for SASL's OAUTHBEARER: of an identity provider, of a file, or what a command prints.
+
+An identity provider is asked by the client credentials grant of RFC 6749, section 4.4:
+`POST {token_url} grant_type=client_credentials&scope=…` with id and secret as basic authentication answers
+`{"access_token", "expires_in"}`.
+"""
+
+import asyncio
+import math
+import shlex
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+import aiokafka.abc
+import aiokafka.conn
+import httpx
+import kafka.net.sasl.oauth
+from aiokafka.errors import KafkaError
+from pydantic import BaseModel, Field, ValidationError
+
+from freki.infra.errors import InfraError, Misconfigured, Unavailable
+from freki.infra.http import gist_of, may_pass
+from freki.infra.settings import OAuthSettings
+
+_SECTION = "FREKI_KAFKA__OAUTH__"
+_LIFE_SHARE = 0.8
+"""Of a token's life that it is used for, as Kafka's own clients do."""
+_COMMAND_LIFE_S = 60.0
+"""How long what a command printed is used: a client opens several connections at once, and tokens live for longer."""
+
+
+class NoToken(KafkaError):  # type: ignore[misc] # aiokafka is untyped
+    """There is no token; clients of Kafka take that as they take a connection that failed, and try again."""
+
+    def __init__(self, reason: InfraError) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+class Tokens:
+    """Gives a token, the same until shortly before it ends; in any thread, and blocks while it asks for one."""
+
+    def __init__(self, settings: OAuthSettings, *, clock: Callable[[], float] = time.monotonic) -> None:
+        if (settings.token_url or settings.token_file or settings.token_command) is None:
+            raise Misconfigured(
+                "FREKI_KAFKA__SASL_MECHANISM=OAUTHBEARER needs a token: set FREKI_KAFKA__OAUTH__TOKEN_URL,"
+                " FREKI_KAFKA__OAUTH__TOKEN_FILE or FREKI_KAFKA__OAUTH__TOKEN_COMMAND"
+            )
+        self.extensions: Mapping[str, str] = settings.extensions
+        self._settings = settings
+        self._clock = clock
+        self._turn = threading.Lock()
+        self._known, self._until = "", -math.inf
+
+    def get(self) -> str:
+        """Return a token. Raises NoToken."""
+        with self._turn:
+            if self._clock() >= self._until:
+                try:
+                    self._known, life_s = self._fetch()
+                except InfraError as error:
+                    raise NoToken(error) from error
+                self._until = self._clock() + _LIFE_SHARE * life_s
+            return self._known
+
+    def _fetch(self) -> tuple[str, float]:
+        """Return a token, and how many seconds it lives as far as is known."""
+        if self._settings.token_command is not None:
+            return self._of_command(self._settings.token_command), _COMMAND_LIFE_S
+        if self._settings.token_file is not None:
+            # Whoever keeps it fresh knows how long it lives.
+            return self._of_file(), 0.0
+        reply = self._of_provider()
+        return reply.access_token, reply.expires_in
+
+    def _of_file(self) -> str:
+        path = self._settings.token_file
+        try:
+            text = path.expanduser().read_text(encoding="ascii").strip() if path else ""
+        except (OSError, UnicodeDecodeError) as error:
+            raise Misconfigured(f"{_SECTION}TOKEN_FILE={path} cannot be read: {error}") from error
+        if not text:
+            raise Unavailable(f"{_SECTION}TOKEN_FILE={path} is empty: nothing has put a token there yet")
+        return text
+
+    def _of_command(self, command: str) -> str:
+        setting = f"{_SECTION}TOKEN_COMMAND={command}"
+        try:
+            words = shlex.split(command)
+            done = subprocess.run(  # noqa: S603 - whoever sets it may run what they like
+                words, check=False, capture_output=True, stdin=subprocess.DEVNULL, timeout=self._settings.timeout_s
+            )
+        except subprocess.TimeoutExpired as error:
+            raise Unavailable(
+                f"{setting} printed no token within {_SECTION}TIMEOUT_S={self._settings.timeout_s:g}"
+            ) from error
+        except (OSError, ValueError, IndexError) as error:
+            raise Misconfigured(f"{setting} cannot be run: {error}") from error
+        token = done.stdout.decode("ascii", errors="replace").strip()
+        if done.returncode or not token:
+            said = done.stderr.decode(errors="replace").strip()[-200:]
+            raise Unavailable(f"{setting} ended with {done.returncode} and no token: {said}")
+        return token
+
+    def _of_provider(self) -> "_Reply":
+        settings, setting = self._settings, f"{_SECTION}TOKEN_URL={self._settings.token_url}"
+        secret = settings.client_secret.get_secret_value() if settings.client_secret else ""
+        scope = {} if settings.scope is None else {"scope": settings.scope}
+        try:
+            reply = httpx.post(
+                settings.token_url or "",
+                data={"grant_type": "client_credentials", **scope},
+                auth=(settings.client_id or "", secret),
+                timeout=settings.timeout_s,
+            )
+            reply.raise_for_status()
+            return _Reply.model_validate_json(reply.content)
+        except httpx.HTTPStatusError as error:
+            raise _refusal(setting, error.response) from error
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol, ValidationError) as error:
+            raise Misconfigured(f"{setting} gives no tokens; correct it") from error
+        except httpx.HTTPError as error:
+            raise Unavailable(f"{setting} does not answer: {gist_of(error)}") from error
+
+
+class _Reply(BaseModel):
+    access_token: str = Field(min_length=1)
+    expires_in: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+
+
+def _refusal(setting: str, reply: httpx.Response) -> InfraError:
+    said = f"{setting} answers {reply.status_code}: {reply.text[:200]}"
+    if may_pass(reply.status_code):
+        return Unavailable(said)
+    return Misconfigured(f"{said}; check {_SECTION}CLIENT_ID, {_SECTION}CLIENT_SECRET and {_SECTION}SCOPE")
+
+
+class ForAiokafka(aiokafka.abc.AbstractTokenProvider):  # type: ignore[misc] # aiokafka is untyped
+    """Hands tokens to clients of aiokafka, Faust's among them, in whatever event loop they have."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+
+    async def token(self) -> str:
+        """Return a token. Raises NoToken."""
+        return await asyncio.to_thread(self._tokens.get)
+
+    def extensions(self) -> dict[str, str]:
+        """Return what is sent with it."""
+        return dict(self._tokens.extensions)
+
+
+class ForKafkaPython(kafka.net.sasl.oauth.AbstractTokenProvider):  # type: ignore[misc] # kafka-python is untyped
+    """Hands tokens to clients of kafka-python, in their thread."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        super().__init__()
+        self._tokens = tokens
+
+    def token(self) -> str:
+        """Return a token. Raises NoToken."""
+        return self._tokens.get()
+
+    def extensions(self) -> dict[str, str]:
+        """Return what is sent with it."""
+        return dict(self._tokens.extensions)
+
+
+class _Authenticator(aiokafka.conn.OAuthAuthenticator):  # type: ignore[misc] # aiokafka is untyped
+    """Hears a refusal: aiokafka 0.14 takes whatever the broker answers for a welcome, and fails later for no reason."""
+
+    async def step(self, payload: bytes | None) -> tuple[bytes, bool] | None:
+        """Return what to send next; None: we are in."""
+        if payload:
+            # The broker said what is wrong, and fails the exchange once that is acknowledged: RFC 7628, section 3.2.3.
+            return b"\x01", True
+        answer: tuple[bytes, bool] | None = await super().step(payload)
+        return answer
+
+
+aiokafka.conn.OAuthAuthenticator = _Authenticator
