@@ -1,10 +1,11 @@
 """Each part of Freki works with the rights that `freki topics acls` lists, and says so where one is missing."""
 
 import asyncio
+import json
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from typer.testing import CliRunner
 
 from freki.infra.calls import Calls
 from freki.infra.errors import Misconfigured
-from freki.infra.kafka import Producer, Reader
+from freki.infra.kafka import Admin, Producer, Reader
 from freki.infra.settings import (
     FeedbackSettings,
     KafkaSettings,
@@ -26,8 +27,9 @@ from freki.infra.settings import (
 )
 from freki.streams.app import STAGES, Pipeline
 from freki.streams.cli import app
+from freki.streams.commands import relay
 from freki.streams.commands.acls import Right, rights_of
-from freki.streams.connect import apply_topics, check_sources, group_of, open_ledger, topics_of
+from freki.streams.connect import apply_topics, check_sources, group_of, open_ledger, open_publisher, topics_of
 from freki.streams.meters import Meters
 from freki.streams.outbox import Outbox
 from freki.streams.topics import Topics
@@ -35,6 +37,7 @@ from tests.integration.stages import PATIENCE_S, TRACER, World, running
 from tests.kafka.secured import PASSWORD, Secured
 
 ANSWERS = "team.answers"
+LOOKS = 50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +100,11 @@ async def parts(secured: Secured, store: MilvusSettings, tmp_path: Path) -> Part
         # What these read and write takes rights too.
         feedback=FeedbackSettings(read=True),
         retrieval=RetrievalSettings(cache_mb=8, reply_topics=(ANSWERS,)),
-        relays=(RelaySettings(topic=f"shop-{secrets.token_hex(4)}", format="debezium", document_id="a", content="b"),),
+        relays=(
+            RelaySettings(
+                topic=f"shop-{secrets.token_hex(4)}", format="debezium", document_id="/row/id", content="/row/body"
+            ),
+        ),
     )
     by_name = {part: await as_user(secured, settings, part, rights) for part, rights in rights_of(settings).items()}
     await apply_topics(by_name["topics"])
@@ -106,22 +113,60 @@ async def parts(secured: Secured, store: MilvusSettings, tmp_path: Path) -> Part
 
 @pytest.mark.timeout(300)
 async def test_each_part_works_with_its_rights_alone(parts: Parts, tmp_path: Path) -> None:
-    document = tmp_path / "antrag.md"
-    document.write_text("# Antrag\n\nÜber den Antrag entscheidet die Behörde.\n", encoding="utf-8")
+    folder = tmp_path / "post"
+    folder.mkdir()
+    (folder / "antrag.md").write_text("# Antrag\n\nÜber den Antrag entscheidet die Behörde.\n", encoding="utf-8")
     async with (
         working(parts.by_name["chunk"], "chunk"),
         working(parts.by_name["contextualise"], "contextualise"),
         working(parts.by_name["embed"], "embed"),
         working(parts.by_name["retrieve"], "retrieve"),
     ):
-        assert "1 indexed" in await parts.run("publish", "publish", str(document), "--wait")
+        assert "1 indexed" in await parts.run("publish", "publish", str(folder), "--wait")
         assert "antrag.md" in await parts.run("ask", "ask", "Wer entscheidet über den Antrag?")
-        await parts.run("judge", "judge", "give", "Wer?", "antrag.md", "up", "--as", "me")
+        await parts.run("judge", "judge", "give", "Wer?", "post/antrag.md", "up", "--as", "me")
         assert "antrag.md" in await parts.run("judge", "judge", "list")
         assert "0 differences" in await parts.run("verify", "verify")
         assert "dead letters: 0" in await parts.run("status", "status")
-        assert "no dead letters" in await parts.run("dead-letters", "dead-letters", "list")
         assert "as declared" in await parts.run("topics", "topics", "list")
+
+        # The worker that answers erases what was said of a document that is gone.
+        (folder / "antrag.md").unlink()
+        assert "1 deleted" in await parts.run("publish", "publish", str(folder), "--prune", "--wait")
+        await until(parts, lambda listed: "antrag.md" not in listed, "judge", "judge", "list")
+
+        async with Producer(parts.settings.kafka) as producer:
+            await (await producer.send(parts.topics.documents.name, key=b"default/broken", value=b"no record"))
+        await until(parts, lambda listed: "no dead letters" not in listed, "dead-letters", "dead-letters", "list")
+        assert "sent 1 again" in await parts.run("dead-letters", "dead-letters", "replay", "all")
+
+
+async def until(parts: Parts, enough: Callable[[str], bool], part: str, *arguments: str) -> None:
+    """Run a command until it prints what is expected."""
+    printed = ""
+    for _ in range(LOOKS):
+        printed = await parts.run(part, *arguments)
+        if enough(printed):
+            return
+    pytest.fail(printed)
+
+
+async def test_a_relay_reads_topics_of_others_and_publishes(parts: Parts) -> None:
+    settings, (one,) = parts.by_name["relay"], parts.settings.relays
+    change = {"op": "c", "source": {"connector": "x", "lsn": 1, "ts_ms": 1}, "after": {"id": 1, "body": "Text"}}
+    async with Admin(parts.settings.kafka) as admin:
+        await admin.ensure_topics([replace(parts.topics.queries, name=one.topic)])
+    await relay._check(settings)
+    async with (
+        Producer(settings.kafka) as producer,
+        open_publisher(settings, tombstones=False) as publisher,
+        running(relay._stage(settings, one, Outbox(producer, TRACER), publisher, TRACER)),
+        Producer(parts.settings.kafka) as other,
+        Reader(parts.settings.kafka, parts.topics.documents.name, start="earliest") as reader,
+    ):
+        await (await other.send(one.topic, key=b"1", value=json.dumps(change).encode()))
+
+        assert (await anext(aiter(reader))).key == b"default/1"
 
 
 async def test_sources_write_and_read_what_they_have_published(parts: Parts) -> None:
