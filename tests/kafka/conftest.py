@@ -1,11 +1,14 @@
-"""A secured broker for the whole session: it takes seconds to start."""
+"""What takes seconds to start, once for the session: the whole stack of the acceptance tests, and a secured broker."""
 
 from collections.abc import Iterator
 
 import pytest
 
+from tests.acceptance.conftest import freki
 from tests.kafka.identity_provider import IdentityProvider, identity_provider
 from tests.kafka.secured import Secured, secured_kafka
+
+__all__ = ["freki"]
 
 
 @pytest.fixture(scope="session")
