@@ -17,18 +17,27 @@ DOCS = Path(__file__).parents[2] / "docs"
 LOOKS = 100
 
 
-async def test_a_producer_without_freki_publishes_a_document(freki: Freki, tmp_path: Path) -> None:
+async def run(program: str, folder: Path) -> str:
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    done = await asyncio.to_thread(subprocess.run, command, cwd=folder, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+async def test_clients_without_freki_publish_a_document_and_ask_for_it(freki: Freki, tmp_path: Path) -> None:
     page = (DOCS / "topics.md").read_text(encoding="utf-8")
-    (program,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
-    program = program.replace("127.0.0.1:9092", freki.settings.kafka.bootstrap)
+    programs = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    publishing, asking = (program.replace("127.0.0.1:9092", freki.settings.kafka.bootstrap) for program in programs)
     export_schemas(tmp_path)
 
-    await asyncio.to_thread(subprocess.run, [sys.executable, "-W", "ignore", "-c", program], cwd=tmp_path, check=True)
+    await run(publishing, tmp_path)
 
     found: Sequence[str] = []
     for _ in range(LOOKS):
         found = found or documents(await ask(freki, "default", "Wie ist der Antrag zu stellen?"))
     assert found == ["notes/1"]
+    printed = await run(asking, tmp_path)
+    assert printed.splitlines() == ["COMPLETE", "1 notes/1 Der Antrag ist schriftlich zu stellen."]
 
 
 def test_the_page_of_settings_is_up_to_date() -> None:

@@ -99,6 +99,7 @@ def _head(settings: Settings, stack: StackState | None) -> RenderableType:
             style="bold",
         ),
         Text(f"local stack: {runs or 'does not run'}"),
+        Text(f"broker: {settings.kafka.bootstrap}, topics {settings.kafka.topic_prefix}.*"),
     )
 
 

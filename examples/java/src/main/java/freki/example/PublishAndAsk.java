@@ -65,9 +65,15 @@ public final class PublishAndAsk {
     // The end of `outcomes` is noted before the change is sent, so that its receipt cannot be missed.
     try (Tail receipts = new Tail(bootstrap, "freki.outcomes.v1", outcomes)) {
       producer.send(new ProducerRecord<>("freki.documents.v1", key, changes.encode(change))).get();
-      GenericRecord receipt = receipts.await(key, outcome -> outcome.get("version").equals(now), PATIENCE);
+      GenericRecord receipt = receipts.await(key, outcome -> isReceipt(outcome, now), PATIENCE);
       out.println("receipt: " + receipt.get("status") + " " + receipt.get("reason"));
     }
+  }
+
+  /** A change that Freki cannot decode has no version that it knew: its receipt says 0. */
+  private static boolean isReceipt(GenericRecord outcome, long version) {
+    boolean undecodable = outcome.get("version").equals(0L) && outcome.get("status").toString().equals("REJECTED");
+    return undecodable || outcome.get("version").equals(version);
   }
 
   private static void ask(KafkaProducer<String, byte[]> producer, String bootstrap, Path contracts) throws Exception {
