@@ -7,7 +7,8 @@ from urllib.parse import unquote, urlsplit
 
 LOCAL = "file"
 WEB = frozenset({"http", "https"})
-OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "az", "oss", "oci", "memory"})
+S3 = frozenset({"s3", "s3a"})
+OBJECT_STORES = S3 | frozenset({"gs", "gcs", "az", "oss", "oci", "memory"})
 """Where writing is atomic, names are plain keys, and nothing can lead elsewhere."""
 
 _HOST = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")

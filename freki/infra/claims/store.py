@@ -9,7 +9,7 @@ from pathlib import Path
 
 import fsspec
 
-from freki.infra.claims.place import LOCAL, OBJECT_STORES, WEB, Place, parse_place
+from freki.infra.claims.place import LOCAL, OBJECT_STORES, S3, WEB, Place, parse_place
 from freki.infra.claims.shelves import read_file, read_object, read_web, write_file, write_object
 from freki.infra.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.infra.settings import ClaimSettings
@@ -94,8 +94,9 @@ def _load_driver(scheme: str) -> None:
     try:
         fsspec.get_filesystem_class(scheme)
     except ImportError as error:
+        hint = "; pip install 'freki[s3]'" if scheme in S3 else ""
         raise Misconfigured(
-            f"FREKI_CLAIMS__ALLOWED or __DIRECTORY names {scheme}://, but its driver: {error}"
+            f"FREKI_CLAIMS__ALLOWED or __DIRECTORY names {scheme}://, but its driver: {error}{hint}"
         ) from error
 
 

@@ -1,0 +1,119 @@
+"""Large content in a real S3 server."""
+
+import asyncio
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from freki.infra.claims import ClaimStore
+from freki.infra.errors import Rejected, Unavailable
+from freki.infra.local.stack import LocalStack
+from freki.infra.local.state import settings_for
+from freki.infra.settings import ClaimSettings, LocalSettings, Settings
+from freki.schemas import ClaimCheck, OutcomeStatus
+from freki.streams.connect import apply_topics
+from tests.acceptance.conftest import Children, Freki
+from tests.acceptance.helpers import ask, documents, publish, upsert
+from tests.s3_server import BUCKET, S3Server, running_s3
+
+pytestmark = pytest.mark.timeout(900)  # the first time the server is built
+
+DIRECTORY = f"s3://{BUCKET}/claims/"
+TEXT = "Der Schlüssel liegt beim Hausmeister.\n\n" + "Im Flur hängt ein Plan der Räume. " * 200
+
+
+def connected_anew() -> None:
+    """Let drivers read the environment again: they are kept."""
+    fsspec.get_filesystem_class("s3").clear_instance_cache()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[S3Server]:
+    with running_s3() as opened:
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+def environment(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    connected_anew()
+    yield
+    connected_anew()
+
+
+@pytest.fixture
+def store() -> ClaimStore:
+    return ClaimStore(ClaimSettings(directory=DIRECTORY))
+
+
+def claim_of(uri: str, content: bytes) -> ClaimCheck:
+    return ClaimCheck(uri=uri, size=len(content), sha256=hashlib.sha256(content).hexdigest())
+
+
+@pytest.mark.parametrize("content", [b"", b"x", TEXT.encode(), bytes(9_000_000)], ids=["none", "one", "text", "large"])
+async def test_what_is_written_is_read(store: ClaimStore, server: S3Server, content: bytes) -> None:
+    claim = await store.put(content)
+
+    assert claim.uri == f"{DIRECTORY}{hashlib.sha256(content).hexdigest()}"
+    assert (server.folder / "claims" / claim.sha256).read_bytes() == content
+    assert await store.get(claim) == content
+    assert await store.put(content) == claim
+
+
+async def test_what_is_not_there_or_differs_is_refused(store: ClaimStore) -> None:
+    claim = await store.put(b"the one")
+
+    with pytest.raises(Rejected, match="cannot be read"):
+        await store.get(claim_of(f"{DIRECTORY}nothing", b"the one"))
+    with pytest.raises(Rejected, match="its size is not the 9 bytes of the claim"):
+        await store.get(claim_of(claim.uri, b"the other"))
+    with pytest.raises(Rejected, match="the content is not the one that was claimed"):
+        await store.get(claim_of(claim.uri, b"the two"))
+    with pytest.raises(Rejected, match="no prefix in FREKI_CLAIMS__ALLOWED holds it"):
+        await store.get(claim_of(f"s3://{BUCKET}/secret", b"the one"))
+
+
+async def test_a_bucket_that_is_not_there_is_refused() -> None:
+    with pytest.raises(Rejected, match="cannot be read"):
+        await ClaimStore(ClaimSettings(directory="s3://nowhere/")).get(claim_of("s3://nowhere/a", b"a"))
+
+
+async def test_a_wrong_secret_is_refused(store: ClaimStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    claim = await store.put(b"the one")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+    connected_anew()
+
+    with pytest.raises(Rejected, match="cannot be read"):
+        await store.get(claim)
+
+
+async def test_a_server_that_is_down_is_waited_for(store: ClaimStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    claim = await store.put(b"the one")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    connected_anew()
+
+    with pytest.raises(Unavailable, match="cannot be reached"):
+        await store.get(claim)
+
+
+async def test_a_large_document_goes_through_it(
+    server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Workers get these from the environment, as the credentials.
+    monkeypatch.setenv("FREKI_CLAIMS__DIRECTORY", DIRECTORY)
+    monkeypatch.setenv("FREKI_CLAIMS__INLINE_BYTES", "1000")
+    settings = Settings(local=LocalSettings(state_dir=tmp_path))
+    children = Children()
+    async with LocalStack(settings, report=children.report, prepare=apply_topics) as stack:
+        freki = Freki(settings_for(settings, stack.state), children)
+        (outcome,) = await publish(freki, upsert("t", "keys.txt", TEXT))
+        result = await ask(freki, "t", "Wo liegt der Schlüssel?", deadline_ms=60_000)
+
+    assert outcome.status is OutcomeStatus.INDEXED
+    assert documents(result) == ["keys.txt"]
+    stored = server.folder / "claims" / hashlib.sha256(TEXT.encode()).hexdigest()
+    assert await asyncio.to_thread(stored.read_text, encoding="utf-8") == TEXT
