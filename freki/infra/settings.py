@@ -606,6 +606,7 @@ class RelaySettings(Section):
 
     topic: str = Field(min_length=1)
     format: Literal["cloudevents", "debezium", "outbox"]
+    encoding: Literal["json", "avro"] = "json"
     name: str | None = None
     tenant: str | None = None
     prefix: str = ""
@@ -621,6 +622,15 @@ class RelaySettings(Section):
     event_type: str | None = None
     deleted_types: tuple[str, ...] = ()
     priority: int = 0
+
+    @model_validator(mode="after")
+    def _check_encoding(self) -> Self:
+        if self.encoding == "avro" and self.format != "debezium":
+            raise ValueError(
+                f'relay of {self.topic}: encoding = "avro" is for format = "debezium" only: leave it out, and let the '
+                "producer write JSON"
+            )
+        return self
 
     @model_validator(mode="after")
     def _check_deleted_types(self) -> Self:

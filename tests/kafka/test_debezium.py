@@ -16,18 +16,20 @@ from pathlib import Path
 import pytest
 
 from freki.infra.kafka import Admin
-from freki.infra.local.state import environment_for, read_stack
-from freki.infra.settings import Settings
-from freki.streams.connect import open_index
-from tests.acceptance.conftest import Freki
+from freki.infra.local.stack import LocalStack
+from freki.infra.local.state import environment_for, read_stack, settings_for
+from freki.infra.settings import LocalSettings, Settings
+from freki.streams.connect import apply_topics, open_index
+from tests.acceptance.conftest import Children, Freki
 from tests.acceptance.helpers import ask, documents, verify
+from tests.apicurio import CONFLUENT, running_apicurio
 from tests.kafka.connect import libraries, running_connect
 from tests.postgres import Postgres, running_postgres
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sources.md").read_text(encoding="utf-8")
 TOPIC = "shop.public.articles"
 TENANT = "shop"
-EARLIER, CHANGES = 100, 1000
+EARLIER = 100
 TEAMS = ("sales", "support", "stock")
 WORDS = (
     *("Antrag", "Bescheid", "Frist", "Gebühr", "Hafen", "Insel", "Kran", "Lager", "Markt", "Nebel", "Ofen", "Pumpe"),
@@ -148,10 +150,10 @@ async def becomes(freki: Freki, expected: Mapping[str, Article]) -> dict[str, Ar
 
 
 @asynccontextmanager
-async def relaying(freki: Freki, folder: Path) -> AsyncIterator[None]:
+async def relaying(freki: Freki, folder: Path, encoding: str) -> AsyncIterator[None]:
     """Run `freki relay` with the mapping of the page."""
     (mapping,) = (block for block in blocks("toml") if TOPIC in block)
-    (folder / "freki.toml").write_text(mapping, encoding="utf-8")
+    (folder / "freki.toml").write_text(f'{mapping}encoding = "{encoding}"\n', encoding="utf-8")
     async with Admin(freki.settings.kafka) as admin:
         for _ in range(int(PATIENCE_S / LOOK_S)):
             (state,) = await admin.describe([TOPIC])
@@ -174,23 +176,23 @@ async def relaying(freki: Freki, folder: Path) -> AsyncIterator[None]:
         await process.wait()
 
 
-@pytest.mark.timeout(1200)
-async def test_the_index_equals_the_table_after_a_thousand_changes(freki: Freki, tmp_path: Path) -> None:
+async def follow(freki: Freki, folder: Path, worker: Mapping[str, str], *, encoding: str, changes: int) -> None:
+    """Change a table so many times; afterwards the index must hold its rows, and nothing else."""
     libs = libraries()
-    connector, worker = blocks("properties")
+    connector, *_ = blocks("properties")
     (schema,) = blocks("sql")
     shop = Shop(seed=2026)
     with running_postgres() as postgres:
         postgres.execute(schema)
         postgres.execute("\n".join(shop.insert() for _ in range(EARLIER)))
         changed = properties(connector, **{"database.port": str(postgres.port)})
-        with running_connect(libs, tmp_path, freki.settings.kafka.bootstrap, changed, properties(worker)):
-            async with relaying(freki, tmp_path):
+        with running_connect(libs, folder, freki.settings.kafka.bootstrap, changed, worker):
+            async with relaying(freki, folder, encoding):
                 before = table(postgres)
                 assert len(before) == EARLIER
                 assert await becomes(freki, before) == before
 
-                postgres.execute("\n".join([*shop.transactions(CHANGES), shop.rolled_back()]))
+                postgres.execute("\n".join([*shop.transactions(changes), shop.rolled_back()]))
                 after = table(postgres)
                 held = await becomes(freki, after)
                 async with Admin(freki.settings.kafka) as admin:
@@ -199,11 +201,33 @@ async def test_the_index_equals_the_table_after_a_thousand_changes(freki: Freki,
 
     assert held == after
     # A key that changes is a deletion, a tombstone and an insert; a deletion is two records.
-    assert records > EARLIER + CHANGES
+    assert records > EARLIER + changes
     assert len(before.keys() - after.keys()) > 0
-    name = next(iter(after))
-    number = name.removeprefix("articles/")
+    number = next(iter(after)).removeprefix("articles/")
     answer = await ask(freki, TENANT, f"Artikel {number}", principals=("staff",), deadline_ms=60_000)
-    assert set(documents(answer)) <= after.keys()
     assert documents(answer)
+    assert set(documents(answer)) <= after.keys()
     assert verify(freki) == 0
+
+
+@pytest.mark.timeout(1200)
+async def test_the_index_equals_the_table_after_a_thousand_changes(freki: Freki, tmp_path: Path) -> None:
+    _, worker, _ = blocks("properties")
+
+    await follow(freki, tmp_path, properties(worker), encoding="json", changes=1000)
+
+
+@pytest.mark.timeout(1200)
+async def test_so_it_does_in_avro_with_a_schema_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    libraries()
+    _, worker, avro = blocks("properties")
+    with running_apicurio() as registry:
+        monkeypatch.setenv("FREKI_REGISTRY__URL", registry)
+        address = registry.removesuffix(CONFLUENT)
+        converters = properties(avro.replace("http://127.0.0.1:8080", address))
+        settings = Settings(local=LocalSettings(state_dir=tmp_path / "state"))
+        children = Children()
+        async with LocalStack(settings, report=children.report, prepare=apply_topics) as stack:
+            here = Freki(settings_for(settings, stack.state), children)
+            without = {name: value for name, value in properties(worker).items() if ".converter" not in name}
+            await follow(here, tmp_path, without | converters, encoding="avro", changes=200)

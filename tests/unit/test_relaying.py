@@ -1,11 +1,15 @@
+import json
+from collections.abc import Iterable
+
 import pytest
 from opentelemetry.context import Context
 
 from freki.operators.errors import InvalidChange, InvalidEnvelope
 from freki.operators.map_envelope import Envelope
 from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Timestamp
+from freki.schemas.avro import schema_id_of
 from freki.streams.messages import Received
-from freki.streams.relaying import relaying
+from freki.streams.relaying import from_avro, relaying
 
 
 def received(text: str) -> Received[bytes | None]:
@@ -57,3 +61,63 @@ async def test_a_bad_record_among_others_publishes_none_of_them_twice(text: str,
         await relaying(mapped, published.take)([received("a"), received(text)])
 
     assert published == []
+
+
+class Registry:
+    """Knows a schema by its id, once asked for it."""
+
+    def __init__(self) -> None:
+        self.read: dict[int, str] = {}
+
+    async def prepare(self, values: Iterable[bytes | None]) -> None:
+        if any(value is not None and schema_id_of(value) == 7 for value in values):
+            self.read[7] = SCHEMA
+
+    def id_of(self, record: str) -> int:
+        raise NotImplementedError
+
+    def schema_of(self, schema_id: int) -> str | None:
+        return self.read.get(schema_id)
+
+
+SCHEMA = json.dumps(
+    {
+        "type": "record",
+        "name": "Row",
+        "fields": [{"name": "id", "type": "long"}, {"name": "image", "type": ["null", "bytes"]}],
+    }
+)
+HEADER = b"\x00\x00\x00\x00\x07"
+
+
+def envelope(key: bytes | None, value: bytes | None) -> Envelope:
+    return Envelope(key=key, value=value, headers=(), timestamp=Timestamp(5), offset=3)
+
+
+async def test_avro_becomes_json_and_all_else_stays() -> None:
+    decode = from_avro(Registry())
+
+    (row, text, tombstone) = await decode(
+        [
+            envelope(HEADER + b"\x04\x00", HEADER + b"\x04\x02\x04\xff\x01"),
+            envelope(b"k", b'{"id": 2}'),
+            envelope(HEADER + b"\x04\x00", None),
+        ]
+    )
+
+    assert (row.key, row.value) == (b'{"id": 2, "image": null}', b'{"id": 2, "image": "/wE="}')
+    assert (text.key, text.value) == (b"k", b'{"id": 2}')
+    assert tombstone.value is None
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (b"\x00\x00\x00\x00\x08\x04\x00", "schema id 8 is not in the schema registry"),
+        (HEADER + b"\x04", "cut short"),
+        (HEADER + b"\x04\x00\x00", "1 bytes follow"),
+    ],
+)
+async def test_avro_that_cannot_be_read_is_a_bad_record(value: bytes, message: str) -> None:
+    with pytest.raises(InvalidEnvelope, match=message):
+        await from_avro(Registry())([envelope(HEADER + b"\x04\x00", None), envelope(None, value)])

@@ -6,6 +6,7 @@ current one included. Files under `versions` are frozen: they are how old bytes 
 holds their digests.
 """
 
+from freki.schemas.avro.as_json import JsonOfAvro
 from freki.schemas.avro.codec import (
     Codec,
     DamagedError,
@@ -31,6 +32,7 @@ __all__ = [
     "Contract",
     "Contracts",
     "DamagedError",
+    "JsonOfAvro",
     "SchemaEntry",
     "SchemaLookup",
     "UndecodableError",

@@ -161,23 +161,31 @@ class Codec(Generic[T]):
         text = self._registry.schema_of(schema_id)
         if text is None:
             raise UnknownSchemaIdError(schema_id)
-        try:
-            schema = json.loads(text)
-            parsed = parsed_schema(schema)
-            refuse_unsafe(parsed)
-            name = parsed["name"].rpartition(".")[2]
-        except (UnsafeSchemaError, RecursionError) as error:
-            reason = TOO_DEEP if isinstance(error, RecursionError) else error
-            raise UndecodableError(
-                f"schema id {schema_id} of the registry is not safe to read with: {reason}"
-            ) from error
-        except (SchemaParseException, ValueError, TypeError, KeyError) as error:
-            raise UndecodableError(f"schema id {schema_id} of the registry is no Avro schema of a record") from error
+        schema, parsed = registered_schema(schema_id, text)
+        name = parsed["name"].rpartition(".")[2]
         if name != self._record:
             raise UndecodableError(
                 f"this is a {name} (schema id {schema_id}), but records of this topic are {self._record}"
             )
         return _Writer(parsed, current=fingerprint_of(schema) == self._current)
+
+
+def registered_schema(schema_id: int, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Give a record's schema of a registry, as it stands there and prepared for fastavro.
+
+    Raises UndecodableError where it is not the schema of a record, or not safe to read with.
+    """
+    try:
+        schema = json.loads(text)
+        parsed = parsed_schema(schema)
+        refuse_unsafe(parsed)
+        _ = parsed["name"]
+    except (UnsafeSchemaError, RecursionError) as error:
+        reason = TOO_DEEP if isinstance(error, RecursionError) else error
+        raise UndecodableError(f"schema id {schema_id} of the registry is not safe to read with: {reason}") from error
+    except (SchemaParseException, ValueError, TypeError, KeyError) as error:
+        raise UndecodableError(f"schema id {schema_id} of the registry is no Avro schema of a record") from error
+    return schema, parsed
 
 
 class _Writer(NamedTuple):

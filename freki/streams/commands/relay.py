@@ -9,6 +9,7 @@ from opentelemetry.trace import Tracer
 
 from freki.infra.errors import Misconfigured
 from freki.infra.kafka import Admin, Producer, look_behind, make_app
+from freki.infra.registry import RegistryClient
 from freki.infra.settings import RelaySettings, Settings
 from freki.infra.telemetry import set_up_logging, tracing
 from freki.operators.map_envelope import Envelope, Event, Fields, read_change, read_cloudevent, read_outbox, to_change
@@ -17,10 +18,10 @@ from freki.streams.app import FAILURES
 from freki.streams.client import Publisher
 from freki.streams.commands.acls import relay_group
 from freki.streams.commands.context import command, console, fail, load_settings
-from freki.streams.connect import open_publisher, topics_of
-from freki.streams.deliver import Delivery
+from freki.streams.connect import open_publisher, open_registry, topics_of
+from freki.streams.deliver import Delivery, Handle
 from freki.streams.outbox import Outbox
-from freki.streams.relaying import relaying
+from freki.streams.relaying import as_they_are, from_avro, relaying
 from freki.streams.stage import Stage, register, run_stages
 
 _READERS: Mapping[str, Callable[[Envelope], Event | None]] = {
@@ -44,9 +45,16 @@ async def relay() -> None:
     set_up_logging(settings.telemetry)
     with tracing(settings.telemetry, "relay") as tracer:
         # A record that is read again may be an older deletion: its tombstone would delete what came after it.
-        async with Producer(settings.kafka) as producer, open_publisher(settings, tombstones=False) as publisher:
+        async with (
+            open_registry(settings) as registry,
+            Producer(settings.kafka) as producer,
+            open_publisher(settings, tombstones=False) as publisher,
+        ):
             outbox = Outbox(producer, tracer)
-            stages = [_stage(settings, one, outbox, publisher, tracer) for one in settings.relays]
+            stages = [
+                _stage(settings, one, outbox, tracer, _handle(settings, one, publisher, registry))
+                for one in settings.relays
+            ]
             await run_stages(stages, stop, look_behind=look_behind, on_ready=lambda: _tell(settings))
 
 
@@ -54,6 +62,11 @@ async def _check(settings: Settings) -> None:
     name, count = Counter(map(_name, settings.relays)).most_common(1)[0]
     if count > 1:
         raise Misconfigured(f"{count} relays are called {name}: give each a `name` of its own in freki.toml")
+    for one in settings.relays:
+        if one.encoding == "avro" and settings.registry.url is None:
+            raise Misconfigured(
+                f'relay of {one.topic}: encoding = "avro" needs the registry of its schemas: set FREKI_REGISTRY__URL'
+            )
     async with Admin(settings.kafka) as admin:
         partitions = await admin.partitions([one.topic for one in settings.relays])
         for one in settings.relays:
@@ -69,12 +82,22 @@ def _name(settings: RelaySettings) -> str:
     return settings.name or settings.topic
 
 
-def _stage(settings: Settings, one: RelaySettings, outbox: Outbox, publisher: Publisher, tracer: Tracer) -> Stage:
+def _handle(
+    settings: Settings, one: RelaySettings, publisher: Publisher, registry: RegistryClient | None
+) -> Handle[bytes | None]:
+    to_change = _mapping(one, TenantId(one.tenant or settings.tenant))
+    decode = as_they_are if one.encoding == "json" or registry is None else from_avro(registry)
+    return relaying(to_change, publisher.publish, decode=decode)
+
+
+def _stage(
+    settings: Settings, one: RelaySettings, outbox: Outbox, tracer: Tracer, handle: Handle[bytes | None]
+) -> Stage:
     name = f"relay-{_name(one)}"
     delivery = Delivery(
         stage=name,
         decode=lambda value: value,
-        handle=relaying(_mapping(one, TenantId(one.tenant or settings.tenant)), publisher.publish),
+        handle=handle,
         outbox=outbox,
         dead_letters=topics_of(settings).dead_letters.name,
         failures=FAILURES,
