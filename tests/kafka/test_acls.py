@@ -160,7 +160,9 @@ async def test_a_relay_reads_topics_of_others_and_publishes(parts: Parts) -> Non
     async with (
         Producer(settings.kafka) as producer,
         open_publisher(settings, tombstones=False) as publisher,
-        running(relay._stage(settings, one, Outbox(producer, TRACER), publisher, TRACER)),
+        running(
+            relay._stage(settings, one, Outbox(producer, TRACER), TRACER, relay._handle(settings, one, publisher, None))
+        ),
         Producer(parts.settings.kafka) as other,
         Reader(parts.settings.kafka, parts.topics.documents.name, start="earliest") as reader,
     ):
