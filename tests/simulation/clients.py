@@ -11,8 +11,8 @@ from freki.schemas import ContextQuery, DocumentChange, DocumentId, Operation, Q
 from freki.streams.embedding import record_key
 from freki.streams.messages import VERSION_HEADER, Headers
 from tests.simulation.broker import Broker
+from tests.simulation.codecs import CODECS
 from tests.simulation.network import Network
-from tests.simulation.nodes import CODECS
 from tests.simulation.producer import Producer
 from tests.simulation.scenario import Ask, Bare, Delete, Junk, Put, Transaction, paragraph
 from tests.simulation.scenario import Operation as Scripted

@@ -1,7 +1,7 @@
 """Makes the scenario of a seed."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count
 from random import Random
 from typing import NamedTuple
@@ -9,6 +9,9 @@ from typing import NamedTuple
 from tests.simulation.loop import Style
 from tests.simulation.network import Spell
 from tests.simulation.scenario import (
+    ANYONE,
+    SENDS,
+    WRITES,
     Ask,
     Bare,
     Compact,
@@ -18,12 +21,15 @@ from tests.simulation.scenario import (
     Fault,
     Junk,
     Leave,
+    Lose,
     Operation,
     Pause,
     Put,
+    Reclaim,
     Retain,
     Scenario,
     Transaction,
+    Unreadable,
     Weather,
 )
 
@@ -33,18 +39,34 @@ READERS = ((), ("staff",), ("board",))
 PARAGRAPHS = 40
 LARGE = (8, 16)
 """Paragraphs of a document that has several parts."""
+SKEWS_MS = (-6_000, -300, 0, 300, 6_000)
+FIRST = ("commit", "commit", "commit", "roots", "roots", "places", "write_pages", "page_heads", "commits", "rows_of")
+"""Those of them that name documents, for who is stopped first: mostly it has decided, and not yet done what it will."""
+NEXT = ("places", "places", "write_pages", "write_pages", "roots", "roots", "page_heads", "commit", "rows_of")
+"""For who is stopped next: mostly it knows the store, and has not yet written what others would see of it."""
+PARTS = "sends:chunks-bulk"
+BETWEEN = ("roots", "stored", "places", "upsert", "write_pages", "page_heads", "commit", "commits", "rows_of", "delete")
+"""Calls of an indexer, in its order: a worker that is stopped before one of them has not done what follows."""
 
 
 def make(seed: int, *, calm: bool = False) -> Scenario:
     """Make the scenario of a seed; calm: without faults, and all workers are there from the beginning."""
     random = Random(seed)  # noqa: S311 - its seed is the point
     lasts_s = random.choice((5.0, 20.0, 60.0, 200.0))
-    workers = _workers(random)
+    mixes = random.random() < 0.15
+    workers = (STAGES, STAGES) if mixes else _workers(random)
     has_bare = random.random() < 0.5
-    drawn = _Drawn(random, lasts_s, has_bare=has_bare, compacts=random.random() < 0.3)
+    loses = not (calm or has_bare) and random.random() < 0.1
+    session_s = random.choice((2.0, 10.0))
+    drawn = _Drawn(random, lasts_s, has_bare=has_bare, compacts=random.random() < 0.3, repeats=loses, large=mixes)
     operations = tuple(drawn.operations())
     times = [each.at_s for each in operations if not isinstance(each, Ask)]
-    faults = () if calm else tuple(_faults(random, times, workers, compacts=drawn.compacts))
+    faults: list[Fault] = []
+    if not calm:
+        faults = list(_faults(random, times, workers, compacts=drawn.compacts))
+        faults += [fault for storm in drawn.storms for fault in _aimed(random, storm, session_s, mixes=mixes)]
+        if loses:
+            faults += [Lose(random.choice(times[:-1]), random.choice((0.1, 0.5))) for _ in range(random.randint(1, 3))]
     return Scenario(
         seed=seed,
         schedule=seed,
@@ -56,18 +78,21 @@ def make(seed: int, *, calm: bool = False) -> Scenario:
         bounded=random.random() < 0.2,
         skew_ms=None if has_bare or random.random() < 0.7 else random.choice((-7_000, 7_000)),
         starts_s=0.1 if calm else random.choice((0.1, 1.0, 10.0)),
-        session_s=random.choice((2.0, 10.0)),
+        session_s=session_s,
         token_s=random.choice((0.0005, 0.005, 0.05)),
         slowest_s=random.choice((0.005, 0.05, 0.5)),
+        clocks_ms=tuple(random.choice(SKEWS_MS) if random.random() < 0.5 else 0 for _ in workers),
+        releases=tuple(number % 2 if mixes else 0 for number, _ in enumerate(workers)),
+        request_records=1 if mixes else random.choice((1, 3, 1_000)),
         operations=operations,
-        faults=faults,
+        faults=tuple(sorted(faults, key=lambda each: each.at_s)),
     )
 
 
 def _workers(random: Random) -> tuple[tuple[str, ...], ...]:
     if random.random() < 0.3:
         return (("chunk", "contextualise"), ("embed",), ("embed", "retrieve"))
-    return tuple(STAGES for _ in range(random.choice((1, 2, 2, 3))))
+    return tuple(STAGES for _ in range(random.choice((1, 2, 2, 2, 3))))
 
 
 class _Past(NamedTuple):
@@ -78,34 +103,95 @@ class _Past(NamedTuple):
     principals: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Storm:
+    """Many changes of one document within a short time: to and fro between few contents, deletions between them."""
+
+    key: tuple[str, str]
+    times: tuple[float, ...]
+    contents: tuple[tuple[int, ...], ...]
+    principals: tuple[str, ...]
+
+
 class _Drawn:
     """Draws the operations of producers and askers."""
 
-    def __init__(self, random: Random, lasts_s: float, *, has_bare: bool, compacts: bool) -> None:
+    def __init__(  # noqa: PLR0913 - what kinds there are
+        self, random: Random, lasts_s: float, *, has_bare: bool, compacts: bool, repeats: bool, large: bool
+    ) -> None:
         self._random = random
         self._lasts_s = lasts_s
         self._has_bare = has_bare
         self.compacts = compacts
+        self._repeats = repeats
+        self._large = 0.7 if large else 0.3
         self._documents = [
             (tenant, f"{name}.txt") for tenant in ("t", "u") for name in "abcd"[: random.choice((1, 2, 3, 4))]
         ][: random.randint(3, 8)]
         self._past: dict[tuple[str, str], list[_Past]] = {each: [] for each in self._documents}
         self._gone: set[tuple[str, str]] = set()
         self._numbers = count(1)
+        self.storms = [self._storm() for _ in range(random.choice((0, 1, 1, 2)))]
 
     def operations(self) -> Iterator[Operation]:
         """Draw all, in the order of their times."""
         random = self._random
         # Changes come in bursts as often as evenly: they meet each other on their way.
-        events = random.randint(12, 30)
+        events = random.randint(12, 30) if not self.storms else random.randint(4, 16)
         bursts = [random.uniform(0, self._lasts_s) for _ in range(3)]
-        times = sorted(
-            random.choice(bursts) + random.expovariate(2) if random.random() < 0.5 else random.uniform(0, self._lasts_s)
+        times: list[tuple[float, _Storm | None]] = [
+            (
+                random.choice(bursts) + random.expovariate(2)
+                if random.random() < 0.5
+                else random.uniform(0, self._lasts_s),
+                None,
+            )
             for _ in range(events)
-        )
-        changes = [each for at_s in times for each in self._change(at_s)]
+        ]
+        times += [(at_s, storm) for storm in self.storms for at_s in storm.times]
+        changes = [
+            each
+            for at_s, storm in sorted(times, key=lambda each: each[0])
+            for each in (self._change(at_s) if storm is None else self._stormy(at_s, storm))
+        ]
+        if self._repeats:
+            changes += self._all_again(changes[-1].at_s + 1)
         asks = [self._ask(random.uniform(0.5, self._lasts_s + 10)) for _ in range(random.randint(8, 24))]
         yield from sorted([*changes, *asks], key=lambda each: each.at_s)
+
+    def _storm(self) -> _Storm:
+        random = self._random
+        size = random.randint(*LARGE) if random.random() < self._large else random.randint(2, 5)
+        whole = tuple(random.sample(range(PARAGRAPHS), size))
+        less = tuple(each for each in whole if random.random() < 0.5) or whole[:1]
+        other = tuple(random.sample(sorted({*range(PARAGRAPHS)} - {*whole}), random.randint(*LARGE)))
+        gap_s, at_s = random.choice((0.02, 0.2, 1.0, 3.0)), random.uniform(0, self._lasts_s)
+        times = []
+        for _ in range(random.randint(3, 9)):
+            times.append(at_s)
+            at_s += random.expovariate(1 / gap_s)
+        contents = (whole, whole, less, other if random.random() < 0.5 else whole[1:] or whole)
+        return _Storm(random.choice(self._documents), tuple(times), contents, random.choice(PRINCIPALS))
+
+    def _stormy(self, at_s: float, storm: _Storm) -> Iterator[Operation]:
+        random, past, kind = self._random, self._past[storm.key], self._random.random()
+        if kind < 0.25 and past and storm.key not in self._gone:
+            yield self._delete(at_s, storm.key)
+        elif kind < 0.45 and past and self._has_bare and not self.compacts:
+            if random.random() < 0.7:
+                yield self._put_of(at_s, storm.key, random.choice(storm.contents), storm.principals)
+            self._gone.add(storm.key)
+            yield Bare(at_s + 0.1 * random.random(), *storm.key)
+        else:
+            yield self._put_of(at_s, storm.key, random.choice(storm.contents), storm.principals)
+
+    def _all_again(self, at_s: float) -> list[Operation]:
+        """Send the last version of each document once more."""
+        return [
+            Put(at_s, *key, past[-1].version, past[-1].paragraphs, past[-1].principals)
+            for key, past in self._past.items()
+            if past and key not in self._gone
+        ]
 
     def _ask(self, at_s: float) -> Ask:
         random = self._random
@@ -116,14 +202,17 @@ class _Drawn:
 
     def _change(self, at_s: float) -> Iterator[Operation]:
         random, kind = self._random, self._random.random()
+        # What a storm has left stays as it is: only then does anybody see it in the end.
+        over = {storm.key for storm in self.storms if at_s > storm.times[0]}
+        documents = [each for each in self._documents if each not in over] or self._documents
         # Changes of one document meet each other more often than those of many.
-        key = self._documents[0] if random.random() < 0.5 else random.choice(self._documents)
+        key = documents[0] if random.random() < 0.5 else random.choice(documents)
         past = self._past[key]
         if kind < 0.05:
             yield Junk(at_s, random.choice(("bytes", "no key", "no slash", "null", "version")), next(self._numbers))
         elif kind < 0.12 and not (self._has_bare or self.compacts):
             # Its records may lie behind those of later changes.
-            yield self._transaction(at_s)
+            yield self._transaction(at_s, documents)
         elif kind < 0.24 and past:
             yield self._delete(at_s, key)
         elif kind < 0.30 and past and self._has_bare and not self.compacts:
@@ -135,12 +224,15 @@ class _Drawn:
             yield self._put(at_s, key)
 
     def _put(self, at_s: float, key: tuple[str, str]) -> Put:
-        random, past = self._random, self._past[key]
-        paragraphs, principals = self._edited(past)
+        return self._put_of(at_s, key, *self._edited(self._past[key]))
+
+    def _put_of(
+        self, at_s: float, key: tuple[str, str], paragraphs: tuple[int, ...], principals: tuple[str, ...]
+    ) -> Put:
         version = self._next_version(key)
         self._gone.discard(key)
-        past.append(_Past(version, paragraphs, principals))
-        return Put(at_s, *key, version, paragraphs, principals, priority=int(random.random() < 0.15))
+        self._past[key].append(_Past(version, paragraphs, principals))
+        return Put(at_s, *key, version, paragraphs, principals, priority=int(self._random.random() < 0.15))
 
     def _next_version(self, key: tuple[str, str]) -> int:
         past = self._past[key]
@@ -163,15 +255,16 @@ class _Drawn:
 
     def _delete(self, at_s: float, key: tuple[str, str]) -> Delete:
         past = self._past[key]
-        version = self._next_version(key)
+        # A producer may also delete at the version that it last wrote.
+        version = past[-1].version if self._random.random() < 0.2 else self._next_version(key)
         past.append(_Past(version, past[-1].paragraphs, past[-1].principals))
         self._gone.add(key)
         return Delete(at_s, *key, version, tombstone=self._random.random() < 0.6)
 
-    def _transaction(self, at_s: float) -> Transaction:
+    def _transaction(self, at_s: float, documents: Sequence[tuple[str, str]]) -> Transaction:
         random = self._random
         commits = random.random() < 0.5
-        keys = random.sample(self._documents, min(len(self._documents), random.randint(1, 3)))
+        keys = random.sample(documents, min(len(documents), random.randint(1, 3)))
         before = {key: list(self._past[key]) for key in keys}, set(self._gone)
         changes = tuple(
             self._delete(at_s, key) if self._past[key] and random.random() < 0.3 else self._put(at_s, key)
@@ -216,35 +309,68 @@ def _faults(
     kinds = random.sample(_FAULTS, random.randint(1, 3))
     faults: list[Fault] = [
         random.choice(kinds)(random, time_s(), random.randrange(len(workers)), workers)
-        for _ in range(random.randint(1, 8))
+        for _ in range(random.randint(1, 6))
     ]
     if compacts:
         faults += [Compact(time_s(), random.choice((0, 3, 10))) for _ in range(2)]
     if random.random() < 0.2:
         faults.append(Retain(time_s()))
-    return iter(sorted(faults, key=lambda each: each.at_s))
+    return iter(faults)
+
+
+def _aimed(random: Random, storm: _Storm, session_s: float, *, mixes: bool) -> Iterator[Fault]:
+    """Draw faults that stop whoever is at work with a document while it changes, and perhaps the one who follows."""
+    lasts_s = storm.times[-1] - storm.times[0]
+    key = "/".join(storm.key)
+    if mixes:
+        # One release has sent some parts of a document when the next one begins, which does not end before the first.
+        for_s = session_s * random.uniform(1.2, 2.0) + random.uniform(0.0, 2.0)
+        later = Pause(0.0, ANYONE, for_s * random.uniform(0.7, 1.5), random.choice((1, 1, 2)), PARTS, key)
+        yield Pause(storm.times[-1] - 0.01, ANYONE, for_s, random.choice((1, 2, 2, 3)), PARTS, key, later)
+
+    def drawn(at_s: float, for_s: float, of: Sequence[str], then: Crash | Pause | None = None) -> Crash | Pause:
+        call = SENDS if random.random() < 0.1 else random.choice(of)
+        calls = random.choice((1, 1, 2, 3))
+        if random.random() < 0.8:
+            return Pause(at_s, ANYONE, for_s, calls, call, key, then)
+        return Crash(at_s, ANYONE, random.choice((0.2, 2.0, 15.0)), calls, call, key, then)
+
+    for _ in range(random.choice((1, 1, 2))):
+        at_s = random.choice((random.choice(storm.times), storm.times[-1])) - 0.01
+        for_s = session_s * random.uniform(0.8, 2.0) + random.choice((0.0, 1.0, lasts_s)) * random.random()
+        then = drawn(at_s, for_s * random.uniform(0.2, 1.5), NEXT) if random.random() < 0.6 else None
+        yield drawn(at_s, for_s, FIRST, then)
 
 
 def _crash(random: Random, at_s: float, worker: int, _workers: object) -> Fault:
-    return Crash(at_s, worker, random.choice((0.2, 2.0, 15.0)), _writes(random))
+    return Crash(at_s, worker, random.choice((0.2, 2.0, 15.0)), _calls(random), random.choice((WRITES, SENDS)))
 
 
 def _pause(random: Random, at_s: float, worker: int, _workers: object) -> Fault:
-    return Pause(at_s, worker, random.choice((2.0, 5.0, 12.0, 20.0, 100.0)) * random.uniform(0.5, 1.5), _writes(random))
+    for_s = random.choice((2.0, 5.0, 12.0, 20.0, 100.0)) * random.uniform(0.5, 1.5)
+    return Pause(at_s, worker, for_s, _calls(random), random.choice((WRITES, *BETWEEN)))
+
+
+def _reclaim(_random: Random, at_s: float, worker: int, _workers: object) -> Fault:
+    return Reclaim(at_s, worker)
 
 
 def _leave(random: Random, at_s: float, worker: int, _workers: object) -> Fault:
     return Leave(at_s, worker, random.choice((0.5, 10.0)))
 
 
+def _unreadable(random: Random, at_s: float, worker: int, _workers: object) -> Fault:
+    return Unreadable(at_s, worker, random.choice((0.1, 1.0, 10.0)))
+
+
 def _expire(random: Random, at_s: float, worker: int, workers: tuple[tuple[str, ...], ...]) -> Fault:
     group = random.choice(workers[worker])
     return Expire(
-        at_s, worker, random.choice(("chunk", "chunk-express")) if group == "chunk" else group, _writes(random)
+        at_s, worker, random.choice(("chunk", "chunk-express")) if group == "chunk" else group, _calls(random)
     )
 
 
-def _writes(random: Random) -> int:
+def _calls(random: Random) -> int:
     return random.choice((0, 1, 1, 2, 3, 5))
 
 
@@ -268,5 +394,7 @@ _FAULTS: tuple[Callable[[Random, float, int, tuple[tuple[str, ...], ...]], Fault
     _pause,
     _leave,
     _expire,
+    _reclaim,
+    _unreadable,
     _weather,
 )

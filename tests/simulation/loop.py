@@ -47,12 +47,59 @@ class Process:
         self.name = name
         self.paused = False
         self.dead = False
-        self.held: list[asyncio.Handle] = []
+        self.held: list[_Soon | _Later] = []
 
 
 PROCESS: ContextVar[Process | None] = ContextVar("process", default=None)
 OUTSIDE = Context()
 """The context of what belongs to no process: broker, store and network."""
+
+
+class _Soon(asyncio.Handle):
+    """A handle that knows its process; made without what debugging would need."""
+
+    __slots__ = ("process",)
+
+    def __init__(
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: asyncio.AbstractEventLoop,
+        context: Context | None,
+    ) -> None:
+        self._context = copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+        self.process = self._context.get(PROCESS)
+
+
+class _Later(asyncio.TimerHandle):
+    """As `_Soon`, for timers."""
+
+    __slots__ = ("process",)
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: asyncio.AbstractEventLoop,
+        context: Context | None,
+    ) -> None:
+        self._context = copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+        self._when = when
+        self._scheduled = True
+        self.process = self._context.get(PROCESS)
 
 
 class SimulatedTask(asyncio.Task[Any]):
@@ -71,8 +118,8 @@ class SimulatedTask(asyncio.Task[Any]):
 class SimulatedLoop(base_events.BaseEventLoop):
     """Run what is ready in random order; where nothing is, jump to the next timer."""
 
-    _ready: list[asyncio.Handle]
-    _scheduled: list[tuple[float, int, asyncio.TimerHandle]]
+    _ready: list[_Soon | _Later]
+    _scheduled: list[tuple[float, int, _Later]]
 
     def __init__(self, random: Random, *, style: Style = Style.EVEN) -> None:
         super().__init__()
@@ -83,7 +130,7 @@ class SimulatedLoop(base_events.BaseEventLoop):
         self._now_s = 0.0
         self._numbers = 0
         self._tasks: list[SimulatedTask] = []
-        self._graveyard: list[asyncio.Handle] = []
+        self._graveyard: list[_Soon | _Later] = []
         self._last: Process | None = None
         self.starved: Process | None = None
         self.steps = 0
@@ -105,16 +152,19 @@ class SimulatedLoop(base_events.BaseEventLoop):
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
         """Call back as soon as its turn comes."""
-        handle = asyncio.Handle(callback, args, self, context)
+        handle = _Soon(callback, args, self, context)
         self._ready.append(handle)
         return handle
+
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Call back at a virtual second."""
-        handle = asyncio.TimerHandle(when, callback, args, self, context)
-        heapq.heappush(self._scheduled, (when, self.next_number(), handle))
+        handle = _Later(when, callback, args, self, context)
+        self._numbers += 1
+        heapq.heappush(self._scheduled, (when, self._numbers, handle))
         return handle
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
@@ -145,7 +195,7 @@ class SimulatedLoop(base_events.BaseEventLoop):
 
     def outside(self, delay_s: float, callback: Callable[..., object], *args: Any) -> asyncio.TimerHandle:
         """Call back later, in no process."""
-        return self.call_later(delay_s, callback, *args, context=OUTSIDE)
+        return self.call_at(self._now_s + delay_s, callback, *args, context=OUTSIDE)
 
     def pause(self, process: Process) -> None:
         """Let nothing of a process run until it is resumed."""
@@ -175,15 +225,20 @@ class SimulatedLoop(base_events.BaseEventLoop):
         self.errors.append(f"{context.get('message')}: {context.get('exception')!r}")
 
     def _run_once(self) -> None:
-        self.steps += 1
-        if self.steps > MOST_STEPS:
-            raise Endless(f"more than {MOST_STEPS} steps by second {self._now_s:.0f}")
-        if not self._ready:
-            self._jump()
-        handle = self._chosen()
-        if handle is None or handle._cancelled:
-            return
-        handle._run()
+        """Run handles until the loop is stopped."""
+        ready = self._ready
+        while not self._stopping:
+            self.steps += 1
+            if self.steps > MOST_STEPS:
+                raise Endless(f"more than {MOST_STEPS} steps by second {self._now_s:.0f}")
+            if not ready:
+                self._jump()
+            handle = ready.pop(self._place() if len(ready) > 1 else 0)
+            process = self._last = handle.process
+            if process is not None and (process.paused or process.dead):
+                (self._graveyard if process.dead else process.held).append(handle)
+            elif not handle._cancelled:
+                handle._run()
 
     def _jump(self) -> None:
         """Move the clock to the next timer, and make ready all that are due."""
@@ -196,29 +251,20 @@ class SimulatedLoop(base_events.BaseEventLoop):
         while scheduled and scheduled[0][0] <= self._now_s:
             self._ready.append(heapq.heappop(scheduled)[2])
 
-    def _chosen(self) -> asyncio.Handle | None:
-        """Take a handle; None where its process does not run."""
-        ready = self._ready
-        place = 0
-        if len(ready) > 1:
-            place = self._place()
-        handle = ready.pop(place)
-        process = handle._context.get(PROCESS)  # type: ignore[attr-defined]
-        self._last = process
-        if process is None or not (process.paused or process.dead):
-            return handle
-        (self._graveyard if process.dead else process.held).append(handle)
-        return None
-
     def _place(self) -> int:
         """Choose a process, and give the place of its handle that waits longest."""
-        processes = [handle._context.get(PROCESS) for handle in self._ready]  # type: ignore[attr-defined]
-        wanted = processes[int(self._random.random() * len(processes))]
-        if self._style is Style.BURSTING and self._last in processes and self._random.random() < 0.9:
-            wanted = self._last
+        ready = self._ready
+        wanted = ready[int(self._random.random() * len(ready))].process
+        if self._style is Style.BURSTING and self._random.random() < 0.9:
+            place = self._first_of(self._last)
+            if place is not None:
+                return place
         elif self._style is Style.STARVING and wanted is self.starved and self._random.random() < 0.95:
-            wanted = next((process for process in processes if process is not wanted), wanted)
-        return processes.index(wanted)
+            wanted = next((handle.process for handle in ready if handle.process is not wanted), wanted)
+        return self._first_of(wanted) or 0
+
+    def _first_of(self, process: Process | None) -> int | None:
+        return next((place for place, handle in enumerate(self._ready) if handle.process is process), None)
 
     def dispose(self) -> None:
         """End all coroutines and close; nothing that they do has an effect any more."""

@@ -15,13 +15,13 @@ from freki.operators import superseded as superseded_module
 from freki.operators.fence import Action, Decision
 from freki.operators.superseded import Superseded
 from freki.schemas import ChunkId, Revision, RootId
-from freki.schemas.index import PageHead, Root, RowHead, StoredRow, standing
+from freki.schemas.index import Attempt, PageHead, Root, RowHead, RowId, StoredRow, standing
+from freki.streams import lanes
 from freki.streams.app import LANES
-from freki.streams.indexing import Indexer, commit, indexer
+from freki.streams.indexing import Indexer, commit, indexer, reclaim, repair
 from freki.streams.indexing.commit import Committer, Draft
 from freki.streams.indexing.pieces import Piece, Slice
 from freki.streams.stage import Stage
-from freki.streams.turns import Turns
 from tests.simulation import nodes
 from tests.simulation.consumer import Consumer
 from tests.simulation.groups import Coordinator
@@ -58,25 +58,6 @@ def _skips_fence() -> Iterator[None]:
         return Decision(Action.WRITE) if decided.action is Action.STALE else decided
 
     with patch.object(indexer, "decide", write):
-        yield
-
-
-@contextmanager
-def _shares_turns() -> Iterator[None]:
-    """Let all lanes of a worker write at the same time."""
-
-    @contextmanager
-    def nothing() -> Iterator[None]:
-        yield
-
-    class _Free:
-        async def __aenter__(self) -> None:
-            """Wait for nobody."""
-
-        async def __aexit__(self, *_: object) -> None:
-            """Tell nobody."""
-
-    with patch.object(Turns, "taken", lambda _self, _lane: _Free()), patch.object(Turns, "over", lambda *_: False):
         yield
 
 
@@ -146,10 +127,63 @@ async def _unchecked_too(self: Committer, pieces: Sequence[Piece], draft: Draft)
 _MANIFESTS = Committer.manifests
 
 
+async def _looks_at_nothing(*_: object) -> bool:
+    return True
+
+
+def _shared(chunk_id: ChunkId, _attempt: Attempt) -> RowId:
+    return RowId(f"{chunk_id}-0")
+
+
+@contextmanager
+def _shares_rows() -> Iterator[None]:
+    """Give the row of a chunk the same key in every attempt."""
+    with patch.object(indexer, "row_id", _shared), patch.object(repair, "row_id", _shared):
+        yield
+
+
+def _stays_alive(root: Root | None, revision: Revision) -> Decision:
+    """Let the deletion of a version lose to that version."""
+    if root is not None and revision.version == root.version and not root.deleted:
+        return Decision(Action.STALE)
+    return _DELETE(root, revision)
+
+
+_DELETE = fence._delete
+
+
+async def _reads_pages_first(self: Committer, root_ids: Any, **options: Any) -> Any:
+    """Sweep by pages and rows that were read before the roots."""
+    roots, rows = self._roots, self._rows
+
+    class Early:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(roots, name)
+
+        async def commits(self, keys: Sequence[RootId]) -> Any:
+            self.heads, self.rows = await roots.page_heads(keys), await rows.rows_of(keys)
+            return await roots.commits(keys)
+
+        async def page_heads(self, _: Sequence[RootId]) -> Any:
+            return self.heads
+
+        async def rows_of(self, _: Sequence[RootId]) -> Any:
+            return self.rows
+
+        async def delete(self, row_ids: Sequence[RowId]) -> None:
+            await rows.delete(row_ids)
+
+    early = Early()
+    own = Committer(rows=cast("Any", early), roots=cast("Any", early), now=self._now, entropy=self._entropy)
+    return await _SWEEP(own, root_ids, **options)
+
+
+_SWEEP = Committer.sweep
+
+
 MUTANTS: dict[str, Mutant] = {
     "acknowledges-first": _acknowledges_first,
     "skips-fence": _skips_fence,
-    "shares-turns": _shares_turns,
     "drops-bulk-lane": _drops_bulk,
     "reads-uncommitted": lambda: patch.object(Consumer, "committed_only", new=False),
     "commits-past-gaps": lambda: patch.object(Consumer, "passes_gaps", new=True),
@@ -161,6 +195,12 @@ MUTANTS: dict[str, Mutant] = {
     "last-write-wins": lambda: _everywhere("standing", _latest),
     "ignores-tombstones": lambda: _everywhere("standing", _without_tombstones),
     "takes-unchecked-parts": lambda: patch.object(Committer, "manifests", _unchecked_too),
+    "repeats-blindly": lambda: patch.object(repair.Repair, "__call__", _looks_at_nothing),
+    "shares-rows": _shares_rows,
+    "stays-alive": lambda: patch.object(fence, "_delete", _stays_alive),
+    "reclaims-at-once": lambda: patch.object(reclaim, "ABANDONED_MS", 0),
+    "sweeps-by-an-old-view": lambda: patch.object(Committer, "sweep", _reads_pages_first),
+    "leaves-what-it-cannot-read": lambda: patch.object(lanes, "_UNDECIDED", lanes._REGULAR),
     "mixes-cuts": lambda: patch.object(Piece, "cut", property(lambda _: "")),
 }
 """What is taken away, by the name of the defect."""

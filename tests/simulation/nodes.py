@@ -1,7 +1,8 @@
 """Worker processes: the stages of the pipeline, put together as `freki/streams/app.py` does it."""
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from types import SimpleNamespace
@@ -21,7 +22,7 @@ from freki.schemas import (
     IndexOutcome,
     Timestamp,
 )
-from freki.schemas.avro import Codec
+from freki.schemas.avro.codec import UndecodableError
 from freki.streams.app import FAILURES, LANES, QUERY_WAIT_S
 from freki.streams.chunking import Chunking, chunking
 from freki.streams.connect import knobs_of, limits_of
@@ -40,12 +41,14 @@ from freki.streams.retrieving import Retrieving
 from freki.streams.stage import Progress, Stage
 from freki.streams.tracing import UNTRACED
 from tests.parsing import parse_here
+from tests.simulation import adapter
+from tests.simulation.codecs import CODECS
 from tests.simulation.consumer import Consumer
 from tests.simulation.embedder import SlowEmbedder
 from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.producer import Producer
+from tests.simulation.scenario import UNREADABLE
 from tests.simulation.store import StoreClient
-from tests.simulation.virtual import NOW
 
 DRAIN_S = 20.0
 STOP_S = 10.0
@@ -62,10 +65,6 @@ TOPICS = (
     "contexts",
     "dead-letters",
 )
-CODECS: Mapping[type[Any], Codec[Any]] = {
-    record: Codec(record)
-    for record in (DocumentChange, ChunkBatch, ContextualChunkBatch, IndexOutcome, ContextQuery, ContextResult)
-}
 _METERS = Meters()
 _KNOBS = knobs_of(RetrievalSettings(widen=()))
 _ANALYSED = lru_cache(maxsize=50_000)(analyse_text)
@@ -107,6 +106,11 @@ class Worker:
     process: Process
     names: Collection[str]
     surroundings: Surroundings
+    clock_ms: int = 0
+    """How far its clock is ahead."""
+    release: int = 0
+    reads_from_s: float = 0.0
+    """It cannot decode changes before."""
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     consumers: list[Consumer] = field(default_factory=list)
     stages: list[Stage] = field(default_factory=list)
@@ -137,6 +141,15 @@ class Worker:
         for task in (stopped, *tasks):
             task.cancel()
         await asyncio.gather(stopped, *tasks, return_exceptions=True)
+
+    def now(self) -> Timestamp:
+        """Give the time by its own clock."""
+        return Timestamp(self.surroundings.now() + self.clock_ms)
+
+    async def reclaim(self) -> None:
+        """Do what embed workers do every few hours."""
+        with suppress(InfraError):
+            await adapter.reclaim(self.surroundings.new_store(self.process), self.now)
 
     async def _consume(self, running: Running) -> None:
         consumer = next(
@@ -195,11 +208,11 @@ class Worker:
     def _chunk(self, add: Any, outbox: Outbox, embedder: SlowEmbedder, rejected: Any) -> None:
         stage = Chunking(
             claims=ClaimStore(ClaimSettings()),
-            outliner=Outliner(_LIMITS, parse=parse_here, count_tokens=embedder.count_tokens),
+            outliner=Outliner(_LIMITS[self.release], parse=parse_here, count_tokens=embedder.count_tokens),
             part_chunks=PART_CHUNKS,
-            now=self.surroundings.now,
+            now=self.now,
         )
-        decode = or_tombstone(CODECS[DocumentChange].decode)
+        decode = or_tombstone(self._change)
         for lane in LANES["chunk"]:
             handle = chunking(
                 stage,
@@ -210,8 +223,13 @@ class Worker:
                 at_once=2,
             )
             name = in_lane("chunk", lane)
-            ours = partial(_is_of, lane)
+            ours = partial(_is_of, lane, decode)
             add(name, "documents", decode, handle, group=name, on_dead=rejected, ours=ours)
+
+    def _change(self, value: bytes) -> DocumentChange:
+        if self.surroundings.loop.time() < self.reads_from_s:
+            raise UndecodableError(UNREADABLE)
+        return cast("DocumentChange", CODECS[DocumentChange].decode(value))
 
     def _embed(self, add: Any, outbox: Outbox, embedder: SlowEmbedder, store: Any, rejected: Any) -> None:
         indexer = Indexer(
@@ -223,8 +241,8 @@ class Worker:
             analyser="simulated",
             generation=GENERATION,
             slice_tokens=SLICE_TOKENS,
-            now=self.surroundings.now,
-            entropy=lambda: f"{NOW.chance.getrandbits(32):08x}",
+            now=self.now,
+            entropy=adapter.entropy,
         )
         for lane in LANES["embed"]:
             encode = CODECS[IndexOutcome].encode
@@ -262,14 +280,18 @@ class Worker:
         add("retrieve", "queries", decode, retrieving.handle, group="retrieve", within_s=QUERY_WAIT_S, at_once=4)
 
 
-_LIMITS = {
-    profile: replace(limits, min_tokens=3, max_tokens=9, overlap_chars=0)
-    for profile, limits in limits_of(ChunkingSettings()).items()
-}
+_LIMITS = [
+    {
+        profile: replace(limits, min_tokens=least, max_tokens=most, overlap_chars=0)
+        for profile, limits in limits_of(ChunkingSettings()).items()
+    }
+    for least, most in ((3, 9), (12, 20))
+]
+"""Of each release: one puts a paragraph into a chunk, the other one two."""
 
 
-def _is_of(lane: Lane, stored: Any) -> bool:
-    return lane in lanes_of(stored, or_tombstone(CODECS[DocumentChange].decode))
+def _is_of(lane: Lane, decode: Any, stored: Any) -> bool:
+    return lane in lanes_of(stored, decode)
 
 
 async def _within(limit_s: float, works: Sequence[Any]) -> None:

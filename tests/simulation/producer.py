@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Callable, Sequence
 from itertools import count
 from random import Random
 
@@ -9,6 +10,7 @@ from freki.infra.errors import Rejected, Unavailable
 from freki.streams.messages import Headers
 from tests.simulation.broker import Broker, Place
 from tests.simulation.network import Network
+from tests.simulation.scenario import SENDS
 
 RETRY_S = 0.2
 DELIVERY_S = 30.0
@@ -27,7 +29,16 @@ class Producer:
     """Say that a record is stored before it is."""
 
     def __init__(  # noqa: PLR0913 - what a client is made of
-        self, number: int, *, broker: Broker, network: Network, random: Random, idempotent: bool, skew_ms: int | None
+        self,
+        number: int,
+        *,
+        broker: Broker,
+        network: Network,
+        random: Random,
+        idempotent: bool,
+        skew_ms: int | None,
+        request_records: int = 1_000,
+        on_call: Callable[[str, Sequence[str]], bool] = lambda *_: False,
     ) -> None:
         self._number = number
         self._broker = broker
@@ -35,6 +46,8 @@ class Producer:
         self._random = random
         self._idempotent = idempotent
         self._skew_ms = skew_ms
+        self._request_records = request_records
+        self._on_call = on_call
         self._sequences = count()
         self._queues: dict[Place, deque[_Waiting]] = {}
         self._sending: dict[Place, asyncio.Task[None]] = {}
@@ -65,7 +78,7 @@ class Producer:
     async def _drain(self, place: Place, queue: deque[_Waiting]) -> None:
         """Send what waits for a partition, one request at a time."""
         while queue:
-            batch = [queue.popleft() for _ in range(len(queue))]
+            batch = [queue.popleft() for _ in range(min(len(queue), self._request_records))]
             try:
                 offsets = await self._stored(place, batch)
             except (Unavailable, ValueError) as error:
@@ -81,6 +94,8 @@ class Producer:
     async def _stored(self, place: Place, batch: list[_Waiting]) -> list[int]:
         until_s = self._network.loop.time() + DELIVERY_S
         while True:
+            if self._on_call(f"{SENDS}:{place[0]}", [(key or b"").decode(errors="replace") for key, *_ in batch]):
+                await asyncio.sleep(0)
             # Records that are numbered are stored in their place, or not at all.
             sent = self._network.request("broker", lambda: self._append(place, batch), late=not self._idempotent)
             try:

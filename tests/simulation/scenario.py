@@ -77,6 +77,12 @@ class Ask:
     principals: tuple[str, ...]
 
 
+ANYONE = -1
+"""A fault that waits for calls hits the worker that makes the last of them."""
+WRITES = "writes"
+SENDS = "sends"
+
+
 @dataclass(frozen=True, slots=True)
 class Crash:
     """A worker is killed, and another is started in its place."""
@@ -84,8 +90,15 @@ class Crash:
     at_s: float
     worker: int
     down_s: float
-    writes: int = 0
-    """0: at once; else as it begins so many further writes to the store."""
+    calls: int = 0
+    """0: at once; else as it begins so many further calls."""
+    of: str = WRITES
+    """A method of the store, `WRITES` for any that writes, `SENDS` for requests of its producer, or those to a topic:
+    `sends:chunks`."""
+    key: str = ""
+    """Only calls that concern this document, as tenant/document; empty: any."""
+    then: "Crash | Pause | None" = None
+    """Waits for its calls as soon as this has happened: it may hit the successor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +108,10 @@ class Pause:
     at_s: float
     worker: int
     for_s: float
-    writes: int = 0
+    calls: int = 0
+    of: str = WRITES
+    key: str = ""
+    then: "Crash | Pause | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +130,38 @@ class Expire:
     at_s: float
     worker: int
     group: str
-    writes: int = 0
+    calls: int = 0
+    of: str = WRITES
+    key: str = ""
+    then: Crash | Pause | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaim:
+    """A worker passes over all documents for what nobody names any more."""
+
+    at_s: float
+    worker: int
+
+
+UNREADABLE = "the registry does not know the schema yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A worker cannot decode changes for a while; what it buries meanwhile its own lane may not have."""
+
+    at_s: float
+    worker: int
+    for_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lose:
+    """The store loses rows that live revisions name."""
+
+    at_s: float
+    share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +188,7 @@ class Weather:
 
 
 Operation = Put | Delete | Bare | Junk | Transaction | Ask
-Fault = Crash | Pause | Leave | Expire | Compact | Retain | Weather
+Fault = Crash | Pause | Leave | Expire | Reclaim | Unreadable | Lose | Compact | Retain | Weather
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +213,12 @@ class Scenario:
     """How long embedding takes."""
     slowest_s: float
     """How long a request is under way at most, each way."""
+    clocks_ms: tuple[int, ...]
+    """How far the clock of each worker is ahead."""
+    releases: tuple[int, ...]
+    """Which release each worker runs; they cut documents in different ways."""
+    request_records: int
+    """How many records a producer sends in one request at most."""
     operations: tuple[Operation, ...]
     faults: tuple[Fault, ...]
 

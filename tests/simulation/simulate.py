@@ -38,6 +38,7 @@ def run(scenario: Scenario, *, verbose: bool = False) -> Outcome:
         digest = world.run()
     except (Deadlock, Endless) as error:
         violations.append(Violation("stuck", str(error)))
+    violations += [Violation(*each) for each in world.store.watch.found]
     violations += [Violation("stopped", problem) for problem in (*world.workers.problems, *world.problems)]
     violations += Checker(world.broker, world.clients.asked, world.final).violations()
     return Outcome(

@@ -2,19 +2,20 @@
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable, Coroutine
-from functools import partial
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import cache, partial
 from random import Random
 from typing import Any
 
 from freki.infra.errors import Unavailable
 from freki.infra.memory_index import MemoryIndex
 from tests.simulation import adapter
-from tests.simulation.adapter import BOUNDED, WRITES
+from tests.simulation.adapter import BOUNDED, WRITES, Watch, run_now
 from tests.simulation.network import Network
 
 LIMIT_S = 10.0
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.05, 1.0
+OnCall = Callable[[str, Sequence[Any]], bool]
 SNAPSHOT_S = 0.5
 LONGEST_STALE_S = 4.0
 
@@ -28,6 +29,7 @@ class StoreServer:
         """Is told of each write when it takes effect."""
         self.network = network
         self.random = random
+        self.watch = Watch(index)
         self._bounded = bounded
         self._snapshots: list[tuple[float, MemoryIndex]] = []
 
@@ -50,30 +52,28 @@ class StoreServer:
 class StoreClient:
     """What a process holds of the store: any method of the index. Repeats what fails until its time limit."""
 
-    def __init__(self, server: StoreServer, name: str, on_write: Callable[[], bool]) -> None:
-        """Connect; `on_write` is called before each write, and tells whether the process may have been stopped."""
+    def __init__(self, server: StoreServer, name: str, on_call: OnCall) -> None:
+        """Connect; `on_call` is told of each call, and tells whether the process may have been stopped."""
         self._server = server
         self._name = name
-        self._on_write = on_write
+        self._on_call = on_call
 
     def __getattr__(self, name: str) -> Any:
-        method = getattr(self._server.index, name)
-        if inspect.isasyncgenfunction(method):
-            return partial(self._listed, name)
-        return partial(self._call, name) if inspect.iscoroutinefunction(method) else method
+        call = self._listed if _is_listing(name) else self._call
+        return partial(call, name)
 
     async def _listed(self, name: str, *args: Any, **options: Any) -> AsyncIterator[Any]:
         async def listed(index: MemoryIndex) -> list[Any]:
             return [each async for each in getattr(index, name)(*args, **options)]
 
-        for each in await self._persist([lambda: _run(listed(self._server.index))]):
+        for each in await self._persist([lambda: run_now(listed(self._server.index))]):
             yield each
 
     async def _call(self, name: str, *args: Any, **options: Any) -> Any:
+        if self._on_call(name, args):
+            await asyncio.sleep(0)
         if name not in WRITES:
             return await self._persist([lambda: self._read(name, args, options)])
-        if self._on_write():
-            await asyncio.sleep(0)
         pieces = self._pieces(name, args)
         return await self._persist([partial(self._write, name, piece, options) for piece in pieces])
 
@@ -86,13 +86,15 @@ class StoreClient:
         return pieces or [args]
 
     def _read(self, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        return _run(getattr(self._server.seen(name, options), name)(*args, **options))
+        return run_now(getattr(self._server.seen(name, options), name)(*args, **options))
 
     def _write(self, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         self._server.writes()
         if self._server.note is not None:
             self._server.note("store", self._name, name, *map(adapter.brief, args))
-        return _run(getattr(self._server.index, name)(*args, **options))
+        result = run_now(getattr(self._server.index, name)(*args, **options))
+        self._server.watch.after(name, args)
+        return result
 
     async def _persist(self, effects: list[Callable[[], Any]]) -> Any:
         """Repeat the request until it succeeds, is refused, or the time is over."""
@@ -109,13 +111,9 @@ class StoreClient:
             wait_s = min(LONGEST_WAIT_S, 2 * wait_s)
 
 
-def _run(work: Coroutine[Any, Any, Any]) -> Any:
-    """Run a coroutine of the index in memory, which waits for nothing."""
-    try:
-        work.send(None)
-    except StopIteration as stopped:
-        return stopped.value
-    raise AssertionError("the index in memory waits for something")
+@cache
+def _is_listing(name: str) -> bool:
+    return inspect.isasyncgenfunction(getattr(MemoryIndex, name))
 
 
 def _snapshot(index: MemoryIndex) -> MemoryIndex:

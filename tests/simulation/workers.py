@@ -2,15 +2,19 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
+from typing import Any
 
+from tests.simulation import adapter
 from tests.simulation.loop import OUTSIDE, Process, SimulatedLoop
 from tests.simulation.nodes import Surroundings, Worker
-from tests.simulation.scenario import Crash, Expire, Leave, Pause
+from tests.simulation.scenario import ANYONE, SENDS, WRITES, Crash, Expire, Leave, Pause, Reclaim, Scenario, Unreadable
 
 KILL_S = 40.0
 """How long a worker that was asked to leave may take."""
+ARMED_S = 10.0
+"""How long faults still wait for their calls when the last change is sent."""
 MOST_RESTARTS = 4
 """Of a worker once there are no more faults."""
 
@@ -23,12 +27,29 @@ class Slot:
 
     number: int
     names: tuple[str, ...]
+    clock_ms: int
+    release: int
     lives: int = 0
     worker: Worker | None = None
     pauses: int = 0
     restarts: int = 0
-    armed: list[tuple[int, Armed]] = field(default_factory=list)
-    """Faults that wait for so many writes."""
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A fault that waits for so many calls."""
+
+    fault: Armed
+    calls: int
+
+    def counts(self, slot: int, call: str, args: Sequence[Any]) -> bool:
+        """Tell whether a worker's call is one of those."""
+        fault, kind = self.fault, call.partition(":")[0]
+        return (
+            fault.worker in {slot, ANYONE}
+            and (fault.of in {call, kind} or (fault.of == WRITES and call in adapter.WRITES))
+            and (not fault.key or (fault.key in args if kind == SENDS else adapter.concerns(args, fault.key)))
+        )
 
 
 class Workers:
@@ -36,12 +57,14 @@ class Workers:
 
     def __init__(
         self,
-        names: Sequence[tuple[str, ...]],
+        scenario: Scenario,
         surroundings: Surroundings,
         random: Random,
         note: Callable[..., None],
     ) -> None:
-        self.slots = [Slot(number, each) for number, each in enumerate(names)]
+        kinds = zip(scenario.workers, scenario.clocks_ms, scenario.releases, strict=True)
+        self.slots = [Slot(number, *each) for number, each in enumerate(kinds)]
+        self._armed: list[Waiting] = []
         self.problems: list[str] = []
         self.is_calm = False
         self._surroundings = surroundings
@@ -51,6 +74,9 @@ class Workers:
 
     async def calm_down(self) -> None:
         """Wait until nobody is paused any more, and let every worker run from now on."""
+        until_s = self._loop.time() + ARMED_S
+        while self._armed and self._loop.time() < until_s:  # noqa: ASYNC110
+            await asyncio.sleep(1.0)
         while any(slot.worker is not None and slot.worker.process.paused for slot in self.slots):  # noqa: ASYNC110
             await asyncio.sleep(1.0)
         self.is_calm = True
@@ -58,16 +84,23 @@ class Workers:
         for slot in self.slots:
             self.start(slot)
 
-    def on_write(self, process: Process | None) -> bool:
-        """Let faults happen that wait for writes of a worker; tell whether one happened."""
+    def on_call(self, process: Process | None, call: str, args: Sequence[Any]) -> bool:
+        """Let faults happen that wait for calls of a worker; tell whether one happened."""
+        if not self._armed or self.is_calm:
+            return False
         slot = next((slot for slot in self.slots if slot.worker is not None and slot.worker.process is process), None)
-        if slot is None or not slot.armed or self.is_calm:
+        if slot is None:
             return False
-        writes, fault = slot.armed[0]
-        slot.armed[0] = (writes - 1, fault)
-        if writes > 1:
+        counting = [waiting for waiting in self._armed if waiting.counts(slot.number, call, args)]
+        for waiting in counting:
+            waiting.calls -= 1
+        due = next((waiting for waiting in counting if waiting.calls <= 0), None)
+        if due is None:
             return False
-        del slot.armed[0]
+        self._armed.remove(due)
+        fault = due.fault
+        if fault.then is not None:
+            self._armed.append(Waiting(fault.then, fault.then.calls))
         if self._random.random() < 0.5:
             # While the request is under way.
             self._loop.outside(0.0, self._disturb_now, fault, slot)
@@ -91,7 +124,7 @@ class Workers:
             return
         slot.lives += 1
         process = Process(f"w{slot.number}.{slot.lives}")
-        worker = Worker(process, slot.names, self._surroundings)
+        worker = Worker(process, slot.names, self._surroundings, slot.clock_ms, slot.release)
         slot.worker = worker
         task = self._loop.begin(process, worker.run())
         self._note("start", process.name)
@@ -118,15 +151,16 @@ class Workers:
                     return
             self._loop.outside(self._random.uniform(0.5, 3.0), self.start, slot)
 
-    def happen(self, fault: Armed | Leave) -> None:
-        """Do it now, or wait for the writes that it waits for."""
+    def happen(self, fault: Armed | Leave | Reclaim | Unreadable) -> None:
+        """Do it now, or wait for the calls that it waits for."""
+        if isinstance(fault, Armed) and fault.calls:
+            self._armed.append(Waiting(fault, fault.calls))
+            return
         slot = self.slots[fault.worker]
-        if not isinstance(fault, Leave) and fault.writes:
-            slot.armed.append((fault.writes, fault))
-        elif slot.worker is not None:
+        if slot.worker is not None:
             self._disturb(fault, slot, slot.worker)
 
-    def _disturb(self, fault: Crash | Pause | Leave | Expire, slot: Slot, worker: Worker) -> None:
+    def _disturb(self, fault: Armed | Leave | Reclaim | Unreadable, slot: Slot, worker: Worker) -> None:
         match fault:
             case Crash():
                 self._crash(slot, worker, fault.down_s)
@@ -140,6 +174,10 @@ class Workers:
                 for consumer in worker.consumers:
                     if consumer.coordinator.group == fault.group:
                         consumer.coordinator.expire(consumer.name)
+            case Reclaim():
+                self._loop.begin(worker.process, worker.reclaim())
+            case Unreadable():
+                worker.reads_from_s = self._loop.time() + fault.for_s
 
     def _crash(self, slot: Slot, worker: Worker, down_s: float) -> None:
         self._loop.crash(worker.process)

@@ -22,7 +22,7 @@ from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.network import Network
 from tests.simulation.nodes import TOPICS
 from tests.simulation.producer import Producer
-from tests.simulation.scenario import Compact, Fault, Retain, Scenario, Weather
+from tests.simulation.scenario import Compact, Fault, Lose, Retain, Scenario, Weather
 from tests.simulation.store import StoreClient, StoreServer
 from tests.simulation.virtual import EPOCH_S
 from tests.simulation.workers import Workers
@@ -70,14 +70,14 @@ class World:
         self.group_topics: dict[str, tuple[str, ...]] = {}
         self.problems: list[str] = []
         self.final: adapter.FinalState | None = None
-        self.workers = Workers(scenario.workers, self, self.random, self.trace.note)
+        self.workers = Workers(scenario, self, self.random, self.trace.note)
         self._producers = 100
 
     def now(self) -> Timestamp:
         """Give the time of all processes."""
         return Timestamp(EPOCH_S * 1000 + int(self.loop.time() * 1000))
 
-    def new_producer(self, _process: Process) -> Producer:
+    def new_producer(self, process: Process) -> Producer:
         """Connect a worker's producer."""
         self._producers += 1
         return Producer(
@@ -87,11 +87,13 @@ class World:
             random=self.random,
             idempotent=self.scenario.idempotent,
             skew_ms=None,
+            request_records=self.scenario.request_records,
+            on_call=partial(self.workers.on_call, process),
         )
 
     def new_store(self, process: Process | None = None) -> StoreClient:
         """Connect a worker to the store."""
-        return StoreClient(self.store, process.name if process else "reclaim", partial(self.workers.on_write, process))
+        return StoreClient(self.store, process.name if process else "reclaim", partial(self.workers.on_call, process))
 
     def new_consumer(self, process: Process, group: str, topics: Sequence[str], stages: Sequence[Stage]) -> Consumer:
         """Connect a worker to a group."""
@@ -145,7 +147,7 @@ class World:
         self.network.spells.clear()
         await self._drain()
         await self._late_effects()
-        await adapter.reclaim(self.new_store())
+        await adapter.reclaim_at_last(self.new_store())
         self.final = await adapter.final_state(self.index)
 
     def _happen(self, fault: Fault) -> None:
@@ -156,6 +158,8 @@ class World:
                 self.broker.compact("documents", dirty=fault.dirty)
             case Retain():
                 self._retain()
+            case Lose():
+                self.store.watch.lost.update(adapter.lose(self.index, fault.share, self.random))
             case _:
                 self.workers.happen(fault)
 
