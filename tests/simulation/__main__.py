@@ -1,22 +1,21 @@
 """`python -m tests.simulation --seeds 1000`: search schedules for broken promises, replay one, and measure mutants."""
 
 import argparse
+import faulthandler
 import os
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from itertools import count, islice
 from typing import NamedTuple
 
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.shrink import shrink
-from tests.simulation.simulate import Outcome, run, run_seed
+from tests.simulation.simulate import CHUNK, Outcome, run, run_seed
 from tests.simulation.virtual import virtual
-
-CHUNK = 25
-"""Seeds that a process runs at a time."""
 
 
 class Failed(NamedTuple):
@@ -30,6 +29,8 @@ class Failed(NamedTuple):
 def main() -> int:
     """Run what the arguments say; 1 where a rule was broken."""
     arguments = _arguments()
+    # A process that dies says where; processes of the pool inherit it.
+    faulthandler.enable()
     if os.environ.get("PYTHONHASHSEED") != "0":
         # Sets of strings have an order of their own in each process else, and a replay would take another course.
         os.execve(  # noqa: S606 - itself
@@ -38,7 +39,8 @@ def main() -> int:
             {**os.environ, "PYTHONHASHSEED": "0"},
         )
     if arguments.seed is not None:
-        return _replay(arguments)
+        with nullcontext() if arguments.mutant is None else MUTANTS[arguments.mutant]():
+            return _replay(arguments)
     if arguments.mutant is not None:
         return _measure(arguments)
     return _search(arguments)
@@ -57,7 +59,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--verbose", action="store_true", help="with --seed: trace what broker and store do, too")
     parser.add_argument("--whole", action="store_true", help="with --seed: do not make it shorter")
     parser.add_argument(
-        "--mutant", choices=sorted(MUTANTS), help="put this defect in, and count seeds until it is found"
+        "--mutant",
+        choices=sorted(MUTANTS),
+        help="put this defect in, and count seeds until it is found; with --seed: replay with it",
     )
     return parser.parse_args()
 

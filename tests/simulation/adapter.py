@@ -157,12 +157,9 @@ def lose(index: MemoryIndex, share: float, random: Random) -> list[RowId]:
         if (page := index._pages[root.root_id].get(page_id)) is not None
         for entry in page.entries
     )
-    gone = {row_id for row_id in named if random.random() < share}
-    for shard in index._shards.values():
-        for row_id in gone & shard.keys():
-            of_chunk = index._chunks[shard.pop(row_id)[0].chunk_id]
-            del of_chunk[row_id]
-    return sorted(gone)
+    gone = [row_id for row_id in named if random.random() < share]
+    run_now(index.delete(gone))
+    return gone
 
 
 class Watch:

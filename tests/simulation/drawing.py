@@ -81,7 +81,7 @@ def make(seed: int, *, calm: bool = False) -> Scenario:
         session_s=session_s,
         token_s=random.choice((0.0005, 0.005, 0.05)),
         slowest_s=random.choice((0.005, 0.05, 0.5)),
-        clocks_ms=tuple(random.choice(SKEWS_MS) if random.random() < 0.5 else 0 for _ in workers),
+        clocks_ms=tuple(random.choice(SKEWS_MS) for _ in workers),
         releases=tuple(number % 2 if mixes else 0 for number, _ in enumerate(workers)),
         request_records=1 if mixes else random.choice((1, 3, 1_000)),
         operations=operations,
@@ -320,26 +320,28 @@ def _faults(
 
 def _aimed(random: Random, storm: _Storm, session_s: float, *, mixes: bool) -> Iterator[Fault]:
     """Draw faults that stop whoever is at work with a document while it changes, and perhaps the one who follows."""
-    lasts_s = storm.times[-1] - storm.times[0]
     key = "/".join(storm.key)
+
+    def in_turn(at_s: float, first: str, then: str) -> Pause:
+        # The first one goes on while its successor stands still with what it knew before.
+        for_s = session_s * random.uniform(1.2, 2.0) + random.uniform(0.0, 3.0)
+        later = Pause(0.0, ANYONE, for_s * random.uniform(0.7, 1.5), random.choice((1, 1, 2, 2, 3)), then, key)
+        return Pause(at_s, ANYONE, for_s, random.choice((1, 1, 2, 2, 3)), first, key, later)
+
     if mixes:
-        # One release has sent some parts of a document when the next one begins, which does not end before the first.
-        for_s = session_s * random.uniform(1.2, 2.0) + random.uniform(0.0, 2.0)
-        later = Pause(0.0, ANYONE, for_s * random.uniform(0.7, 1.5), random.choice((1, 1, 2)), PARTS, key)
-        yield Pause(storm.times[-1] - 0.01, ANYONE, for_s, random.choice((1, 2, 2, 3)), PARTS, key, later)
-
-    def drawn(at_s: float, for_s: float, of: Sequence[str], then: Crash | Pause | None = None) -> Crash | Pause:
-        call = SENDS if random.random() < 0.1 else random.choice(of)
-        calls = random.choice((1, 1, 2, 3))
-        if random.random() < 0.8:
-            return Pause(at_s, ANYONE, for_s, calls, call, key, then)
-        return Crash(at_s, ANYONE, random.choice((0.2, 2.0, 15.0)), calls, call, key, then)
-
+        yield in_turn(storm.times[-1] - 0.01, PARTS, PARTS)
     for _ in range(random.choice((1, 1, 2))):
         at_s = random.choice((random.choice(storm.times), storm.times[-1])) - 0.01
-        for_s = session_s * random.uniform(0.8, 2.0) + random.choice((0.0, 1.0, lasts_s)) * random.random()
-        then = drawn(at_s, for_s * random.uniform(0.2, 1.5), NEXT) if random.random() < 0.6 else None
-        yield drawn(at_s, for_s, FIRST, then)
+        of = SENDS if random.random() < 0.1 else random.choice(FIRST)
+        kind = random.random()
+        if kind < 0.6:
+            yield in_turn(at_s, of, random.choice(NEXT))
+        elif kind < 0.85:
+            lasts_s = random.choice((0.0, 1.0, storm.times[-1] - storm.times[0]))
+            for_s = session_s * random.uniform(0.8, 2.0) + lasts_s * random.random()
+            yield Pause(at_s, ANYONE, for_s, random.choice((1, 1, 2, 3)), of, key)
+        else:
+            yield Crash(at_s, ANYONE, random.choice((0.2, 2.0, 15.0)), random.choice((1, 1, 2, 3)), of, key)
 
 
 def _crash(random: Random, at_s: float, worker: int, _workers: object) -> Fault:

@@ -255,9 +255,9 @@ class SimulatedLoop(base_events.BaseEventLoop):
         """Choose a process, and give the place of its handle that waits longest."""
         ready = self._ready
         wanted = ready[int(self._random.random() * len(ready))].process
-        if self._style is Style.BURSTING and self._random.random() < 0.9:
+        if self._style is Style.BURSTING:
             place = self._first_of(self._last)
-            if place is not None:
+            if place is not None and self._random.random() < 0.9:
                 return place
         elif self._style is Style.STARVING and wanted is self.starved and self._random.random() < 0.95:
             wanted = next((handle.process for handle in ready if handle.process is not wanted), wanted)

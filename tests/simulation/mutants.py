@@ -14,7 +14,7 @@ from freki.operators import fence
 from freki.operators import superseded as superseded_module
 from freki.operators.fence import Action, Decision
 from freki.operators.superseded import Superseded
-from freki.schemas import ChunkId, Revision, RootId
+from freki.schemas import ChunkId, Revision, RootId, Timestamp
 from freki.schemas.index import Attempt, PageHead, Root, RowHead, RowId, StoredRow, standing
 from freki.streams import lanes
 from freki.streams.app import LANES
@@ -94,8 +94,11 @@ _COMPARED = Indexer._compared
 
 
 def _latest(roots: Iterable[Root]) -> Root | None:
-    """Let the root count that was written last."""
-    return max(roots, key=lambda root: root.attempt, default=None)
+    """Let the root count whose attempt is the latest; tombstones keep their force."""
+    every = list(roots)
+    tombstoned_at = max((root.tombstoned_at for root in every), default=Timestamp(0))
+    last = max(every, key=lambda root: root.attempt, default=None)
+    return None if last is None else standing([replace(last, tombstoned_at=tombstoned_at)])
 
 
 def _without_tombstones(roots: Iterable[Root]) -> Root | None:

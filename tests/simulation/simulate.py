@@ -1,6 +1,8 @@
 """Runs the scenarios of seeds."""
 
+import gc
 from dataclasses import dataclass
+from itertools import count
 
 from tests.simulation.checker import Checker, Violation
 from tests.simulation.drawing import make
@@ -8,6 +10,10 @@ from tests.simulation.loop import Deadlock, Endless
 from tests.simulation.scenario import Scenario
 from tests.simulation.virtual import NOW
 from tests.simulation.world import World
+
+CHUNK = 25
+"""Runs after which memory is cleared: while one runs, nothing is."""
+_RUNS = count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +36,8 @@ class Outcome:
 
 def run(scenario: Scenario, *, verbose: bool = False) -> Outcome:
     """Run a scenario; call it inside `virtual.virtual()`. verbose: trace what broker and store do, too."""
+    if next(_RUNS) % CHUNK == 0:
+        gc.collect()
     world = World(scenario, verbose=verbose)
     NOW.seconds, NOW.chance = world.loop.time, world.random
     violations: list[Violation] = []

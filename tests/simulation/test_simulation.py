@@ -8,8 +8,8 @@ from tests.simulation.mutants import MUTANTS
 from tests.simulation.simulate import run, run_seed
 from tests.simulation.virtual import virtual
 
-CALM_SEEDS = 120
-SEEDS = 200
+CALM_SEEDS = 60
+SEEDS = 100
 MUTANT_SEEDS = 60
 
 
@@ -46,7 +46,10 @@ def test_all_promises_are_kept_under_faults() -> None:
         assert not run_seed(seed).violations, seed
 
 
-@pytest.mark.parametrize("name", ["acknowledges-first", "skips-fence", "drops-bulk-lane", "sweeps-in-flight"])
+@pytest.mark.parametrize(
+    "name",
+    ["acknowledges-first", "skips-fence", "drops-bulk-lane", "sweeps-in-flight", "shares-rows"],
+)
 def test_a_defect_that_is_put_in_is_found(name: str) -> None:
     with MUTANTS[name]():
         assert any(run_seed(seed).violations for seed in range(MUTANT_SEEDS))
