@@ -132,7 +132,7 @@ def _properties(authority: Authority, broker: Pair, provider: IdentityProvider) 
         "listener.name.short.scram-sha-512.connections.max.reauth.ms": "1000",
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         # The broker itself and the tests' own administration come without a login.
-        "super.users": "User:ANONYMOUS;User:CN=client;User:freki",
+        "super.users": "User:ANONYMOUS;User:CN=client;User:CN=locked;User:freki",
     }
 
 

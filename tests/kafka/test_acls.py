@@ -29,7 +29,7 @@ from freki.streams.app import STAGES, Pipeline
 from freki.streams.cli import app
 from freki.streams.commands import relay
 from freki.streams.commands.acls import Right, rights_of
-from freki.streams.connect import apply_topics, check_sources, group_of, open_ledger, open_publisher, topics_of
+from freki.streams.connect import apply_topics, check_sources, open_ledger, open_publisher, topics_of
 from freki.streams.meters import Meters
 from freki.streams.outbox import Outbox
 from freki.streams.topics import Topics
@@ -252,14 +252,3 @@ async def test_a_stage_whose_rights_end_stops_and_says_so(operation: str, secure
         with pytest.raises(Misconfigured, match="freki topics acls"):
             async with running(world.stage(world.forward)) as run:
                 await asyncio.wait({run}, timeout=PATIENCE_S)
-
-
-def test_the_lines_for_the_shell_name_every_right_once() -> None:
-    found = CliRunner().invoke(app, ["topics", "acls", "ask", "chunk", "--principal", "User:a b"])
-
-    assert found.exit_code == 0
-    assert [line.split("--allow-principal")[0] for line in found.stdout.splitlines()] == [
-        "kafka-acls.sh --bootstrap-server 127.0.0.1:9092 --add "
-    ] * (2 + 1 + 2 + 3 + 2)
-    assert "--allow-principal 'User:a b' --operation Write --topic freki.queries.v1" in found.stdout
-    assert group_of(Settings(), "chunk-express") in found.stdout

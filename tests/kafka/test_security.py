@@ -96,7 +96,7 @@ async def test_a_client_certificate_that_is_missing_or_not_trusted_is_named(secu
 
 
 async def test_a_key_may_be_encrypted(secured: Secured) -> None:
-    pair = secured.authority.pair("client", password="hush")  # noqa: S106 - of a key that ends with the test
+    pair = secured.authority.pair("locked", password="hush")  # noqa: S106 - of a key that ends with the test
     settings = secured.mutual_tls(cert_file=pair.certificate, key_file=pair.key)
 
     async with Producer(settings.model_copy(update={"key_password": SecretStr("hush")})):

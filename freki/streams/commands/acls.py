@@ -36,14 +36,17 @@ def relay_group(settings: Settings, name: str) -> str:
     return f"{settings.kafka.topic_prefix}-relay-{name}"
 
 
-def acl_lines(parts: Iterable[Sequence[Right]], principal: str, *, bootstrap: str) -> Iterator[str]:
-    """Write commands that give a principal the rights of some parts, once each."""
+def acl_lines(
+    parts: Iterable[Sequence[Right]], principal: str, *, bootstrap: str, login: str | None = None
+) -> Iterator[str]:
+    """Write commands that give a principal the rights of some parts, once each; `login`: properties of the tool."""
     granted: dict[tuple[str, str], set[Operation]] = {}
     for rights in parts:
         for right in rights:
             granted.setdefault((right.resource, right.name), set()).update(right.operations)
     for (resource, name), operations in granted.items():
         words = ["kafka-acls.sh", "--bootstrap-server", bootstrap, "--add", "--allow-principal", principal]
+        words += [] if login is None else ["--command-config", login]
         for operation in sorted(operations):
             words += ["--operation", operation]
         yield shlex.join([*words, f"--{resource}", name])

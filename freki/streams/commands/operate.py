@@ -124,6 +124,9 @@ async def topics_acls(
     principal: Annotated[
         str | None, typer.Option(help="Write lines for kafka-acls.sh that give it these rights, as User:freki-embed")
     ] = None,
+    command_config: Annotated[
+        str | None, typer.Option(help="File of properties that kafka-acls.sh logs in with, for these lines")
+    ] = None,
 ) -> None:
     """List the rights in Kafka that each part of Freki needs, by the settings; nothing more is ever asked for."""
     settings = load_settings()
@@ -132,7 +135,7 @@ async def topics_acls(
         fail(f"there is no part {unknown[0]!r}; choose of {', '.join(rights)}", code=2)
     chosen = {name: rights[name] for name in part or rights}
     if principal is not None:
-        for line in acl_lines(chosen.values(), principal, bootstrap=settings.kafka.bootstrap):
+        for line in acl_lines(chosen.values(), principal, bootstrap=settings.kafka.bootstrap, login=command_config):
             console.print(Text(line), soft_wrap=True)
         return
     table = Table("part", "resource", "name", "operations")

@@ -1,0 +1,73 @@
+import pytest
+from typer.testing import CliRunner
+
+from freki.infra.settings import MilvusSettings, RetrievalSettings, Settings
+from freki.streams.app import STAGES
+from freki.streams.cli import app
+from freki.streams.commands.acls import rights_of
+from freki.streams.connect import group_of, topics_of
+
+
+@pytest.fixture(autouse=True)
+def _no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    monkeypatch.chdir(tmp_path_factory.mktemp("empty"))
+
+
+def operations(settings: Settings, part: str) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for right in rights_of(settings)[part]:
+        found.setdefault(right.name, set()).update(right.operations)
+    return found
+
+
+def test_every_stage_has_rights_and_reads_by_a_group_of_its_own() -> None:
+    rights = rights_of(Settings())
+
+    groups = [{right.name for right in rights[stage] if right.resource == "group"} for stage in STAGES]
+    assert all(groups)
+    assert len(set.union(*groups)) == sum(map(len, groups))
+
+
+def test_every_topic_is_written_and_read_by_some_part() -> None:
+    settings = Settings()
+    parts = [operations(settings, part) for part in rights_of(settings) if part != "dead-letters"]
+
+    for topic in topics_of(settings):
+        assert {"Read", "Write"} <= {word for part in parts for word in part.get(topic.name, ())}
+
+
+def test_another_generation_has_its_own_groups_and_topics() -> None:
+    first, second = Settings(), Settings(milvus=MilvusSettings(generation="g2"))
+
+    common = operations(first, "embed").keys() & operations(second, "embed").keys()
+
+    assert common == set()
+    assert topics_of(first).documents.name in operations(second, "chunk")
+
+
+def test_what_the_settings_leave_out_takes_no_right() -> None:
+    settings = Settings()
+    topics = topics_of(settings)
+    cached = Settings(retrieval=RetrievalSettings(cache_mb=8, reply_topics=("team.answers",)))
+
+    assert not {topics.outcomes.name, topics.judgements.name} & operations(settings, "retrieve").keys()
+    assert operations(cached, "retrieve")[topics.outcomes.name] == {"Read"}
+    assert operations(cached, "retrieve")["team.answers"] == {"Write"}
+
+
+def test_the_lines_for_the_shell_name_every_right_once() -> None:
+    found = CliRunner().invoke(app, ["topics", "acls", "ask", "chunk", "--principal", "User:a b"])
+
+    assert found.exit_code == 0
+    lines = found.stdout.splitlines()
+    assert all(line.startswith("kafka-acls.sh --bootstrap-server 127.0.0.1:9092 --add ") for line in lines)
+    assert len(lines) == len(set(lines)) == len({*operations(Settings(), "ask"), *operations(Settings(), "chunk")})
+    assert "--allow-principal 'User:a b' --operation Write --topic freki.queries.v1" in found.stdout
+    assert f"--operation Read --group {group_of(Settings(), 'chunk-express')}" in found.stdout
+
+
+def test_a_part_that_there_is_not_is_refused_with_those_that_there_are() -> None:
+    found = CliRunner().invoke(app, ["topics", "acls", "chunks"])
+
+    assert found.exit_code == 2
+    assert "choose of chunk, contextualise" in found.stderr
