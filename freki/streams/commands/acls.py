@@ -72,6 +72,8 @@ def _of_stages(settings: Settings) -> dict[str, list[Right]]:
             *_may("Read", *contextual),
             *_groups(settings, "embed"),
             *_may("Write", topics.outcomes, topics.dead_letters),
+            # Judgements of deleted documents are erased, also where nobody reads judgements.
+            *_may(("Read", "Write"), topics.judgements),
         ],
         "retrieve": [
             *_may("Read", topics.queries),
