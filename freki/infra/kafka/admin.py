@@ -11,6 +11,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 from kafka.errors import TopicAlreadyExistsError
 
+from freki.infra.errors import Unavailable
 from freki.infra.kafka.connection import admin_options, client_options, connecting, probe, translated
 from freki.infra.kafka.reader import ISOLATION, log_ends
 from freki.infra.settings import KafkaSettings
@@ -18,6 +19,7 @@ from freki.infra.settings import KafkaSettings
 T = TypeVar("T")
 
 _LOOK_S = 2.0
+_SHOWN_S = 0.05
 _POLL_MS = 100
 
 
@@ -107,10 +109,15 @@ class Admin:
             await asyncio.to_thread(client.close)
 
     async def ensure_topics(self, topics: Sequence[Declared]) -> tuple[str, ...]:
-        """Create the topics that do not exist, and return their names. Existing ones stay as they are."""
+        """Create the topics that do not exist, and return their names. Existing ones stay as they are.
+
+        Returns when the broker tells of them, since Kafka answers before: who looked then would find none.
+        Raises Unavailable if it does not for as long as a delivery may take.
+        """
         there = await self.partitions([topic.name for topic in topics])
         missing = [topic for topic in topics if not there[topic.name]]
         created = [topic.name for topic in missing if await self._run("create topics", _create, topic)]
+        await self._shown([topic.name for topic in missing])
         return tuple(created)
 
     async def partitions(self, names: Sequence[str]) -> Mapping[str, int]:
@@ -120,6 +127,14 @@ class Admin:
         """
         found = await self._run("describe topics", _partitions, names)
         return {name: len(numbers) for name, numbers in found.items()}
+
+    async def _shown(self, names: Sequence[str]) -> None:
+        try:
+            async with asyncio.timeout(self._settings.delivery_timeout_s):
+                while names and not all((await self.partitions(names)).values()):
+                    await asyncio.sleep(_SHOWN_S)
+        except TimeoutError as error:
+            raise Unavailable(f"{', '.join(names)}: created, and the broker does not tell of them") from error
 
     async def describe(self, names: Sequence[str]) -> tuple[TopicState, ...]:
         """Tell how the topics are, in the given order; 0 partitions where there is none."""
