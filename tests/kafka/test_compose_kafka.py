@@ -62,14 +62,16 @@ def kafka(tmp_path: Path) -> Iterator[Mapping[str, int]]:
     with log.open("wb") as output:
         server = subprocess.Popen([*java, "kafka.Kafka", str(file)], stdout=output, stderr=output)
     try:
+        said = ""
         for _ in range(CHECKS):
             assert server.poll() is None, log.read_text()
             check = subprocess.run(asking, check=False, capture_output=True, text=True)
             if check.returncode == 0:
                 break
+            said = check.stdout + check.stderr
             time.sleep(1)
         else:
-            pytest.fail(check.stdout + check.stderr + log.read_text())
+            pytest.fail(said + log.read_text())
         yield ports
     finally:
         server.terminate()

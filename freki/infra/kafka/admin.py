@@ -117,7 +117,8 @@ class Admin:
         there = await self.partitions([topic.name for topic in topics])
         missing = [topic for topic in topics if not there[topic.name]]
         created = [topic.name for topic in missing if await self._run("create topics", _create, topic)]
-        await self._shown([topic.name for topic in missing])
+        if missing:
+            await self._shown([topic.name for topic in missing])
         return tuple(created)
 
     async def partitions(self, names: Sequence[str]) -> Mapping[str, int]:
@@ -129,12 +130,11 @@ class Admin:
         return {name: len(numbers) for name, numbers in found.items()}
 
     async def _shown(self, names: Sequence[str]) -> None:
-        try:
-            async with asyncio.timeout(self._settings.delivery_timeout_s):
-                while names and not all((await self.partitions(names)).values()):
-                    await asyncio.sleep(_SHOWN_S)
-        except TimeoutError as error:
-            raise Unavailable(f"{', '.join(names)}: created, and the broker does not tell of them") from error
+        for _ in range(round(self._settings.delivery_timeout_s / _SHOWN_S)):
+            if all((await self.partitions(names)).values()):
+                return
+            await asyncio.sleep(_SHOWN_S)
+        raise Unavailable(f"{', '.join(names)}: created, but the broker does not tell of them")
 
     async def describe(self, names: Sequence[str]) -> tuple[TopicState, ...]:
         """Tell how the topics are, in the given order; 0 partitions where there is none."""
