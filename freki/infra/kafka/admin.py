@@ -1,6 +1,7 @@
 """Creates topics as declared, and tells how far consumer groups are."""
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Protocol, Self, TypeVar
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
-from kafka.errors import TopicAlreadyExistsError
+from kafka.errors import CoordinatorNotAvailableError, TopicAlreadyExistsError
 
 from freki.infra.errors import Unavailable
 from freki.infra.kafka.connection import admin_options, client_options, connecting, probe, translated
@@ -21,6 +22,8 @@ T = TypeVar("T")
 _LOOK_S = 2.0
 _SHOWN_S = 0.05
 _POLL_MS = 100
+_COORDINATOR_S = 0.1
+_COORDINATOR_LOOKS = 100
 
 
 class Declared(Protocol):
@@ -234,7 +237,14 @@ def _partitions(client: KafkaAdminClient, names: Sequence[str]) -> dict[str, lis
 
 
 def _committed(client: KafkaAdminClient, group: str) -> dict[TopicPartition, int]:
-    offsets = client.list_group_offsets({group: None})[group]
+    for _ in range(_COORDINATOR_LOOKS):
+        # Who first asks a new Kafka for a group makes it create the topic that groups are kept in.
+        with suppress(CoordinatorNotAvailableError):
+            offsets = client.list_group_offsets({group: None})[group]
+            break
+        time.sleep(_COORDINATOR_S)
+    else:
+        offsets = client.list_group_offsets({group: None})[group]
     return {TopicPartition(*place): found.offset for place, found in offsets.items() if found.offset >= 0}
 
 
