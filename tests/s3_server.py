@@ -1,4 +1,4 @@
-"""A real S3 server as a process of the test: Versity's gateway over a folder, built from its Go module."""
+"""Real S3 servers as processes of the test, built from their Go modules."""
 
 import os
 import shutil
@@ -17,66 +17,77 @@ from filelock import FileLock
 from freki.infra.local import apache_kafka
 from tests.stack import free_port
 
-MODULE = "github.com/versity/versitygw/cmd/versitygw"
-VERSION = "v1.8.0"
 REGION = "us-east-1"
 ACCESS, SECRET = "freki", "not-a-secret"
-BUCKET = "documents"
 PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class S3Server:
-    """A server with one bucket."""
+class Kind:
+    """A server's program."""
 
-    url: str
-    folder: Path
-    """Below which objects lie as files."""
+    package: str
+    version: str
+    arguments: tuple[str, ...]
+    """With `{port}`, and `{objects}` and `{attributes}` for folders."""
 
     @property
-    def environment(self) -> Mapping[str, str]:
-        """The variables by which programs find it, and may use it."""
-        return {
-            "AWS_ENDPOINT_URL": self.url,
-            "AWS_ACCESS_KEY_ID": ACCESS,
-            "AWS_SECRET_ACCESS_KEY": SECRET,
-            "AWS_DEFAULT_REGION": REGION,
-        }
+    def name(self) -> str:
+        return self.package.rpartition("/")[2]
+
+
+MINIO = Kind(
+    package="github.com/minio/minio",
+    # The module has no releases that Go knows of.
+    version="v0.0.0-20260212201848-7aac2a2c5b7c",
+    arguments=("server", "--address", "127.0.0.1:{port}", "{objects}"),
+)
+VERSITY = Kind(
+    package="github.com/versity/versitygw/cmd/versitygw",
+    version="v1.8.0",
+    arguments=(
+        *("--access", ACCESS, "--secret", SECRET, "--region", REGION, "--port", "127.0.0.1:{port}", "--quiet"),
+        # What extended attributes would hold lies beside the objects: not every file system has them.
+        *("posix", "--sidecar", "{attributes}", "{objects}"),
+    ),
+)
 
 
 @contextmanager
-def running_s3() -> Iterator[S3Server]:
-    """Run it until the end of the block."""
-    program = _built()
+def running_s3(kind: Kind) -> Iterator[Mapping[str, str]]:
+    """Run a server until the end of the block; gives the variables by which programs find it, and may use it."""
+    program = _built(kind)
     port = free_port()
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        # What extended attributes would hold lies beside the objects: not every file system has them.
-        for each in (folder / "objects" / BUCKET, folder / "attributes"):
-            each.mkdir(parents=True)
-        with (folder / "log").open("wb") as log:
+        places = {each: Path(name) / each for each in ("objects", "attributes")}
+        for place in places.values():
+            place.mkdir()
+        log = Path(name) / "log"
+        with log.open("wb") as output:
             process = subprocess.Popen(
-                [
-                    *(str(program), "--access", ACCESS, "--secret", SECRET, "--region", REGION),
-                    *("--port", f"127.0.0.1:{port}", "--quiet"),
-                    *("posix", "--sidecar", str(folder / "attributes"), str(folder / "objects")),
-                ],
-                stdout=log,
-                stderr=log,
+                [str(program), *(each.format(port=port, **places) for each in kind.arguments)],
+                env={**os.environ, "MINIO_ROOT_USER": ACCESS, "MINIO_ROOT_PASSWORD": SECRET},
+                stdout=output,
+                stderr=output,
             )
         url = f"http://127.0.0.1:{port}"
         try:
-            _wait_for(url, process, folder / "log")
-            yield S3Server(url=url, folder=folder / "objects" / BUCKET)
+            _wait_for(url, process, log)
+            yield {
+                "AWS_ENDPOINT_URL": url,
+                "AWS_ACCESS_KEY_ID": ACCESS,
+                "AWS_SECRET_ACCESS_KEY": SECRET,
+                "AWS_DEFAULT_REGION": REGION,
+            }
         finally:
             process.terminate()
             process.wait(timeout=PATIENCE_S)
 
 
-def _built() -> Path:
+def _built(kind: Kind) -> Path:
     """Build it once; skip the test where it cannot be had."""
-    folder = apache_kafka.CACHE.expanduser() / f"versitygw-{VERSION}"
-    program = folder / "versitygw"
+    folder = apache_kafka.CACHE.expanduser() / f"{kind.name}-{kind.version}"
+    program = folder / kind.name
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.with_name(f"{folder.name}.lock")):
         if program.exists():
@@ -86,7 +97,7 @@ def _built() -> Path:
             pytest.skip("there is no `go` on the PATH to build an S3 server with")
         with tempfile.TemporaryDirectory(dir=folder.parent) as fresh:
             done = subprocess.run(
-                [go, "install", f"{MODULE}@{VERSION}"],
+                [go, "install", f"{kind.package}@{kind.version}"],
                 env={**os.environ, "GOBIN": fresh},
                 cwd=fresh,
                 check=False,
@@ -94,7 +105,7 @@ def _built() -> Path:
                 text=True,
             )
             if done.returncode:
-                pytest.skip(f"Go cannot build {MODULE} {VERSION}: {done.stderr.strip()[-500:]}")
+                pytest.skip(f"Go cannot build {kind.package} {kind.version}: {done.stderr.strip()[-500:]}")
             (Path(fresh) / program.name).replace(program)
     return program
 
@@ -106,9 +117,9 @@ def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
         assert process.poll() is None, said
         assert time.monotonic() < deadline, said
         try:
-            # Whatever it answers, it is there.
-            httpx.get(url)
+            # Both answer that they are not ready with an error of a server.
+            if not httpx.get(url).is_server_error:
+                return
         except httpx.HTTPError:
-            time.sleep(0.1)
-        else:
-            return
+            pass
+        time.sleep(0.1)

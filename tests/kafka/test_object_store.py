@@ -1,6 +1,5 @@
-"""Large content in a real S3 server."""
+"""Large content in real S3 servers."""
 
-import asyncio
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,10 +16,14 @@ from freki.schemas import ClaimCheck, OutcomeStatus
 from freki.streams.connect import apply_topics
 from tests.acceptance.conftest import Children, Freki
 from tests.acceptance.helpers import ask, documents, publish, upsert
-from tests.s3_server import BUCKET, S3Server, running_s3
+from tests.s3_server import MINIO, VERSITY, running_s3
 
-pytestmark = pytest.mark.timeout(900)  # the first time the server is built
+pytestmark = [
+    pytest.mark.usefixtures("server"),
+    pytest.mark.timeout(1800),  # the first time they are built
+]
 
+BUCKET = "documents"
 DIRECTORY = f"s3://{BUCKET}/claims/"
 TEXT = "Der Schlüssel liegt beim Hausmeister.\n\n" + "Im Flur hängt ein Plan der Räume. " * 200
 
@@ -30,19 +33,27 @@ def connected_anew() -> None:
     fsspec.get_filesystem_class("s3").clear_instance_cache()
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[S3Server]:
-    with running_s3() as opened:
-        yield opened
+@pytest.fixture(scope="module", params=[MINIO, VERSITY], ids=lambda kind: kind.name)
+def server(request: pytest.FixtureRequest) -> Iterator[None]:
+    with running_s3(request.param) as variables, pytest.MonkeyPatch.context() as patch:
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        connected_anew()
+        fsspec.filesystem("s3").mkdir(BUCKET)
+        yield
 
 
 @pytest.fixture(autouse=True)
-def environment(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name, value in server.environment.items():
-        monkeypatch.setenv(name, value)
+def connections() -> Iterator[None]:
     connected_anew()
     yield
     connected_anew()
+
+
+def stored(name: str) -> bytes:
+    """Read what lies under a name."""
+    content: bytes = fsspec.filesystem("s3").cat_file(f"{BUCKET}/{name}")
+    return content
 
 
 @pytest.fixture
@@ -55,11 +66,11 @@ def claim_of(uri: str, content: bytes) -> ClaimCheck:
 
 
 @pytest.mark.parametrize("content", [b"", b"x", TEXT.encode(), bytes(9_000_000)], ids=["none", "one", "text", "large"])
-async def test_what_is_written_is_read(store: ClaimStore, server: S3Server, content: bytes) -> None:
+async def test_what_is_written_is_read(store: ClaimStore, content: bytes) -> None:
     claim = await store.put(content)
 
     assert claim.uri == f"{DIRECTORY}{hashlib.sha256(content).hexdigest()}"
-    assert (server.folder / "claims" / claim.sha256).read_bytes() == content
+    assert stored(f"claims/{claim.sha256}") == content
     assert await store.get(claim) == content
     assert await store.put(content) == claim
 
@@ -100,9 +111,7 @@ async def test_a_server_that_is_down_is_waited_for(store: ClaimStore, monkeypatc
         await store.get(claim)
 
 
-async def test_a_large_document_goes_through_it(
-    server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_large_document_goes_through_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Workers get these from the environment, as the credentials.
     monkeypatch.setenv("FREKI_CLAIMS__DIRECTORY", DIRECTORY)
     monkeypatch.setenv("FREKI_CLAIMS__INLINE_BYTES", "1000")
@@ -115,5 +124,4 @@ async def test_a_large_document_goes_through_it(
 
     assert outcome.status is OutcomeStatus.INDEXED
     assert documents(result) == ["keys.txt"]
-    stored = server.folder / "claims" / hashlib.sha256(TEXT.encode()).hexdigest()
-    assert await asyncio.to_thread(stored.read_text, encoding="utf-8") == TEXT
+    assert stored(f"claims/{hashlib.sha256(TEXT.encode()).hexdigest()}").decode() == TEXT
