@@ -56,7 +56,8 @@ def make(seed: int, *, calm: bool = False) -> Scenario:
     mixes = random.random() < 0.15
     workers = (STAGES, STAGES) if mixes else _workers(random)
     has_bare = random.random() < 0.5
-    loses = not (calm or has_bare) and random.random() < 0.1
+    # A repetition that another release cuts does not bring back what was lost.
+    loses = not (calm or has_bare) and random.random() < 0.1 and not mixes
     session_s = random.choice((2.0, 10.0))
     drawn = _Drawn(random, lasts_s, has_bare=has_bare, compacts=random.random() < 0.3, repeats=loses, large=mixes)
     operations = tuple(drawn.operations())
