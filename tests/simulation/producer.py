@@ -15,7 +15,7 @@ from tests.simulation.scenario import SENDS
 RETRY_S = 0.2
 DELIVERY_S = 30.0
 
-_Waiting = tuple[bytes | None, bytes | None, Headers, int, int | None, "asyncio.Future[int]"]
+_Waiting = tuple[bytes | None, bytes | None, Headers, int, int | None, float, "asyncio.Future[int]"]
 
 
 class Producer:
@@ -68,7 +68,7 @@ class Producer:
         delivery: asyncio.Future[int] = loop.create_future()
         place = self._broker.place(topic, key)
         queue = self._queues.setdefault(place, deque())
-        queue.append((key, value, headers, next(self._sequences), transaction, delivery))
+        queue.append((key, value, headers, next(self._sequences), transaction, loop.time(), delivery))
         if self.confirms_early:
             delivery.set_result(-1)
         if place not in self._sending:
@@ -92,8 +92,11 @@ class Producer:
         del self._sending[place]
 
     async def _stored(self, place: Place, batch: list[_Waiting]) -> list[int]:
-        until_s = self._network.loop.time() + DELIVERY_S
+        # From when it was queued: what waits behind a record that is given up goes with it, and does not overtake it.
+        until_s = batch[0][5] + DELIVERY_S
         while True:
+            if self._network.loop.time() > until_s:
+                raise Unavailable("it was not stored in time")
             if self._on_call(f"{SENDS}:{place[0]}", [(key or b"").decode(errors="replace") for key, *_ in batch]):
                 await asyncio.sleep(0)
             # Records that are numbered are stored in their place, or not at all.
@@ -101,8 +104,6 @@ class Producer:
             try:
                 return await sent
             except Unavailable:
-                if self._network.loop.time() > until_s:
-                    raise
                 await asyncio.sleep(RETRY_S * (0.5 + self._random.random()))
 
     def _append(self, place: Place, batch: list[_Waiting]) -> list[int]:
@@ -117,5 +118,5 @@ class Producer:
                 transaction=transaction,
                 sequence=(self._number, sequence) if self._idempotent else None,
             )
-            for key, value, headers, sequence, transaction, _ in batch
+            for key, value, headers, sequence, transaction, *_ in batch
         ]
