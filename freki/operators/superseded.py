@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from freki.schemas.index import Attempt, CommitId, PageHead, PageId, Rank, Root, RowHead, RowId, standing
+from freki.schemas.index import Attempt, CommitId, PageHead, PageId, Root, RowHead, RowId, WrittenFor, standing
 
 
 class Superseded(NamedTuple):
@@ -27,24 +27,31 @@ def superseded(
 ) -> Superseded:
     """List what the root that counts neither names nor leaves to a revision that may still come.
 
-    commits, pages, rows: all of one document; the pages must have been read after the commits. Pages of a higher rank
-    than the root belong to revisions in flight, so they and the rows that they name stay. A row that no page names may
-    belong to an attempt that has not written its pages yet; it goes if that attempt can only end below the root.
+    commits, pages, rows: all of one document; the pages must have been read after the commits. A revision ranks by the
+    oldest attempt of its pages, so that what an attempt wrote can only be named by revisions that rank below a root
+    which was begun later. Other pages belong to revisions in flight: they and the rows that they name stay. A row that
+    no page names may belong to an attempt that has not written its pages yet.
     A root that carries a later tombstone than the highest one stays. Attempts before `abandoned_before` are over: what
     no root names of them goes too. Where no root counts nothing else does.
     """
     root = standing(commits)
     live = set(root.pages) if root is not None else set()
 
-    def is_over(rank: Rank) -> bool:
-        return rank.attempt < abandoned_before or (root is not None and rank < root.rank)
+    def is_over(written_for: WrittenFor) -> bool:
+        if written_for.attempt < abandoned_before:
+            return True
+        return root is not None and root.rank.outlives(written_for)
 
-    dead = [page for page in pages if page.page_id not in live and is_over(page.rank)]
+    dead = [page for page in pages if page.page_id not in live and is_over(page.written_for)]
     dropped = {page.page_id for page in dead}
     kept = {row_id for page in pages if page.page_id not in dropped for row_id in page.row_ids}
     given_up = {row_id for page in dead for row_id in page.row_ids}
     return Superseded(
-        tuple(row.row_id for row in rows if row.row_id not in kept and (row.row_id in given_up or is_over(row.rank))),
+        tuple(
+            row.row_id
+            for row in rows
+            if row.row_id not in kept and (row.row_id in given_up or is_over(row.written_for))
+        ),
         tuple(page.page_id for page in dead),
         _outranked(commits),
     )

@@ -27,6 +27,22 @@ class Rank(NamedTuple):
     deleted: bool
     """A deletion wins over its own version."""
     edition: int
+    begun: Attempt
+    """The oldest attempt that wrote a part of it."""
+    attempt: Attempt
+    """The one that committed it."""
+
+    def outlives(self, row: "WrittenFor") -> bool:
+        """Tell whether no revision that ranks above this one can name a row or page any more."""
+        return row < WrittenFor(self.version, self.deleted, self.edition, self.begun)
+
+
+class WrittenFor(NamedTuple):
+    """Which revisions may name a row or a page: those of this version and edition, begun no later than its attempt."""
+
+    version: int
+    deleted: bool
+    edition: int
     attempt: Attempt
 
 
@@ -84,10 +100,10 @@ class RowHead:
     edition: int
 
     @property
-    def rank(self) -> Rank:
-        """That of the revision which it was written for."""
+    def written_for(self) -> WrittenFor:
+        """Which revisions may name it."""
         attempt = Attempt(self.row_id.rpartition("-")[2])
-        return Rank(self.version, False, self.edition, attempt)  # noqa: FBT003 - by position, as a tuple
+        return WrittenFor(self.version, False, self.edition, attempt)  # noqa: FBT003 - by position, as a tuple
 
 
 @record
@@ -179,9 +195,9 @@ class PageHead:
     row_ids: tuple[RowId, ...]
 
     @property
-    def rank(self) -> Rank:
-        """That of the revision which it would belong to."""
-        return Rank(self.version, False, self.edition, self.attempt)  # noqa: FBT003 - by position, as a tuple
+    def written_for(self) -> WrittenFor:
+        """Which revisions may name it."""
+        return WrittenFor(self.version, False, self.edition, self.attempt)  # noqa: FBT003 - by position, as a tuple
 
 
 class Place(NamedTuple):
@@ -228,7 +244,8 @@ class Root:
     @property
     def rank(self) -> Rank:
         """Its place among the roots of its document."""
-        return Rank(self.version, self.deleted, self.edition, self.attempt)
+        begun = min((Attempt(page_id.rpartition(":")[2]) for page_id in self.pages), default=self.attempt)
+        return Rank(self.version, self.deleted, self.edition, begun, self.attempt)
 
     @property
     def commit_id(self) -> CommitId:

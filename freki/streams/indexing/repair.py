@@ -72,7 +72,8 @@ class Repair:
         versions = {piece.root_id: piece.revision.version for piece, _ in chunks.values()}
         live = {key: base for key, base in bases.items() if not base.deleted and base.version == versions[key]}
         places = await self._roots.places(list(live.values()), list(chunks))
-        read = await self._roots.pages([place.page_id for of_root in places.values() for place in of_root.values()])
+        # All of them: another edition may be on its way, and its sweep knows nothing of pages that both keep.
+        read = await self._roots.pages([page_id for base in live.values() for page_id in base.pages])
         new_rows = {chunk_id: row_id(chunk_id, attempt) for of_root in places.values() for chunk_id in of_root}
         pages = {
             old: replace(
@@ -108,5 +109,5 @@ class Repair:
 
 def _edition(base: Root, better: Mapping[PageId, ManifestPage], attempt: Attempt) -> Root:
     """Put better pages in the place of the old ones."""
-    pages = tuple(better[page_id].page_id if page_id in better else page_id for page_id in base.pages)
+    pages = tuple(better[page_id].page_id for page_id in base.pages)
     return replace(base, edition=base.edition + 1, attempt=attempt, pages=pages)
