@@ -8,7 +8,7 @@ OUT ?= training-results
 SEEDS ?= 10000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit kafka check simulate chaos bench peers formats docs schemas train clean
+.PHONY: help demo test unit kafka neighbours check simulate chaos bench peers formats docs schemas train clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -32,6 +32,10 @@ unit: $(READY) ## Run the tests that need neither models nor servers: seconds
 kafka: $(READY) ## Run the tests that have a broker on Apache Kafka: wants Java 17 and Maven
 	@$(BIN)/freki models build
 	@FREKI_TEST_STACK=kafka $(BIN)/pytest $(or $(ARGS),tests/kafka tests/integration tests/acceptance)
+
+neighbours: $(READY) ## Run Freki beside Debezium, a schema registry, S3 servers and a collector: minutes; wants Go and PostgreSQL too
+	@$(BIN)/freki models build
+	@FREKI_TEST_STACK=kafka $(BIN)/pytest $(or $(ARGS),tests/neighbours)
 
 check: $(READY) ## Lint, types, layers
 	@$(BIN)/ruff check freki tests bench deploy

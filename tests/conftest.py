@@ -13,7 +13,7 @@ from tests.stack import SECTIONS, SETTING, Stack, chosen
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
-collect_ignore = [] if os.environ.get(SETTING) == "kafka" else ["kafka"]
+collect_ignore = [] if os.environ.get(SETTING) == "kafka" else ["kafka", "neighbours"]
 
 STACK = pytest.StashKey[Stack]()
 SERVERS = ("broker", "store")

@@ -81,7 +81,7 @@ def libraries(given: Path | None = None) -> Path:
         return given
     folder = CACHE.expanduser() / f"kafka-{VERSION}"
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder.with_suffix(".lock")):
+    with FileLock(folder.with_name(f"{folder.name}.lock")):
         if not folder.exists():
             _fetch(folder)
     return folder
@@ -172,7 +172,7 @@ def _fetch(folder: Path) -> None:
             "there is no `mvn` on the PATH to fetch Apache Kafka with: install Maven, such as Debian's maven, or name"
             " the folder `libs` of an Apache Kafka 4 with FREKI_LOCAL__KAFKA_LIBS"
         )
-    partial = folder.with_suffix(".partial")
+    partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     with as_file(files("freki.infra.local") / "apache_kafka.pom.xml") as pom:
         done = _run(

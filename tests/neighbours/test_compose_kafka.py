@@ -14,7 +14,7 @@ from freki.infra.local import apache_kafka
 from freki.infra.settings import KafkaSettings, Settings
 from freki.streams.connect import topics_of
 from tests.compose import read_compose
-from tests.kafka.connect import libraries
+from tests.neighbours.connect import libraries
 from tests.stack import free_port
 
 SERVICE: Mapping[str, Any] = read_compose({})["services"]["kafka"]

@@ -22,9 +22,9 @@ from freki.infra.settings import LocalSettings, Settings
 from freki.streams.connect import apply_topics, open_index
 from tests.acceptance.conftest import Children, Freki
 from tests.acceptance.helpers import ask, documents, verify
-from tests.apicurio import CONFLUENT, running_apicurio
-from tests.kafka.connect import libraries, running_connect
-from tests.postgres import Postgres, running_postgres
+from tests.neighbours.apicurio import CONFLUENT, running_apicurio
+from tests.neighbours.connect import libraries, running_connect
+from tests.neighbours.postgres import Postgres, running_postgres
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sources.md").read_text(encoding="utf-8")
 TOPIC = "shop.public.articles"

@@ -19,7 +19,7 @@ from freki.schemas.avro.codec import schema_id_of
 from freki.streams.connect import apply_topics, topics_of
 from tests.acceptance.conftest import Children, Freki
 from tests.acceptance.helpers import ask, documents, publish, upsert
-from tests.apicurio import CONFLUENT, running_apicurio
+from tests.neighbours.apicurio import CONFLUENT, running_apicurio
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -16,7 +16,7 @@ from freki.schemas import ClaimCheck, OutcomeStatus
 from freki.streams.connect import apply_topics
 from tests.acceptance.conftest import Children, Freki
 from tests.acceptance.helpers import ask, documents, publish, upsert
-from tests.s3_server import MINIO, VERSITY, running_s3
+from tests.neighbours.s3_server import MINIO, VERSITY, running_s3
 
 pytestmark = [
     pytest.mark.usefixtures("server"),
