@@ -1,8 +1,9 @@
 """Answers on a store in memory: what is live, what fails open, what the deadline leaves out."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from freki.schemas import (
     TypedBy,
     VersionFloor,
 )
-from freki.schemas.index import RerankPair
+from freki.schemas.index import ManifestPage, PageId, RerankPair
 from freki.streams.ports import Embedder, Floats
 from tests.unit.questions import KNOBS, Broken, ask, kinds, now, retriever
 from tests.unit.revisions import TENANT, World, revision
@@ -144,6 +145,20 @@ async def test_a_document_that_is_replaced_while_it_is_read_is_read_again(world:
         versions = {hit.version for hit in result.hits}
         assert versions == {2}, moment
         assert {hit.text for hit in result.hits} == set(new), moment
+
+
+async def test_a_document_that_is_replaced_at_every_look_is_left_out_and_the_question_is_answered(world: World) -> None:
+    versions = count(2)
+
+    class Restless(Broken):
+        async def pages(self, page_ids: Sequence[PageId]) -> Mapping[PageId, ManifestPage]:
+            version = next(versions)
+            await world.feed(revision("a", version, [f"die gebühr beträgt {version} euro"]))
+            return await world.index.pages(page_ids)
+
+    result = await ask(retriever(world, Restless(world.index)))
+
+    assert result.hits == ()
 
 
 async def test_narrower_access_counts_from_the_commit(world: World) -> None:

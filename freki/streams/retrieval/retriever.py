@@ -230,12 +230,13 @@ class Retriever:
             await asyncio.shield(after)
         trail.extras = self._affordable(trail)
         again = (*LOOKING_UP, *FINISHING)
-        for _ in range(MOST_TRIES):
+        for tries in range(1, MOST_TRIES + 1):
             if trail.query.kind is not RequestKind.CHUNK_READ:
                 keep_exact(trail)
                 await self._rerank(trail)
                 select(trail, unrelated=self._unrelated)
-            if not await self._surroundings.locate(trail) or self._attempts.spare_s(trail, before=again) <= 0:
+            is_lost = await self._surroundings.locate(trail)
+            if not is_lost or tries == MOST_TRIES or self._attempts.spare_s(trail, before=again) <= 0:
                 break
             await self._find([trail])
         await self._expansion.expand(trail)
