@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import cache
 from random import Random
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -55,9 +56,14 @@ BOUNDED = ("dense", "lexical")
 
 def concerns(args: Sequence[Any], key: str) -> bool:
     """Tell whether a call of the store names a document, given as tenant/document."""
-    tenant, _, document = key.partition("/")
-    wanted = root_id(TenantId(tenant), DocumentId(document))
+    wanted = _root_of(key)
     return any(getattr(each, "root_id", each) == wanted for each in args[0])
+
+
+@cache
+def _root_of(key: str) -> RootId:
+    tenant, _, document = key.partition("/")
+    return root_id(TenantId(tenant), DocumentId(document))
 
 
 class Held(NamedTuple):
