@@ -32,19 +32,6 @@ class Rank(NamedTuple):
     attempt: Attempt
     """The one that committed it."""
 
-    def outlives(self, row: "WrittenFor") -> bool:
-        """Tell whether no revision that ranks above this one can name a row or page any more."""
-        return row < WrittenFor(self.version, self.deleted, self.edition, self.begun)
-
-
-class WrittenFor(NamedTuple):
-    """Which revisions may name a row or a page: those of this version and edition, begun no later than its attempt."""
-
-    version: int
-    deleted: bool
-    edition: int
-    attempt: Attempt
-
 
 @record
 class IndexedChunk:
@@ -98,12 +85,6 @@ class RowHead:
     row_id: RowId
     version: int
     edition: int
-
-    @property
-    def written_for(self) -> WrittenFor:
-        """Which revisions may name it."""
-        attempt = Attempt(self.row_id.rpartition("-")[2])
-        return WrittenFor(self.version, False, self.edition, attempt)  # noqa: FBT003 - by position, as a tuple
 
 
 @record
@@ -193,11 +174,6 @@ class PageHead:
     checked: bool
     """Was the base of its rows still the newest revision after it was written? Only then may a root name it."""
     row_ids: tuple[RowId, ...]
-
-    @property
-    def written_for(self) -> WrittenFor:
-        """Which revisions may name it."""
-        return WrittenFor(self.version, False, self.edition, self.attempt)  # noqa: FBT003 - by position, as a tuple
 
 
 class Place(NamedTuple):

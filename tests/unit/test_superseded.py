@@ -75,6 +75,10 @@ def naming(version: int, *pages: PageHead, **changes: Any) -> Root:
     return root(version, pages=tuple(each.page_id for each in pages), **changes)
 
 
+def revision_of(page: PageHead) -> tuple[int, int, str]:
+    return page.version, page.edition, page.cut
+
+
 def gone(rows: Sequence[str] = (), pages: Sequence[PageHead] = (), commits: Sequence[Root] = ()) -> Superseded:
     return Superseded(
         tuple(map(RowId, rows)), tuple(each.page_id for each in pages), tuple(each.commit_id for each in commits)
@@ -112,12 +116,13 @@ def test_what_a_revision_in_flight_keeps_stays_whoever_wrote_it() -> None:
     assert listed == gone([], [first], commits[:1])
 
 
-def test_rows_without_a_page_stay_where_their_attempt_may_still_end_above_the_root() -> None:
+def test_rows_without_a_page_stay_where_they_are_of_a_higher_version_or_edition() -> None:
+    # Pages that name other ones would be written after the root, and fail their check.
     live = page(3, "live", attempt="a2", edition=1)
     root_ = naming(3, live, edition=1, attempt=Attempt("a2"))
     rows = [row("live", 3, 1), row("older", 2, 9), row("edition", 3, 0), row("same", 3, 1), row("later", 4)]
 
-    assert superseded([root_], [live], rows) == gone(["older", "edition"])
+    assert superseded([root_], [live], rows) == gone(["older", "edition", "same"])
 
 
 def test_pages_of_an_attempt_that_lost_go_with_their_rows_and_those_of_one_that_may_win_stay() -> None:
@@ -125,7 +130,19 @@ def test_pages_of_an_attempt_that_lost_go_with_their_rows_and_those_of_one_that_
     lost, rival = page(3, "lost", attempt="a1"), page(3, "rival", attempt="a3")
     rows = [row(name, 3) for name in ("live", "lost", "rival", "unnamed")]
 
-    assert superseded([naming(3, live, attempt=Attempt("a2"))], [live, lost, rival], rows) == gone(["lost"], [lost])
+    assert superseded([naming(3, live, attempt=Attempt("a2"))], [live, lost, rival], rows) == gone(
+        ["lost", "unnamed"], [lost]
+    )
+
+
+def test_a_part_that_was_written_again_after_a_crash_goes_once_the_revision_is_committed() -> None:
+    first = page(3, "first", attempt="a1")
+    crashed, again = page(3, "x", attempt="a2", part=1), page(3, "y", attempt="a3", part=1)
+    rows = [row(name, 3) for name in ("first", "x", "y")]
+
+    listed = superseded([naming(3, first, again, attempt=Attempt("a3"))], [first, crashed, again], rows)
+
+    assert listed == gone(["x"], [crashed])
 
 
 def test_an_edition_keeps_the_pages_that_it_names_of_the_one_before() -> None:
@@ -285,8 +302,8 @@ def test_the_root_that_counts_is_never_listed_nor_are_its_pages_nor_their_rows(d
 @given(document=committed_documents)
 def test_what_may_still_end_above_the_root_is_never_listed(document: Document) -> None:
     counts, listed = document.counts, document.superseded
-    pages = [each for each in document.pages if not counts.rank.outlives(each.written_for)]
     edition = 10**9 if counts.deleted else counts.edition
+    pages = [each for each in document.pages if (each.version, each.edition) > (counts.version, edition)]
     rows = [each for each in document.rows if (each.version, each.edition) > (counts.version, edition)]
 
     assert not {each.page_id for each in pages} & set(listed.pages)
@@ -310,9 +327,9 @@ def test_of_lower_revisions_nothing_stays_but_what_others_name(document: Documen
     after = document.without(listed)
     named = {row_id for each in after.pages for row_id in each.row_ids}
 
-    assert all(each.page_id in counts.pages or not counts.rank.outlives(each.written_for) for each in after.pages)
+    assert all((each.version, each.edition) >= (counts.version, counts.edition) for each in after.pages)
     assert all(
-        each.row_id in named or (each.version, each.edition) >= (counts.version, counts.edition) for each in after.rows
+        each.row_id in named or (each.version, each.edition) > (counts.version, counts.edition) for each in after.rows
     )
     if counts.deleted:
         assert all(each.version > counts.version or each.row_id in named for each in after.rows)
@@ -355,20 +372,19 @@ def test_what_is_listed_stays_unneeded_whatever_is_committed_later(document: Doc
     # Before a sweep lists anything it writes a dead root where a tombstone outdates the one that counts.
     assume(any(each.rank == document.counts.rank for each in document.commits))
     listed = document.superseded
-    revisions = sorted({(each.version, each.edition) for each in document.pages})
-    later = [
-        naming(
-            version,
-            *data.draw(st.lists(st.sampled_from(parts), min_size=1, unique_by=lambda each: each.page_id)),
-            edition=edition,
-            attempt=data.draw(st.sampled_from([*(each.attempt for each in parts), Attempt("z")])),
-            recorded_at=Timestamp(99),
-        )
-        for version, edition in data.draw(
-            st.lists(st.sampled_from(revisions), max_size=3) if revisions else st.just([])
-        )
-        for parts in [[each for each in document.pages if (each.version, each.edition) == (version, edition)]]
-    ]
+    later = []
+    for first in data.draw(st.lists(st.sampled_from(document.pages), max_size=3) if document.pages else st.just([])):
+        # All parts of one cut, the first one among them; the attempt that commits has written a part of its own.
+        alike = [each for each in document.pages if revision_of(each) == revision_of(first)]
+        parts = data.draw(st.lists(st.sampled_from(alike), unique_by=lambda each: each.page_id))
+        own = [each.attempt for each in (first, *parts) if each.page_id not in document.counts.pages]
+        if first.part == 0 and own:
+            attempt = data.draw(st.sampled_from(own))
+            recorded_at = Timestamp(99)
+            joined = {each.page_id: each for each in (first, *parts)}.values()
+            later.append(
+                naming(first.version, *joined, edition=first.edition, attempt=attempt, recorded_at=recorded_at)
+            )
 
     after = Document((*document.commits, *later), document.pages, document.rows)
     before_and_after = after.without(listed)
