@@ -8,8 +8,8 @@ from tests.simulation.mutants import MUTANTS
 from tests.simulation.simulate import run, run_seed
 from tests.simulation.virtual import virtual
 
-CALM_SEEDS = 60
-SEEDS = 100
+CALM_SEEDS = 40
+SEEDS = 80
 MUTANT_SEEDS = 60
 
 
