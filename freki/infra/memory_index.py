@@ -328,7 +328,7 @@ def _stored(chunk: IndexedChunk) -> StoredRow:
         chunk_id=chunk.chunk_id,
         kind=chunk.kind,
         embedder=chunk.embedder,
-        facets=chunk.facets,
+        metadata_hash=chunk.metadata_hash,
         context_key=chunk.context_key,
     )
 

@@ -450,7 +450,7 @@ PROFILES: Mapping[str, ContextProfile] = {
 
 
 class RetrievalSettings(Section):
-    """Defaults of a query's knobs."""
+    """Defaults of a query's options."""
 
     top_k: int = Field(default=8, ge=1, le=200, description="How many hits")
     hybrid_alpha: float | None = Field(

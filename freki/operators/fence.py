@@ -29,7 +29,7 @@ class Decision(NamedTuple):
     reason: str = ""
 
 
-def decide(root: Root | None, revision: Revision, *, facets: str) -> Decision:
+def decide(root: Root | None, revision: Revision, *, metadata_hash: str) -> Decision:
     """Fence a revision against the root of its document, or against None where the index knows no such document.
 
     Versions order what has one: of two upserts or deletes, the higher version wins, in whatever order they arrive and
@@ -42,14 +42,14 @@ def decide(root: Root | None, revision: Revision, *, facets: str) -> Decision:
     """
     match revision.operation:
         case RevisionOperation.UPSERT:
-            return _upsert(root, revision, facets=facets)
+            return _upsert(root, revision, metadata_hash=metadata_hash)
         case RevisionOperation.DELETE:
             return _delete(root, revision)
         case RevisionOperation.TOMBSTONE:
             return _tombstone(root, revision)
 
 
-def _upsert(root: Root | None, revision: Revision, *, facets: str) -> Decision:
+def _upsert(root: Root | None, revision: Revision, *, metadata_hash: str) -> Decision:
     if root is not None and revision.recorded_at < root.tombstoned_at:
         return _stale(f"version {revision.version} was recorded before the tombstone of its document")
     if root is None or revision.version > root.version:
@@ -58,7 +58,7 @@ def _upsert(root: Root | None, revision: Revision, *, facets: str) -> Decision:
         return _stale(f"version {revision.version} is not above {root.version}, at which it was deleted")
     if revision.version < root.version:
         return _stale(f"version {revision.version} is below {root.version}, which is indexed")
-    if (revision.content_hash, facets) != (root.content_hash, root.facets):
+    if (revision.content_hash, metadata_hash) != (root.content_hash, root.metadata_hash):
         return _stale(
             f"version {root.version} was used before with other content or metadata: give each change a higher version",
         )

@@ -73,7 +73,7 @@ def validate_query(
     _text(query.text, max_characters, may_be_empty=query.kind is RequestKind.CHUNK_READ)
     _kind(query)
     _readers(query)
-    _knobs(query, max_top_k)
+    _options(query, max_top_k)
     for condition in _at_most("filters", query.filters, MAX_FILTERS):
         _filter(condition)
     for floor in _at_most("at_least", query.at_least, MAX_FLOORS):
@@ -120,7 +120,7 @@ def _readers(query: ContextQuery) -> None:
         _line("principals", principal, MAX_PRINCIPAL_CHARS)
 
 
-def _knobs(query: ContextQuery, max_top_k: int) -> None:
+def _options(query: ContextQuery, max_top_k: int) -> None:
     _within("top_k", query.top_k, 1, max_top_k)
     for field, low, high in _RANGES:
         _within(field, getattr(query, field), low, high)

@@ -60,7 +60,7 @@ class IndexedChunk:
     edition: int
     embedder: str
     """Fingerprint of the model that made the vector."""
-    facets: str
+    metadata_hash: str
     """Fingerprint of the fields that can change while the content stays: who may read it, attributes, analyser."""
     context_key: str = ""
     """As that of the contextual chunk."""
@@ -74,7 +74,7 @@ class StoredRow:
     chunk_id: ChunkId
     kind: ChunkKind
     embedder: str
-    facets: str
+    metadata_hash: str
     context_key: str = ""
 
 
@@ -200,7 +200,7 @@ class Root:
     """The manifest, in reading order; empty where deleted."""
     chunks: int
     content_hash: str
-    facets: str
+    metadata_hash: str
     chunker: str
     embedder: str
     name: str
@@ -265,7 +265,7 @@ def deleted(root: Root, *, tombstoned_at: Timestamp) -> Root:
         pages=(),
         chunks=0,
         content_hash="",
-        facets="",
+        metadata_hash="",
         chunker="",
         embedder="",
         name="",

@@ -51,9 +51,9 @@ from freki.streams.connect import (
     check_sources,
     group_of,
     index_of,
-    knobs_of,
     open_outliner,
     open_registry,
+    options_of,
     profiles_of,
     rules_of,
     topics_of,
@@ -67,9 +67,9 @@ from freki.streams.deliver import (
     Delivery,
     Failures,
     Handle,
-    OnDead,
-    Ours,
+    OnDeadLetter,
     Prepare,
+    RecordFilter,
     or_tombstone,
     required,
 )
@@ -84,15 +84,15 @@ from freki.streams.meters import Meters
 from freki.streams.outbox import Outbox
 from freki.streams.outline import similarities_by
 from freki.streams.ports import Embedder, Reranker
+from freki.streams.query_handler import QueryHandler
 from freki.streams.query_trace import Models, QueryTrace
 from freki.streams.rejecting import rejecting
+from freki.streams.retrieval.caching import CachedSearch, Caches, CachingRetriever
 from freki.streams.retrieval.epochs import Epochs, follow_outcomes
 from freki.streams.retrieval.judged import JudgementBounds, Judgements
 from freki.streams.retrieval.llm_reranker import LlmReranker
-from freki.streams.retrieval.remember import Caches, RememberedSearch, Remembering
 from freki.streams.retrieval.retriever import Retriever
 from freki.streams.retrieval.rewrite import Rewriter
-from freki.streams.retrieving import Retrieving
 from freki.streams.stage import Stage, register, run_stages
 from freki.streams.topics import DAY_MS, TOMBSTONE_MS, Topic
 
@@ -104,7 +104,7 @@ LANES = {
 }
 """The lanes of each stage; which changes take which, `lanes.py` says."""
 STAGES = tuple(LANES)
-FAILURES = Failures(stop=(Misconfigured,), retry=(Unavailable,), bury=(OperatorError, Rejected))
+FAILURES = Failures(stop=(Misconfigured,), retry=(Unavailable,), dead_letter=(OperatorError, Rejected))
 # A lone question should not wait for company.
 QUERY_WAIT_S = 0.002
 LLM_EVENTS = 4
@@ -199,8 +199,8 @@ class Pipeline:
             handle,
             # The lanes read the same topic, each at its own pace.
             group=name,
-            on_dead=self._rejecting(),
-            ours=lambda stored: lane in lanes_of(stored, decode),
+            on_dead_letter=self._rejecting(),
+            accepts=lambda stored: lane in lanes_of(stored, decode),
         )
 
     async def _contextualise(self, lane: Lane, source: Topic, sink: Topic) -> Stage:
@@ -210,7 +210,9 @@ class Pipeline:
         decode = required(self._codec(ChunkBatch).decode)
         most = None if writer is None else LLM_EVENTS
         name = in_lane("contextualise", lane)
-        return self._stage(name, source, decode, handle, group="contextualise", on_dead=self._rejecting(), most=most)
+        return self._stage(
+            name, source, decode, handle, group="contextualise", on_dead_letter=self._rejecting(), most=most
+        )
 
     async def _embed(self, lane: Lane, source: Topic, sink: Topic) -> Stage:
         indexer = await self._opened_indexer()
@@ -219,14 +221,14 @@ class Pipeline:
         decode = required(self._codec(ContextualChunkBatch).decode)
         name = in_lane("embed", lane)
         # One group for all lanes: what is written to a document is written by one process.
-        return self._stage(name, source, decode, handle, group="embed", on_dead=self._rejecting())
+        return self._stage(name, source, decode, handle, group="embed", on_dead_letter=self._rejecting())
 
     async def _retrieve(self, source: Topic, sink: Topic) -> Stage:
         settings = self._settings.retrieval
         index = await self._opened_index()
         caches = self._caches() if settings.cache_mb else None
-        search = RememberedSearch(index, rankings=caches.rankings, epochs=caches.epochs) if caches else index
-        retriever: Retriever | Remembering
+        search = CachedSearch(index, rankings=caches.rankings, epochs=caches.epochs) if caches else index
+        retriever: Retriever | CachingRetriever
         retriever = found = Retriever(
             embedder=await self._opened_embedder(),
             vectors=caches.vectors if caches else None,
@@ -236,7 +238,7 @@ class Pipeline:
             rerankers=await self._rerankers(),
             analyse_text=analyser_of(self._settings.lexical).of_queries,
             rewriter=await self._rewriter(),
-            defaults=knobs_of(settings),
+            defaults=options_of(settings),
             profiles=profiles_of(settings),
             generation=self._settings.milvus.generation,
             strong=settings.strong,
@@ -248,7 +250,7 @@ class Pipeline:
             meters=self._meters,
         )
         if caches:
-            retriever = Remembering(
+            retriever = CachingRetriever(
                 found,
                 caches=caches,
                 search=index,
@@ -260,9 +262,9 @@ class Pipeline:
             )
             decode_outcome = self._codec(IndexOutcome).decode
             follow = partial(follow_outcomes, epochs=caches.epochs, decode=decode_outcome, prepare=self._prepare)
-            self.tend(self._follow(self._topics.outcomes, "latest", follow))
+            self.spawn(self._follow(self._topics.outcomes, "latest", follow))
         await retriever.warm_up()
-        retrieving = Retrieving(
+        retrieving = QueryHandler(
             retriever,
             encode=self._codec(ContextResult).encode,
             outbox=self._outbox,
@@ -293,8 +295,8 @@ class Pipeline:
         handle: Handle[T],
         *,
         group: str,
-        on_dead: OnDead[T] | None = None,
-        ours: Ours | None = None,
+        on_dead_letter: OnDeadLetter[T] | None = None,
+        accepts: RecordFilter | None = None,
         most: int | None = None,
         within_s: float | None = None,
         at_once: int = 1,
@@ -309,9 +311,9 @@ class Pipeline:
             dead_letters=self._topics.dead_letters.name,
             failures=FAILURES,
             tracer=self._tracer,
-            on_dead=on_dead,
+            on_dead_letter=on_dead_letter,
             prepare=self._prepare,
-            ours=ours,
+            accepts=accepts,
             meters=self._meters,
         )
         if group not in self._apps:
@@ -327,14 +329,14 @@ class Pipeline:
             meters=self._meters,
         )
 
-    def tend(self, chore: Coroutine[None, None, None]) -> None:
+    def spawn(self, work: Coroutine[None, None, None]) -> None:
         """Do something beside the stages until they end."""
-        task = asyncio.create_task(chore)
+        task = asyncio.create_task(work)
         self._chores.append(task)
         self._opened.push_async_callback(_cancelled, task)
 
     @property
-    def chores(self) -> Sequence[asyncio.Task[None]]:
+    def background_tasks(self) -> Sequence[asyncio.Task[None]]:
         """All that is done beside the stages; none of it ends by itself but by failing."""
         return self._chores
 
@@ -361,7 +363,7 @@ class Pipeline:
     def _codec(self, record: type[R]) -> Codec[R]:
         return Codec(record, registry=self._registry)
 
-    def _rejecting(self) -> OnDead[DocumentChange | ChunkBatch | ContextualChunkBatch | None]:
+    def _rejecting(self) -> OnDeadLetter[DocumentChange | ChunkBatch | ContextualChunkBatch | None]:
         return rejecting(
             encode=self._codec(IndexOutcome).encode,
             outbox=self._outbox,
@@ -398,8 +400,8 @@ class Pipeline:
             await _warn_of_standstill(index)
             # Here and not where judgements count: they may be given where nobody reads them.
             erase = partial(self._erase_judgements_left, index)
-            self.tend(_forgetting(index, self._settings.ingest.deleted_retention_days, erase))
-            self.tend(_reclaiming(index, Committer(rows=index, roots=index, now=wall_clock, tracer=self._tracer)))
+            self.spawn(_forgetting(index, self._settings.ingest.deleted_retention_days, erase))
+            self.spawn(_reclaiming(index, Committer(rows=index, roots=index, now=wall_clock, tracer=self._tracer)))
         return self._indexer
 
     def _caches(self) -> Caches:
@@ -445,9 +447,9 @@ class Pipeline:
             erase=partial(erase_judgements, self._outbox, topics.judgements.name),
             prepare=self._prepare,
         )
-        self.tend(self._follow(topics.judgements, "earliest", take))
-        self.tend(self._follow(topics.outcomes, "latest", erase))
-        self.tend(_embedding(judgements))
+        self.spawn(self._follow(topics.judgements, "earliest", take))
+        self.spawn(self._follow(topics.outcomes, "latest", erase))
+        self.spawn(_embedding(judgements))
         return judgements
 
     async def _erase_judgements_left(self, index: MilvusIndex) -> None:
@@ -601,5 +603,5 @@ async def run_worker(settings: Settings, names: Collection[str], stop: asyncio.E
             health.opened(stages)
             meters.stands(lambda: {stage.name: stage.standing(wall_clock()) for stage in stages})
             meters.built(**pipeline.described)
-            pipeline.tend(health.watch(pipeline.check_store))
-            await run_stages(stages, stop, look_behind=look_behind, on_ready=on_ready, beside=pipeline.chores)
+            pipeline.spawn(health.watch(pipeline.check_store))
+            await run_stages(stages, stop, look_behind=look_behind, on_ready=on_ready, beside=pipeline.background_tasks)

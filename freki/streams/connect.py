@@ -50,8 +50,8 @@ from freki.streams.outbox import Outbox
 from freki.streams.outline import CountTokens, Outliner
 from freki.streams.parsing import ParseLimits, by_weight, parse
 from freki.streams.ports import AnalyseText
-from freki.streams.retrieval.knobs import Knobs
 from freki.streams.retrieval.profiles import ReaderProfile
+from freki.streams.retrieval.query_options import QueryOptions
 from freki.streams.topics import Topics
 
 T = TypeVar("T")
@@ -80,9 +80,9 @@ def group_of(settings: Settings, name: str) -> str:
     return f"{settings.kafka.topic_prefix}-{settings.milvus.generation}-{name}"
 
 
-def knobs_of(settings: RetrievalSettings) -> Knobs:
-    """Give the knobs of a query that turns none."""
-    return Knobs(
+def options_of(settings: RetrievalSettings) -> QueryOptions:
+    """Give the options of a query that turns none."""
+    return QueryOptions(
         top_k=settings.top_k,
         candidates=None,
         fusion=Fusion(settings.fusion),

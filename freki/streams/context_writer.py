@@ -1,4 +1,4 @@
-"""Lets a language model situate chunks and summarise sections, within budgets, and makes do without an answer."""
+"""Lets a language model breadcrumb chunks and summarise sections, within budgets, and makes do without an answer."""
 
 from collections.abc import AsyncIterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,9 +8,9 @@ from cachetools import LRUCache
 from opentelemetry.trace import Tracer
 
 from freki.operators.ask_llm import is_latin
+from freki.operators.breadcrumb import joined, writer_of, written_by, written_in
 from freki.operators.detect_language import CANDIDATES, UNDETERMINED, detect_language
 from freki.operators.identify import root_id
-from freki.operators.situate import joined, writer_of, written_by, written_in
 from freki.schemas import (
     ChunkBatch,
     ChunkId,

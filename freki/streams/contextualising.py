@@ -1,10 +1,10 @@
-"""Second stage: each chunk gets the words that situate it in its document."""
+"""Second stage: each chunk gets the words that say where it stands in its document."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Protocol
 
+from freki.operators.breadcrumb import breadcrumb, context_key, joined
 from freki.operators.define import explain
-from freki.operators.situate import context_key, joined, situate
 from freki.schemas import ChunkBatch, ContextualChunk, ContextualChunkBatch
 from freki.streams.deliver import Handle
 from freki.streams.messages import Outgoing, Received
@@ -45,7 +45,7 @@ def contextualised(batch: ChunkBatch) -> ContextualChunkBatch:
         explained = (
             explain(batch.definitions, "\n".join((*chunk.heading_path, chunk.text))) if batch.definitions else ""
         )
-        context = joined(situate(batch.revision.name, chunk), explained, "")
+        context = joined(breadcrumb(batch.revision.name, chunk), explained, "")
         chunks.append(ContextualChunk(chunk=chunk, context=context, context_key=context_key(explained)))
     return ContextualChunkBatch(
         revision=batch.revision, part=batch.part, parts=batch.parts, chunks=tuple(chunks), windows=batch.windows

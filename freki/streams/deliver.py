@@ -1,6 +1,6 @@
 """The one delivery rule: a record is done when its effects are, or when it lies in the dead letters.
 
-A failure has two endings. The record is bad: it goes to the dead letters. The world is down: the stage waits and
+A failure has two actions. The record is bad: it goes to the dead letters. The world is down: the stage waits and
 tries again, and at last stops, so that the partition is read again from the last commit. Nothing is logged and skipped.
 """
 
@@ -33,9 +33,9 @@ Handle = Callable[[Sequence[Received[T]]], Awaitable[None]]
 """Does the work for some records, in order per key, and returns when all effects are there. Doing it again is safe."""
 Prepare = Callable[[Sequence[bytes | None]], Awaitable[None]]
 """Fetches what decoding these values will need; decoding itself never waits."""
-Ours = Callable[[Stored], bool]
+RecordFilter = Callable[[Stored], bool]
 """Tells whether a record is for this stage to take; another one takes the rest."""
-OnDead = Callable[[DeadLetter, Received[T] | None], Awaitable[None]]
+OnDeadLetter = Callable[[DeadLetter, Received[T] | None], Awaitable[None]]
 """Called after a record became a dead letter; None where it could not be decoded."""
 
 _log = structlog.get_logger(__name__)
@@ -49,16 +49,16 @@ class NullValue(Exception):
     """The topic of this stage knows no tombstones."""
 
 
-class Ending(enum.Enum):
+class ErrorAction(enum.Enum):
     """What an exception means."""
 
     STOP = "stop"
-    """A setting of ours is wrong: no record is to blame and waiting does not help."""
+    """A setting of accepts is wrong: no record is to blame and waiting does not help."""
     RETRY = "retry"
     """The world is down."""
     BUG = "bug"
     """We did not foresee it: try again a few times, then the record is bad for us."""
-    BURY = "bury"
+    DEAD_LETTER = "dead_letter"
     """The record is bad."""
 
 
@@ -68,18 +68,18 @@ class Failures:
 
     stop: tuple[type[Exception], ...]
     retry: tuple[type[Exception], ...]
-    bury: tuple[type[Exception], ...]
+    dead_letter: tuple[type[Exception], ...]
 
-    def ending(self, error: Exception) -> Ending:
+    def action(self, error: Exception) -> ErrorAction:
         """Judge an exception; a group as the worst of what it holds."""
         if isinstance(error, ExceptionGroup):
-            endings = {self.ending(inner) for inner in error.exceptions}
-            return next(ending for ending in Ending if ending in endings)
+            actions = {self.action(inner) for inner in error.exceptions}
+            return next(action for action in ErrorAction if action in actions)
         if isinstance(error, self.stop):
-            return Ending.STOP
+            return ErrorAction.STOP
         if isinstance(error, self.retry):
-            return Ending.RETRY
-        return Ending.BURY if isinstance(error, self.bury) else Ending.BUG
+            return ErrorAction.RETRY
+        return ErrorAction.DEAD_LETTER if isinstance(error, self.dead_letter) else ErrorAction.BUG
 
 
 @record
@@ -101,7 +101,7 @@ class Backoff:
 @dataclass(frozen=True, slots=True)
 class _Failure:
     error: Exception
-    ending: Ending
+    action: ErrorAction
 
 
 def required(decode: Callable[[bytes], T]) -> Decode[T]:
@@ -133,10 +133,10 @@ class Delivery(Generic[T]):
         dead_letters: str,
         failures: Failures,
         tracer: Tracer,
-        on_dead: OnDead[T] | None = None,
+        on_dead_letter: OnDeadLetter[T] | None = None,
         prepare: Prepare | None = None,
         keyed: bool = True,
-        ours: Ours | None = None,
+        accepts: RecordFilter | None = None,
         backoff: Backoff | None = None,
         meters: Meters | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -149,10 +149,10 @@ class Delivery(Generic[T]):
         self._dead_letters = dead_letters
         self._failures = failures
         self._tracer = tracer
-        self._on_dead = on_dead
+        self._on_dead = on_dead_letter
         self._prepare = prepare
         self._keyed = keyed
-        self._ours = ours
+        self._accepts = accepts
         self._backoff = backoff or Backoff()
         self._meters = meters or Meters()
         self._sleep = sleep
@@ -164,8 +164,8 @@ class Delivery(Generic[T]):
         Raises what the world or a setting is to blame for: the worker has to stop, and the events come again.
         """
         await self._prepared(events)
-        if self._ours is not None:
-            events = [event for event in events if self._ours(event)]
+        if self._accepts is not None:
+            events = [event for event in events if self._accepts(event)]
         if events:
             await self._deliver(events, group)
 
@@ -216,7 +216,7 @@ class Delivery(Generic[T]):
             await self._settle(batch[middle:])
             return
         attempts = 1
-        while failure.ending is Ending.BUG and attempts < self._backoff.bug_attempts:
+        while failure.action is ErrorAction.BUG and attempts < self._backoff.bug_attempts:
             await self._pause(attempts, failure.error)
             failure = await self._attempt([batch[0][1]])
             attempts += 1
@@ -232,19 +232,19 @@ class Delivery(Generic[T]):
         except Exception as error:
             if self._stops(error):
                 raise
-            return _Failure(error, self._failures.ending(error))
+            return _Failure(error, self._failures.action(error))
         return None
 
     def _stops(self, error: Exception) -> bool:
         """Tell whether the world or a setting is to blame, which ends the stage; else it is a record."""
-        return self._failures.ending(error) in {Ending.STOP, Ending.RETRY}
+        return self._failures.action(error) in {ErrorAction.STOP, ErrorAction.RETRY}
 
     async def _patiently(self, work: Callable[[], Awaitable[None]]) -> None:
         for attempt in range(1, self._backoff.attempts):
             try:
                 await work()
             except Exception as error:
-                if self._failures.ending(error) is not Ending.RETRY:
+                if self._failures.action(error) is not ErrorAction.RETRY:
                     raise
                 await self._pause(attempt, error)
             else:
@@ -260,7 +260,7 @@ class Delivery(Generic[T]):
     async def _bury(
         self, event: Stored, received: Received[T] | None, error: Exception, trace: Context, *, attempts: int
     ) -> None:
-        expected = received is None or self._failures.ending(error) is Ending.BURY
+        expected = received is None or self._failures.action(error) is ErrorAction.DEAD_LETTER
         letter = DeadLetter(
             key=event.key,
             value=event.value,

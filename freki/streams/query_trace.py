@@ -15,7 +15,7 @@ from freki.schemas import ChunkId, ContextQuery, ContextResult, Notice, NoticeKi
 from freki.schemas.index import Candidate
 from freki.schemas.names import record
 from freki.streams import attributes as names
-from freki.streams.retrieval.trail import Found, StageRun, Trail
+from freki.streams.retrieval.query_state import QueryState, ScoredChunk, StageRun
 from freki.streams.tracing import Attributes, describe
 
 SHOWN_DOCUMENTS = 20
@@ -56,29 +56,29 @@ class QueryTrace:
         self._models = models
         self._content = content
 
-    def report(self, trace: Context, trail: Trail, result: ContextResult) -> None:
+    def report(self, trace: Context, state: QueryState, result: ContextResult) -> None:
         """Tell of a query below the span in `trace`; nothing is made where that span is not sampled."""
-        start_ns = min(run.started_ns for run in trail.stages)
+        start_ns = min(run.started_ns for run in state.stages)
         search = self._tracer.start_span("retrieve", context=trace, start_time=start_ns)
         if not search.is_recording():
             return
         # The span of a question that was answered beside its batch has ended.
-        said = {**asked(trail.query, content=self._content), **answered(result, content=self._content)}
+        said = {**asked(state.query, content=self._content), **answered(result, content=self._content)}
         describe(get_current_span(trace), lambda: said)
-        search.set_attributes({**said, **_search(trail, result)})
-        search.set_attributes(self._documents(trail, names.RETRIEVAL_DOCUMENTS, map(_hit, trail.found)))
-        last = {run.stage: run for run in trail.stages}
-        ended_ns = {run.stage: run.ended_ns for run in trail.stages}
-        _notify(search, trail.notices, ended_ns, content=self._content)
+        search.set_attributes({**said, **_search(state, result)})
+        search.set_attributes(self._documents(state, names.RETRIEVAL_DOCUMENTS, map(_hit, state.found)))
+        last = {run.stage: run for run in state.stages}
+        ended_ns = {run.stage: run.ended_ns for run in state.stages}
+        _notify(search, state.notices, ended_ns, content=self._content)
         below = set_span_in_context(search, Context())
-        for run in trail.stages:
+        for run in state.stages:
             # A step that was done again left the documents of its last time.
-            described = self._step(trail, run) if last[run.stage] is run else _plain(run)
+            described = self._step(state, run) if last[run.stage] is run else _plain(run)
             span = self._tracer.start_span(
                 run.stage, context=below, start_time=run.started_ns, attributes=dict(described)
             )
             span.end(end_time=run.ended_ns)
-        search.end(end_time=max(run.ended_ns for run in trail.stages))
+        search.end(end_time=max(run.ended_ns for run in state.stages))
 
     def refuse(self, trace: Context, refusal: ContextResult) -> None:
         """Tell on the span in `trace` that its query breaks a rule."""
@@ -86,36 +86,36 @@ class QueryTrace:
         describe(span, lambda: answered(refusal, content=self._content))
         _notify(span, refusal.notices, {}, content=self._content)
 
-    def _step(self, trail: Trail, run: StageRun) -> Attributes:
+    def _step(self, state: QueryState, run: StageRun) -> Attributes:
         match run.stage:
             case "embed":
-                return {**_plain(run), **self._embedding(trail)}
+                return {**_plain(run), **self._embedding(state)}
             case "search.dense":
-                return {**_plain(run), **self._ranking(trail, trail.dense, trail.variants[0])}
+                return {**_plain(run), **self._ranking(state, state.dense, state.variants[0])}
             case "search.lexical":
-                return {**_plain(run), **self._ranking(trail, trail.lexical, trail.analysis.lexical)}
+                return {**_plain(run), **self._ranking(state, state.lexical, state.analysis.lexical)}
             case "rerank":
-                return {**_plain(run), **self._reranking(trail)}
+                return {**_plain(run), **self._reranking(state)}
             case _:
                 return _plain(run)
 
-    def _embedding(self, trail: Trail) -> Attributes:
+    def _embedding(self, state: QueryState) -> Attributes:
         texts = {
             f"{names.EMBEDDING_EMBEDDINGS}.{place}.{names.EMBEDDING_TEXT}": variant[:TEXT_CHARACTERS]
-            for place, variant in enumerate(trail.variants)
+            for place, variant in enumerate(state.variants)
         }
         return {
             names.OPENINFERENCE_SPAN_KIND: names.EMBEDDING,
             names.EMBEDDING_MODEL_NAME: self._models.embedder,
             names.GEN_AI_OPERATION_NAME: "embeddings",
             names.GEN_AI_REQUEST_MODEL: self._models.embedder,
-            names.GEN_AI_EMBEDDINGS_DIMENSION_COUNT: trail.vectors.shape[1],
+            names.GEN_AI_EMBEDDINGS_DIMENSION_COUNT: state.vectors.shape[1],
             **(texts if self._content else {}),
         }
 
-    def _ranking(self, trail: Trail, rankings: list[list[Candidate]], searched: str) -> Attributes:
+    def _ranking(self, state: QueryState, rankings: list[list[Candidate]], searched: str) -> Attributes:
         """Tell of the ranking of the question itself; further variants are counted only."""
-        hits = {found.chunk_id: {"hit": rank} for rank, found in enumerate(trail.found, start=1)}
+        hits = {found.chunk_id: {"hit": rank} for rank, found in enumerate(state.found, start=1)}
         documents = (
             _Document(hit.chunk_id, hit.root_id, hit.score, hits.get(hit.chunk_id, {}))
             for hit in (rankings[0] if rankings else ())
@@ -124,16 +124,16 @@ class QueryTrace:
             names.OPENINFERENCE_SPAN_KIND: names.RETRIEVER,
             names.FREKI_FOUND: sum(map(len, rankings)),
             **({names.INPUT_VALUE: searched[:TEXT_CHARACTERS]} if self._content else {}),
-            **self._documents(trail, names.RETRIEVAL_DOCUMENTS, documents),
+            **self._documents(state, names.RETRIEVAL_DOCUMENTS, documents),
         }
 
-    def _reranking(self, trail: Trail) -> Attributes:
-        model = self._models.reranker if trail.reranker == "local" else trail.reranker
-        given = [_Document(found.chunk_id, found.root.root_id, found.fused) for found in trail.head]
+    def _reranking(self, state: QueryState) -> Attributes:
+        model = self._models.reranker if state.reranker == "local" else state.reranker
+        given = [_Document(found.chunk_id, found.root.root_id, found.fused) for found in state.head]
         ordered = sorted(
             (
                 _Document(found.chunk_id, found.root.root_id, found.reranked, {"before": place})
-                for place, found in enumerate(trail.head, start=1)
+                for place, found in enumerate(state.head, start=1)
                 if found.reranked is not None
             ),
             key=lambda document: -document.score,
@@ -141,32 +141,32 @@ class QueryTrace:
         return {
             names.OPENINFERENCE_SPAN_KIND: names.RERANKER,
             names.RERANKER_MODEL_NAME: model,
-            names.RERANKER_TOP_K: trail.knobs.top_k,
+            names.RERANKER_TOP_K: state.options.top_k,
             names.GEN_AI_OPERATION_NAME: "rerank",
             names.GEN_AI_REQUEST_MODEL: model,
             names.FREKI_NOT_RERANKED: len(given) - len(ordered),
-            **({names.RERANKER_QUERY: trail.variants[0][:TEXT_CHARACTERS]} if self._content else {}),
-            **self._documents(trail, names.RERANKER_INPUT_DOCUMENTS, given),
-            **self._documents(trail, names.RERANKER_OUTPUT_DOCUMENTS, ordered),
+            **({names.RERANKER_QUERY: state.variants[0][:TEXT_CHARACTERS]} if self._content else {}),
+            **self._documents(state, names.RERANKER_INPUT_DOCUMENTS, given),
+            **self._documents(state, names.RERANKER_OUTPUT_DOCUMENTS, ordered),
         }
 
-    def _documents(self, trail: Trail, name: str, documents: Iterable[_Document]) -> Attributes:
+    def _documents(self, state: QueryState, name: str, documents: Iterable[_Document]) -> Attributes:
         """List the first documents as OpenInference does: one attribute for each field of each."""
         listed: dict[str, str | float] = {}
         for place, document in zip(range(SHOWN_DOCUMENTS), documents, strict=False):
-            for field, value in self._fields(trail, document):
+            for field, value in self._fields(state, document):
                 listed[f"{name}.{place}.{field}"] = value
         return listed
 
-    def _fields(self, trail: Trail, document: _Document) -> Iterator[tuple[str, str | float]]:
+    def _fields(self, state: QueryState, document: _Document) -> Iterator[tuple[str, str | float]]:
         # A candidate that nothing asked the store about is known by its ids in the store.
-        root = trail.roots.get(document.root_id)
+        root = state.roots.get(document.root_id)
         yield names.DOCUMENT_ID, f"{document.root_id if root is None else root.document_id}#{document.chunk_id}"
         yield names.DOCUMENT_SCORE, document.score
         if document.metadata:
             yield names.DOCUMENT_METADATA, json.dumps(document.metadata)
-        if self._content and document.chunk_id in trail.loaded:
-            yield names.DOCUMENT_CONTENT, trail.loaded[document.chunk_id][0].text[:SHOWN_CHARACTERS]
+        if self._content and document.chunk_id in state.loaded:
+            yield names.DOCUMENT_CONTENT, state.loaded[document.chunk_id][0].text[:SHOWN_CHARACTERS]
 
 
 def asked(query: ContextQuery, *, content: bool) -> Attributes:
@@ -193,29 +193,29 @@ def _plain(run: StageRun) -> Attributes:
     return {names.OPENINFERENCE_SPAN_KIND: names.CHAIN, names.FREKI_ITEMS: run.items}
 
 
-def _search(trail: Trail, result: ContextResult) -> Attributes:
-    analysis = trail.analysis
+def _search(state: QueryState, result: ContextResult) -> Attributes:
+    analysis = state.analysis
     return {
         names.OPENINFERENCE_SPAN_KIND: names.RETRIEVER,
         names.GEN_AI_OPERATION_NAME: "retrieval",
         names.GEN_AI_DATA_SOURCE_ID: result.generation,
-        names.GEN_AI_REQUEST_TOP_K: trail.knobs.top_k,
-        names.FREKI_QUERY_FILTERS: len(trail.query.filters),
+        names.GEN_AI_REQUEST_TOP_K: state.options.top_k,
+        names.FREKI_QUERY_FILTERS: len(state.query.filters),
         names.FREKI_ANALYSIS_LANGUAGE: analysis.language,
         names.FREKI_ANALYSIS_QUERY_TYPE: analysis.query_type,
         names.FREKI_ANALYSIS_KEYWORD: analysis.keyword,
         names.FREKI_ANALYSIS_LEVELS: analysis.levels,
         **({} if analysis.alpha is None else {names.FREKI_ANALYSIS_ALPHA: analysis.alpha}),
-        names.FREKI_RERANKER: trail.reranker,
+        names.FREKI_RERANKER: state.reranker,
         **{
-            f"{names.FREKI_KNOB}{knob.name}": value
-            for knob in fields(trail.knobs)
-            if (value := getattr(trail.knobs, knob.name)) is not None
+            f"{names.FREKI_KNOB}{option.name}": value
+            for option in fields(state.options)
+            if (value := getattr(state.options, option.name)) is not None
         },
     }
 
 
-def _hit(found: Found) -> _Document:
+def _hit(found: ScoredChunk) -> _Document:
     said = {"dense": found.dense, "lexical": found.lexical, "fused": found.fused, "reranked": found.reranked}
     scores = {name: round(score, DIGITS) for name, score in said.items() if score is not None}
     return _Document(found.chunk_id, found.root.root_id, found.score, {"version": found.root.version, **scores})

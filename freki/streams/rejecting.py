@@ -14,7 +14,7 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.streams.dead_letters import DeadLetter
-from freki.streams.deliver import OnDead
+from freki.streams.deliver import OnDeadLetter
 from freki.streams.messages import Outgoing, Received, recorded_at
 from freki.streams.meters import Meters
 from freki.streams.outbox import Outbox
@@ -30,7 +30,7 @@ def rejecting(
     sink: str,
     generation: str,
     meters: Meters,
-) -> OnDead[T]:
+) -> OnDeadLetter[T]:
     """Send a REJECTED receipt for each dead letter whose key names a document."""
 
     async def reject(letter: DeadLetter, received: Received[T] | None) -> None:

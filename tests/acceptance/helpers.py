@@ -53,10 +53,10 @@ def delete(tenant: str, document: str, *, version: int) -> DocumentChange:
     )
 
 
-def query(tenant: str, text: str, **knobs: Any) -> ContextQuery:
+def query(tenant: str, text: str, **options: Any) -> ContextQuery:
     """Make a question."""
     return ContextQuery(
-        query_id=QueryId(str(uuid.uuid4())), tenant=TenantId(tenant), text=text, asked_at=wall_clock(), **knobs
+        query_id=QueryId(str(uuid.uuid4())), tenant=TenantId(tenant), text=text, asked_at=wall_clock(), **options
     )
 
 
@@ -71,10 +71,10 @@ async def publish(freki: Freki, *changes: DocumentChange) -> list[IndexOutcome]:
     return [found[change.document_id, change.version] for change in changes]
 
 
-async def ask(freki: Freki, tenant: str, text: str, *, answers_on: str | None = None, **knobs: Any) -> ContextResult:
+async def ask(freki: Freki, tenant: str, text: str, *, answers_on: str | None = None, **options: Any) -> ContextResult:
     """Ask a question and wait for its answer."""
     async with open_asker(freki.settings, answers_on=answers_on) as asker:
-        return await asker.ask(query(tenant, text, **knobs), patience_s=PATIENCE_S)
+        return await asker.ask(query(tenant, text, **options), patience_s=PATIENCE_S)
 
 
 def messages(result: ContextResult) -> str:

@@ -10,8 +10,8 @@ import pytest
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
 from freki.infra.settings import Settings
+from freki.operators.breadcrumb import writer_of, written_in
 from freki.operators.identify import root_id
-from freki.operators.situate import writer_of, written_in
 from freki.schemas import ChunkKind, DocumentId, IndexOutcome, LlmUse, OutcomeStatus, TenantId
 from freki.schemas.index import IndexedChunk
 from freki.streams.connect import apply_topics, open_index
@@ -39,7 +39,7 @@ class Situated:
 
 
 @pytest.fixture
-async def situated(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Situated]:
+async def with_context(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Situated]:
     state = tmp_path_factory.mktemp("state")
     settings = Settings(local=Settings().local.elsewhere(state))
     children = Children()
@@ -72,9 +72,9 @@ def use(outcome: IndexOutcome) -> LlmUse:
 
 
 async def test_a_language_model_situates_chunks_as_long_as_it_is_there_and_no_document_waits_for_it(
-    situated: Situated,
+    with_context: Situated,
 ) -> None:
-    freki, server = situated.freki, situated.server
+    freki, server = with_context.freki, with_context.server
 
     (outcome,) = await publish(freki, upsert(TENANT, "eins.md", rules("eins"), language="de"))
     calls = len(server.requests)
@@ -85,7 +85,7 @@ async def test_a_language_model_situates_chunks_as_long_as_it_is_there_and_no_do
     assert calls == 3  # twice five chunks, and the summary
     assert (unchanged.status, unchanged.embedded, use(unchanged).kept) == (OutcomeStatus.UNCHANGED, 0, 11)
     assert len(server.requests) == calls
-    rows = await situated.rows("eins.md")
+    rows = await with_context.rows("eins.md")
     lines = {row.heading_path[-1]: written_in(row.context) for row in rows if row.kind is not ChunkKind.SUMMARY}
     assert lines == {
         subject: f"Diese Stelle der Satzung handelt von beschlossen: {subject} eins." for subject in SUBJECTS
@@ -106,7 +106,7 @@ async def test_a_language_model_situates_chunks_as_long_as_it_is_there_and_no_do
     assert sum(use(each).missing for each in outcomes) > 22
     reasons = [use(each).reason for each in outcomes if use(each).missing]
     assert [each for each in reasons if "does not answer" not in each and "is left alone: " not in each] == []
-    plain = [row for name in names for row in await situated.rows(name) if not writer_of(row.context_key)]
+    plain = [row for name in names for row in await with_context.rows(name) if not writer_of(row.context_key)]
     assert len(plain) == sum(use(each).missing for each in outcomes)
     assert any(hit.document_id == "nach-3.md" for hit in later.hits)
 

@@ -133,7 +133,7 @@ async def test_a_stack_of_its_own_leaves_the_running_one_alone(
     assert [path.name[:5] for path in (tmp_path / "state" / "evaluation").iterdir()] == ["eval-"]
 
 
-async def test_knobs_are_tuned_on_what_runs(freki: Freki, beir: Path, tmp_path: Path) -> None:
+async def test_options_are_tuned_on_what_runs(freki: Freki, beir: Path, tmp_path: Path) -> None:
     out, report = tmp_path / "out", tmp_path / "docs" / "tuning.md"
     report.parent.mkdir()
 
@@ -145,7 +145,7 @@ async def test_knobs_are_tuned_on_what_runs(freki: Freki, beir: Path, tmp_path: 
 
     assert code == 0, printed
     data = json.loads(next(out.glob("*.json")).read_text(encoding="utf-8"))
-    assert [step["knob"] for step in data["steps"]][:3] == ["alpha", "keyword_alpha", "rerank_candidates"]
+    assert [step["option"] for step in data["steps"]][:3] == ["alpha", "keyword_alpha", "rerank_candidates"]
     assert [tried["figures"]["nDCG@10"] for tried in data["steps"][0]["values"]] == [1.0, 1.0]
     assert data["steps"][1]["shortened"]
     assert data["sets"][0]["notes"] == ["4 documents, 4 of them indexed now"]
@@ -195,7 +195,7 @@ async def test_mistakes_end_with_one_line_that_names_the_place_and_the_fix(
         (("eval", str(beir), "--against", str(tmp_path / "no.json")), "no.json is no JSON of `freki eval`", 1),
         (("eval", str(beir), str(beir)), "another set is named tiny", 2),
         (("eval", str(beir), "--running", "--fresh"), "--fresh is for a stack of its own", 2),
-        (("tune", str(beir), "--turn", "alpha=0.1", "--turn", "alpha=0.2"), "a knob is given twice", 2),
+        (("tune", str(beir), "--turn", "alpha=0.1", "--turn", "alpha=0.2"), "an option is given twice", 2),
         (("tune", str(beir), "--figure", "facts found"), "no question of it has facts found", 2),
         (("ablate", str(beir), "--also", "alfa=0.4"), "with a name of deadline_ms, top_k", 1),
         (("ablate", str(beir), "--also", "top_k=8"), "'top_k=8' is what is set", 1),

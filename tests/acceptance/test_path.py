@@ -139,15 +139,15 @@ async def test_a_version_that_never_comes_is_named_within_the_deadline(freki: Fr
     assert "'never'" in messages(result)
 
 
-async def test_every_knob_can_be_turned(freki: Freki) -> None:
+async def test_every_option_can_be_turned(freki: Freki) -> None:
     await publish(
         freki,
-        *(upsert("knobs", f"d{number}.md", f"# Kapitel\n\nAntrag {number} auf Förderung.") for number in range(6)),
+        *(upsert("options", f"d{number}.md", f"# Kapitel\n\nAntrag {number} auf Förderung.") for number in range(6)),
     )
 
     result = await ask(
         freki,
-        "knobs",
+        "options",
         "Förderung",
         top_k=2,
         candidates=50,

@@ -291,25 +291,27 @@ async def ask(
     at_once: int,
     tenant: TenantId = TENANT,
     advance: Advance = lambda _: None,
-    **knobs: Any,
+    **options: Any,
 ) -> list[Asked]:
-    """Ask all, this many in flight; `knobs` are fields of ContextQuery. Answers come in the order of the questions."""
+    """Ask all, so many in flight; `options` are fields of ContextQuery. Answers come in the order of the questions."""
     slots = asyncio.Semaphore(at_once)
     async with open_asker(settings) as asker:
 
         async def one(text: str) -> Asked:
             async with slots:
-                answer = await ask_once(asker, text, tenant=tenant, **knobs)
+                answer = await ask_once(asker, text, tenant=tenant, **options)
                 advance(1)
                 return answer
 
         return list(await asyncio.gather(*(one(text) for text in texts)))
 
 
-async def ask_once(asker: Asker, text: str, *, tenant: TenantId = TENANT, **knobs: Any) -> Asked:
-    """Ask one question; `knobs` are fields of ContextQuery."""
+async def ask_once(asker: Asker, text: str, *, tenant: TenantId = TENANT, **options: Any) -> Asked:
+    """Ask one question; `options` are fields of ContextQuery."""
     started = time.perf_counter()
-    query = ContextQuery(query_id=QueryId(str(uuid.uuid4())), tenant=tenant, text=text, asked_at=wall_clock(), **knobs)
+    query = ContextQuery(
+        query_id=QueryId(str(uuid.uuid4())), tenant=tenant, text=text, asked_at=wall_clock(), **options
+    )
     result = await asker.ask(query, patience_s=PATIENCE_S)
     return Asked(result=result, started_s=started, milliseconds=(time.perf_counter() - started) * 1000)
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from freki.infra.kafka import Reader
 from freki.infra.models import OnnxEmbedder
 from freki.infra.settings import Settings
-from freki.operators.situate import situate, situated
+from freki.operators.breadcrumb import breadcrumb, with_context
 from freki.schemas import DocumentChange, DocumentId, TenantId
 from freki.schemas.names import record
 from freki.streams.connect import topics_of
@@ -88,7 +88,7 @@ async def _texts(settings: Settings, changes: Sequence[DocumentChange]) -> list[
     """Give what the pipeline will embed."""
     async with outliner(settings) as outline:
         outlines = [await outline(change, text_of(change)) for change in changes]
-    return [situated(situate(each.name, chunk), chunk.text) for each in outlines for chunk in each.chunks]
+    return [with_context(breadcrumb(each.name, chunk), chunk.text) for each in outlines for chunk in each.chunks]
 
 
 @dataclass(slots=True)

@@ -65,7 +65,7 @@ _CHUNK = IndexedChunk(
     version=1,
     edition=0,
     embedder="model@1",
-    facets="f1",
+    metadata_hash="f1",
     context_key="5f0c9a2d/7e12",
 )
 
@@ -79,7 +79,7 @@ _ROOT = Root(
     pages=(),
     chunks=1,
     content_hash="00ff",
-    facets="f1",
+    metadata_hash="f1",
     chunker="c1",
     embedder="model@1",
     name="guide.md",

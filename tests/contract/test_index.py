@@ -139,7 +139,7 @@ class IndexContract:
     async def test_the_rows_of_a_chunk_are_stored_by_whomever_they_were_written(self, index: Index) -> None:
         await write(
             index,
-            chunk("a", kind=ChunkKind.TABLE, embedder="e1", facets="f7", context_key="k9"),
+            chunk("a", kind=ChunkKind.TABLE, embedder="e1", metadata_hash="f7", context_key="k9"),
             chunk("a", row_id=row("a", "a2"), embedder="e2", version=2),
             chunk("b"),
         )
@@ -152,7 +152,7 @@ class IndexContract:
                 chunk_id=ChunkId("a"),
                 kind=ChunkKind.TABLE,
                 embedder="e1",
-                facets="f7",
+                metadata_hash="f7",
                 context_key="k9",
             ),
             StoredRow(
@@ -160,7 +160,7 @@ class IndexContract:
                 chunk_id=ChunkId("a"),
                 kind=ChunkKind.PROSE,
                 embedder="e2",
-                facets="f1",
+                metadata_hash="f1",
                 context_key=chunk("a").context_key,
             ),
         ]

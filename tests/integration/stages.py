@@ -22,7 +22,7 @@ from freki.streams.stage import Stage, register, run_stages
 from freki.streams.topics import Topic, Topics
 
 TRACER = NoOpTracer()
-FAILURES = Failures(stop=(Misconfigured,), retry=(Unavailable,), bury=(OperatorError, Rejected))
+FAILURES = Failures(stop=(Misconfigured,), retry=(Unavailable,), dead_letter=(OperatorError, Rejected))
 PATIENCE_S = 20.0
 
 Batch = Sequence[Received[str]]

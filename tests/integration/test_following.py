@@ -35,8 +35,8 @@ async def following(world: World, topic: Topic, *failures: Exception) -> AsyncIt
     async with Pipeline(
         Settings(kafka=world.kafka, claims=ClaimSettings(inline_bytes=10_000)), TRACER, Meters(), Calls()
     ) as pipeline:
-        pipeline.tend(pipeline._follow(topic, "earliest", follow))
-        async with running(world.stage(world.forward), beside=pipeline.chores) as run:
+        pipeline.spawn(pipeline._follow(topic, "earliest", follow))
+        async with running(world.stage(world.forward), beside=pipeline.background_tasks) as run:
             is_read = asyncio.create_task(read.wait())
             await asyncio.wait({run, is_read}, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE_S)
             is_read.cancel()

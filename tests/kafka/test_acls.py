@@ -87,7 +87,7 @@ async def working(settings: Settings, stage: str) -> AsyncIterator[None]:
     """Run a stage as a worker does."""
     async with Pipeline(settings, NoOpTracer(), Meters(), Calls()) as pipeline:
         stages = await pipeline.stages([stage])
-        async with running(*stages, beside=pipeline.chores):
+        async with running(*stages, beside=pipeline.background_tasks):
             yield
 
 

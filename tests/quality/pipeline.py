@@ -19,7 +19,7 @@ from freki.schemas.evaluation import CorpusDocument, EvaluationSet
 from freki.schemas.index import Generation, RerankPair
 from freki.schemas.names import record
 from freki.streams.chunking import Chunking
-from freki.streams.connect import knobs_of, limits_of, wall_clock
+from freki.streams.connect import limits_of, options_of, wall_clock
 from freki.streams.contextualising import contextualised
 from freki.streams.evaluation.configuration import parse_configuration
 from freki.streams.evaluation.corpus import missing, roots_of
@@ -47,7 +47,7 @@ SURE = 0.5
 MODELS, CHUNKING, RETRIEVAL = ModelSettings(), ChunkingSettings(), RetrievalSettings()
 
 
-class Remembering:
+class CachingRetriever:
     """A reranker that scores the same pairs once: each question is asked twice, and has the same candidates."""
 
     def __init__(self, reranker: Reranker) -> None:
@@ -89,16 +89,16 @@ class Freki:
         examiner = Examiner(
             Asker(retriever),
             tenant=TENANT,
-            defaults=knobs_of(RETRIEVAL),
+            defaults=options_of(RETRIEVAL),
             threshold=SURE,
             at_once=1,
             now=wall_clock,
             new_id=lambda: QueryId(str(next(numbers))),
         )
         runs = {}
-        for title, knobs in CONFIGURATIONS.items():
+        for title, options in CONFIGURATIONS.items():
             run, _ = await examiner.run(
-                examined.questions, parse_configuration(knobs), title=title, advance=lambda: None
+                examined.questions, parse_configuration(options), title=title, advance=lambda: None
             )
             runs[title] = run
         return runs
@@ -137,8 +137,8 @@ class Freki:
             search=index,
             rows=index,
             roots=index,
-            rerankers=[Remembering(self._reranker)],
-            defaults=knobs_of(RETRIEVAL),
+            rerankers=[CachingRetriever(self._reranker)],
+            defaults=options_of(RETRIEVAL),
             generation=GENERATION,
             strong=RETRIEVAL.strong,
             failures=(InfraError,),

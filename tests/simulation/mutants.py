@@ -53,8 +53,8 @@ class _Deaf:
 def _skips_fence() -> Iterator[None]:
     """Write every upsert, whatever the index holds."""
 
-    def write(root: Root | None, revision: Revision, *, facets: str) -> Decision:
-        decided = fence.decide(root, revision, facets=facets)
+    def write(root: Root | None, revision: Revision, *, metadata_hash: str) -> Decision:
+        decided = fence.decide(root, revision, metadata_hash=metadata_hash)
         return Decision(Action.WRITE) if decided.action is Action.STALE else decided
 
     with patch.object(indexer, "decide", write):

@@ -25,7 +25,7 @@ from freki.schemas import (
 from freki.schemas.avro.codec import UndecodableError
 from freki.streams.app import FAILURES, LANES, QUERY_WAIT_S
 from freki.streams.chunking import Chunking, chunking
-from freki.streams.connect import knobs_of, limits_of
+from freki.streams.connect import limits_of, options_of
 from freki.streams.contextualising import contextualising
 from freki.streams.deliver import Delivery, or_tombstone, required
 from freki.streams.embedding import embedding
@@ -34,10 +34,10 @@ from freki.streams.lanes import Lane, in_lane, lanes_of
 from freki.streams.meters import Meters
 from freki.streams.outbox import Outbox
 from freki.streams.outline import Outliner
+from freki.streams.query_handler import QueryHandler
 from freki.streams.query_trace import Models, QueryTrace
 from freki.streams.rejecting import rejecting
 from freki.streams.retrieval.retriever import Retriever
-from freki.streams.retrieving import Retrieving
 from freki.streams.stage import Progress, Stage
 from freki.streams.tracing import UNTRACED
 from tests.parsing import parse_here
@@ -66,7 +66,7 @@ TOPICS = (
     "dead-letters",
 )
 _METERS = Meters()
-_KNOBS = knobs_of(RetrievalSettings(widen=()))
+_KNOBS = options_of(RetrievalSettings(widen=()))
 _ANALYSED = lru_cache(maxsize=50_000)(analyse_text)
 
 
@@ -198,7 +198,7 @@ class Worker:
                 handle = contextualising(encode=CODECS[ContextualChunkBatch].encode, outbox=outbox, sink=sink)
                 decode = required(CODECS[ChunkBatch].decode)
                 name, source = in_lane("contextualise", lane), in_lane("chunks", lane)
-                add(name, source, decode, handle, group="contextualise", on_dead=rejected)
+                add(name, source, decode, handle, group="contextualise", on_dead_letter=rejected)
         if "embed" in self.names:
             self._embed(add, outbox, embedder, store, rejected)
         if "retrieve" in self.names:
@@ -224,7 +224,7 @@ class Worker:
             )
             name = in_lane("chunk", lane)
             ours = partial(_is_of, lane, decode)
-            add(name, "documents", decode, handle, group=name, on_dead=rejected, ours=ours)
+            add(name, "documents", decode, handle, group=name, on_dead_letter=rejected, ours=ours)
 
     def _change(self, value: bytes) -> DocumentChange:
         if self.surroundings.loop.time() < self.reads_from_s:
@@ -248,7 +248,14 @@ class Worker:
             encode = CODECS[IndexOutcome].encode
             handle = embedding(indexer, lane=lane, encode=encode, outbox=outbox, sink="outcomes", meters=_METERS)
             name, source = in_lane("embed", lane), in_lane("contextual-chunks", lane)
-            add(name, source, required(CODECS[ContextualChunkBatch].decode), handle, group="embed", on_dead=rejected)
+            add(
+                name,
+                source,
+                required(CODECS[ContextualChunkBatch].decode),
+                handle,
+                group="embed",
+                on_dead_letter=rejected,
+            )
 
     def _retrieve(self, add: Any, outbox: Outbox, embedder: SlowEmbedder, store: Any) -> None:
         retriever = Retriever(
@@ -265,7 +272,7 @@ class Worker:
             now=self.surroundings.now,
             clock_ns=lambda: self.surroundings.now() * 1_000_000,
         )
-        retrieving = Retrieving(
+        retrieving = QueryHandler(
             retriever,
             encode=CODECS[ContextResult].encode,
             outbox=outbox,

@@ -37,7 +37,7 @@ def root_of(version: int, attempt: Attempt, page: PageId | None, *, deleted: boo
     at = Timestamp(version)
     root = Root(
         root_id=KEY, tenant=TenantId("t"), document_id=DocumentId("d"), version=version, attempt=attempt,
-        deleted=deleted, pages=() if page is None else (page,), chunks=0, content_hash="", facets="", chunker="",
+        deleted=deleted, pages=() if page is None else (page,), chunks=0, content_hash="", metadata_hash="", chunker="",
         embedder="", name="", media_type="", language="", source_uri=None, principals=(), attributes={}, characters=0,
         occurred_at=at, recorded_at=at, received_at=at, searchable_at=at,
     )  # fmt: skip

@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from freki.streams.deliver import Backoff, Decode, Delivery, Failures, Handle, OnDead, Ours, Prepare
+from freki.streams.deliver import Backoff, Decode, Delivery, Failures, Handle, OnDeadLetter, Prepare, RecordFilter
 from freki.streams.messages import Headers
 from freki.streams.outbox import Outbox
 
@@ -30,7 +30,7 @@ class Misconfigured(Exception):
     """A setting is to blame."""
 
 
-FAILURES = Failures(stop=(Misconfigured,), retry=(Down,), bury=(Bad,))
+FAILURES = Failures(stop=(Misconfigured,), retry=(Down,), dead_letter=(Bad,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,9 +137,9 @@ class Bench:
         *,
         decode: Decode[T],
         handle: Handle[T],
-        on_dead: OnDead[T] | None = None,
+        on_dead_letter: OnDeadLetter[T] | None = None,
         prepare: Prepare | None = None,
-        ours: Ours | None = None,
+        accepts: RecordFilter | None = None,
     ) -> Delivery[T]:
         return Delivery(
             stage="stage",
@@ -149,9 +149,9 @@ class Bench:
             dead_letters=DEAD_LETTERS,
             failures=FAILURES,
             tracer=self.spans.tracer,
-            on_dead=on_dead,
+            on_dead_letter=on_dead_letter,
             prepare=prepare,
-            ours=ours,
+            accepts=accepts,
             backoff=self.backoff,
             sleep=self.waits,
             clock=lambda: 42.0,

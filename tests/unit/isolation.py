@@ -96,7 +96,7 @@ written = st.builds(History, versions=lives, dies_at=st.none(), after=st.just(Fa
 cut_short = st.builds(History, versions=lives, dies_at=st.integers(1, 6), after=st.booleans())
 
 
-def knobs() -> st.SearchStrategy[dict[str, Any]]:
+def options() -> st.SearchStrategy[dict[str, Any]]:
     """What a query may turn."""
     return st.fixed_dictionaries(
         {},
@@ -137,7 +137,7 @@ def knobs() -> st.SearchStrategy[dict[str, Any]]:
 def queries(draw: st.DrawFn) -> ContextQuery:
     """A question of somebody, or another kind of request."""
     kind = draw(st.sampled_from(RequestKind))
-    turned = {knob: value for knob, value in draw(knobs()).items() if knob not in _NOT_FOR.get(kind, ())}
+    turned = {option: value for option, value in draw(options()).items() if option not in _NOT_FOR.get(kind, ())}
     if kind is RequestKind.CHUNK_READ:
         turned["document_ids"] = draw(st.lists(NAMES, min_size=1, max_size=4).map(tuple))
         turned["chunk_ids"] = draw(st.lists(st.builds(_chunk_id, NAMES, st.sampled_from(WORDS)), max_size=4).map(tuple))
@@ -307,9 +307,9 @@ async def answers(somewhere: World, asked: Sequence[ContextQuery], model: Model 
         profiles={"small": ReaderProfile(context_tokens=50, top_k=2, min_similarity=0.1)},
     )
     seen: dict[int, dict[str, Any]] = {}
-    async for place, result, trail in retriever.answer([(query, "") for query in asked]):
+    async for place, result, state in retriever.answer([(query, "") for query in asked]):
         exporter.clear()
-        traces.report(Context(), trail, result)
+        traces.report(Context(), state, result)
         told = [
             (
                 span.name,

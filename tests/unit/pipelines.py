@@ -24,7 +24,7 @@ from freki.schemas import (
 from freki.schemas.avro import Codec
 from freki.schemas.index import Generation
 from freki.streams.chunking import Chunking, chunking
-from freki.streams.connect import knobs_of, limits_of, rules_of
+from freki.streams.connect import limits_of, options_of, rules_of
 from freki.streams.context_writer import ContextWriter
 from freki.streams.contextualising import contextualising
 from freki.streams.deliver import Delivery, or_tombstone, required
@@ -35,10 +35,10 @@ from freki.streams.meters import Meters
 from freki.streams.outbox import Outbox
 from freki.streams.outline import Outliner
 from freki.streams.ports import Ledger, Llm, Reranker
+from freki.streams.query_handler import QueryHandler
 from freki.streams.query_trace import Models, QueryTrace
 from freki.streams.rejecting import rejecting
 from freki.streams.retrieval.retriever import Retriever
-from freki.streams.retrieving import Retrieving
 from tests.parsing import parse_here
 from tests.unit.deliveries import DEAD_LETTERS, FAILURES, Event, FakeProducer, Sent, Spans
 
@@ -58,7 +58,7 @@ class Pipeline:
         ledger: Ledger | None = None,
         index: MemoryIndex | None = None,
         reply_topics: Sequence[str] = (),
-        **knobs: Any,
+        **options: Any,
     ) -> None:
         self.spans = Spans()
         self.producer = FakeProducer()
@@ -99,14 +99,14 @@ class Pipeline:
             now=_now,
             tracer=self.spans.tracer,
         )
-        self.retrieving = Retrieving(
+        self.retrieving = QueryHandler(
             Retriever(
                 embedder=embedder,
                 search=self.index,
                 rows=self.index,
                 roots=self.index,
                 rerankers=list(rerankers),
-                defaults=knobs_of(RetrievalSettings(**knobs)),
+                defaults=options_of(RetrievalSettings(**options)),
                 generation="g1",
                 strong=True,
                 failures=(InfraError,),
@@ -159,7 +159,7 @@ class Pipeline:
             dead_letters=DEAD_LETTERS,
             failures=FAILURES,
             tracer=self.spans.tracer,
-            on_dead=None
+            on_dead_letter=None
             if topic == "queries"
             else rejecting(
                 encode=Codec(IndexOutcome).encode, outbox=outbox, sink="outcomes", generation="g1", meters=Meters()

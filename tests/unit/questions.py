@@ -20,13 +20,13 @@ from freki.schemas import (
     WidenWhen,
 )
 from freki.streams.ports import Embedder, Reranker
-from freki.streams.retrieval.knobs import Knobs
 from freki.streams.retrieval.profiles import ReaderProfile
+from freki.streams.retrieval.query_options import QueryOptions
 from freki.streams.retrieval.retriever import Retriever
 from freki.streams.retrieval.rewrite import Rewriter
 from tests.unit.revisions import TENANT, World
 
-KNOBS = Knobs(
+KNOBS = QueryOptions(
     top_k=5,
     candidates=None,
     fusion=Fusion.WEIGHTED,
@@ -102,7 +102,7 @@ def retriever(  # noqa: PLR0913 - what tests exchange
     store: Any | None = None,
     rerankers: Sequence[Reranker] = (),
     *,
-    defaults: Knobs = KNOBS,
+    defaults: QueryOptions = KNOBS,
     embedder: Embedder | None = None,
     profiles: Mapping[str, ReaderProfile] | None = None,
     rewriter: Rewriter | None = None,
@@ -126,8 +126,8 @@ def retriever(  # noqa: PLR0913 - what tests exchange
     )
 
 
-async def ask(asked: Retriever, text: str = "Wer entscheidet über den Antrag?", **knobs: Any) -> ContextResult:
-    query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text=text, asked_at=now(), **knobs)
+async def ask(asked: Retriever, text: str = "Wer entscheidet über den Antrag?", **options: Any) -> ContextResult:
+    query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text=text, asked_at=now(), **options)
     ((_, result, _),) = [answer async for answer in asked.answer([(query, "")])]
     return result
 

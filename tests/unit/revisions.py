@@ -7,7 +7,7 @@ from typing import Any
 
 from freki.infra.memory_index import MemoryIndex
 from freki.infra.models.fake import FakeEmbedder
-from freki.infra.models.family import Family, Likeness
+from freki.infra.models.multi_embedder import Family, Likeness
 from freki.infra.models.vectors import VectorCache
 from freki.operators.identify import chunk_id, chunk_id_of_kind, root_id
 from freki.schemas import (

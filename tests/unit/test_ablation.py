@@ -19,23 +19,23 @@ from freki.streams.evaluation.ablated import AblatedSet, Ablation, Measured, mea
 from freki.streams.evaluation.ablation import AS_SET, Row, rows
 from freki.streams.evaluation.configuration import parse_configuration
 from freki.streams.evaluation.timing import time_in_turn
-from freki.streams.retrieval.knobs import Knobs
+from freki.streams.retrieval.query_options import QueryOptions
 from tests.unit.questions import KNOBS
 
 QUERY = ContextQuery(query_id=QueryId("q"), tenant=TenantId("t"), text="Frist", asked_at=Timestamp(0))
-OFF: Mapping[str, Callable[[Knobs], bool]] = {
-    "reranking": lambda knobs: knobs.reranker is RerankerChoice.NONE,
-    "blending": lambda knobs: knobs.blend_for(exact=True) == knobs.blend_for(exact=False) == 0,
-    "diversity": lambda knobs: knobs.mmr_lambda == 1,
-    "further searches": lambda knobs: not knobs.widen,
-    "exact terms": lambda knobs: not knobs.exact,
-    "types by examples": lambda knobs: not knobs.prototypes,
-    "folding": lambda knobs: knobs.fold_at == 1,
-    "limit per document": lambda knobs: knobs.per_document == 0,
-    "expansion": lambda knobs: knobs.expand_documents == 0,
-    "judgements": lambda knobs: knobs.feedback == 0,
-    "sections": lambda knobs: not knobs.parents,
-    "neighbours": lambda knobs: knobs.neighbours == 0,
+OFF: Mapping[str, Callable[[QueryOptions], bool]] = {
+    "reranking": lambda options: options.reranker is RerankerChoice.NONE,
+    "blending": lambda options: options.blend_for(exact=True) == options.blend_for(exact=False) == 0,
+    "diversity": lambda options: options.mmr_lambda == 1,
+    "further searches": lambda options: not options.widen,
+    "exact terms": lambda options: not options.exact,
+    "types by examples": lambda options: not options.prototypes,
+    "folding": lambda options: options.fold_at == 1,
+    "limit per document": lambda options: options.per_document == 0,
+    "expansion": lambda options: options.expand_documents == 0,
+    "judgements": lambda options: options.feedback == 0,
+    "sections": lambda options: not options.parents,
+    "neighbours": lambda options: options.neighbours == 0,
 }
 
 settings = st.builds(
@@ -59,45 +59,45 @@ settings = st.builds(
 )
 
 
-def turned(row: Row, knobs: Knobs) -> Knobs:
-    return knobs.turned(row.configuration.applied(QUERY))
+def turned(row: Row, options: QueryOptions) -> QueryOptions:
+    return options.with_overrides(row.configuration.applied(QUERY))
 
 
-@given(knobs=settings, contexts=st.booleans())
-def test_every_row_but_the_first_asks_for_something_else_than_all_others(knobs: Knobs, contexts: bool) -> None:  # noqa: FBT001
-    found = rows(knobs, contexts=contexts)
+@given(options=settings, contexts=st.booleans())
+def test_every_row_but_the_first_asks_for_something_else_than_all_others(options: QueryOptions, contexts: bool) -> None:  # noqa: FBT001
+    found = rows(options, contexts=contexts)
 
     assert found[0].title == AS_SET
-    assert turned(found[0], knobs) == knobs
-    asked = [(turned(row, knobs), row.configuration.turned.get("kind")) for row in found]
+    assert turned(found[0], options) == options
+    asked = [(turned(row, options), row.configuration.overrides.get("kind")) for row in found]
     assert all(each not in asked[:place] for place, each in enumerate(asked))
     assert len({row.title for row in found}) == len(found)
 
 
-@given(knobs=settings, contexts=st.booleans())
-def test_a_step_that_is_on_is_left_out_once_and_that_alone(knobs: Knobs, contexts: bool) -> None:  # noqa: FBT001
-    single = [row for row in rows(knobs, contexts=contexts) if row.step]
+@given(options=settings, contexts=st.booleans())
+def test_a_step_that_is_on_is_left_out_once_and_that_alone(options: QueryOptions, contexts: bool) -> None:  # noqa: FBT001
+    single = [row for row in rows(options, contexts=contexts) if row.step]
 
     for row in single:
-        assert not OFF[row.step](knobs)
-        assert OFF[row.step](turned(row, knobs))
-        assert len(row.configuration.turned) == 1
+        assert not OFF[row.step](options)
+        assert OFF[row.step](turned(row, options))
+        assert len(row.configuration.overrides) == 1
     assert {"sections", "neighbours"}.isdisjoint(row.step for row in single) or contexts
 
 
-@given(knobs=settings)
-def test_searches_alone_have_every_step_off_and_nothing_but_what_stands_around_hits(knobs: Knobs) -> None:
-    alone = [row for row in rows(knobs) if row.title.endswith("search alone") or row.title == "BM25 alone"]
+@given(options=settings)
+def test_searches_alone_have_every_step_off_and_nothing_but_what_stands_around_hits(options: QueryOptions) -> None:
+    alone = [row for row in rows(options) if row.title.endswith("search alone") or row.title == "BM25 alone"]
 
     for row in alone:
-        left = turned(row, knobs)
+        left = turned(row, options)
         assert all(
             is_off(left)
             for step, is_off in OFF.items()
             if step not in ("reranking", "blending", "sections", "neighbours")
         )
         assert left.reranker is RerankerChoice.NONE or left.rerank_candidates == 0
-        assert (left.parents, left.neighbours) == (knobs.parents, knobs.neighbours)
+        assert (left.parents, left.neighbours) == (options.parents, options.neighbours)
 
 
 def test_the_ends_of_the_scale_follow_the_steps_and_what_the_user_asks_comes_last() -> None:

@@ -11,8 +11,8 @@ import stamina
 from freki.infra.llm import FAILURES, LlmClient
 from freki.infra.llm_ledger import TokenLedger
 from freki.infra.settings import ContextSettings, LlmSettings
+from freki.operators.breadcrumb import written_in
 from freki.operators.identify import root_id
-from freki.operators.situate import written_in
 from freki.schemas import (
     EVERYONE,
     ChunkKind,

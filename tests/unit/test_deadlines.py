@@ -11,13 +11,13 @@ from freki.operators.analyse_text import query_terms
 from freki.schemas import ContextQuery, QueryId, TenantId, Timestamp
 from freki.streams.meters import Meters
 from freki.streams.retrieval.admit import Admission
-from freki.streams.retrieval.at_hand import CROWD_S, AtHand
 from freki.streams.retrieval.attempts import LEAVING, Attempts
+from freki.streams.retrieval.deadline_lock import DeadlineLock
 from freki.streams.retrieval.estimates import Estimates
-from freki.streams.retrieval.fair_turns import FairTurns
+from freki.streams.retrieval.in_flight import CROWD_S, InFlight
 from freki.streams.retrieval.load import Load
-from freki.streams.retrieval.trail import Trail
-from freki.streams.retrieval.understand import Understanding
+from freki.streams.retrieval.query_parser import QueryParser
+from freki.streams.retrieval.query_state import QueryState
 from tests.unit.questions import KNOBS
 
 times = st.floats(0.001, 10, allow_nan=False)
@@ -89,12 +89,12 @@ class TestAtHand:
     @given(others=st.lists(st.integers(0, 2_000), max_size=6))
     def test_answers_that_are_due_shortly_before_or_with_another_are_waited_for(self, others: list[int]) -> None:
         clock = Clock()
-        estimates, at_hand = Estimates(clock), AtHand(clock.ms)
+        estimates, at_hand = Estimates(clock), InFlight(clock.ms)
         estimates.learn("assemble", 0.02)
         attempts = Attempts(
             failures=(), outages=(), now=clock.ms, estimates=estimates, at_hand=at_hand, meters=Meters()
         )
-        own, *crowd = (_trail(clock, deadline_ms) for deadline_ms in (1000, *others))
+        own, *crowd = (_state(clock, deadline_ms) for deadline_ms in (1000, *others))
 
         alone_s = attempts.spare_s(own, before=LEAVING)
         at_hand.begin([own, *crowd])
@@ -107,8 +107,8 @@ class TestAtHand:
 
     def test_one_that_computes_leaves_all_others_as_much_time(self) -> None:
         clock = Clock()
-        at_hand = AtHand(clock.ms)
-        own, *others = (_trail(clock, deadline_ms) for deadline_ms in (10_000, 12_000, 12_000, 100_000))
+        at_hand = InFlight(clock.ms)
+        own, *others = (_state(clock, deadline_ms) for deadline_ms in (10_000, 12_000, 12_000, 100_000))
 
         at_hand.begin([own])
         alone_s = at_hand.share_s(own, clock() + 9)
@@ -122,16 +122,16 @@ class TestAtHand:
     @given(deadlines=st.lists(st.integers(1, 10_000), min_size=1, max_size=8))
     def test_where_each_takes_its_share_in_turn_all_end_in_time(self, deadlines: list[int]) -> None:
         clock = Clock()
-        at_hand = AtHand(clock.ms)
-        trails = sorted((_trail(clock, each) for each in deadlines), key=lambda trail: trail.knobs.deadline_ms)
-        ends = [clock() + trail.knobs.deadline_ms / 1000 for trail in trails]
-        at_hand.begin(trails)
+        at_hand = InFlight(clock.ms)
+        states = sorted((_state(clock, each) for each in deadlines), key=lambda state: state.options.deadline_ms)
+        ends = [clock() + state.options.deadline_ms / 1000 for state in states]
+        at_hand.begin(states)
 
-        for trail, ends_at_s in zip(trails, ends, strict=True):
-            clock.now_s += at_hand.share_s(trail, ends_at_s)
-            at_hand.end([trail])
+        for state, ends_at_s in zip(states, ends, strict=True):
+            clock.now_s += at_hand.share_s(state, ends_at_s)
+            at_hand.end([state])
             # The clock of deadlines ticks in milliseconds.
-            assert clock() <= ends_at_s + 0.001 * len(trails)
+            assert clock() <= ends_at_s + 0.001 * len(states)
 
 
 class TestLoad:
@@ -169,7 +169,7 @@ class TestLoad:
 
 class TestFairTurns:
     async def test_the_most_urgent_is_next_and_only_one_has_the_turn(self) -> None:
-        turns, order, holding = FairTurns(), [], 0
+        turns, order, holding = DeadlineLock(), [], 0
 
         async def take(ends_at_s: float) -> None:
             nonlocal holding
@@ -191,7 +191,7 @@ class TestFairTurns:
     async def test_all_come_up_and_one_who_gives_up_holds_nobody_up(
         self, ends: list[float], cancelled: set[int]
     ) -> None:
-        turns, done = FairTurns(), set()
+        turns, done = DeadlineLock(), set()
 
         async def take(place: int, ends_at_s: float) -> None:
             async with turns.turn(ends_at_s):
@@ -289,13 +289,13 @@ class TestAdmission:
     def test_time_is_kept_for_those_who_leave_before(self) -> None:
         # given that an answer takes 20 ms to leave, and looking up 100 ms
         clock = Clock()
-        estimates, at_hand = Estimates(clock), AtHand(clock.ms)
+        estimates, at_hand = Estimates(clock), InFlight(clock.ms)
         for _ in range(100):
             estimates.learn("send", 0.02)
         admission = _admission(clock, estimates=estimates, at_hand=at_hand)
         with admission.counted(1):
             clock.now_s += 0.1
-        at_hand.begin([_trail(clock, 280) for _ in range(6)])
+        at_hand.begin([_state(clock, 280) for _ in range(6)])
 
         with admission.counted(6):
             reasons = admission.refusals([_query(clock, 295)] * 16)
@@ -304,15 +304,15 @@ class TestAdmission:
         assert [reason is None for reason in reasons] == [True] * 3 + [False] * 13
 
 
-def _admission(clock: Clock, *, estimates: Estimates | None = None, at_hand: AtHand | None = None) -> Admission:
+def _admission(clock: Clock, *, estimates: Estimates | None = None, at_hand: InFlight | None = None) -> Admission:
     estimates = estimates or Estimates(clock)
     return Admission(
-        deadline_ms=KNOBS.deadline_ms, estimates=estimates, at_hand=at_hand or AtHand(clock.ms), now=clock.ms
+        deadline_ms=KNOBS.deadline_ms, estimates=estimates, at_hand=at_hand or InFlight(clock.ms), now=clock.ms
     )
 
 
-def _trail(clock: Clock, deadline_ms: int) -> Trail:
-    understand = Understanding(defaults=KNOBS, profiles={}, analyse_text=query_terms, clock_ns=lambda: 0)
+def _state(clock: Clock, deadline_ms: int) -> QueryState:
+    understand = QueryParser(defaults=KNOBS, profiles={}, analyse_text=query_terms, clock_ns=lambda: 0)
     return understand(_query(clock, max(1, deadline_ms)), "", clock.ms())
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.streams.dead_letters import DeadLetter, from_record
-from freki.streams.deliver import Backoff, Ending, or_tombstone, required
+from freki.streams.deliver import Backoff, ErrorAction, or_tombstone, required
 from freki.streams.messages import Headers, Outgoing, Received
 from tests.unit.deliveries import FAILURES, Bad, Bench, Down, Event, FakeProducer, Misconfigured
 
@@ -244,10 +244,10 @@ async def test_the_stage_is_told_of_a_dead_record_after_it_is_parked() -> None:
     bench = Bench()
     told: list[tuple[int, DeadLetter, str | None]] = []
 
-    async def on_dead(letter: DeadLetter, received: Received[str] | None) -> None:
+    async def on_dead_letter(letter: DeadLetter, received: Received[str] | None) -> None:
         told.append((len(bench.dead), letter, None if received is None else received.value))
 
-    await bench.delivery(decode=required(text), handle=Work(bad=Bad()), on_dead=on_dead).deliver(
+    await bench.delivery(decode=required(text), handle=Work(bad=Bad()), on_dead_letter=on_dead_letter).deliver(
         [Event(value=b"\xff"), *events("bad")], group="g"
     )
 
@@ -302,16 +302,16 @@ async def test_what_decoding_needs_is_fetched_before_it_patiently_and_for_all_va
 @pytest.mark.parametrize(
     ("errors", "ending"),
     [
-        ([Bad(), Bad()], Ending.BURY),
-        ([Bad(), ValueError()], Ending.BUG),
-        ([ValueError(), Down()], Ending.RETRY),
-        ([Down(), ExceptionGroup("", [Misconfigured()])], Ending.STOP),
+        ([Bad(), Bad()], ErrorAction.DEAD_LETTER),
+        ([Bad(), ValueError()], ErrorAction.BUG),
+        ([ValueError(), Down()], ErrorAction.RETRY),
+        ([Down(), ExceptionGroup("", [Misconfigured()])], ErrorAction.STOP),
     ],
 )
 def test_a_group_of_errors_counts_as_the_one_that_is_least_the_record_s_fault(
-    errors: list[Exception], ending: Ending
+    errors: list[Exception], ending: ErrorAction
 ) -> None:
-    assert FAILURES.ending(ExceptionGroup("several", errors)) is ending
+    assert FAILURES.action(ExceptionGroup("several", errors)) is ending
 
 
 @given(attempt=st.integers(min_value=1, max_value=60), spread=st.floats(min_value=0, max_value=1))
@@ -323,12 +323,12 @@ def test_waits_are_positive_and_bounded(attempt: int, spread: float) -> None:
 
 async def test_what_another_stage_takes_is_done_without_a_trace() -> None:
     bench, work = Bench(), Work()
-    delivery = bench.delivery(decode=required(text), handle=work, ours=lambda event: event.value != b"theirs")
+    delivery = bench.delivery(decode=required(text), handle=work, accepts=lambda event: event.value != b"theirs")
 
-    await delivery.deliver([*events("ours", "theirs")], group="g")
+    await delivery.deliver([*events("accepts", "theirs")], group="g")
     await delivery.deliver([*events("theirs")], group="g")
 
-    assert work.batches == [["ours"]]
+    assert work.batches == [["accepts"]]
     assert len(bench.spans.finished) == 1
 
 
@@ -395,10 +395,12 @@ async def test_whatever_an_error_says_parks_its_record(error: Exception, message
 async def test_a_receipt_that_cannot_be_sent_costs_the_receipt_and_no_other_record() -> None:
     bench, work = Bench(), Work(bad=Bad())
 
-    async def on_dead(_: DeadLetter, __: Received[str] | None) -> None:
+    async def on_dead_letter(_: DeadLetter, __: Received[str] | None) -> None:
         raise Bad("the receipt is too large")
 
-    await bench.delivery(decode=required(text), handle=work, on_dead=on_dead).deliver(events("bad", "good"), group="g")
+    await bench.delivery(decode=required(text), handle=work, on_dead_letter=on_dead_letter).deliver(
+        events("bad", "good"), group="g"
+    )
 
     assert [from_record(sent).value for sent in bench.dead] == [b"bad"]
     assert work.done == ["good"]
@@ -407,11 +409,11 @@ async def test_a_receipt_that_cannot_be_sent_costs_the_receipt_and_no_other_reco
 async def test_a_receipt_for_which_the_world_is_down_is_waited_for() -> None:
     bench = Bench(attempts=3)
 
-    async def on_dead(_: DeadLetter, __: Received[str] | None) -> None:
+    async def on_dead_letter(_: DeadLetter, __: Received[str] | None) -> None:
         raise Down
 
     with pytest.raises(Down):
-        await bench.delivery(decode=required(text), handle=Work(bad=Bad()), on_dead=on_dead).deliver(
+        await bench.delivery(decode=required(text), handle=Work(bad=Bad()), on_dead_letter=on_dead_letter).deliver(
             events("bad"), group="g"
         )
 

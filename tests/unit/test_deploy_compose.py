@@ -18,7 +18,7 @@ from freki.infra.models import OnnxReranker
 from freki.infra.settings import Settings
 from freki.streams.app import Pipeline
 from freki.streams.commands.context import load_settings
-from freki.streams.connect import knobs_of, limits_of, profiles_of, rules_of, topics_of
+from freki.streams.connect import limits_of, options_of, profiles_of, rules_of, topics_of
 from freki.streams.meters import Meters
 from freki.streams.retrieval.llm_reranker import LlmReranker
 from tests.compose import ROOT, image_environment, process_environment, read_compose
@@ -123,7 +123,7 @@ def test_a_service_of_ours_reads_its_settings_in_the_environment_that_compose_gi
     # What nobody set is not set, though Compose hands it over.
     assert (settings.llm.url, settings.llm.model) == (None, None)
     parts = [topics_of(settings), limits_of(settings.chunking), rules_of(settings.contexts)]
-    assert all([*parts, knobs_of(settings.retrieval), profiles_of(settings.retrieval)])
+    assert all([*parts, options_of(settings.retrieval), profiles_of(settings.retrieval)])
 
 
 @pytest.mark.parametrize("name", OURS)

@@ -75,9 +75,9 @@ def examiner(freki: Answering, *, threshold: float = 0.5) -> Examiner:
     )
 
 
-async def run(freki: Answering, questions: Sequence[Question] = QUESTIONS, knobs: str = "", **turned: Any) -> Run:
+async def run(freki: Answering, questions: Sequence[Question] = QUESTIONS, options: str = "", **turned: Any) -> Run:
     asked = examiner(freki, **turned)
-    found, _ = await asked.run(questions, parse_configuration(knobs), title="as set", advance=lambda: None)
+    found, _ = await asked.run(questions, parse_configuration(options), title="as set", advance=lambda: None)
     return found
 
 
@@ -119,7 +119,7 @@ def evaluation(*sets: SetResult) -> Evaluation:
     )
 
 
-def test_a_configuration_turns_the_knobs_of_a_query() -> None:
+def test_a_configuration_turns_the_options_of_a_query() -> None:
     query = ContextQuery(query_id=QueryId("q"), tenant=TenantId("t"), text="was?", asked_at=NOW, top_k=3)
 
     turned = parse_configuration(" alpha=0.4, fusion=rrf,reranker=Cosine,levels=1+2,parents=no").applied(query)
@@ -131,7 +131,7 @@ def test_a_configuration_turns_the_knobs_of_a_query() -> None:
 
 def test_a_configuration_says_the_same_however_it_is_written() -> None:
     assert parse_configuration("alpha=0.40, fusion=RRF").text == parse_configuration("alpha=.4,fusion=rrf").text
-    assert parse_configuration("").turned == {}
+    assert parse_configuration("").overrides == {}
 
 
 @pytest.mark.parametrize(
@@ -156,15 +156,15 @@ def test_what_no_query_may_have_is_refused_with_what_is_allowed(text: str, expec
         parse_configuration(text)
 
 
-def test_every_knob_of_a_query_can_be_turned() -> None:
-    not_knobs = {"query_id", "tenant", "text", "asked_at", "principals", "reply_to", "filters", "at_least"}
-    not_knobs |= {"explain", "expect", "chunk_ids", "document_ids"}
+def test_every_option_of_a_query_can_be_turned() -> None:
+    not_options = {"query_id", "tenant", "text", "asked_at", "principals", "reply_to", "filters", "at_least"}
+    not_options |= {"explain", "expect", "chunk_ids", "document_ids"}
 
     with pytest.raises(InvalidQuery) as refusal:
         parse_configuration("x=1")
 
     assert set(re.findall(r"\w+", str(refusal.value).partition("a name of ")[2])) == {
-        field.name for field in fields(ContextQuery) if field.name not in not_knobs
+        field.name for field in fields(ContextQuery) if field.name not in not_options
     }
 
 

@@ -54,9 +54,9 @@ async def test_there_are_at_most_as_many_as_asked_for_of_each_and_the_most_simil
     assert sorted(similarities.values(), reverse=True) == pytest.approx(best[:3])
 
 
-@pytest.mark.parametrize("knobs", [{"expand_documents": 0}, {"expand_chunks": 0}, {"expand_similarity": 2.0}])
-async def test_none_are_found_where_none_are_wanted(world: World, knobs: dict[str, Any]) -> None:
-    assert (await ask(retriever(world), QUESTION, top_k=1, **knobs)).expansions == ()
+@pytest.mark.parametrize("options", [{"expand_documents": 0}, {"expand_chunks": 0}, {"expand_similarity": 2.0}])
+async def test_none_are_found_where_none_are_wanted(world: World, options: dict[str, Any]) -> None:
+    assert (await ask(retriever(world), QUESTION, top_k=1, **options)).expansions == ()
 
 
 async def test_a_store_that_fails_costs_no_hit(world: World) -> None:
@@ -122,9 +122,9 @@ MARKS = {
 )
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_every_citation_of_the_context_leads_to_its_document_and_the_other_way_round(
-    world: World, style: CitationStyle, **knobs: Any
+    world: World, style: CitationStyle, **options: Any
 ) -> None:
-    result = await ask(retriever(world), QUESTION, citations=style, **knobs)
+    result = await ask(retriever(world), QUESTION, citations=style, **options)
 
     told = {citation.citation: citation for citation in result.citations}
     assert MARKS[style].findall(result.context) == list(told)

@@ -51,7 +51,7 @@ def root(**changes: Any) -> Root:
             pages=(),
             chunks=1,
             content_hash="c3",
-            facets=FACETS,
+            metadata_hash=FACETS,
             chunker="k1",
             embedder=EMBEDDER,
             name="d",
@@ -83,7 +83,7 @@ BURIED = replace(DELETED, tombstoned_at=Timestamp(30))
         pytest.param(root(), revision(version=4), Action.WRITE, id="so is one with the same content"),
         pytest.param(root(), revision(), Action.REPEAT, id="the same again is a repeat"),
         pytest.param(root(), revision(chunker="k2"), Action.REPEAT, id="another chunker repeats"),
-        pytest.param(root(facets="x"), revision(), Action.STALE, id="other metadata is stale"),
+        pytest.param(root(metadata_hash="x"), revision(), Action.STALE, id="other metadata is stale"),
         pytest.param(root(), revision(content_hash="x"), Action.STALE, id="a version is never used twice"),
         pytest.param(root(), revision(version=2), Action.STALE, id="a lower version is stale"),
         pytest.param(DELETED, revision(version=2), Action.STALE, id="the dead stay dead"),
@@ -115,14 +115,14 @@ BURIED = replace(DELETED, tombstoned_at=Timestamp(30))
     ],
 )
 def test_a_root_fences_what_may_follow_it(held: Root | None, event: Revision, action: Action) -> None:
-    decision = decide(held, event, facets=FACETS)
+    decision = decide(held, event, metadata_hash=FACETS)
 
     assert decision.action is action
     assert bool(decision.reason) == (action is Action.STALE)
 
 
 def test_a_version_that_was_used_twice_is_told_how_to_mend_it() -> None:
-    decision = decide(root(), revision(content_hash="other"), facets=FACETS)
+    decision = decide(root(), revision(content_hash="other"), metadata_hash=FACETS)
 
     assert "give each change a higher version" in decision.reason
 
@@ -130,7 +130,7 @@ def test_a_version_that_was_used_twice_is_told_how_to_mend_it() -> None:
 def applied(events: Iterable[Revision], held: Root | None = None) -> Root | None:
     """Commit what `decide` says, as the indexing stage does."""
     for event in events:
-        decision = decide(held, event, facets=FACETS)
+        decision = decide(held, event, metadata_hash=FACETS)
         if decision.action in {Action.WRITE, Action.DELETE}:
             held = root(
                 version=max(event.version, held.version if held is not None else 0),

@@ -13,8 +13,8 @@ from freki.streams.retrieval.judged import Judgements, judgement_key, key_parts
 from tests.unit.deliveries import Event
 from tests.unit.questions import now
 from tests.unit.revisions import TENANT, World, revision
+from tests.unit.test_caching import outcome
 from tests.unit.test_judged import BOUNDS, boosts, judgement
-from tests.unit.test_remember import outcome
 
 ENCODE = Codec(Judgement).encode
 

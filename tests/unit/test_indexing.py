@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from freki.infra.models.vectors import VectorCache
+from freki.operators.breadcrumb import with_context
 from freki.operators.identify import root_id
-from freki.operators.situate import situated
 from freki.schemas import ChunkKind, ContextualChunkBatch, DocumentId, LlmUse, OutcomeStatus, TenantId
 from freki.streams.indexing import Part
 from tests.unit.revisions import TENANT, Crash, Crashing, World, revision, rows_of, situated_by
@@ -88,7 +88,7 @@ async def test_a_text_that_comes_again_in_its_tenant_is_not_embedded_again() -> 
     key = root_id(TENANT, DocumentId("b"))
     rows = await rows_of(world.index, key)
     for row, vector in rows.values():
-        assert np.allclose(vector, (await world.embedder.embed_passages([situated(row.context, row.text)]))[0])
+        assert np.allclose(vector, (await world.embedder.embed_passages([with_context(row.context, row.text)]))[0])
 
 
 def _situated(batch: ContextualChunkBatch, context: str) -> ContextualChunkBatch:

@@ -123,7 +123,7 @@ async def test_it_holds_no_more_than_it_may_and_what_it_holds_is_of_the_topic(
 # In a ranking
 
 
-async def ranking(world: World, judgements: Judgements | None, **knobs: Any) -> ContextResult:
+async def ranking(world: World, judgements: Judgements | None, **options: Any) -> ContextResult:
     retriever = Retriever(
         embedder=world.embedder,
         search=world.index,
@@ -138,7 +138,7 @@ async def ranking(world: World, judgements: Judgements | None, **knobs: Any) -> 
         clock_ns=time.time_ns,
         judgements=judgements,
     )
-    query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text=QUESTION, asked_at=now(), **knobs)
+    query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text=QUESTION, asked_at=now(), **options)
     ((_, result, _),) = [answer async for answer in retriever.answer([(query, "")])]
     return result
 
@@ -152,7 +152,7 @@ async def world() -> World:
     return made
 
 
-async def test_a_thumb_lifts_a_document_by_no_more_than_the_knob_and_says_so(world: World) -> None:
+async def test_a_thumb_lifts_a_document_by_no_more_than_the_option_and_says_so(world: World) -> None:
     down = judgement(document_id=DocumentId("a"), verdict=Verdict.DOWN)
     judgements = await filled(judgement(), judgement(judge="ben"), down, replace(down, judge="ben"))
 

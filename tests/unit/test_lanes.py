@@ -109,7 +109,7 @@ async def test_whatever_the_lanes_know_of_schemas_some_lane_takes_each_change(
         delivery = bench.delivery(
             decode=decode,
             handle=handle,
-            ours=partial(takes, lane, decode),
+            accepts=partial(takes, lane, decode),
         )
         await delivery.deliver([event], group="g")
 

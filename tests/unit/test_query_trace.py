@@ -69,9 +69,9 @@ def document(paragraphs: Sequence[str] = PARAGRAPHS, name: str = "d1", **fields:
     )
 
 
-def question(text: str = QUESTION, **knobs: Any) -> ContextQuery:
+def question(text: str = QUESTION, **options: Any) -> ContextQuery:
     return ContextQuery(
-        **{"query_id": QueryId("q1"), "tenant": TENANT, "text": text, "asked_at": Timestamp(10**14), **knobs}
+        **{"query_id": QueryId("q1"), "tenant": TENANT, "text": text, "asked_at": Timestamp(10**14), **options}
     )
 
 
@@ -230,11 +230,11 @@ async def test_lists_end_after_the_first_documents() -> None:
     assert attributes(pipeline, "search.dense")["freki.found"] == 30
 
 
-async def test_knobs_and_analysis_are_told() -> None:
+async def test_options_and_analysis_are_told() -> None:
     pipeline = await answered()
 
     span = attributes(pipeline, "retrieve")
-    assert {name: span[f"freki.knob.{name}"] for name in ("top_k", "fusion", "mmr_lambda", "reranker")} == {
+    assert {name: span[f"freki.option.{name}"] for name in ("top_k", "fusion", "mmr_lambda", "reranker")} == {
         "top_k": 8,
         "fusion": "WEIGHTED",
         "mmr_lambda": 0.7,
@@ -243,7 +243,7 @@ async def test_knobs_and_analysis_are_told() -> None:
     assert span["freki.analysis.language"] == "de"
     assert 0.5 < span["freki.analysis.alpha"] < 1
     assert span["freki.analysis.levels"]
-    assert "freki.knob.alpha" not in span
+    assert "freki.option.alpha" not in span
 
 
 async def test_notices_are_events_without_what_others_said() -> None:

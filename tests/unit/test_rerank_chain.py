@@ -95,9 +95,9 @@ class Chain:
             meters=meters,
         )
 
-    async def ask(self, **knobs: Any) -> ContextResult:
+    async def ask(self, **options: Any) -> ContextResult:
         query = ContextQuery(
-            query_id=QueryId("q"), tenant=TENANT, text="Wer entscheidet?", asked_at=self.clock(), **knobs
+            query_id=QueryId("q"), tenant=TENANT, text="Wer entscheidet?", asked_at=self.clock(), **options
         )
         ((_, result, _),) = [answer async for answer in self._retriever.answer([(query, "")])]
         return result

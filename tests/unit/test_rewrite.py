@@ -94,9 +94,9 @@ async def test_a_day_without_tokens_has_no_variants(asking: Asking) -> None:
 async def test_without_a_model_the_settings_are_named() -> None:
     world = World()
     await world.feed(revision("a", 1, TEXTS))
-    knobs: dict[str, Any] = {"widen": (Widening.PARAPHRASES,), "widen_when": WidenWhen.ALWAYS}
+    options: dict[str, Any] = {"widen": (Widening.PARAPHRASES,), "widen_when": WidenWhen.ALWAYS}
 
-    result = await ask(retriever(world), **knobs)
+    result = await ask(retriever(world), **options)
 
     assert any("FREKI_LLM__URL" in notice.message for notice in result.notices)
 

@@ -24,8 +24,8 @@ from freki.schemas import (
 )
 from freki.schemas.index import Attempt, Root
 from freki.streams.retrieval.live import LiveDocument
+from freki.streams.retrieval.query_state import QueryState, QueryVariant, ScoredChunk
 from freki.streams.retrieval.select import select
-from freki.streams.retrieval.trail import Found, Trail, Way
 from tests.unit.questions import KNOBS
 from tests.unit.revisions import TENANT
 
@@ -34,7 +34,7 @@ Candidate = tuple[str, float, float | None]
 
 shares = st.integers(0, 10).map(lambda tenths: tenths / 10)
 candidates = st.lists(st.tuples(st.sampled_from("abc"), shares, st.none() | shares), max_size=8)
-knobs = st.fixed_dictionaries(
+options = st.fixed_dictionaries(
     {
         "mmr_lambda": st.sampled_from([0.3, 0.7, 1.0]),
         "rerank_blend": st.sampled_from([0.0, 1.0, 6.0]),
@@ -50,7 +50,8 @@ def root(name: str) -> Root:
     return Root(
         root_id=key, tenant=TENANT, document_id=DocumentId(name), version=1, deleted=False, pages=(), chunks=1,
         attempt=Attempt("a"),
-        content_hash="", facets="", chunker="", embedder="", name=name, media_type="", language="de", source_uri=None,
+        content_hash="", metadata_hash="", chunker="", embedder="", name=name, media_type="", language="de",
+        source_uri=None,
         principals=("everyone",), attributes={}, characters=1, occurred_at=at, recorded_at=at, received_at=at,
         searchable_at=at,
     )  # fmt: skip
@@ -59,25 +60,25 @@ def root(name: str) -> Root:
 ROOTS = {name: root(name) for name in "abc"}
 
 
-def trail(
+def state(
     given_: list[Candidate], *, exact: tuple[ExactTerm, ...] = (), reranker: str = "local", **turned: Any
-) -> Trail:
+) -> QueryState:
     vectors = np.random.default_rng(0).normal(size=(len(given_), 4)).astype(np.float32)
     analysis = QueryAnalysis(
         language="de", query_type=QueryType.FACTUAL, keyword=False, levels=(1,), alpha=0.5, lexical="", exact=exact
     )
-    made = Trail(
+    made = QueryState(
         query=ContextQuery(query_id=QueryId("q"), tenant=TENANT, text="?", asked_at=Timestamp(0)),
-        knobs=replace(KNOBS, **turned),
+        options=replace(KNOBS, **turned),
         trace_id="",
         clock_ns=lambda: 0,
         received_at=Timestamp(0),
         analysis=analysis,
-        ways=[Way("?", "")],
+        query_variants=[QueryVariant("?", "")],
     )
     made.reranker = reranker
     made.found = [
-        Found(
+        ScoredChunk(
             ChunkId(f"{place:02}"),
             LiveDocument(ROOTS[name], {}),
             fused=fused,
@@ -90,16 +91,16 @@ def trail(
 
 
 def hits(given_: list[Candidate], **turned: Any) -> list[ChunkId]:
-    made = trail(given_, **turned)
+    made = state(given_, **turned)
     select(made, unrelated=-1.0)
     return [found.chunk_id for found in made.found]
 
 
-@given(given_=candidates, knobs=knobs, data=st.data())
+@given(given_=candidates, options=options, data=st.data())
 def test_the_order_of_candidates_does_not_matter_where_relevance_decides(
-    given_: list[Candidate], knobs: dict[str, Any], data: st.DataObject
+    given_: list[Candidate], options: dict[str, Any], data: st.DataObject
 ) -> None:
-    one, other = (trail(given_, **{**knobs, "mmr_lambda": 1.0}) for _ in range(2))
+    one, other = (state(given_, **{**options, "mmr_lambda": 1.0}) for _ in range(2))
     other.found = data.draw(st.permutations(other.found))
 
     select(one, unrelated=-1.0)
@@ -108,29 +109,29 @@ def test_the_order_of_candidates_does_not_matter_where_relevance_decides(
     assert [found.chunk_id for found in one.found] == [found.chunk_id for found in other.found]
 
 
-@given(given_=candidates, knobs=knobs, threshold=shares)
+@given(given_=candidates, options=options, threshold=shares)
 def test_hits_are_some_of_the_candidates_each_once_and_within_all_limits(
-    given_: list[Candidate], knobs: dict[str, Any], threshold: float
+    given_: list[Candidate], options: dict[str, Any], threshold: float
 ) -> None:
-    made = trail(given_, **knobs, min_score=threshold)
+    made = state(given_, **options, min_score=threshold)
     before = {found.chunk_id for found in made.found}
 
     select(made, unrelated=-1.0)
 
     chosen = [found.chunk_id for found in made.found]
     documents = Counter(found.root.document_id for found in made.found)
-    assert len(chosen) == len(set(chosen)) <= knobs["top_k"]
+    assert len(chosen) == len(set(chosen)) <= options["top_k"]
     assert before.issuperset(chosen)
     assert all(found.score >= threshold for found in made.found) or made.best_effort
-    assert all(count <= (knobs["per_document"] or 8) for count in documents.values())
+    assert all(count <= (options["per_document"] or 8) for count in documents.values())
 
 
-@given(given_=candidates, knobs=knobs)
+@given(given_=candidates, options=options)
 def test_what_was_not_reranked_stands_behind_what_was_in_an_order_of_its_own(
-    given_: list[Candidate], knobs: dict[str, Any]
+    given_: list[Candidate], options: dict[str, Any]
 ) -> None:
-    knobs = {**knobs, "per_document": 0, "top_k": 8}
-    found, alone = trail(given_, **knobs), trail(given_, **knobs)
+    options = {**options, "per_document": 0, "top_k": 8}
+    found, alone = state(given_, **options), state(given_, **options)
     alone.found = [each for each in alone.found if each.reranked is None]
 
     select(found, unrelated=-1.0)
@@ -141,12 +142,12 @@ def test_what_was_not_reranked_stands_behind_what_was_in_an_order_of_its_own(
     assert [each.chunk_id for each in found.found if each.reranked is None] == [each.chunk_id for each in alone.found]
 
 
-@given(given_=candidates, knobs=knobs, threshold=shares)
+@given(given_=candidates, options=options, threshold=shares)
 def test_a_threshold_comes_last_and_only_leaves_out(
-    given_: list[Candidate], knobs: dict[str, Any], threshold: float
+    given_: list[Candidate], options: dict[str, Any], threshold: float
 ) -> None:
-    everything = {**knobs, "top_k": 8, "per_document": 0}
-    all_in_order = trail(given_, **everything)
+    everything = {**options, "top_k": 8, "per_document": 0}
+    all_in_order = state(given_, **everything)
     select(all_in_order, unrelated=-1.0)
 
     passing = [found.chunk_id for found in all_in_order.found if found.score >= threshold]
@@ -154,27 +155,27 @@ def test_a_threshold_comes_last_and_only_leaves_out(
     assert not passing or hits(given_, **everything, min_score=threshold) == passing
 
 
-@given(given_=candidates, knobs=knobs, thresholds=st.tuples(shares, shares).map(sorted))
+@given(given_=candidates, options=options, thresholds=st.tuples(shares, shares).map(sorted))
 def test_a_higher_threshold_gives_no_hit_more(
-    given_: list[Candidate], knobs: dict[str, Any], thresholds: list[float]
+    given_: list[Candidate], options: dict[str, Any], thresholds: list[float]
 ) -> None:
-    low, high = (trail(given_, **{**knobs, "top_k": 8}, min_score=each) for each in thresholds)
+    low, high = (state(given_, **{**options, "top_k": 8}, min_score=each) for each in thresholds)
     for each in (low, high):
         select(each, unrelated=-1.0)
 
     assert len(low.found) >= len(high.found) or high.best_effort
 
 
-@given(given_=candidates, knobs=knobs)
+@given(given_=candidates, options=options)
 def test_where_nothing_passes_a_few_are_given_and_said_to_be_only_the_nearest(
-    given_: list[Candidate], knobs: dict[str, Any]
+    given_: list[Candidate], options: dict[str, Any]
 ) -> None:
-    made = trail(given_, **knobs, min_score=2.0)
+    made = state(given_, **options, min_score=2.0)
 
     select(made, unrelated=-1.0)
 
     assert bool(made.found) == bool(given_)
-    assert len(made.found) <= min(3, knobs["top_k"])
+    assert len(made.found) <= min(3, options["top_k"])
     assert [notice.kind for notice in made.notices] == [NoticeKind.DEGRADED] * bool(given_)
 
 
@@ -204,7 +205,7 @@ def test_hybrid_search_has_more_to_say_where_a_norm_is_named() -> None:
 
 
 def test_the_score_stays_the_rerankers() -> None:
-    made = trail([("a", 1.0, 0.05), ("b", 0.3, 0.5)], rerank_blend=6.0)
+    made = state([("a", 1.0, 0.05), ("b", 0.3, 0.5)], rerank_blend=6.0)
 
     select(made, unrelated=-1.0)
 
@@ -214,7 +215,7 @@ def test_the_score_stays_the_rerankers() -> None:
 def test_what_a_threshold_was_compared_with_is_told() -> None:
     said = {}
     for reranker in ("local", "remote", "vertex", "llm", "cosine", "none"):
-        made = trail([("a", 0.3, 0.2), ("b", 1.0, 0.95)], reranker=reranker, min_score=0.9)
+        made = state([("a", 0.3, 0.2), ("b", 1.0, 0.95)], reranker=reranker, min_score=0.9)
         select(made, unrelated=-1.0)
         ((kind, said[reranker]),) = [(notice.kind, notice.message) for notice in made.notices]
         assert kind is NoticeKind.DROPPED
@@ -227,8 +228,8 @@ def test_what_a_threshold_was_compared_with_is_told() -> None:
 def test_cosines_set_the_order_only_where_they_were_asked_for() -> None:
     given_: list[Candidate] = [("a", 0.9, 0.1), ("b", 0.3, 0.8)]
 
-    automatic, chosen = trail(given_, reranker="cosine"), trail(given_, reranker="cosine")
-    chosen.knobs = replace(chosen.knobs, reranker=RerankerChoice.COSINE)
+    automatic, chosen = state(given_, reranker="cosine"), state(given_, reranker="cosine")
+    chosen.options = replace(chosen.options, reranker=RerankerChoice.COSINE)
     select(automatic, unrelated=-1.0)
     select(chosen, unrelated=-1.0)
 

@@ -35,7 +35,7 @@ def root(version: int, **changes: Any) -> Root:
             pages=(),
             chunks=0,
             content_hash="c",
-            facets="f",
+            metadata_hash="f",
             chunker="k",
             embedder="e",
             name="d",

@@ -1,4 +1,4 @@
-"""What a knob is set to: gains over sets, costs, the race, the choice and its worth."""
+"""What an option is set to: gains over sets, costs, the race, the choice and its worth."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -204,7 +204,7 @@ def test_among_equals_the_faster_one_is_chosen_else_the_present_one() -> None:
 
 
 @given(seed=st.integers(0, 50), levels=st.lists(st.floats(0, 0.9), min_size=2, max_size=4))
-def test_a_knob_without_effect_keeps_the_present_value(seed: int, levels: list[float]) -> None:
+def test_a_option_without_effect_keeps_the_present_value(seed: int, levels: list[float]) -> None:
     same = noisy(questions(one=12, two=9), levels[0], seed=seed)
     scores = dict.fromkeys("abcd"[: len(levels)], same)
     times = steady(**dict(zip(scores, levels, strict=True)))
@@ -225,7 +225,7 @@ def test_the_order_of_questions_changes_no_choice(data: st.DataObject, seed: int
     assert validated(shuffled, times, seed=seed) == validated(scores, times, seed=seed)
 
 
-def test_a_better_value_moves_the_knob_and_its_worth_is_measured_where_it_was_not_chosen() -> None:
+def test_a_better_value_moves_the_option_and_its_worth_is_measured_where_it_was_not_chosen() -> None:
     names = questions(one=60, two=40)
     scores = {"a": noisy(names, 0.4, seed=1), "b": noisy(names, 0.5, seed=2)}
 
@@ -268,7 +268,7 @@ def test_luck_among_many_values_moves_nothing() -> None:
     assert moved <= 3
 
 
-def test_a_faster_value_moves_the_knob_only_if_it_surely_loses_little() -> None:
+def test_a_faster_value_moves_the_option_only_if_it_surely_loses_little() -> None:
     few, many = questions(one=20), questions(one=900, two=900)
     times = steady(a=0, b=-20)
 

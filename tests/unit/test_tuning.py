@@ -1,4 +1,4 @@
-"""Knobs are turned one after the other; what is asked, kept, and said of it."""
+"""QueryOptions are turned one after the other; what is asked, kept, and said of it."""
 
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
@@ -41,9 +41,9 @@ class Machine:
     async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:
         assert patience_s > 0
         self.asked.append(query)
-        reranked = KNOBS.turned(query).rerank_candidates > 0
+        reranked = KNOBS.with_overrides(query).rerank_candidates > 0
         self.now_ns += (SLOW_MS if reranked else FAST_MS) * 1_000_000
-        alpha = KNOBS.turned(query).alpha_for(keyword=False) or 0.0
+        alpha = KNOBS.with_overrides(query).alpha_for(keyword=False) or 0.0
         worse = round(10 * abs(alpha - self._best_alpha)) + (self._needs_reranker and not reranked)
         # Every third question is easy, whatever is set.
         before = 0 if int(query.text.split()[-1]) % 3 == 0 else min(worse, 7)
@@ -139,26 +139,26 @@ def test_the_present_value_is_among_the_values_and_known() -> None:
     assert numbers.present.text == "alpha=0.6"
     assert [value.text for value in names.values] == ["fusion=rrf", "fusion=weighted"]
     assert names.present.text == "fusion=weighted"
-    assert parse_turn("keyword_alpha=0.5", KNOBS).present.turned == {"alpha": 0.4}
+    assert parse_turn("keyword_alpha=0.5", KNOBS).present.overrides == {"alpha": 0.4}
     assert parse_turn("candidates=50", KNOBS).present.text == "candidates=200"
-    assert parse_turn("reranker=cosine", KNOBS).present.turned == {"reranker": RerankerChoice.AUTO}
-    assert parse_turn("levels=1,1+2", KNOBS).present.turned == {}
+    assert parse_turn("reranker=cosine", KNOBS).present.overrides == {"reranker": RerankerChoice.AUTO}
+    assert parse_turn("levels=1,1+2", KNOBS).present.overrides == {}
     assert parse_turn("widen=spelling+vector,spelling", KNOBS).present.text == "widen=none"
     assert parse_turn("per_document=1", KNOBS).present.text == "per_document=0"
     assert parse_turn("fold_at=0.9", KNOBS).present.text == "fold_at=1.0"
 
 
-def test_a_knob_that_stands_at_different_values_for_different_questions_is_left_as_set_or_turned_for_some() -> None:
-    knobs = replace(KNOBS, usual_blend=0.0, exact_blend=4.0)
+def test_a_option_that_stands_at_different_values_for_different_questions_is_left_as_set_or_turned_for_some() -> None:
+    options = replace(KNOBS, usual_blend=0.0, exact_blend=4.0)
 
-    assert parse_turn("rerank_blend=0,4", knobs).present.turned == {}
-    assert parse_turn("usual_blend=2", knobs).present.text == "usual_blend=0.0"
-    assert parse_turn("exact_blend=2", knobs).present.turned == {"rerank_blend": 4.0}
+    assert parse_turn("rerank_blend=0,4", options).present.overrides == {}
+    assert parse_turn("usual_blend=2", options).present.text == "usual_blend=0.0"
+    assert parse_turn("exact_blend=2", options).present.overrides == {"rerank_blend": 4.0}
 
 
-def test_every_knob_of_the_grid_has_one_present_value_whatever_is_set() -> None:
-    for knobs in (KNOBS, replace(KNOBS, fusion=Fusion.RRF, rrf_k=45, hybrid_alpha=0.65, rerank_candidates=500)):
-        for turn in grid(knobs):
+def test_every_option_of_the_grid_has_one_present_value_whatever_is_set() -> None:
+    for options in (KNOBS, replace(KNOBS, fusion=Fusion.RRF, rrf_k=45, hybrid_alpha=0.65, rerank_candidates=500)):
+        for turn in grid(options):
             assert turn.values.count(turn.present) == 1
             assert len({value.text for value in turn.values}) == len(turn.values) > 2
 
@@ -215,7 +215,7 @@ async def test_a_better_value_moves_and_all_together_is_checked_on_questions_tha
     (check,) = await run.tuner.check(fresh, fresh=True)
 
     assert (step.choice.value, step.choice.verdict) == ("alpha=0.4", Verdict.BETTER)
-    assert {name: value.turned for name, value in run.tuner.moved.items()} == {"alpha": {"alpha": 0.4}}
+    assert {name: value.overrides for name, value in run.tuner.moved.items()} == {"alpha": {"alpha": 0.4}}
     assert [tried.title for tried in step.values] == ["alpha=0.2", "alpha=0.4", "alpha=0.6"]
     best = step.values[1]
     assert set(best.by_set) == {"one", "two"}
@@ -242,13 +242,13 @@ async def test_what_gains_is_kept_whatever_it_costs() -> None:
     assert await run.tuner.check(sets(one=5), fresh=False) == []
 
 
-async def test_the_next_knob_is_tried_with_what_moved_and_the_one_before_it_once_more() -> None:
+async def test_the_next_option_is_tried_with_what_moved_and_the_one_before_it_once_more() -> None:
     machine = Machine(best_alpha=0.4)
     run = tuned(machine, "rerank_candidates=0", "alpha=0.2,0.4", one=30)
 
     steps = await run.tuner.tune()
 
-    assert [(step.knob, step.others, step.again) for step in steps] == [
+    assert [(step.option, step.others, step.again) for step in steps] == [
         ("rerank_candidates", "", False),
         ("alpha", "rerank_candidates=0", False),
         ("rerank_candidates", "alpha=0.4", True),
@@ -287,7 +287,7 @@ async def test_sets_are_visited_in_turn_beginning_with_the_open_one() -> None:
     assert run.visits == ["one", "one, cold", "two", "two, cold", "two", "one"]
 
 
-async def test_a_knob_without_enough_questions_is_left_out_with_the_reason() -> None:
+async def test_a_option_without_enough_questions_is_left_out_with_the_reason() -> None:
     run = tuned(Machine(), "keyword_alpha=0.5", one=30)
 
     assert await run.tuner.tune() == []

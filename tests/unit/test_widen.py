@@ -13,13 +13,13 @@ from freki.operators.analyse_text import query_terms
 from freki.schemas import ChunkId, ContextQuery, Fusion, NoticeKind, QueryId, RootId, Widening, WidenWhen
 from freki.schemas.index import Candidate
 from freki.streams.meters import Meters
-from freki.streams.retrieval.at_hand import AtHand
 from freki.streams.retrieval.attempts import Attempts
 from freki.streams.retrieval.estimates import Estimates
+from freki.streams.retrieval.in_flight import InFlight
+from freki.streams.retrieval.query_parser import QueryParser
+from freki.streams.retrieval.query_state import QueryState, QueryVariant
 from freki.streams.retrieval.rewrite import is_written
 from freki.streams.retrieval.search import fused
-from freki.streams.retrieval.trail import Trail, Way
-from freki.streams.retrieval.understand import Understanding
 from freki.streams.retrieval.widen import MOST_VARIANTS, VARIANTS_WEIGHT, Widener, share_weight
 from tests.unit.questions import KNOBS, Broken, ask, kinds, now, retriever
 from tests.unit.revisions import TENANT, World, revision
@@ -94,38 +94,38 @@ async def test_a_second_search_that_fails_leaves_what_the_first_one_found(world:
     assert NoticeKind.DEGRADED in {kind for _, kind in kinds(result)}
 
 
-def a_trail(text: str = "Wie hoch ist die Gebühr?", **knobs: Any) -> Trail:
-    query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text=text, asked_at=now(), **knobs)
-    understand = Understanding(defaults=KNOBS, profiles={}, analyse_text=query_terms, clock_ns=time.time_ns)
+def a_state(text: str = "Wie hoch ist die Gebühr?", **options: Any) -> QueryState:
+    query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text=text, asked_at=now(), **options)
+    understand = QueryParser(defaults=KNOBS, profiles={}, analyse_text=query_terms, clock_ns=time.time_ns)
     return understand(query, "", now())
 
 
 def test_no_second_search_begins_where_time_is_short() -> None:
     estimates = Estimates(time.time)
-    attempts = Attempts(failures=(), outages=(), now=now, estimates=estimates, at_hand=AtHand(now), meters=Meters())
+    attempts = Attempts(failures=(), outages=(), now=now, estimates=estimates, at_hand=InFlight(now), meters=Meters())
     searcher: Any = None
     widener = Widener(searcher=searcher, analyse_text=query_terms, attempts=attempts, rewriter=None)
-    trail = a_trail(**ALWAYS)
+    state = a_state(**ALWAYS)
 
-    before = widener.wants(trail)
+    before = widener.wants(state)
     estimates.learn("load", KNOBS.deadline_ms)
 
     assert before
-    assert not widener.wants(trail)
-    assert [(notice.stage, notice.kind) for notice in trail.notices] == [("widen", NoticeKind.SKIPPED)]
+    assert not widener.wants(state)
+    assert [(notice.stage, notice.kind) for notice in state.notices] == [("widen", NoticeKind.SKIPPED)]
 
 
 def test_all_that_a_second_search_changed_is_taken_over() -> None:
-    trail = a_trail()
-    after = trail.second_pass()
+    state = a_state()
+    after = state.second_pass()
     # The weights of both searches are told with the analysis.
     after.analysis = replace(after.analysis, alpha=0.6)
     after.excluded = 3
 
-    trail.take_over(after)
+    state.take_over(after)
 
-    assert (trail.analysis.alpha, trail.excluded) == (0.6, 3)
-    assert trail == after
+    assert (state.analysis.alpha, state.excluded) == (0.6, 3)
+    assert state == after
 
 
 async def test_without_further_kinds_a_weak_ranking_is_left_as_it_is(world: World) -> None:
@@ -135,9 +135,9 @@ async def test_without_further_kinds_a_weak_ranking_is_left_as_it_is(world: Worl
 
 
 async def test_a_misspelt_word_is_searched_as_the_texts_write_it_also_where_nothing_looks_weak(world: World) -> None:
-    knobs: dict[str, Any] = {"widen": (Widening.SPELLING, Widening.STATEMENT), "widen_when": WidenWhen.WEAK}
+    options: dict[str, Any] = {"widen": (Widening.SPELLING, Widening.STATEMENT), "widen_when": WidenWhen.WEAK}
 
-    result = await ask(retriever(world), "schriflich", **knobs)
+    result = await ask(retriever(world), "schriflich", **options)
 
     assert result.variants == ("schriflich", "schriftlich")
 
@@ -164,42 +164,49 @@ def hit(name: str, score: float) -> Candidate:
 rankings = st.lists(
     st.tuples(st.sampled_from("abcdefgh"), st.floats(0, 1)), max_size=6, unique_by=lambda each: each[0]
 ).map(lambda found: sorted((hit(name, score) for name, score in found), key=lambda each: -each.score))
-ways = st.builds(
-    Way, text=st.text(max_size=5), terms=st.just("x"), kind=st.just(Widening.SYNONYMS), dense=rankings, lexical=rankings
+variants = st.builds(
+    QueryVariant,
+    text=st.text(max_size=5),
+    terms=st.just("x"),
+    kind=st.just(Widening.SYNONYMS),
+    dense=rankings,
+    lexical=rankings,
 )
 
 
-@given(found=st.tuples(rankings, rankings), variants=st.lists(ways, max_size=5), data=st.data())
+@given(found=st.tuples(rankings, rankings), variants=st.lists(variants, max_size=5), data=st.data())
 @pytest.mark.parametrize("fusion", list(Fusion))
 def test_the_order_of_variants_does_not_matter(
-    fusion: Fusion, found: tuple[list[Candidate], list[Candidate]], variants: list[Way], data: st.DataObject
+    fusion: Fusion, found: tuple[list[Candidate], list[Candidate]], variants: list[QueryVariant], data: st.DataObject
 ) -> None:
-    trail = a_trail(fusion=fusion)
-    trail.ways[0].dense, trail.ways[0].lexical = found
-    question, weighed = trail.ways[0], share_weight(variants)
-    trail.ways = [question, *weighed]
-    ranked = fused(trail)
-    trail.ways = [question, *data.draw(st.permutations(weighed))]
+    state = a_state(fusion=fusion)
+    state.query_variants[0].dense, state.query_variants[0].lexical = found
+    question, weighed = state.query_variants[0], share_weight(variants)
+    state.query_variants = [question, *weighed]
+    ranked = fused(state)
+    state.query_variants = [question, *data.draw(st.permutations(weighed))]
 
-    assert [each[:5] for each in fused(trail)] == [each[:5] for each in ranked]
+    assert [each[:5] for each in fused(state)] == [each[:5] for each in ranked]
 
 
 @given(texts=st.lists(st.text(max_size=20), max_size=30))
 def test_variants_are_few_differ_and_together_weigh_less_than_the_question(texts: list[str]) -> None:
-    weighed = share_weight([Way(text=text, terms=text) for text in texts])
+    weighed = share_weight([QueryVariant(text=text, terms=text) for text in texts])
 
     assert len(weighed) <= MOST_VARIANTS
-    assert len({way.text for way in weighed}) == len(weighed)
-    assert sum(way.weight for way in weighed) == pytest.approx(VARIANTS_WEIGHT if weighed else 0)
-    assert a_trail().ways[0].weight > VARIANTS_WEIGHT
+    assert len({variant.text for variant in weighed}) == len(weighed)
+    assert sum(variant.weight for variant in weighed) == pytest.approx(VARIANTS_WEIGHT if weighed else 0)
+    assert a_state().query_variants[0].weight > VARIANTS_WEIGHT
 
 
 def test_a_chunk_is_marked_by_the_first_way_that_found_it() -> None:
-    trail = a_trail()
-    trail.ways[0].dense, trail.ways[0].lexical = [hit("a", 0.9)], []
-    trail.ways += [Way(text="b", terms="b", weight=0.5, dense=[hit("a", 0.9), hit("b", 0.8)], lexical=[])]
+    state = a_state()
+    state.query_variants[0].dense, state.query_variants[0].lexical = [hit("a", 0.9)], []
+    state.query_variants += [
+        QueryVariant(text="b", terms="b", weight=0.5, dense=[hit("a", 0.9), hit("b", 0.8)], lexical=[])
+    ]
 
-    assert {each.chunk_id: each.way for each in fused(trail)} == {"a": 0, "b": 1}
+    assert {each.chunk_id: each.variant for each in fused(state)} == {"a": 0, "b": 1}
 
 
 @given(text=st.text(max_size=3000))
@@ -207,6 +214,6 @@ def test_no_variant_by_rule_is_longer_than_what_a_question_may_search_by(text: s
     attempts: Any = None
     searcher: Any = None
     widener = Widener(searcher=searcher, analyse_text=query_terms, attempts=attempts, rewriter=None)
-    trail = a_trail(f"Was ist {text}?", widen=tuple(BY_RULE))
+    state = a_state(f"Was ist {text}?", widen=tuple(BY_RULE))
 
-    assert all(len(way.text) <= 2000 for way in widener.by_rule(trail))
+    assert all(len(variant.text) <= 2000 for variant in widener.by_rule(state))

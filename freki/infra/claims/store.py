@@ -9,8 +9,8 @@ from pathlib import Path
 
 import fsspec
 
+from freki.infra.claims.backends import read_file, read_object, read_web, write_file, write_object
 from freki.infra.claims.place import LOCAL, OBJECT_STORES, S3, WEB, Place, parse_place
-from freki.infra.claims.shelves import read_file, read_object, read_web, write_file, write_object
 from freki.infra.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.infra.settings import ClaimSettings
 from freki.schemas import ClaimCheck

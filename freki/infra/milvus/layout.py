@@ -12,7 +12,7 @@ from freki.infra.errors import Rejected
 
 Row = dict[str, Any]
 
-VERSION = 4
+VERSION = 5
 """Grows when columns change: a generation of another version is not opened."""
 
 KEY_BYTES = 128
@@ -92,7 +92,7 @@ CHUNKS = Layout(
         Column("version", Kind.INTEGER),
         Column("edition", Kind.INTEGER),
         Column("embedder", Kind.TEXT),
-        Column("facets", Kind.TEXT),
+        Column("metadata_hash", Kind.TEXT),
         Column("dense", Kind.VECTOR),
     ),
 )

@@ -112,7 +112,7 @@ def chunk_row(chunk: IndexedChunk, vector: Floats) -> Row:
         "version": chunk.version,
         "edition": chunk.edition,
         "embedder": chunk.embedder,
-        "facets": chunk.facets,
+        "metadata_hash": chunk.metadata_hash,
         "dense": vector,
     }
 
@@ -140,7 +140,7 @@ def chunk_of(row: Row) -> tuple[IndexedChunk, Floats]:
         version=row["version"],
         edition=row["edition"],
         embedder=row["embedder"],
-        facets=row["facets"],
+        metadata_hash=row["metadata_hash"],
         context_key=row["context_key"],
     )
     return chunk, np.asarray(row["dense"], dtype=np.float32)

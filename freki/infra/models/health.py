@@ -12,8 +12,8 @@ import numpy as np
 from freki.infra.models.build import bundled_file, wheel_file
 from freki.infra.models.cache import apart_embedders, apart_identities, cached, is_obtainable, obtain
 from freki.infra.models.embedder import OnnxEmbedder
-from freki.infra.models.family import alone
 from freki.infra.models.manifest import MANIFEST, read_manifest
+from freki.infra.models.multi_embedder import alone
 from freki.infra.models.progress import Progress, unseen
 from freki.infra.models.registry import (
     MODELS,

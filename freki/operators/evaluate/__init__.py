@@ -7,7 +7,7 @@ summarise  figures of questions become means with intervals
 compare    the same questions, asked twice
 gain       the same over several sets, each counting as much
 cost       the same in milliseconds
-tune       which value of a knob is chosen, and what choosing so is worth
+tune       which value of an option is chosen, and what choosing so is worth
 shorten    questions as people type them into a search field
 """
 

@@ -1,4 +1,4 @@
-"""Which value of a knob is best, which costs least among equals, and what that choice is worth elsewhere."""
+"""Which value of an option is best, which costs least among equals, and what that choice is worth elsewhere."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from freki.operators.evaluate.gain import Asked, Gain, Values, gain_of, less, me
 from freki.schemas.names import record
 
 Scores = Mapping[str, Values]
-"""By value, in the order of its knob: one figure of each question, higher is better."""
+"""By value, in the order of its option: one figure of each question, higher is better."""
 Times = Mapping[str, Sequence[float]]
 """By value: milliseconds, in the same order of questions for each."""
 
@@ -25,7 +25,7 @@ _LEAST_SCREENED = 20
 
 
 class Verdict(StrEnum):
-    """Why a knob moves, or does not."""
+    """Why an option moves, or does not."""
 
     BETTER = "BETTER"
     """The questions that the choice did not see are answered better."""
@@ -39,7 +39,7 @@ class Verdict(StrEnum):
 
 @record
 class Choice:
-    """What came out for a knob."""
+    """What came out for an option."""
 
     value: str
     """Chosen on all questions."""

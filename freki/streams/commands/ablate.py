@@ -20,7 +20,7 @@ from freki.streams.commands.context import command, console, fail, load_settings
 from freki.streams.commands.evaluate import made_with, read_sets, require_extra, sample
 from freki.streams.commands.show_ablation import show_overall, show_set
 from freki.streams.commands.tuning_material import Places
-from freki.streams.connect import knobs_of
+from freki.streams.connect import options_of
 from freki.streams.evaluation.ablated import AblatedSet, Ablation, Measured, measured
 from freki.streams.evaluation.ablation import Row, rows
 from freki.streams.evaluation.examine import Examiner
@@ -51,7 +51,8 @@ async def ablate(  # noqa: PLR0913 - options of a command
         Path | None, typer.Option(help="Documents for gold questions that name none: folder, file or recorded stream")
     ] = None,
     also: Annotated[
-        list[str] | None, typer.Option("--also", help="Knobs to measure too, such as fusion=zscore; again for more")
+        list[str] | None,
+        typer.Option("--also", help="QueryOptions to measure too, such as fusion=zscore; again for more"),
     ] = None,
     queries: Annotated[int | None, typer.Option(min=1, help="Ask only so many questions of each set")] = None,
     timed: Annotated[int, typer.Option(min=1, help="Take the time of so many questions of each set")] = 40,
@@ -68,7 +69,7 @@ async def ablate(  # noqa: PLR0913 - options of a command
     examined = read_sets(sets, corpus=corpus)
     asked = {one.name: sample(one.questions, queries, seed) for one in examined}
     clocked = {one.name: sample(asked[one.name], timed, seed) for one in examined}
-    table = rows(knobs_of(settings.retrieval), also or (), contexts=any(map(_has_contexts, asked.values())))
+    table = rows(options_of(settings.retrieval), also or (), contexts=any(map(_has_contexts, asked.values())))
     made_at, started = datetime.now(UTC), time.monotonic()
     found: dict[str, Found] = {}
     results: list[AblatedSet] = []

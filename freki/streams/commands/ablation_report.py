@@ -30,7 +30,7 @@ def write_report(ablation: Ablation) -> str:
         *(_over_sets(ablation) if ablation.overall else []),
         *(part for one in ablation.sets for part in _set(one)),
         "## What the rows turn\n",
-        table(["row", "knobs"], ([row.title, f"`{row.configuration}`"] for row in ablation.sets[0].rows[1:])),
+        table(["row", "options"], ([row.title, f"`{row.configuration}`"] for row in ablation.sets[0].rows[1:])),
         "## Made with\n",
         table(["", ""], ([name, f"`{value}`"] for name, value in ablation.made_with.items())),
     ]

@@ -27,7 +27,7 @@ from freki.streams.commands.context import command, console, fail, load_settings
 from freki.streams.commands.evaluation_page import render
 from freki.streams.commands.evaluation_place import Place, open_place
 from freki.streams.commands.show_evaluation import show_set
-from freki.streams.connect import analyser_of, knobs_of, open_asker, wall_clock
+from freki.streams.connect import analyser_of, open_asker, options_of, wall_clock
 from freki.streams.evaluation.configuration import Configuration, parse_configuration
 from freki.streams.evaluation.corpus import fingerprint_of
 from freki.streams.evaluation.examine import Examiner
@@ -53,8 +53,8 @@ async def evaluate(  # noqa: PLR0913 - options of a command
     corpus: Annotated[
         Path | None, typer.Option(help="Documents for gold questions that name none: folder, file or recorded stream")
     ] = None,
-    a: Annotated[str, typer.Option("--a", help="Knobs of the queries, such as alpha=0.4,fusion=rrf")] = "",
-    b: Annotated[str | None, typer.Option("--b", help="Other knobs to compare with; '' turns none")] = None,
+    a: Annotated[str, typer.Option("--a", help="QueryOptions of the queries, such as alpha=0.4,fusion=rrf")] = "",
+    b: Annotated[str | None, typer.Option("--b", help="Other options to compare with; '' turns none")] = None,
     against: Annotated[
         Path | None, typer.Option(help="JSON of an earlier evaluation, whose first run stands for --a")
     ] = None,
@@ -70,7 +70,7 @@ async def evaluate(  # noqa: PLR0913 - options of a command
     """Measure retrieval through the whole pipeline, and compare two configurations of its queries."""
     require_extra("eval")
     if against is not None and a:
-        fail("--against stands for --a: give the knobs of the new run with --b", code=2)
+        fail("--against stands for --a: give the options of the new run with --b", code=2)
     if running and fresh:
         fail("--fresh is for a stack of its own: what runs keeps its index", code=2)
     settings = load_settings()
@@ -103,7 +103,7 @@ def _configurations(texts: Sequence[str]) -> dict[str, Configuration]:
     parsed = [parse_configuration(text) for text in texts]
     found = {configuration.text or AS_SET: configuration for configuration in parsed}
     if len(found) < len(parsed):
-        fail("--a and --b turn the same knobs to the same values: there is nothing to compare", code=2)
+        fail("--a and --b turn the same options to the same values: there is nothing to compare", code=2)
     return found
 
 
@@ -139,7 +139,7 @@ async def _ask(
         examiner = Examiner(
             asker,
             tenant=place.tenant,
-            defaults=knobs_of(place.settings.retrieval),
+            defaults=options_of(place.settings.retrieval),
             threshold=threshold,
             at_once=AT_ONCE,
             now=wall_clock,

@@ -21,7 +21,7 @@ _LEGEND = (
 
 
 def show_tuning(console: Console, tuning: Tuning) -> None:
-    """Print each knob with its values, all that moves together, and what to set."""
+    """Print each option with its values, all that moves together, and what to set."""
     console.print()
     for one in tuning.sets:
         console.print(Text(f"{one.name}: {one.questions} questions, {one.fresh} more for the check", "bold"))
@@ -52,7 +52,7 @@ def lines(tuning: Tuning) -> list[str]:
 
 
 def outcome(step: Step, figure: str) -> str:
-    """Say in a sentence what became of a knob."""
+    """Say in a sentence what became of an option."""
     choice = step.choice
     said = {
         Verdict.BETTER: f"{choice.value} is better than {step.present}",
@@ -93,18 +93,18 @@ def checked(check: Check, figure: str) -> str:
 
 
 def chosen_harms(step: Step) -> list[str]:
-    """Name the sets that lose by the value that a knob moves to."""
+    """Name the sets that lose by the value that an option moves to."""
     chosen = next(tried for tried in step.values if tried.title == step.choice.value)
     return harms(chosen.by_set) if step.choice.moves else []
 
 
 def short(title: str, step: Step) -> str:
-    """Leave out the name of the knob that a value is of."""
-    return title.removeprefix(step.knob).lstrip(" =")
+    """Leave out the name of the option that a value is of."""
+    return title.removeprefix(step.option).lstrip(" =")
 
 
 def measured_sets(tuning: Tuning, step: Step) -> list[str]:
-    """Name the sets that have questions for a knob."""
+    """Name the sets that have questions for an option."""
     return [one.name for one in tuning.sets if any(one.name in tried.by_set for tried in step.values)]
 
 
@@ -139,7 +139,7 @@ def mark(tried: Tried, step: Step) -> str:
 
 def _show_step(console: Console, tuning: Tuning, step: Step) -> None:
     console.print()
-    console.print(Text.assemble((step.knob, "bold cyan"), f"  {tried_with(step)}"))
+    console.print(Text.assemble((step.option, "bold cyan"), f"  {tried_with(step)}"))
     console.print(_worth(tuning, step))
     if len(measured_sets(tuning, step)) > 1:
         console.print(_by_set(tuning, step))

@@ -1,4 +1,4 @@
-"""`freki tune`: what should the knobs of retrieval be set to, and what does each value gain and cost?"""
+"""`freki tune`: what should the options of retrieval be set to, and what does each value gain and cost?"""
 
 import json
 import time
@@ -23,7 +23,7 @@ from freki.streams.commands.evaluate import made_with, read_sets, require_extra
 from freki.streams.commands.show_tuning import PREFIX, show_tuning
 from freki.streams.commands.tuning_material import Material, Places, material_of
 from freki.streams.commands.tuning_report import draw, write_report
-from freki.streams.connect import knobs_of
+from freki.streams.connect import options_of
 from freki.streams.evaluation.configuration import Configuration
 from freki.streams.evaluation.ledger import Ledger
 from freki.streams.evaluation.tuner import Tuner
@@ -46,7 +46,7 @@ async def tune(  # noqa: PLR0913 - options of a command
     turn: Annotated[
         list[str] | None,
         typer.Option(
-            "--turn", help="A knob and its values, such as alpha=0.3,0.4; again for more; none: those that matter"
+            "--turn", help="An option and its values, such as alpha=0.3,0.4; again for more; none: those that matter"
         ),
     ] = None,
     queries: Annotated[int | None, typer.Option(min=1, help="Choose by so many questions of each set only")] = None,
@@ -59,14 +59,14 @@ async def tune(  # noqa: PLR0913 - options of a command
     report: Annotated[Path | None, typer.Option(help="Write the report there too: .md, with a .svg beside it")] = None,
     out: Annotated[Path, typer.Option(help="Folder for the report and its JSON")] = Path("evaluation-results"),
 ) -> None:
-    """Find what knobs are best set to, by cross-validation, and what each value gains and costs in milliseconds."""
+    """Find what options are best set to, by cross-validation, and what each value gains and costs in milliseconds."""
     require_extra("tune")
     settings = load_settings()
     tuned = _figure(figure)
-    defaults = knobs_of(settings.retrieval)
+    defaults = options_of(settings.retrieval)
     turns = [parse_turn(text, defaults) for text in turn] if turn else grid(defaults)
     if len({each.name for each in turns}) < len(turns):
-        fail("--turn: a knob is given twice; give all its values at once", code=2)
+        fail("--turn: an option is given twice; give all its values at once", code=2)
     shorten = any(each.name == KEYWORD_ALPHA for each in turns)
     material = [material_of(one, tuned, queries, seed, shorten=shorten) for one in read_sets(sets)]
     posed = {asked: each for one in material for asked, each in one.posed.items()}
@@ -137,16 +137,18 @@ def _described(one: Material, notes: Sequence[str]) -> TunedSet:
 
 
 def _lines(moved: Mapping[str, Configuration]) -> dict[str, str]:
-    """Name the settings that make a value the default; a knob that no setting turns stands for itself."""
+    """Name the settings that make a value the default; an option that no setting turns stands for itself."""
     return {
-        _setting(knob, field): _written(value)
-        for knob, chosen in moved.items()
-        for field, value in chosen.turned.items()
+        _setting(option, field): _written(value)
+        for option, chosen in moved.items()
+        for field, value in chosen.overrides.items()
     }
 
 
-def _setting(knob: str, field: str) -> str:
-    name = "hybrid_alpha" if knob == ALPHA else knob if knob in (KEYWORD_ALPHA, USUAL_BLEND, EXACT_BLEND) else field
+def _setting(option: str, field: str) -> str:
+    name = (
+        "hybrid_alpha" if option == ALPHA else option if option in (KEYWORD_ALPHA, USUAL_BLEND, EXACT_BLEND) else field
+    )
     return f"{PREFIX}{name.upper()}" if name in RetrievalSettings.model_fields else field
 
 

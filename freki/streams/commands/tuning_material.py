@@ -17,7 +17,7 @@ from freki.schemas.names import record
 from freki.streams.commands.context import fail
 from freki.streams.commands.evaluate import AT_ONCE, sample
 from freki.streams.commands.evaluation_place import open_place
-from freki.streams.connect import knobs_of, open_asker, wall_clock
+from freki.streams.connect import open_asker, options_of, wall_clock
 from freki.streams.evaluation.examine import Examiner
 from freki.streams.evaluation.pose import Posed, keywords, pose
 
@@ -74,7 +74,7 @@ class Places:
         return Examiner(
             asker,
             tenant=place.tenant,
-            defaults=knobs_of(place.settings.retrieval),
+            defaults=options_of(place.settings.retrieval),
             threshold=0.0,
             at_once=AT_ONCE,
             now=wall_clock,

@@ -7,7 +7,7 @@ from freki.operators.errors import InvalidQuery
 from freki.schemas import RequestKind, RerankerChoice, Widening
 from freki.schemas.names import record
 from freki.streams.evaluation.configuration import Configuration, parse_configuration, spelt
-from freki.streams.retrieval.knobs import Knobs
+from freki.streams.retrieval.query_options import QueryOptions
 from freki.streams.retrieval.rewrite import is_written
 
 AS_SET = "as set"
@@ -25,10 +25,10 @@ class Step:
 
     name: str
     off: str
-    """The knob that ends it."""
-    is_on: Callable[[Knobs], bool]
+    """The option that ends it."""
+    is_on: Callable[[QueryOptions], bool]
     on: str = ""
-    """The knob that begins it; empty: it needs a value of its own, which nobody but the user knows."""
+    """The option that begins it; empty: it needs a value of its own, which nobody but the user knows."""
 
 
 @record
@@ -41,35 +41,37 @@ class Row:
     configuration: Configuration
 
 
-def _reranks(knobs: Knobs) -> bool:
-    return knobs.reranker is not RerankerChoice.NONE and knobs.rerank_candidates > 0
+def _reranks(options: QueryOptions) -> bool:
+    return options.reranker is not RerankerChoice.NONE and options.rerank_candidates > 0
 
 
-def _blends(knobs: Knobs) -> bool:
-    return _reranks(knobs) and any(knobs.blend_for(exact=exact) > 0 for exact in (False, True))
+def _blends(options: QueryOptions) -> bool:
+    return _reranks(options) and any(options.blend_for(exact=exact) > 0 for exact in (False, True))
 
 
 _STEPS = (
     Step(name="reranking", off="reranker=none", on="reranker=auto", is_on=_reranks),
     Step(name="blending", off="rerank_blend=0", is_on=_blends),
-    Step(name="diversity", off="mmr_lambda=1", on="mmr_lambda=0.7", is_on=lambda knobs: knobs.mmr_lambda < 1),
-    Step(name="further searches", off="widen=none", is_on=lambda knobs: bool(knobs.widen)),
-    Step(name="exact terms", off="exact=false", on="exact=true", is_on=lambda knobs: knobs.exact),
-    Step(name="types by examples", off="prototypes=false", on="prototypes=true", is_on=lambda knobs: knobs.prototypes),
-    Step(name="folding", off="fold_at=1", is_on=lambda knobs: knobs.fold_at < 1),
-    Step(name="limit per document", off="per_document=0", is_on=lambda knobs: knobs.per_document > 0),
-    Step(name="expansion", off="expand_documents=0", is_on=lambda knobs: knobs.expand_documents > 0),
-    Step(name="judgements", off="feedback=0", is_on=lambda knobs: knobs.feedback > 0),
+    Step(name="diversity", off="mmr_lambda=1", on="mmr_lambda=0.7", is_on=lambda options: options.mmr_lambda < 1),
+    Step(name="further searches", off="widen=none", is_on=lambda options: bool(options.widen)),
+    Step(name="exact terms", off="exact=false", on="exact=true", is_on=lambda options: options.exact),
+    Step(
+        name="types by examples", off="prototypes=false", on="prototypes=true", is_on=lambda options: options.prototypes
+    ),
+    Step(name="folding", off="fold_at=1", is_on=lambda options: options.fold_at < 1),
+    Step(name="limit per document", off="per_document=0", is_on=lambda options: options.per_document > 0),
+    Step(name="expansion", off="expand_documents=0", is_on=lambda options: options.expand_documents > 0),
+    Step(name="judgements", off="feedback=0", is_on=lambda options: options.feedback > 0),
 )
 """In the order in which what they gain is looked for."""
 _OF_CONTEXTS = (
-    Step(name="sections", off="parents=false", on="parents=true", is_on=lambda knobs: knobs.parents),
-    Step(name="neighbours", off="neighbours=0", is_on=lambda knobs: knobs.neighbours > 0),
+    Step(name="sections", off="parents=false", on="parents=true", is_on=lambda options: options.parents),
+    Step(name="neighbours", off="neighbours=0", is_on=lambda options: options.neighbours > 0),
 )
 """They move no ranking: only what is found in contexts tells what they are worth."""
 
 
-def rows(defaults: Knobs, also: Sequence[str] = (), *, contexts: bool = False) -> list[Row]:
+def rows(defaults: QueryOptions, also: Sequence[str] = (), *, contexts: bool = False) -> list[Row]:
     """Give what is measured, as set first; no two rows ask the same, and each but the first turns something.
 
     also: further configurations, as `freki eval` takes them. contexts: have questions figures of contexts?
@@ -78,27 +80,29 @@ def rows(defaults: Knobs, also: Sequence[str] = (), *, contexts: bool = False) -
     steps = [*_STEPS, *(_OF_CONTEXTS if contexts else ())]
     found = [Row(title=AS_SET, step="", configuration=parse_configuration(""))]
     for row in (*_without(steps, defaults), *_ends(steps, defaults), *_given(also, defaults)):
-        if turns(row.configuration, defaults) and all(row.configuration.turned != each.turned for each in _of(found)):
+        if turns(row.configuration, defaults) and all(
+            row.configuration.overrides != each.overrides for each in _of(found)
+        ):
             found.append(row)
     return found
 
 
-def turns(configuration: Configuration, defaults: Knobs) -> bool:
+def turns(configuration: Configuration, defaults: QueryOptions) -> bool:
     """Say whether a configuration turns any query into another one than what is set."""
     return any(
         value != defaults.held(name, keyword=keyword, exact=exact)
-        for name, value in configuration.turned.items()
+        for name, value in configuration.overrides.items()
         for keyword, exact in product((False, True), repeat=2)
     )
 
 
-def _without(steps: Iterable[Step], defaults: Knobs) -> Iterator[Row]:
+def _without(steps: Iterable[Step], defaults: QueryOptions) -> Iterator[Row]:
     for step in steps:
         if step.is_on(defaults):
             yield Row(title=f"without {step.name}", step=step.name, configuration=parse_configuration(step.off))
 
 
-def _ends(steps: Sequence[Step], defaults: Knobs) -> Iterator[Row]:
+def _ends(steps: Sequence[Step], defaults: QueryOptions) -> Iterator[Row]:
     off = [step.off for step in steps if step.is_on(defaults)]
     on = [step.on for step in steps if step.on and not step.is_on(defaults)]
     yield _row("hybrid search alone", off)
@@ -111,18 +115,18 @@ def _ends(steps: Sequence[Step], defaults: Knobs) -> Iterator[Row]:
     yield _row("all on", [*on, *ALL_ON])
 
 
-def _around(off: Iterable[str], defaults: Knobs) -> Iterator[str]:
+def _around(off: Iterable[str], defaults: QueryOptions) -> Iterator[str]:
     """Ask for what stands around hits, as other rows do: those kinds of requests would leave it out."""
     named = [text.partition("=")[0] for text in off]
     held = {"parents": spelt(defaults.parents), "neighbours": spelt(defaults.neighbours)}
     return (f"{name}={value}" for name, value in held.items() if name not in named)
 
 
-def _given(also: Iterable[str], defaults: Knobs) -> Iterator[Row]:
+def _given(also: Iterable[str], defaults: QueryOptions) -> Iterator[Row]:
     for text in also:
         row = _row("", [text])
         if not turns(row.configuration, defaults):
-            raise InvalidQuery(f"{text!r} is what is set: turn a knob to another value")
+            raise InvalidQuery(f"{text!r} is what is set: turn an option to another value")
         yield Row(title=row.configuration.text, step="", configuration=row.configuration)
 
 

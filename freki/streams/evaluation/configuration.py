@@ -1,4 +1,4 @@
-"""Knobs in one line: `alpha=0.4,fusion=rrf`."""
+"""QueryOptions in one line: `alpha=0.4,fusion=rrf`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
@@ -25,12 +25,12 @@ class Configuration:
 
     text: str
     """As it was given; empty: nothing is turned."""
-    turned: Mapping[str, object]
+    overrides: Mapping[str, object]
     """By field of ContextQuery."""
 
     def applied(self, query: ContextQuery) -> ContextQuery:
-        """Turn the knobs of a query."""
-        return replace(query, **self.turned)  # type: ignore[arg-type] # converted by the types of the fields
+        """Turn the options of a query."""
+        return replace(query, **self.overrides)  # type: ignore[arg-type] # converted by the types of the fields
 
 
 def parse_configuration(text: str) -> Configuration:
@@ -38,24 +38,26 @@ def parse_configuration(text: str) -> Configuration:
 
     Raises InvalidQuery, with what is allowed, for an unknown or repeated name or a value that no query may have.
     """
-    turned: dict[str, object] = {}
+    overrides: dict[str, object] = {}
     for pair in filter(None, (part.strip() for part in text.split(","))):
         name, sign, value = (part.strip() for part in pair.partition("="))
-        if not sign or name not in _knobs():
-            raise InvalidQuery(f"{pair!r}: write name=value with a name of {', '.join(_knobs())}")
-        if name in turned:
+        if not sign or name not in _options():
+            raise InvalidQuery(f"{pair!r}: write name=value with a name of {', '.join(_options())}")
+        if name in overrides:
             raise InvalidQuery(f"{name}: it is given twice in {text!r}")
         try:
-            turned[name] = _knobs()[name](value)
+            overrides[name] = _options()[name](value)
         except ValueError as error:
             raise InvalidQuery(f"{name}={value}: {error}") from error
-    configuration = Configuration(text=", ".join(f"{name}={spelt(turned[name])}" for name in turned), turned=turned)
+    configuration = Configuration(
+        text=", ".join(f"{name}={spelt(overrides[name])}" for name in overrides), overrides=overrides
+    )
     probe = ContextQuery(query_id=QueryId("probe"), tenant=TenantId("probe"), text="probe", asked_at=Timestamp(0))
     validate_query(configuration.applied(probe))
     return configuration
 
 
-def _knobs() -> dict[str, Callable[[str], object]]:
+def _options() -> dict[str, Callable[[str], object]]:
     """Give each field of a query that a configuration may turn, and what reads its value."""
     hints = get_type_hints(ContextQuery)
     return {field.name: _reader(hints[field.name]) for field in fields(ContextQuery) if field.name not in _NO_KNOBS}

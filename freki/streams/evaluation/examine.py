@@ -20,7 +20,7 @@ from freki.schemas.evaluation import Question
 from freki.schemas.names import record
 from freki.streams.evaluation.configuration import Configuration
 from freki.streams.evaluation.result import Answered, Place, Run
-from freki.streams.retrieval.knobs import Knobs
+from freki.streams.retrieval.query_options import QueryOptions
 
 DEPTH = 200
 """The most hits that a query may ask for."""
@@ -84,7 +84,7 @@ class Examiner:
         asker: Asks,
         *,
         tenant: TenantId,
-        defaults: Knobs,
+        defaults: QueryOptions,
         threshold: float,
         at_once: int,
         now: Callable[[], Timestamp],
@@ -197,7 +197,7 @@ class Examiner:
 
     def _deepened(self, query: ContextQuery) -> ContextQuery:
         """Ask for more hits, with nothing around them, of retrievers that look as deep as before."""
-        depth = self._defaults.turned(query).depth
+        depth = self._defaults.with_overrides(query).depth
         return replace(query, top_k=DEPTH, candidates=depth, parents=False, neighbours=0)
 
     def _other_figures(self, question: Question, served: ContextResult) -> dict[str, float]:

@@ -8,7 +8,7 @@ from freki.streams.evaluation.configuration import Configuration
 from freki.streams.evaluation.examine import Examiner, Served, told
 from freki.streams.evaluation.pose import Posed
 from freki.streams.evaluation.timing import time_in_turn
-from freki.streams.retrieval.knobs import Knobs
+from freki.streams.retrieval.query_options import QueryOptions
 
 Plan = Mapping[str, Mapping[Asked, Configuration]]
 """By value: which questions, each with all that it turns."""
@@ -36,7 +36,7 @@ class Ledger:
         posed: Mapping[Asked, Posed],
         *,
         visit: Visit,
-        defaults: Knobs,
+        defaults: QueryOptions,
         clock_ns: Callable[[], int],
         advance: Callable[[], None],
     ) -> None:
@@ -113,10 +113,10 @@ class Ledger:
     def _key(self, asked: Asked, configuration: Configuration) -> _Key:
         """Call a configuration by what differs from the defaults: spelling out a default asks the same."""
         posed = self._posed[asked]
-        turned = configuration.turned.items()
+        overrides = configuration.overrides.items()
         return asked, frozenset(
             (name, value)
-            for name, value in turned
+            for name, value in overrides
             if value != self._defaults.held(name, keyword=posed.keyword, exact=posed.exact)
         )
 

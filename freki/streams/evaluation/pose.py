@@ -1,4 +1,4 @@
-"""How questions are asked while knobs are tuned: as they are, and some of them shortened to keywords."""
+"""How questions are asked while options are tuned: as they are, and some of them shortened to keywords."""
 
 from collections.abc import Sequence
 

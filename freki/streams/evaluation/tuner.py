@@ -1,7 +1,7 @@
-"""Turns one knob after the other, and keeps a value where it earns its place.
+"""Turns one option after the other, and keeps a value where it earns its place.
 
-First a survey: every value alone, on the first part of the questions, and its times. Then each knob with the values
-that the survey left in the race, on all questions, the other knobs as the steps before left them. A knob is turned
+First a survey: every value alone, on the first part of the questions, and its times. Then each option with the values
+that the survey left in the race, on all questions, the other options as the steps before left them. An option is turned
 once more, around where it stands, if another one moved after it. In the end all that moved is asked together.
 """
 
@@ -27,7 +27,7 @@ Found = Mapping[str, Answers]
 
 @record
 class Survey:
-    """What is known of a knob's values before any knob moves."""
+    """What is known of an option's values before any option moves."""
 
     found: Found
     """Of the first part of the questions."""
@@ -37,7 +37,7 @@ class Survey:
 
 
 class Tuner:
-    """Finds what knobs are best set to. The ledger knows the questions that the tuner asks."""
+    """Finds what options are best set to. The ledger knows the questions that the tuner asks."""
 
     def __init__(  # noqa: PLR0913 - each is one thing from outside
         self,
@@ -61,10 +61,10 @@ class Tuner:
         self.left_out: list[str] = []
         self._turns = [turn for turn in turns if self._can_be_tuned(turn)]
         self.moved: dict[str, Configuration] = {}
-        """By knob."""
+        """By option."""
 
     async def tune(self) -> list[Step]:
-        """Turn every knob."""
+        """Turn every option."""
         surveys = await self._survey()
         steps: list[Step] = []
         met: dict[str, dict[str, Configuration]] = {}
@@ -84,10 +84,10 @@ class Tuner:
         for shortened in (False, True):
             questions = [asked for asked, each in posed.items() if each.shortened is shortened]
             plan = {
-                "set": {asked: Configuration(text="", turned={}) for asked in questions},
+                "set": {asked: Configuration(text="", overrides={}) for asked in questions},
                 "moved": {asked: self._together(self.moved, posed[asked]) for asked in questions},
             }
-            if any(each.turned for each in plan["moved"].values()):
+            if any(each.overrides for each in plan["moved"].values()):
                 checks.append(await self._checked(plan, fresh=fresh, shortened=shortened))
         return checks
 
@@ -98,7 +98,7 @@ class Tuner:
         return count >= self._folds
 
     def _questions(self, turn: Turn) -> list[Asked]:
-        """Give the questions that a knob is tuned on: shortened ones only for the knob that they are there for."""
+        """Give the questions that an option is tuned on: shortened ones only for the option that they are there for."""
         return [
             asked
             for asked, each in self._posed.items()
@@ -147,7 +147,7 @@ class Tuner:
         if choice.moves:
             self._move(turn, choice.value)
         return Step(
-            knob=turn.name,
+            option=turn.name,
             again=again,
             questions=len(questions),
             shortened=any(self._posed[each].shortened for each in questions),
@@ -168,7 +168,7 @@ class Tuner:
             dropped = value not in found
             if dropped and again:
                 continue
-            # A dropped value was asked while no knob had moved: its gain is over what was present then.
+            # A dropped value was asked while no option had moved: its gain is over what was present then.
             source = survey.found if dropped else found
             yield self._worth.tried(
                 value, source[value], present=present, beside=source[present], times=survey.times, dropped=dropped
@@ -198,18 +198,18 @@ class Tuner:
 
     def _together(self, chosen: Mapping[str, Configuration], posed: Posed) -> Configuration:
         """Join what is turned for a question."""
-        turned = [
-            chosen[turn.name].turned.items()
+        overrides = [
+            chosen[turn.name].overrides.items()
             for turn in self._turns
             if turn.name in chosen and turn.concerns(keyword=posed.keyword, exact=posed.exact)
         ]
-        return Configuration(text="", turned=dict(chain.from_iterable(turned)))
+        return Configuration(text="", overrides=dict(chain.from_iterable(overrides)))
 
     def _others(self, turn: Turn) -> dict[str, Configuration]:
         return {name: value for name, value in self.moved.items() if name != turn.name}
 
     def _around(self, turn: Turn) -> Sequence[Configuration]:
-        """Give the values beside the one that a knob stands at, and that one."""
+        """Give the values beside the one that an option stands at, and that one."""
         at = turn.values.index(self.moved.get(turn.name, turn.present))
         return turn.values[max(at - 1, 0) : at + 2]
 
@@ -221,7 +221,7 @@ class Tuner:
         plans: Sequence[Plan] = (),
         timed: Sequence[Plan] = (),
     ) -> None:
-        """Tell how many asks are to come, if no knob moves."""
+        """Tell how many asks are to come, if no option moves."""
         left = {name: survey.left for name, survey in surveys.items()}
         coming = [
             self._plan(

@@ -1,4 +1,4 @@
-"""What is kept of a tuning: every value of every knob with its gain and its price, and what they are together."""
+"""What is kept of a tuning: every value of every option with its gain and its price, and what they are together."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -9,7 +9,7 @@ from freki.schemas.names import record
 
 @record
 class Tried:
-    """A value of a knob, beside the present one."""
+    """A value of an option, beside the present one."""
 
     title: str
     figures: Mapping[str, float]
@@ -24,16 +24,16 @@ class Tried:
 
 @record
 class Step:
-    """A knob with its values, all other knobs as the steps before left them."""
+    """An option with its values, all other options as the steps before left them."""
 
-    knob: str
+    option: str
     again: bool
-    """For the second time, since another knob moved after the first."""
+    """For the second time, since another option moved after the first."""
     questions: int
     shortened: bool
     """Were questions shortened to keywords, as the sets have none?"""
     others: str
-    """Knobs that had moved before; empty: none."""
+    """QueryOptions that had moved before; empty: none."""
     present: str
     values: tuple[Tried, ...]
     choice: Choice
@@ -41,7 +41,7 @@ class Step:
 
 @record
 class Check:
-    """All moved knobs together, beside the settings."""
+    """All moved options together, beside the settings."""
 
     fresh: bool
     """Asked of questions that nothing was chosen by? Else of those that it was chosen by, which flatters it."""
@@ -80,9 +80,9 @@ class Tuning:
     sets: tuple[TunedSet, ...]
     steps: tuple[Step, ...]
     left_out: tuple[str, ...]
-    """Knobs that could not be tuned, and why."""
+    """QueryOptions that could not be tuned, and why."""
     checks: tuple[Check, ...]
     remarks: tuple[str, ...]
     """What readers should know of the answers."""
     settings: Mapping[str, str]
-    """What to set, by setting, or by knob where no setting sets it; empty: keep what is set."""
+    """What to set, by setting, or by option where no setting sets it; empty: keep what is set."""

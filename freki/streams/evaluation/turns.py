@@ -1,4 +1,4 @@
-"""Knobs with the values that are tried: `alpha=0.3,0.4`."""
+"""QueryOptions with the values that are tried: `alpha=0.3,0.4`."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,7 +7,7 @@ from itertools import product
 from freki.operators.errors import InvalidQuery
 from freki.schemas.names import record
 from freki.streams.evaluation.configuration import Configuration, parse_configuration, spelt
-from freki.streams.retrieval.knobs import Knobs
+from freki.streams.retrieval.query_options import QueryOptions
 
 ALPHA = "alpha"
 """Of questions; short queries of keywords have their own."""
@@ -16,7 +16,7 @@ LEXICAL_PIVOT = "lexical_pivot"
 USUAL_BLEND = "usual_blend"
 EXACT_BLEND = "exact_blend"
 _TURNED_BY = {KEYWORD_ALPHA: ALPHA, USUAL_BLEND: "rerank_blend", EXACT_BLEND: "rerank_blend"}
-"""Knobs for some questions only, by the field that turns them."""
+"""QueryOptions for some questions only, by the field that turns them."""
 
 _GRID = {
     ALPHA: ("alpha=0.3", "alpha=0.4", "alpha=0.5", "alpha=0.6", "alpha=0.7", "alpha=0.8"),
@@ -38,23 +38,23 @@ _GRID = {
 
 @record
 class Turn:
-    """A knob with its values, the present one among them."""
+    """An option with its values, the present one among them."""
 
     name: str
     values: tuple[Configuration, ...]
     present: Configuration
 
     def concerns(self, *, keyword: bool, exact: bool) -> bool:
-        """Say whether such a query is answered by this knob. exact: it names a norm."""
+        """Say whether such a query is answered by this option. exact: it names a norm."""
         return _concerns(self.name, keyword=keyword, exact=exact)
 
 
-def grid(defaults: Knobs) -> list[Turn]:
-    """Give the knobs that are worth turning."""
+def grid(defaults: QueryOptions) -> list[Turn]:
+    """Give the options that are worth turning."""
     return [_turn(name, values, defaults) for name, values in _GRID.items()]
 
 
-def parse_turn(text: str, defaults: Knobs) -> Turn:
+def parse_turn(text: str, defaults: QueryOptions) -> Turn:
     """Read `name=value,value`; names as in a configuration, or settings for some questions only, as `keyword_alpha`.
 
     The present value need not be given. Raises InvalidQuery, with what is allowed.
@@ -65,7 +65,7 @@ def parse_turn(text: str, defaults: Knobs) -> Turn:
     return _turn(name, [f"{_TURNED_BY.get(name, name)}={value}" for value in values.split(",")], defaults)
 
 
-def _turn(name: str, texts: Sequence[str], defaults: Knobs) -> Turn:
+def _turn(name: str, texts: Sequence[str], defaults: QueryOptions) -> Turn:
     values = {value.text: value for value in (_named(name, parse_configuration(text)) for text in texts)}
     present = next((value for value in values.values() if _is_set(name, value, defaults)), None)
     if present is None:
@@ -92,7 +92,7 @@ def _concerns(name: str, *, keyword: bool, exact: bool) -> bool:
     return told.get(name, True)
 
 
-def _default(name: str, field: str, defaults: Knobs) -> object:
+def _default(name: str, field: str, defaults: QueryOptions) -> object:
     """Give what holds for a field where no query turns it; null where that depends on the query."""
     held = {
         defaults.held(field, keyword=keyword, exact=exact)
@@ -102,19 +102,19 @@ def _default(name: str, field: str, defaults: Knobs) -> object:
     return held.pop() if len(held) == 1 else None
 
 
-def _is_set(name: str, value: Configuration, defaults: Knobs) -> bool:
-    return all(_default(name, field, defaults) == given for field, given in value.turned.items())
+def _is_set(name: str, value: Configuration, defaults: QueryOptions) -> bool:
+    return all(_default(name, field, defaults) == given for field, given in value.overrides.items())
 
 
-def _as_set(name: str, like: Configuration, defaults: Knobs) -> Configuration:
+def _as_set(name: str, like: Configuration, defaults: QueryOptions) -> Configuration:
     """Spell out what is set, in the fields that another value turns."""
-    found = {field: _default(name, field, defaults) for field in like.turned}
+    found = {field: _default(name, field, defaults) for field in like.overrides}
     if None in found.values():
-        return Configuration(text=f"{name} as set", turned={})
+        return Configuration(text=f"{name} as set", overrides={})
     return _named(name, parse_configuration(",".join(f"{field}={spelt(given)}" for field, given in found.items())))
 
 
 def _amount(name: str, value: Configuration) -> float:
     """Order numbers by size; leave all else as it was given."""
-    given = value.turned.get(_TURNED_BY.get(name, name), 0)
+    given = value.overrides.get(_TURNED_BY.get(name, name), 0)
     return float(given) if isinstance(given, (int, float)) else 0.0

@@ -31,10 +31,10 @@ from freki.streams.indexing.records import (
 )
 from freki.streams.indexing.repair import Repair
 from freki.streams.indexing.vectors import ChunkVectors
+from freki.streams.lane_scheduler import LaneScheduler
 from freki.streams.lanes import Lane
 from freki.streams.ports import AnalyseText, ChunkRows, Embedder, Floats, Roots, Vectors
 from freki.streams.tracing import UNTRACED, step
-from freki.streams.turns import Turns
 
 Bases = Mapping[RootId, Root]
 """The roots that counted when pieces were looked up."""
@@ -68,7 +68,7 @@ class Indexer:
         self._slice_tokens = slice_tokens
         self._now = now
         self._tracer = tracer
-        self._turns = Turns()
+        self._turns = LaneScheduler()
         self._repair = Repair(
             rows=rows,
             roots=roots,
@@ -153,7 +153,9 @@ class Indexer:
             chunk_id, kind = chunk.chunk.chunk_id, chunk.chunk.kind
             fitting = [row for row in stored.get(chunk_id, ()) if self._vectors.fits(row, chunk)]
             kept = named.get(chunk_id)
-            if any(row.row_id == kept and (row.facets, row.kind) == (piece.facets, kind) for row in fitting):
+            if any(
+                row.row_id == kept and (row.metadata_hash, row.kind) == (piece.metadata_hash, kind) for row in fitting
+            ):
                 found.reused[chunk_id] = named[chunk_id]
             elif fitting:
                 found.to_copy[chunk_id] = (piece, chunk)
@@ -333,4 +335,7 @@ class Indexer:
 
 def _decisions(pieces: Sequence[Piece], bases: Bases) -> dict[RootId, Decision]:
     """Fence pieces of different documents."""
-    return {key: decide(bases.get(key), piece.revision, facets=piece.facets) for key, piece in by_root(pieces).items()}
+    return {
+        key: decide(bases.get(key), piece.revision, metadata_hash=piece.metadata_hash)
+        for key, piece in by_root(pieces).items()
+    }

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import NamedTuple
 
-from freki.operators.facets import facets
+from freki.operators.breadcrumb import with_context
 from freki.operators.identify import root_id
-from freki.operators.situate import situated
+from freki.operators.metadata_hash import metadata_hash
 from freki.schemas import ChunkId, ContextualChunk, ContextualChunkBatch, Revision, RootId
 from freki.schemas.index import RowId
 from freki.streams.late import Embeddable
@@ -33,7 +33,7 @@ class Piece:
     revision: Revision
     parts: tuple[ContextualChunkBatch, ...]
     partition: int
-    facets: str
+    metadata_hash: str
 
     @property
     def complete(self) -> bool:
@@ -49,12 +49,12 @@ class Piece:
     @property
     def cut(self) -> str:
         """Fingerprint of how the revision was cut: only parts of one cut make a revision."""
-        made_of = (self.revision.chunker, self.revision.content_hash, self.facets, str(self.parts[-1].parts))
+        made_of = (self.revision.chunker, self.revision.content_hash, self.metadata_hash, str(self.parts[-1].parts))
         return blake2b("\n".join(made_of).encode(), digest_size=8).hexdigest()
 
     def embeddable(self, contextual: ContextualChunk) -> Embeddable:
         """Say what the vector of one of its chunks is made of."""
-        chunk, text = contextual.chunk, situated(contextual.context, contextual.chunk.text)
+        chunk, text = contextual.chunk, with_context(contextual.context, contextual.chunk.text)
         if chunk.window < 0:
             return Embeddable(text)
         part = next(part for part in self.parts if part.chunks and chunk.ordinal <= part.chunks[-1].chunk.ordinal)
@@ -105,7 +105,9 @@ def pieces_of(parts: Sequence[Part], *, analyser: str) -> Iterator[Piece]:
             continue
         if piece is not None:
             yield piece
-        open_pieces[key] = Piece(key, batch.revision, (batch,), partition, facets(batch.revision, analyser=analyser))
+        open_pieces[key] = Piece(
+            key, batch.revision, (batch,), partition, metadata_hash(batch.revision, analyser=analyser)
+        )
     yield from open_pieces.values()
 
 

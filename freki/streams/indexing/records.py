@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from freki.operators.breadcrumb import with_context
 from freki.operators.fence import Action, Decision
-from freki.operators.situate import situated
 from freki.schemas import (
     ChunkId,
     ContextualChunk,
@@ -69,7 +69,7 @@ def chunk_row(  # noqa: PLR0913 - what a row has besides its chunk
         text=chunk.text,
         context=contextual.context,
         context_key=contextual.context_key,
-        lexical=analyse_text(situated(contextual.context, chunk.text), language=revision.language),
+        lexical=analyse_text(with_context(contextual.context, chunk.text), language=revision.language),
         tokens=chunk.tokens,
         name=revision.name,
         media_type=revision.media_type,
@@ -78,7 +78,7 @@ def chunk_row(  # noqa: PLR0913 - what a row has besides its chunk
         version=revision.version,
         edition=edition,
         embedder=embedder,
-        facets=piece.facets,
+        metadata_hash=piece.metadata_hash,
     )
 
 
@@ -139,7 +139,7 @@ def live_root(  # noqa: PLR0913 - what a root has besides its revision
         pages=manifest.pages,
         chunks=manifest.chunks,
         content_hash=revision.content_hash,
-        facets=piece.facets,
+        metadata_hash=piece.metadata_hash,
         chunker=revision.chunker,
         embedder=embedder,
         name=revision.name,

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from freki.schemas import ContextQuery, Timestamp
-from freki.streams.retrieval.at_hand import AtHand
 from freki.streams.retrieval.attempts import FINISHING, LEAVING
 from freki.streams.retrieval.estimates import Estimates
+from freki.streams.retrieval.in_flight import InFlight
 from freki.streams.retrieval.load import Load
 
 BACK_OFF = 2.0
@@ -18,7 +18,7 @@ class Admission:
     """Where more arrives than can be answered, nothing is gained if all are late together: some are refused at once."""
 
     def __init__(
-        self, *, deadline_ms: int, estimates: Estimates, at_hand: AtHand, now: Callable[[], Timestamp]
+        self, *, deadline_ms: int, estimates: Estimates, at_hand: InFlight, now: Callable[[], Timestamp]
     ) -> None:
         self._deadline_ms = deadline_ms
         self._estimates = estimates

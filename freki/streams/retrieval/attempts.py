@@ -8,10 +8,10 @@ import structlog
 
 from freki.schemas import NoticeKind, Timestamp
 from freki.streams.meters import Meters
-from freki.streams.retrieval.at_hand import AtHand
 from freki.streams.retrieval.breaker import LONGEST_REST_MS, Breaker
 from freki.streams.retrieval.estimates import Estimates
-from freki.streams.retrieval.trail import Trail
+from freki.streams.retrieval.in_flight import InFlight
+from freki.streams.retrieval.query_state import QueryState
 
 _log = structlog.get_logger(__name__)
 
@@ -51,7 +51,7 @@ class Attempts:
         outages: tuple[type[Exception], ...],
         now: Callable[[], Timestamp],
         estimates: Estimates,
-        at_hand: AtHand,
+        at_hand: InFlight,
         meters: Meters,
     ) -> None:
         self._failures: tuple[type[Exception], ...] = (*failures, StepFailed, TimeoutError)
@@ -63,13 +63,13 @@ class Attempts:
         self._breaker = Breaker(now)
 
     async def __call__(
-        self, trails: Sequence[Trail], stage: str, call: Awaitable[T], *, service: str | None = None
+        self, states: Sequence[QueryState], stage: str, call: Awaitable[T], *, service: str | None = None
     ) -> T | None:
         """Await within the time that is left; on failure say so in the results and give None.
 
         service: who is called, where others could be called instead. Where it is down, the call does not begin.
         """
-        if not trails:
+        if not states:
             return await call
         longest_rest_ms = LONGEST_REST_MS if service else STEP_REST_MS
         service = service or stage
@@ -77,22 +77,22 @@ class Attempts:
             if asyncio.iscoroutine(call):
                 call.close()
             self._meters.left_out(service)
-            _tell(trails, stage, f"{service} was skipped: {refusal}")
+            _tell(states, stage, f"{service} was skipped: {refusal}")
             return None
         # A step that others wait for too may take what the most patient one has.
-        limit_s = max(*(self.spare_s(trail, before=LEAVING) for trail in trails), LEAST_RESERVE_S)
+        limit_s = max(*(self.spare_s(state, before=LEAVING) for state in states), LEAST_RESERVE_S)
         try:
             async with asyncio.timeout(limit_s):
                 result = await call
         except self._failures as error:
             reason = _told(error)
-            traces = [trail.trace_id for trail in trails]
+            traces = [state.trace_id for state in states]
             _log.warning("a step failed", stage=stage, service=service, error=repr(error), trace_ids=traces)
             if isinstance(error, self._outages) or (isinstance(error, TimeoutError) and limit_s >= PATIENCE_S):
                 wait_s = getattr(error, "wait_s", 0.0)
                 self._breaker.failed(service, reason, wait_s=wait_s, longest_rest_ms=longest_rest_ms)
             self._meters.rests(service, resting=self._breaker.is_open(service))
-            _tell(trails, stage, f"{service} failed: {reason}")
+            _tell(states, stage, f"{service} failed: {reason}")
             return None
         self._breaker.succeeded(service)
         self._meters.rests(service, resting=False)
@@ -103,14 +103,14 @@ class Attempts:
         """Seconds by the clock of deadlines."""
         return self._now() / 1000
 
-    def remaining_s(self, trail: Trail) -> float:
+    def remaining_s(self, state: QueryState) -> float:
         """Seconds until the query's answer must leave."""
-        return trail.remaining_s(self._now())
+        return state.remaining_s(self._now())
 
-    def spare_s(self, trail: Trail, *, before: Sequence[str]) -> float:
+    def spare_s(self, state: QueryState, *, before: Sequence[str]) -> float:
         """Seconds that the query has left for something else than these steps, which come after it, and for others."""
         own_s = max(LEAST_RESERVE_S, self._estimates.careful_s(*before))
-        return self.remaining_s(trail) - own_s - self._at_hand.before_own(trail) * self._estimates.typical_s(*LEAVING)
+        return self.remaining_s(state) - own_s - self._at_hand.before_own(state) * self._estimates.typical_s(*LEAVING)
 
 
 def _told(error: Exception) -> str:
@@ -119,6 +119,6 @@ def _told(error: Exception) -> str:
     return str(error) if isinstance(error, StepFailed) else getattr(error, "gist", "it failed")
 
 
-def _tell(trails: Sequence[Trail], stage: str, message: str) -> None:
-    for trail in trails:
-        trail.notice(stage, NoticeKind.DEGRADED, message)
+def _tell(states: Sequence[QueryState], stage: str, message: str) -> None:
+    for state in states:
+        state.notice(stage, NoticeKind.DEGRADED, message)

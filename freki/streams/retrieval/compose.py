@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Sequence
 
-from freki.operators.advise import advise
 from freki.operators.assemble import Omitted, assemble, cite, place_of
 from freki.operators.augment import (
     Section,
@@ -14,6 +13,7 @@ from freki.operators.augment import (
     section_part,
 )
 from freki.operators.chunk import sentence_ends
+from freki.operators.hints import hints
 from freki.schemas import (
     Citation,
     ContextExpansion,
@@ -31,9 +31,9 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.index import ManifestEntry, Root, Watermark
+from freki.streams.retrieval.query_state import Further, QueryState, ScoredChunk
 from freki.streams.retrieval.quote import quote
 from freki.streams.retrieval.rerank import PROBABILITIES
-from freki.streams.retrieval.trail import Found, Further, Trail
 
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
 # About 1,000 tokens of German: a section that is longer is shown around the hit only.
@@ -55,66 +55,66 @@ class Composer:
         self._consistency = "STRONG" if strong else "BOUNDED"
         self._now = now
 
-    def surroundings(self, trail: Trail) -> list[ManifestEntry]:
+    def surroundings(self, state: QueryState) -> list[ManifestEntry]:
         """Choose what is shown around the hits; list the chunks to read for it."""
         wanted: list[ManifestEntry] = []
-        for found in trail.found:
-            found.section = _section(trail, found)
-            found.neighbours = neighbours_of(found.near, found.chunk_id, count=trail.knobs.neighbours)
+        for found in state.found:
+            found.section = _section(state, found)
+            found.neighbours = neighbours_of(found.near, found.chunk_id, count=state.options.neighbours)
             shown = found.section.entries if found.section is not None else ()
             wanted += [*shown, *found.neighbours.before, *found.neighbours.after]
-        return wanted + [further.entry for further in trail.further]
+        return wanted + [further.entry for further in state.further]
 
-    def compose(self, trail: Trail, watermarks: Sequence[Watermark]) -> ContextResult:
-        """Make the result of a query that went its way."""
+    def compose(self, state: QueryState, watermarks: Sequence[Watermark]) -> ContextResult:
+        """Make the result of a query that went through all steps."""
         now = self._now()
-        hits = tuple(self._hit(trail, rank, found, now) for rank, found in enumerate(trail.found, start=1))
-        started = trail.clock_ns()
-        expansions = _expansions(trail)
+        hits = tuple(self._hit(state, rank, found, now) for rank, found in enumerate(state.found, start=1))
+        started = state.clock_ns()
+        expansions = _expansions(state)
         assembly = assemble(
             hits,
             expansions,
-            max_tokens=trail.knobs.context_tokens,
-            count_tokens=trail.count_tokens or self._count_tokens,
+            max_tokens=state.options.context_tokens,
+            count_tokens=state.count_tokens or self._count_tokens,
             sentence_ends=sentence_ends,
         )
-        trail.note("assemble", started, trail.clock_ns(), len(hits))
+        state.note("assemble", started, state.clock_ns(), len(hits))
         for omission in assembly.omissions:
-            if omission.what is Omitted.SURROUNDINGS and trail.analysis.query_type is QueryType.AGGREGATIVE:
+            if omission.what is Omitted.SURROUNDINGS and state.analysis.query_type is QueryType.AGGREGATIVE:
                 message = f"what stands around hit {omission.rank} is not all in the context text: {omission.reason}"
-                trail.notice("assemble", NoticeKind.DROPPED, f"{message}; a list may lack items")
+                state.notice("assemble", NoticeKind.DROPPED, f"{message}; a list may lack items")
             elif omission.what is not Omitted.SURROUNDINGS:
                 message = f"hit {omission.rank} is {_OMITTED[omission.what]} the context text: {omission.reason}"
-                trail.notice("assemble", NoticeKind.DROPPED, message)
+                state.notice("assemble", NoticeKind.DROPPED, message)
             if omission.what is Omitted.HIT:
-                trail.drop("assemble", "the context text has no room for it", [omission.chunk_id])
-        advice = advise(
-            trail.query,
-            trail.analysis,
+                state.drop("assemble", "the context text has no room for it", [omission.chunk_id])
+        advice = hints(
+            state.query,
+            state.analysis,
             found=len(hits),
             # Other words do not help who names what to read.
-            wanted=0 if trail.query.kind is RequestKind.CHUNK_READ else trail.knobs.top_k,
-            uncertain=bool(hits) and (trail.best_effort or not _is_sure(trail)),
-            excluded=trail.excluded,
+            wanted=0 if state.query.kind is RequestKind.CHUNK_READ else state.options.top_k,
+            uncertain=bool(hits) and (state.best_effort or not _is_sure(state)),
+            excluded=state.excluded,
         )
         return ContextResult(
-            query_id=trail.query.query_id,
-            tenant=trail.query.tenant,
-            status=_status(hits, trail.notices),
+            query_id=state.query.query_id,
+            tenant=state.query.tenant,
+            status=_status(hits, state.notices),
             hits=hits,
             context=assembly.text,
-            analysis=trail.analysis,
-            variants=trail.variants,
-            reranker=trail.reranker,
-            stages=trail.times(),
-            notices=tuple(trail.notices),
+            analysis=state.analysis,
+            variants=state.variants,
+            reranker=state.reranker,
+            stages=state.times(),
+            notices=tuple(state.notices),
             advice=advice,
             freshness=self._freshness(watermarks),
             generation=self._generation,
-            asked_at=trail.query.asked_at,
+            asked_at=state.query.asked_at,
             answered_at=self._now(),
-            trace_id=trail.trace_id,
-            widened=tuple(way.kind for way in trail.ways if way.kind is not None),
+            trace_id=state.trace_id,
+            widened=tuple(variant.kind for variant in state.query_variants if variant.kind is not None),
             expansions=expansions,
             citations=tuple(map(_citation, assembly.cited)),
         )
@@ -147,7 +147,7 @@ class Composer:
             consistency=self._consistency,
         )
 
-    def _hit(self, trail: Trail, rank: int, found: Found, now: Timestamp) -> ContextHit:
+    def _hit(self, state: QueryState, rank: int, found: ScoredChunk, now: Timestamp) -> ContextHit:
         root, entry, row = found.root, found.entry, found.content
         return ContextHit(
             rank=rank,
@@ -166,14 +166,14 @@ class Composer:
             text=row.text,
             overlap=entry.overlap,
             score=found.score,
-            dense_score=None if found.dense is None else _in_metric(found.dense, trail.knobs.metric),
+            dense_score=None if found.dense is None else _in_metric(found.dense, state.options.metric),
             lexical_score=found.lexical,
             fused_score=found.fused,
             rerank_score=found.reranked,
-            citation=_cited(trail, rank, root, entry, language=row.language),
-            parent=None if found.section is None else section_part(found.section, trail.around),
-            before=neighbour_parts(found.neighbours.before, trail.around),
-            after=neighbour_parts(found.neighbours.after, trail.around),
+            citation=_cited(state, rank, root, entry, language=row.language),
+            parent=None if found.section is None else section_part(found.section, state.around),
+            before=neighbour_parts(found.neighbours.before, state.around),
+            after=neighbour_parts(found.neighbours.after, state.around),
             occurred_at=root.occurred_at,
             searchable_at=root.searchable_at,
             age_ms=max(0, now - root.occurred_at),
@@ -183,32 +183,32 @@ class Composer:
                 Duplicate(document_id=other.root.document_id, version=other.root.version, chunk_id=other.chunk_id)
                 for other in found.duplicates
             ),
-            variant=found.way,
+            variant=found.variant,
             judged=found.judged,
-            snippets=quote(trail, row),
+            snippets=quote(state, row),
         )
 
 
-def _is_sure(trail: Trail) -> bool:
+def _is_sure(state: QueryState) -> bool:
     """Tell whether some hit fits the question, by the reranker or by its similarity."""
-    if not len(trail.vectors):
+    if not len(state.vectors):
         return True
     return any(
-        trail.similarity(found) >= SURE_SIMILARITY
-        or (trail.reranker in PROBABILITIES and (found.reranked or 0.0) >= SURE_PROBABILITY)
-        for found in trail.found
+        state.similarity(found) >= SURE_SIMILARITY
+        or (state.reranker in PROBABILITIES and (found.reranked or 0.0) >= SURE_PROBABILITY)
+        for found in state.found
     )
 
 
-def _expansions(trail: Trail) -> tuple[ContextExpansion, ...]:
+def _expansions(state: QueryState) -> tuple[ContextExpansion, ...]:
     """Make parts of further chunks, numbered after the hits; those whose text is missing are left out."""
-    there = [further for further in trail.further if further.entry.chunk_id in trail.around]
-    return tuple(_expansion(trail, number, further) for number, further in enumerate(there, start=len(trail.found) + 1))
+    there = [further for further in state.further if further.entry.chunk_id in state.around]
+    return tuple(_expansion(state, number, further) for number, further in enumerate(there, start=len(state.found) + 1))
 
 
-def _expansion(trail: Trail, number: int, further: Further) -> ContextExpansion:
+def _expansion(state: QueryState, number: int, further: Further) -> ContextExpansion:
     root, entry = further.root, further.entry
-    passage = trail.around[entry.chunk_id]
+    passage = state.around[entry.chunk_id]
     return ContextExpansion(
         number=number,
         chunk_id=entry.chunk_id,
@@ -223,13 +223,13 @@ def _expansion(trail: Trail, number: int, further: Further) -> ContextExpansion:
         text=passage.text,
         overlap=entry.overlap,
         similarity=further.similarity,
-        citation=_cited(trail, number, root, entry, language=root.language),
+        citation=_cited(state, number, root, entry, language=root.language),
         first_page=entry.first_page,
         last_page=entry.last_page,
     )
 
 
-def _cited(trail: Trail, number: int, root: Root, entry: ManifestEntry, *, language: str) -> str:
+def _cited(state: QueryState, number: int, root: Root, entry: ManifestEntry, *, language: str) -> str:
     """Write the citation of a chunk as the query wants it; pages are named in the given language."""
     return cite(
         number,
@@ -237,7 +237,7 @@ def _cited(trail: Trail, number: int, root: Root, entry: ManifestEntry, *, langu
         document_id=root.document_id,
         chunk_id=entry.chunk_id,
         place=place_of(entry.first_page, entry.last_page, media_type=root.media_type, language=language),
-        style=trail.knobs.citations,
+        style=state.options.citations,
     )
 
 
@@ -260,14 +260,14 @@ def _citation(chunk: ContextHit | ContextExpansion) -> Citation:
     )
 
 
-def _section(trail: Trail, found: Found) -> Section | None:
+def _section(state: QueryState, found: ScoredChunk) -> Section | None:
     """Choose what is shown around a hit: its section; its document where the question asks for a list.
 
     The items of a list are spread over a document, and no ranking of its chunks is sure to have them all.
     """
-    if not trail.knobs.parents:
+    if not state.options.parents:
         return None
-    if trail.analysis.query_type is QueryType.AGGREGATIVE and found.root.document_id in trail.best_documents():
+    if state.analysis.query_type is QueryType.AGGREGATIVE and found.root.document_id in state.best_documents():
         return document_around(found.near, found.chunk_id)
     return section_around(found.near, found.chunk_id, max_characters=SECTION_CHARACTERS)
 

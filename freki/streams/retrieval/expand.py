@@ -7,9 +7,9 @@ from freki.schemas import ChunkId, ChunkKind, Filter, FilterOperator, NoticeKind
 from freki.schemas.index import Candidate, ManifestEntry, Root
 from freki.streams.ports import ChunkSearch, Roots
 from freki.streams.retrieval.attempts import LEAVING, Attempts
+from freki.streams.retrieval.query_state import Further, QueryState, timed
 from freki.streams.retrieval.search import scope_of
 from freki.streams.retrieval.surround import AUGMENT
-from freki.streams.retrieval.trail import Further, Trail, timed
 
 EXPAND = "expand"
 # Of one document there may be more similar chunks than are shown of it, before those of the next.
@@ -25,22 +25,22 @@ class Expansion:
         self._strong = strong
         self._attempts = attempts
 
-    async def expand(self, trail: Trail) -> None:
+    async def expand(self, state: QueryState) -> None:
         """Choose chunks of the best documents by their similarity to the question, in reading order."""
-        roots = {root.root_id: root for root in trail.best_roots(trail.knobs.expand_documents)}
-        if not roots or not trail.knobs.expand_chunks or not len(trail.vectors):
+        roots = {root.root_id: root for root in state.best_roots(state.options.expand_documents)}
+        if not roots or not state.options.expand_chunks or not len(state.vectors):
             return
-        if EXPAND not in trail.extras or self._attempts.spare_s(trail, before=(AUGMENT, *LEAVING)) <= 0:
-            trail.notice(EXPAND, NoticeKind.SKIPPED, "no time was left for further chunks of the documents")
+        if EXPAND not in state.extras or self._attempts.spare_s(state, before=(AUGMENT, *LEAVING)) <= 0:
+            state.notice(EXPAND, NoticeKind.SKIPPED, "no time was left for further chunks of the documents")
             return
-        with timed([trail], EXPAND, lambda trail: len(trail.further)):
-            similar = await self._attempts([trail], EXPAND, self._similar(trail, roots))
+        with timed([state], EXPAND, lambda state: len(state.further)):
+            similar = await self._attempts([state], EXPAND, self._similar(state, roots))
             if similar is not None:
-                trail.further = await self._attempts([trail], EXPAND, self._placed(trail, roots, similar)) or ()
+                state.further = await self._attempts([state], EXPAND, self._placed(state, roots, similar)) or ()
 
-    async def _similar(self, trail: Trail, roots: Mapping[RootId, Root]) -> Mapping[RootId, Sequence[Candidate]]:
+    async def _similar(self, state: QueryState, roots: Mapping[RootId, Root]) -> Mapping[RootId, Sequence[Candidate]]:
         """Search within the documents; give what is similar enough and not a hit, best first."""
-        scope = scope_of(trail)
+        scope = scope_of(state)
         within = (
             Filter(
                 field="document_id",
@@ -49,22 +49,22 @@ class Expansion:
             ),
             Filter(field="kind", operator=FilterOperator.NE, values=(ChunkKind.SUMMARY,)),
         )
-        limit = DEPTH * len(roots) * trail.knobs.expand_chunks + len(trail.found)
+        limit = DEPTH * len(roots) * state.options.expand_chunks + len(state.found)
         scopes = [replace(scope, filters=(*scope.filters, *within))]
-        (ranking,) = await self._search.dense(trail.vectors[:1], scopes, limit=limit, strong=self._strong)
-        hits = {found.chunk_id for found in trail.found}
+        (ranking,) = await self._search.dense(state.vectors[:1], scopes, limit=limit, strong=self._strong)
+        hits = {found.chunk_id for found in state.found}
         chosen: dict[RootId, list[Candidate]] = {key: [] for key in roots}
         for each in ranking:
-            similar = trail.knobs.similarity(each.score) >= trail.knobs.expand_similarity
+            similar = state.options.similarity(each.score) >= state.options.expand_similarity
             if similar and each.root_id in roots and each.chunk_id not in hits:
                 chosen[each.root_id].append(each)
-        return {key: candidates[: trail.knobs.expand_chunks] for key, candidates in chosen.items() if candidates}
+        return {key: candidates[: state.options.expand_chunks] for key, candidates in chosen.items() if candidates}
 
     async def _placed(
-        self, trail: Trail, roots: Mapping[RootId, Root], chosen: Mapping[RootId, Sequence[Candidate]]
+        self, state: QueryState, roots: Mapping[RootId, Root], chosen: Mapping[RootId, Sequence[Candidate]]
     ) -> list[Further]:
         """Say where chunks stand in the revision that the hits are of; those that are not live are left out."""
-        entries = {entry.chunk_id: entry for found in trail.found for entry in found.near}
+        entries = {entry.chunk_id: entry for found in state.found for entry in found.near}
         far = [each.chunk_id for candidates in chosen.values() for each in candidates if each.chunk_id not in entries]
         if far:
             entries |= await self._far(roots, chosen, far)
@@ -73,7 +73,7 @@ class Expansion:
             for key, candidates in chosen.items()
             for entry, similarity in sorted(
                 (
-                    (entries[each.chunk_id], trail.knobs.similarity(each.score))
+                    (entries[each.chunk_id], state.options.similarity(each.score))
                     for each in candidates
                     if each.chunk_id in entries
                 ),

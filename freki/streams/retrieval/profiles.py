@@ -11,7 +11,7 @@ _PARTS = re.compile(r"[:/_\-\s]+")
 
 @record
 class ReaderProfile:
-    """Values of knobs that hold where a query does not turn them itself."""
+    """Values of options that hold where a query does not turn them itself."""
 
     context_tokens: int
     top_k: int

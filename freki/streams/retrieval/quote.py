@@ -4,16 +4,16 @@ from freki.operators.analyse_text import query_terms, term_places
 from freki.operators.excerpt import Match, excerpt
 from freki.schemas import RequestKind, Snippet
 from freki.schemas.index import IndexedChunk
-from freki.streams.retrieval.trail import Trail
+from freki.streams.retrieval.query_state import QueryState
 
 _QUOTED = frozenset({RequestKind.KEYWORD_SEARCH, RequestKind.SEMANTIC_SEARCH})
 
 
-def quote(trail: Trail, row: IndexedChunk) -> tuple[Snippet, ...]:
+def quote(state: QueryState, row: IndexedChunk) -> tuple[Snippet, ...]:
     """Give snippets where the kind of request has them."""
-    if trail.query.kind not in _QUOTED:
+    if state.query.kind not in _QUOTED:
         return ()
-    asked = frozenset(query_terms(trail.ways[0].text, language=trail.analysis.language).split())
+    asked = frozenset(query_terms(state.query_variants[0].text, language=state.analysis.language).split())
     matches = [
         Match(place.start, place.end, shared)
         for place in term_places(row.text, language=row.language)

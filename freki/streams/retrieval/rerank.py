@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from contextlib import nullcontext
 
-from freki.operators.situate import situated
+from freki.operators.breadcrumb import with_context
 from freki.schemas import Fusion, NoticeKind, RerankerChoice
 from freki.schemas.index import RerankPair
 from freki.streams.ports import Reranker
-from freki.streams.retrieval.at_hand import AtHand
 from freki.streams.retrieval.attempts import FINISHING, LEAST_STEP_S, Attempts, StepFailed
-from freki.streams.retrieval.fair_turns import FairTurns
+from freki.streams.retrieval.deadline_lock import DeadlineLock
+from freki.streams.retrieval.in_flight import InFlight
+from freki.streams.retrieval.query_state import QueryState, ScoredChunk, timed
 from freki.streams.retrieval.query_vectors import asker_of
-from freki.streams.retrieval.trail import Found, Trail, timed
 
 REMOTE = "remote"
 VERTEX = "vertex"
@@ -41,22 +41,22 @@ _MISSING = {
 class Reranking:
     """One query at a time: what it may cost depends on the time that the query has left."""
 
-    def __init__(self, rerankers: Sequence[Reranker], *, attempts: Attempts, at_hand: AtHand) -> None:
+    def __init__(self, rerankers: Sequence[Reranker], *, attempts: Attempts, at_hand: InFlight) -> None:
         self._rerankers = {reranker.name: reranker for reranker in rerankers}
         self._attempts = attempts
         self._at_hand = at_hand
-        self._turns = FairTurns()
+        self._turns = DeadlineLock()
 
-    async def __call__(self, trail: Trail) -> None:
+    async def __call__(self, state: QueryState) -> None:
         """Set `reranked` of the best candidates, as many as there is time for."""
-        head = trail.found[: trail.knobs.rerank_candidates]
-        trail.head = head
-        if not head or trail.knobs.reranker is RerankerChoice.NONE:
+        head = state.found[: state.options.rerank_candidates]
+        state.head = head
+        if not head or state.options.reranker is RerankerChoice.NONE:
             return
-        for name in _CHAIN[trail.knobs.reranker]:
-            scores = await self._scores(trail, name, head)
+        for name in _CHAIN[state.options.reranker]:
+            scores = await self._scores(state, name, head)
             if scores is not None:
-                trail.reranker = name
+                state.reranker = name
                 break
         else:
             return
@@ -64,42 +64,42 @@ class Reranking:
             found.reranked = score
         left_out = sum(score is None for score in scores)
         if left_out:
-            trail.unranked += left_out
-            trail.notice(
+            state.unranked += left_out
+            state.notice(
                 "rerank",
                 NoticeKind.SKIPPED,
                 f"{left_out} of {len(head)} candidates were not reranked: the deadline of "
-                f"{trail.knobs.deadline_ms} ms left the {name} reranker no time for them",
+                f"{state.options.deadline_ms} ms left the {name} reranker no time for them",
             )
 
-    async def _scores(self, trail: Trail, name: str, head: Sequence[Found]) -> list[float | None] | None:
+    async def _scores(self, state: QueryState, name: str, head: Sequence[ScoredChunk]) -> list[float | None] | None:
         if name == COSINE:
-            with timed([trail], "rerank", lambda _: len(head)):
-                return _cosines(trail, head)
+            with timed([state], "rerank", lambda _: len(head)):
+                return _cosines(state, head)
         reranker = self._rerankers.get(name)
         if reranker is None:
-            if name in _asked_for(trail.knobs.reranker):
-                trail.notice("rerank", NoticeKind.DEGRADED, _MISSING[name])
+            if name in _asked_for(state.options.reranker):
+                state.notice("rerank", NoticeKind.DEGRADED, _MISSING[name])
             return None
-        after = (*trail.extras, *FINISHING)
-        ends_at_s = self._attempts.now_s + self._attempts.spare_s(trail, before=after)
+        after = (*state.extras, *FINISHING)
+        ends_at_s = self._attempts.now_s + self._attempts.spare_s(state, before=after)
         # Two at once on the same cores would both be late; others compute elsewhere.
         async with self._turns.turn(ends_at_s) if name == LOCAL else nullcontext():
-            budget_s = self._budget_s(trail, name, ends_at_s)
+            budget_s = self._budget_s(state, name, ends_at_s)
             if budget_s < LEAST_STEP_S:
-                trail.notice("rerank", NoticeKind.SKIPPED, f"no time was left for the {name} reranker")
+                state.notice("rerank", NoticeKind.SKIPPED, f"no time was left for the {name} reranker")
                 return None
-            started = trail.clock_ns()
-            call = _score(reranker, _pairs(trail, head), budget_s)
-            scores = await self._attempts([trail], "rerank", call, service=f"rerank.{name}")
-            trail.note("rerank", started, trail.clock_ns(), sum(score is not None for score in scores or ()))
+            started = state.clock_ns()
+            call = _score(reranker, _pairs(state, head), budget_s)
+            scores = await self._attempts([state], "rerank", call, service=f"rerank.{name}")
+            state.note("rerank", started, state.clock_ns(), sum(score is not None for score in scores or ()))
             return scores
 
-    def _budget_s(self, trail: Trail, name: str, ends_at_s: float) -> float:
+    def _budget_s(self, state: QueryState, name: str, ends_at_s: float) -> float:
         """Give the seconds that a reranker may take: one here shares with all queries, one outside with the next."""
         if name == LOCAL:
-            return self._at_hand.share_s(trail, ends_at_s)
-        chain = _CHAIN[trail.knobs.reranker]
+            return self._at_hand.share_s(state, ends_at_s)
+        chain = _CHAIN[state.options.reranker]
         is_last = self._rerankers.keys().isdisjoint(chain[chain.index(name) + 1 :])
         return (ends_at_s - self._attempts.now_s) * (1.0 if is_last else SHARE)
 
@@ -117,35 +117,35 @@ def _asked_for(choice: RerankerChoice) -> tuple[str, ...]:
     return (LOCAL,) if choice is RerankerChoice.AUTO else _CHAIN[choice][:1]
 
 
-def _cosines(trail: Trail, head: Sequence[Found]) -> list[float | None] | None:
+def _cosines(state: QueryState, head: Sequence[ScoredChunk]) -> list[float | None] | None:
     """Score by the vectors that are there anyway; not possible where the question has none."""
-    if not len(trail.vectors):
+    if not len(state.vectors):
         return None
-    question = trail.vectors[0]
+    question = state.vectors[0]
     return [None if found.vector is None else float(found.vector @ question) for found in head]
 
 
-def _pairs(trail: Trail, head: Sequence[Found]) -> list[RerankPair]:
-    cosines = _cosines(trail, head) or [None] * len(head)
+def _pairs(state: QueryState, head: Sequence[ScoredChunk]) -> list[RerankPair]:
+    cosines = _cosines(state, head) or [None] * len(head)
     most = max((found.lexical or 0.0 for found in head), default=0.0)
     return [
         RerankPair(
-            query=trail.variants[0],
-            query_language=trail.analysis.language,
+            query=state.variants[0],
+            query_language=state.analysis.language,
             heading=next((heading for heading in reversed(found.content.heading_path) if heading), ""),
-            text=situated(found.content.context, found.content.text),
+            text=with_context(found.content.context, found.content.text),
             language=found.content.language,
             fused=fused,
             lexical=(found.lexical or 0.0) / most if most > 0 else 0.0,
             cosine=cosine or 0.0,
-            asker=(trail.query.tenant, *asker_of(trail.query)),
+            asker=(state.query.tenant, *asker_of(state.query)),
             readers=(found.root.tenant, *sorted(set(found.root.principals))),
         )
-        for found, fused, cosine in zip(head, fused_in_unit(trail, head), cosines, strict=True)
+        for found, fused, cosine in zip(head, fused_in_unit(state, head), cosines, strict=True)
     ]
 
 
-def fused_in_unit(trail: Trail, candidates: Sequence[Found]) -> list[float]:
+def fused_in_unit(state: QueryState, candidates: Sequence[ScoredChunk]) -> list[float]:
     """Give fused scores in 0..1: reciprocal ranks sum up to some hundredths."""
-    best = max((found.fused for found in candidates), default=0.0) if trail.knobs.fusion is Fusion.RRF else 1.0
+    best = max((found.fused for found in candidates), default=0.0) if state.options.fusion is Fusion.RRF else 1.0
     return [found.fused / best if best > 0 else found.fused for found in candidates]

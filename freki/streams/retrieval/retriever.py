@@ -13,7 +13,7 @@ from typing import Any
 
 from freki.operators.analyse_text import query_terms
 from freki.operators.identify import root_id
-from freki.operators.shed import Step, affordable
+from freki.operators.step_budget import Step, affordable
 from freki.schemas import (
     ContextQuery,
     ContextResult,
@@ -29,26 +29,26 @@ from freki.schemas.index import Watermark
 from freki.streams.meters import Meters
 from freki.streams.ports import AnalyseText, Cache, ChunkRows, ChunkSearch, Embedder, Floats, Reranker, Roots
 from freki.streams.retrieval.admit import Admission
-from freki.streams.retrieval.at_hand import AtHand
 from freki.streams.retrieval.attempts import FINISHING, LEAVING, LOOKING_UP, Attempts
+from freki.streams.retrieval.chunk_reader import ChunkReader
 from freki.streams.retrieval.compose import Composer
 from freki.streams.retrieval.estimates import Estimates
 from freki.streams.retrieval.exact import keep_exact
 from freki.streams.retrieval.expand import EXPAND, Expansion
-from freki.streams.retrieval.explain import Explaining
-from freki.streams.retrieval.fail_open import FailOpen
+from freki.streams.retrieval.explainer import Explainer
+from freki.streams.retrieval.filtered_out import FilteredOutCounter
+from freki.streams.retrieval.in_flight import InFlight
 from freki.streams.retrieval.judged import Judgements
-from freki.streams.retrieval.knobs import Knobs
 from freki.streams.retrieval.profiles import ReaderProfile
+from freki.streams.retrieval.query_options import QueryOptions
+from freki.streams.retrieval.query_parser import QueryParser
+from freki.streams.retrieval.query_state import QueryState
 from freki.streams.retrieval.query_vectors import QueryVectors
-from freki.streams.retrieval.read import Reading
 from freki.streams.retrieval.rerank import Reranking
 from freki.streams.retrieval.rewrite import Rewriter
 from freki.streams.retrieval.search import Searcher
 from freki.streams.retrieval.select import select
 from freki.streams.retrieval.surround import AUGMENT, Surroundings
-from freki.streams.retrieval.trail import Trail
-from freki.streams.retrieval.understand import Understanding
 from freki.streams.retrieval.widen import Widener
 
 # How long to wait between looks at a document that must become fresher.
@@ -75,7 +75,7 @@ class Retriever:
         rows: ChunkRows,
         roots: Roots,
         rerankers: Sequence[Reranker],
-        defaults: Knobs,
+        defaults: QueryOptions,
         generation: str,
         strong: bool,
         failures: tuple[type[Exception], ...],
@@ -91,14 +91,14 @@ class Retriever:
         self._judgements = judgements
         self._unrelated = embedder.unrelated
         self._embedder = embedder
-        self._understand = Understanding(
+        self._parse_query = QueryParser(
             defaults=defaults, profiles=profiles or {}, analyse_text=analyse_text, clock_ns=clock_ns
         )
         self._roots = roots
         self._now = now
         self._clock_ns = clock_ns
         self._estimates = Estimates(lambda: now() / 1000)
-        self._at_hand = AtHand(now)
+        self._at_hand = InFlight(now)
         self._attempts = Attempts(
             failures=failures,
             outages=outages,
@@ -115,7 +115,7 @@ class Retriever:
             strong=strong,
             attempts=self._attempts,
         )
-        self._read = Reading(search=search, rows=rows, roots=roots, attempts=self._attempts)
+        self._read = ChunkReader(search=search, rows=rows, roots=roots, attempts=self._attempts)
         self._admission = Admission(
             deadline_ms=defaults.deadline_ms, estimates=self._estimates, at_hand=self._at_hand, now=now
         )
@@ -123,25 +123,25 @@ class Retriever:
             searcher=self._searcher, analyse_text=analyse_text, attempts=self._attempts, rewriter=rewriter
         )
         self._rerank = Reranking(rerankers, attempts=self._attempts, at_hand=self._at_hand)
-        self._explain = Explaining(search, roots, strong=strong, attempts=self._attempts)
+        self._explain = Explainer(search, roots, strong=strong, attempts=self._attempts)
         self._composer = Composer(count_tokens=embedder.count_tokens, generation=generation, strong=strong, now=now)
         self._expansion = Expansion(search=search, roots=roots, strong=strong, attempts=self._attempts)
-        self._fail_open = FailOpen(search=search, roots=roots, strong=strong, attempts=self._attempts)
+        self._filtered_out = FilteredOutCounter(search=search, roots=roots, strong=strong, attempts=self._attempts)
         self._surroundings = Surroundings(roots=roots, rows=rows, composer=self._composer, attempts=self._attempts)
 
     async def answer(
         self, asked: Sequence[tuple[ContextQuery, str]]
-    ) -> AsyncGenerator[tuple[int, ContextResult, Trail], None]:
+    ) -> AsyncGenerator[tuple[int, ContextResult, QueryState], None]:
         """Answer valid queries, given with their trace ids; each result comes as soon as it is there.
 
-        Before it stands its query's place, after it its trail. What all need is done for all at once; then each is
+        Before it stands its query's place, after it its state. What all need is done for all at once; then each is
         finished by itself, the most urgent first, so that no answer waits for the reranking of all the others. One
         whose time is over before leaves with nothing rather than late.
         """
-        trails = [self.begin(query, trace_id) for query, trace_id in asked]
-        self._at_hand.begin(trails)
-        waiting = dict(enumerate(trails))
-        looking_up = asyncio.create_task(self._look_up(trails))
+        states = [self.begin(query, trace_id) for query, trace_id in asked]
+        self._at_hand.begin(states)
+        waiting = dict(enumerate(states))
+        looking_up = asyncio.create_task(self._look_up(states))
         tasks: list[asyncio.Task[Any]] = [looking_up]
         try:
             async for place in self._overdue(waiting, looking_up):
@@ -152,57 +152,57 @@ class Retriever:
             if not waiting:
                 return
             watermarks = await looking_up
-            wanting = {place: trail for place, trail in waiting.items() if self._widen.wants(trail)}
+            wanting = {place: state for place, state in waiting.items() if self._widen.wants(state)}
             widening = asyncio.create_task(self._widen(list(wanting.values())))
             urgent = sorted(waiting.items(), key=lambda each: self._attempts.remaining_s(each[1]))
             finishing = [
                 asyncio.create_task(
-                    self._finish(place, trail, watermarks, after=widening if place in wanting else None)
+                    self._finish(place, state, watermarks, after=widening if place in wanting else None)
                 )
-                for place, trail in urgent
+                for place, state in urgent
             ]
             tasks += [widening, *finishing]
             for finished in asyncio.as_completed(finishing):
                 yield await finished
         finally:
-            self._at_hand.end(trails)
+            self._at_hand.end(states)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _look_up(self, trails: list[Trail]) -> Sequence[Watermark]:
+    async def _look_up(self, states: list[QueryState]) -> Sequence[Watermark]:
         """Do what all queries need at once."""
-        for trail in trails:
-            await self._wait_for_floor(trail)
-        with self._admission.counted(len(trails)):
+        for state in states:
+            await self._wait_for_floor(state)
+        with self._admission.counted(len(states)):
             # The watermarks first: what is committed after them may be missing from the search.
-            watermarks, _ = await asyncio.gather(self._searcher.watermarks(trails), self._searcher.embed(trails))
-            self._understand.by_examples(trails)
-            self._judge(trails)
-            await self._find(trails)
+            watermarks, _ = await asyncio.gather(self._searcher.watermarks(states), self._searcher.embed(states))
+            self._parse_query.by_examples(states)
+            self._judge(states)
+            await self._find(states)
         return watermarks
 
-    def _judge(self, trails: Sequence[Trail]) -> None:
+    def _judge(self, states: Sequence[QueryState]) -> None:
         """Look up what users of the tenant said on questions like these."""
-        for trail in trails:
-            if self._judgements is not None and trail.knobs.feedback and len(trail.vectors):
-                trail.boosts = self._judgements.boosts(trail.query.tenant, trail.vectors[0], now=self._now())
+        for state in states:
+            if self._judgements is not None and state.options.feedback and len(state.vectors):
+                state.boosts = self._judgements.boosts(state.query.tenant, state.vectors[0], now=self._now())
 
-    async def _find(self, trails: list[Trail]) -> None:
+    async def _find(self, states: list[QueryState]) -> None:
         """Search for candidates and load them, or read the chunks that are named."""
-        named = [trail for trail in trails if trail.query.kind is RequestKind.CHUNK_READ]
+        named = [state for state in states if state.query.kind is RequestKind.CHUNK_READ]
         if named:
             await self._read(named)
-        searched = [trail for trail in trails if trail.query.kind is not RequestKind.CHUNK_READ]
+        searched = [state for state in states if state.query.kind is not RequestKind.CHUNK_READ]
         if searched:
             await self._searcher.find(searched)
             await self._searcher.load(searched)
 
-    async def _overdue(self, waiting: Mapping[int, Trail], work: asyncio.Future[Any]) -> AsyncIterator[int]:
+    async def _overdue(self, waiting: Mapping[int, QueryState], work: asyncio.Future[Any]) -> AsyncIterator[int]:
         """Name the places of those that have to leave before the work is done, as long as any are waiting."""
         while waiting:
             spare_s, place = min(
-                (self._attempts.spare_s(trail, before=LEAVING), place) for place, trail in waiting.items()
+                (self._attempts.spare_s(state, before=LEAVING), place) for place, state in waiting.items()
             )
             done, _ = await asyncio.wait({work}, timeout=max(0.0, spare_s))
             if done:
@@ -212,56 +212,56 @@ class Retriever:
             waiting[place].keep_only("search", "the deadline came first", ())
             yield place
 
-    def begin(self, query: ContextQuery, trace_id: str) -> Trail:
+    def begin(self, query: ContextQuery, trace_id: str) -> QueryState:
         """Read from a question what it wants."""
         started = self._clock_ns()
-        trail = self._understand(query, trace_id, self._now())
-        trail.note("analyse", started, self._clock_ns(), 1)
-        return trail
+        state = self._parse_query(query, trace_id, self._now())
+        state.note("analyse", started, self._clock_ns(), 1)
+        return state
 
     async def _finish(
-        self, place: int, trail: Trail, watermarks: Sequence[Watermark], after: asyncio.Task[None] | None
-    ) -> tuple[int, ContextResult, Trail]:
+        self, place: int, state: QueryState, watermarks: Sequence[Watermark], after: asyncio.Task[None] | None
+    ) -> tuple[int, ContextResult, QueryState]:
         """Choose the hits among what was found; once more where a document was replaced while it was being read.
 
         after: what else is being done for this query and others.
         """
         if after is not None:
             await asyncio.shield(after)
-        trail.extras = self._affordable(trail)
+        state.extras = self._affordable(state)
         again = (*LOOKING_UP, *FINISHING)
         for tries in range(1, MOST_TRIES + 1):
-            if trail.query.kind is not RequestKind.CHUNK_READ:
-                keep_exact(trail)
-                await self._rerank(trail)
-                select(trail, unrelated=self._unrelated)
-            is_lost = await self._surroundings.locate(trail)
-            if not is_lost or tries == MOST_TRIES or self._attempts.spare_s(trail, before=again) <= 0:
+            if state.query.kind is not RequestKind.CHUNK_READ:
+                keep_exact(state)
+                await self._rerank(state)
+                select(state, unrelated=self._unrelated)
+            is_lost = await self._surroundings.locate(state)
+            if not is_lost or tries == MOST_TRIES or self._attempts.spare_s(state, before=again) <= 0:
                 break
-            await self._find([trail])
-        await self._expansion.expand(trail)
-        await self._fail_open.look_beyond(trail)
-        await self._surroundings.augment(trail)
-        result = self._composer.compose(trail, watermarks)
-        self._at_hand.end([trail])
-        if trail.query.explain or trail.query.expect:
-            result = replace(result, explanation=await self._explain(trail))
-        for run in trail.stages:
+            await self._find([state])
+        await self._expansion.expand(state)
+        await self._filtered_out.look_beyond(state)
+        await self._surroundings.augment(state)
+        result = self._composer.compose(state, watermarks)
+        self._at_hand.end([state])
+        if state.query.explain or state.query.expect:
+            result = replace(result, explanation=await self._explain(state))
+        for run in state.stages:
             self._estimates.learn(run.stage, (run.ended_ns - run.started_ns) / 1e9)
-        return place, result, trail
+        return place, result, state
 
-    def _affordable(self, trail: Trail) -> frozenset[str]:
+    def _affordable(self, state: QueryState) -> frozenset[str]:
         """Choose what improves the answer most for the time that it takes; reranking has the rest."""
         steps = [
             Step(name, worth, self._estimates.careful_s(name))
             for name, worth in WORTH.items()
-            if name != EXPAND or trail.knobs.expand_documents
+            if name != EXPAND or state.options.expand_documents
         ]
-        return affordable(steps, budget_s=self._attempts.spare_s(trail, before=FINISHING))
+        return affordable(steps, budget_s=self._attempts.spare_s(state, before=FINISHING))
 
     async def warm_up(self) -> None:
         """Learn the types of questions; ask something: else the first waits for word lists, models and connections."""
-        await self._understand.learn(self._embedder)
+        await self._parse_query.learn(self._embedder)
         probe = ContextQuery(
             query_id=QueryId("warm-up"), tenant=TenantId("warm-up"), text="Was ist das?", asked_at=self._now()
         )
@@ -280,15 +280,15 @@ class Retriever:
         """Answer a query that breaks a rule, or that there is no time for."""
         return self._composer.refuse(query, notice, trace_id=trace_id)
 
-    async def _wait_for_floor(self, trail: Trail) -> None:
+    async def _wait_for_floor(self, state: QueryState) -> None:
         """Wait until the index holds the versions that the query asks for, as long as its deadline allows."""
-        floors = {root_id(trail.query.tenant, floor.document_id): floor for floor in trail.query.at_least}
+        floors = {root_id(state.query.tenant, floor.document_id): floor for floor in state.query.at_least}
         if not floors:
             return
         started = self._clock_ns()
-        self._at_hand.end([trail])
+        self._at_hand.end([state])
         while floors:
-            roots = await self._attempts([trail], "wait", self._roots.roots(list(floors)))
+            roots = await self._attempts([state], "wait", self._roots.roots(list(floors)))
             if roots is None:
                 break
             # What the asker may not read is waited for like what does not exist.
@@ -296,17 +296,17 @@ class Retriever:
                 key: floor
                 for key, floor in floors.items()
                 if key not in roots
-                or not may_read(trail.query.principals, roots[key].principals)
+                or not may_read(state.query.principals, roots[key].principals)
                 or roots[key].version < floor.version
             }
-            if not floors or self._attempts.spare_s(trail, before=(*LOOKING_UP, *FINISHING)) < FLOOR_POLL_S:
+            if not floors or self._attempts.spare_s(state, before=(*LOOKING_UP, *FINISHING)) < FLOOR_POLL_S:
                 break
             await asyncio.sleep(FLOOR_POLL_S)
-        self._at_hand.begin([trail])
+        self._at_hand.begin([state])
         for floor in floors.values():
-            trail.notice(
+            state.notice(
                 "wait",
                 NoticeKind.FRESHNESS,
                 f"document {floor.document_id!r} is not at version {floor.version} yet: ask again, or allow more time",
             )
-        trail.note("wait", started, self._clock_ns(), len(trail.query.at_least))
+        state.note("wait", started, self._clock_ns(), len(state.query.at_least))

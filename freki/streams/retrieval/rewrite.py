@@ -9,7 +9,7 @@ from freki.operators.ask_llm import MAX_TOKENS, WRITTEN, question_prompt, read_q
 from freki.schemas import Completion, NoCompletion, NoticeKind, Prompt, Widening
 from freki.streams.ports import Ledger, Llm
 from freki.streams.retrieval.attempts import FINISHING, LOOKING_UP, Attempts
-from freki.streams.retrieval.trail import Trail
+from freki.streams.retrieval.query_state import QueryState
 
 _log = structlog.get_logger(__name__)
 
@@ -27,26 +27,26 @@ class Rewriter:
         self._limit_s = limit_s
 
     async def __call__(
-        self, asked: Sequence[tuple[Trail, Widening]], attempts: Attempts
-    ) -> list[tuple[Trail, Widening, list[str]]]:
-        """Ask for each kind that each trail wants, all at once; give the texts, none where there is no good one."""
+        self, asked: Sequence[tuple[QueryState, Widening]], attempts: Attempts
+    ) -> list[tuple[QueryState, Widening, list[str]]]:
+        """Ask for each kind that each state wants, all at once; give the texts, none where there is no good one."""
         if not asked:
             return []
-        prompts = [_prompt(trail, kind) for trail, kind in asked]
+        prompts = [_prompt(state, kind) for state, kind in asked]
         paid = [await self._ledger.take(_most(prompt)) for prompt in prompts]
         bought = [prompt for prompt, has in zip(prompts, paid, strict=True) if has]
         # What they give has to be searched for as well.
         searching = (*LOOKING_UP, *FINISHING)
-        limit_s = min(self._limit_s, *(attempts.spare_s(trail, before=searching) for trail, _ in asked))
+        limit_s = min(self._limit_s, *(attempts.spare_s(state, before=searching) for state, _ in asked))
         answers = iter(await asyncio.gather(*(self._answer(prompt, limit_s) for prompt in bought)))
         rewritten = []
-        for (trail, kind), prompt, has in zip(asked, prompts, paid, strict=True):
+        for (state, kind), prompt, has in zip(asked, prompts, paid, strict=True):
             if not has:
-                trail.notice(STAGE, NoticeKind.SKIPPED, _unpaid(kind))
+                state.notice(STAGE, NoticeKind.SKIPPED, _unpaid(kind))
                 continue
             answer = next(answers)
             await self._settle(prompt, answer)
-            rewritten.append((trail, kind, _texts(trail, kind, answer)))
+            rewritten.append((state, kind, _texts(state, kind, answer)))
         return rewritten
 
     async def _answer(self, prompt: Prompt, limit_s: float) -> Completion | NoCompletion:
@@ -69,8 +69,8 @@ def is_written(kind: Widening) -> bool:
     return kind in WRITTEN
 
 
-def _prompt(trail: Trail, kind: Widening) -> Prompt:
-    return question_prompt(trail.ways[0].text, kind, language=trail.analysis.language)
+def _prompt(state: QueryState, kind: Widening) -> Prompt:
+    return question_prompt(state.query_variants[0].text, kind, language=state.analysis.language)
 
 
 def _most(prompt: Prompt) -> int:
@@ -81,12 +81,12 @@ def _unpaid(kind: Widening) -> str:
     return f"no {kind.lower()}: the tokens of the day are spent, FREKI_LLM__MAX_TOKENS_DAY"
 
 
-def _texts(trail: Trail, kind: Widening, answer: Completion | NoCompletion) -> list[str]:
+def _texts(state: QueryState, kind: Widening, answer: Completion | NoCompletion) -> list[str]:
     if isinstance(answer, NoCompletion):
-        _log.warning("a question has no variants", kind=kind, reason=answer.reason, trace_id=trail.trace_id)
-        trail.notice(STAGE, NoticeKind.SKIPPED, f"no {kind.lower()}: {answer.gist}")
+        _log.warning("a question has no variants", kind=kind, reason=answer.reason, trace_id=state.trace_id)
+        state.notice(STAGE, NoticeKind.SKIPPED, f"no {kind.lower()}: {answer.gist}")
         return []
     texts = read_questions(answer.text)
     if not texts:
-        trail.notice(STAGE, NoticeKind.SKIPPED, f"no {kind.lower()}: the language model gave no usable line")
+        state.notice(STAGE, NoticeKind.SKIPPED, f"no {kind.lower()}: the language model gave no usable line")
     return texts

@@ -5,7 +5,7 @@ from freki.streams.ports import ChunkRows, Roots
 from freki.streams.retrieval.attempts import LEAVING, Attempts
 from freki.streams.retrieval.compose import Composer
 from freki.streams.retrieval.live import read_around
-from freki.streams.retrieval.trail import Trail, timed
+from freki.streams.retrieval.query_state import QueryState, timed
 
 AUGMENT = "augment"
 
@@ -19,24 +19,24 @@ class Surroundings:
         self._composer = composer
         self._attempts = attempts
 
-    async def locate(self, trail: Trail) -> bool:
+    async def locate(self, state: QueryState) -> bool:
         """Read where the hits stand; tell whether the revision of some candidates is gone by now."""
-        hits = [(found.chunk_id, found.document) for found in trail.found]
-        with timed([trail], "locate", lambda _: len(trail.found)):
-            around = await self._attempts([trail], "locate", read_around(self._roots, hits)) or {}
-        for found in trail.found:
+        hits = [(found.chunk_id, found.document) for found in state.found]
+        with timed([state], "locate", lambda _: len(state.found)):
+            around = await self._attempts([state], "locate", read_around(self._roots, hits)) or {}
+        for found in state.found:
             found.near = around.get(found.root.root_id, ())
-        there = [found for found in trail.found if any(entry.chunk_id == found.chunk_id for entry in found.near)]
-        is_lost = trail.replaced or len(there) < len(trail.found)
-        trail.keep_only("locate", "its place in the document was not read", there)
+        there = [found for found in state.found if any(entry.chunk_id == found.chunk_id for entry in found.near)]
+        is_lost = state.replaced or len(there) < len(state.found)
+        state.keep_only("locate", "its place in the document was not read", there)
         return is_lost
 
-    async def augment(self, trail: Trail) -> None:
+    async def augment(self, state: QueryState) -> None:
         """Read what stands around the hits."""
-        if AUGMENT not in trail.extras or self._attempts.spare_s(trail, before=LEAVING) <= 0:
-            trail.notice(AUGMENT, NoticeKind.SKIPPED, "no time was left for sections and neighbours")
+        if AUGMENT not in state.extras or self._attempts.spare_s(state, before=LEAVING) <= 0:
+            state.notice(AUGMENT, NoticeKind.SKIPPED, "no time was left for sections and neighbours")
             return
-        wanted = {entry.row_id: entry.chunk_id for entry in self._composer.surroundings(trail)}
-        with timed([trail], AUGMENT, lambda _: len(trail.found)):
-            passages = await self._attempts([trail], AUGMENT, self._rows.passages(list(wanted))) or {}
-        trail.around = {wanted[row_id]: passage for row_id, passage in passages.items()}
+        wanted = {entry.row_id: entry.chunk_id for entry in self._composer.surroundings(state)}
+        with timed([state], AUGMENT, lambda _: len(state.found)):
+            passages = await self._attempts([state], AUGMENT, self._rows.passages(list(wanted))) or {}
+        state.around = {wanted[row_id]: passage for row_id, passage in passages.items()}

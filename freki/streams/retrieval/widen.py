@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from freki.operators.analyse_query import searchable_text
 from freki.operators.analyse_text.compounds import compound_parts
+from freki.operators.breadcrumb import with_context
 from freki.operators.define import find_definitions
-from freki.operators.doubt import PLACE, looks_weak
 from freki.operators.rephrase import (
     as_statement,
     corrected,
@@ -22,13 +22,13 @@ from freki.operators.rephrase import (
     with_split,
     with_synonyms,
 )
-from freki.operators.situate import situated
+from freki.operators.weak_ranking import PLACE, looks_weak
 from freki.schemas import NoticeKind, Widening, WidenWhen
 from freki.streams.ports import AnalyseText
 from freki.streams.retrieval.attempts import FINISHING, LOOKING_UP, Attempts
+from freki.streams.retrieval.query_state import QueryState, QueryVariant, timed
 from freki.streams.retrieval.rewrite import STAGE, Rewriter, is_written
 from freki.streams.retrieval.search import Searcher
-from freki.streams.retrieval.trail import Trail, Way, timed
 
 VARIANTS_WEIGHT = 0.5
 """Of all variants together, where the question itself has 1."""
@@ -48,7 +48,7 @@ class Widener:
         self._rewriter = rewriter
         self._analyse_text = analyse_text
         self._attempts = attempts
-        self._makers: Mapping[Widening, Callable[[Trail], Iterable[Way]]] = {
+        self._makers: Mapping[Widening, Callable[[QueryState], Iterable[QueryVariant]]] = {
             Widening.STATEMENT: self._rule(Widening.STATEMENT, _statements),
             Widening.SYNONYMS: self._rule(Widening.SYNONYMS, _synonyms),
             Widening.COMPOUNDS: self._rule(Widening.COMPOUNDS, _compounds),
@@ -58,147 +58,155 @@ class Widener:
             Widening.VECTOR: _vector,
         }
 
-    def wants(self, trail: Trail) -> bool:
+    def wants(self, state: QueryState) -> bool:
         """Tell whether further searches may be made, and whether there is time for them."""
-        if not _kinds(trail):
+        if not _kinds(state):
             return False
         # They take about as long as the first ones did.
-        if self._attempts.spare_s(trail, before=(*LOOKING_UP, *FINISHING)) > 0:
+        if self._attempts.spare_s(state, before=(*LOOKING_UP, *FINISHING)) > 0:
             return True
-        message = f"the deadline of {trail.knobs.deadline_ms} ms left no time for further searches"
-        trail.notice(STAGE, NoticeKind.SKIPPED, message)
+        message = f"the deadline of {state.options.deadline_ms} ms left no time for further searches"
+        state.notice(STAGE, NoticeKind.SKIPPED, message)
         return False
 
-    async def __call__(self, trails: Sequence[Trail]) -> None:
+    async def __call__(self, states: Sequence[QueryState]) -> None:
         """Search variants too; where that fails or takes too long, what the question itself found stays as it is."""
-        if not trails:
+        if not states:
             return
         # Changed as a whole or not at all.
-        second = [trail.second_pass() for trail in trails]
-        limit_s = min(self._attempts.spare_s(trail, before=FINISHING) for trail in trails)
+        second = [state.second_pass() for state in states]
+        limit_s = min(self._attempts.spare_s(state, before=FINISHING) for state in states)
         try:
             async with asyncio.timeout(limit_s):
                 await self._add_ways(second)
-                widened = [(trail, after) for trail, after in zip(trails, second, strict=True) if len(after.ways) > 1]
+                widened = [
+                    (state, after) for state, after in zip(states, second, strict=True) if len(after.query_variants) > 1
+                ]
                 went_well = bool(widened) and await self._search([after for _, after in widened])
         except TimeoutError:
-            for trail in trails:
-                trail.notice(STAGE, NoticeKind.DEGRADED, "further searches were given up: they took too long")
+            for state in states:
+                state.notice(STAGE, NoticeKind.DEGRADED, "further searches were given up: they took too long")
             return
-        for trail, after in widened if went_well else ():
-            trail.take_over(after)
+        for state, after in widened if went_well else ():
+            state.take_over(after)
 
-    async def _search(self, trails: list[Trail]) -> bool:
-        await self._searcher.embed(trails)
-        return await self._searcher.find(trails, first=1) and await self._searcher.load(trails)
+    async def _search(self, states: list[QueryState]) -> bool:
+        await self._searcher.embed(states)
+        return await self._searcher.find(states, first=1) and await self._searcher.load(states)
 
-    async def _add_ways(self, trails: Sequence[Trail]) -> None:
-        with timed(trails, STAGE, lambda trail: len(trail.ways) - 1):
-            made = {id(trail): self.by_rule(trail) for trail in trails}
-            for trail, kind, texts in await self._rewritten(trails):
-                made[id(trail)] += self._ways(trail, kind, texts)
-            for trail in trails:
-                trail.ways += share_weight(made[id(trail)])
+    async def _add_ways(self, states: Sequence[QueryState]) -> None:
+        with timed(states, STAGE, lambda state: len(state.query_variants) - 1):
+            made = {id(state): self.by_rule(state) for state in states}
+            for state, kind, texts in await self._rewritten(states):
+                made[id(state)] += self._ways(state, kind, texts)
+            for state in states:
+                state.query_variants += share_weight(made[id(state)])
 
-    def by_rule(self, trail: Trail) -> list[Way]:
+    def by_rule(self, state: QueryState) -> list[QueryVariant]:
         """Make the variants that need no language model, from the question and what was read for it."""
-        return [way for kind in _kinds(trail) if not is_written(kind) for way in self._makers[kind](trail)]
+        return [variant for kind in _kinds(state) if not is_written(kind) for variant in self._makers[kind](state)]
 
-    async def _rewritten(self, trails: Sequence[Trail]) -> list[tuple[Trail, Widening, list[str]]]:
+    async def _rewritten(self, states: Sequence[QueryState]) -> list[tuple[QueryState, Widening, list[str]]]:
         """Let the language model write what it shall."""
-        asked = [(trail, kind) for trail in trails for kind in _kinds(trail) if is_written(kind)]
+        asked = [(state, kind) for state in states for kind in _kinds(state) if is_written(kind)]
         if self._rewriter is not None:
             return await self._rewriter(asked, self._attempts)
-        for trail, kind in asked:
-            trail.notice(STAGE, NoticeKind.SKIPPED, f"no {kind.lower()}: set FREKI_LLM__URL and FREKI_LLM__MODEL")
+        for state, kind in asked:
+            state.notice(STAGE, NoticeKind.SKIPPED, f"no {kind.lower()}: set FREKI_LLM__URL and FREKI_LLM__MODEL")
         return []
 
-    def _spelling(self, trail: Trail) -> Iterable[str]:
-        language = trail.analysis.language
-        stems = {term for found in trail.found for term in found.content.lexical.split()}
+    def _spelling(self, state: QueryState) -> Iterable[str]:
+        language = state.analysis.language
+        stems = {term for found in state.found for term in found.content.lexical.split()}
 
         def is_known(word: str) -> bool:
             """Tell whether it is a stop word, or the texts or a dictionary have it, in whatever inflection."""
             terms = [term for term in self._analyse_text(word, language=language).split() if not term.startswith("=")]
             return not terms or terms[0] in stems or is_word(word, language=language)
 
-        return [corrected(trail.ways[0].text, _vocabulary(trail), is_known=is_known)]
+        return [corrected(state.query_variants[0].text, _vocabulary(state), is_known=is_known)]
 
-    def _rule(self, kind: Widening, texts: Callable[[Trail], Iterable[str]]) -> Callable[[Trail], Iterable[Way]]:
-        return lambda trail: self._ways(trail, kind, texts(trail))
+    def _rule(
+        self, kind: Widening, texts: Callable[[QueryState], Iterable[str]]
+    ) -> Callable[[QueryState], Iterable[QueryVariant]]:
+        return lambda state: self._ways(state, kind, texts(state))
 
-    def _ways(self, trail: Trail, kind: Widening, texts: Iterable[str]) -> Iterator[Way]:
-        """Make ways of texts; those that are empty, or the question itself, make none."""
+    def _ways(self, state: QueryState, kind: Widening, texts: Iterable[str]) -> Iterator[QueryVariant]:
+        """Make variants of texts; those that are empty, or the question itself, make none."""
         for text in texts:
             bounded = searchable_text(text)
-            if bounded and bounded != trail.ways[0].text:
-                terms = self._analyse_text(bounded, language=trail.analysis.language)
-                yield Way(text=bounded, terms=terms, kind=kind)
+            if bounded and bounded != state.query_variants[0].text:
+                terms = self._analyse_text(bounded, language=state.analysis.language)
+                yield QueryVariant(text=bounded, terms=terms, kind=kind)
 
 
-def _kinds(trail: Trail) -> list[Widening]:
+def _kinds(state: QueryState) -> list[Widening]:
     """Give the kinds of variants that the first search calls for, each once."""
-    kinds = list(dict.fromkeys(trail.knobs.widen))
+    kinds = list(dict.fromkeys(state.options.widen))
     # What users judged may have moved the order.
-    scores = heapq.nlargest(PLACE, (each.fused for each in trail.ranked))
-    if trail.knobs.widen_when is WidenWhen.ALWAYS or looks_weak(scores):
+    scores = heapq.nlargest(PLACE, (each.fused for each in state.ranked))
+    if state.options.widen_when is WidenWhen.ALWAYS or looks_weak(scores):
         return kinds
     # A word that nobody writes so is a sign of its own, and without one there is no such variant.
     return [kind for kind in kinds if kind is Widening.SPELLING]
 
 
-def _statements(trail: Trail) -> Iterable[str]:
-    return [as_statement(trail.ways[0].text, language=trail.analysis.language)]
+def _statements(state: QueryState) -> Iterable[str]:
+    return [as_statement(state.query_variants[0].text, language=state.analysis.language)]
 
 
-def _synonyms(trail: Trail) -> Iterable[str]:
-    return with_synonyms(trail.ways[0].text, language=trail.analysis.language)
+def _synonyms(state: QueryState) -> Iterable[str]:
+    return with_synonyms(state.query_variants[0].text, language=state.analysis.language)
 
 
-def _compounds(trail: Trail) -> Iterable[str]:
-    if trail.analysis.language != "de":
+def _compounds(state: QueryState) -> Iterable[str]:
+    if state.analysis.language != "de":
         return ()
-    question = trail.ways[0].text
-    return [with_joined(question, _vocabulary(trail)), with_split(question, compound_parts)]
+    question = state.query_variants[0].text
+    return [with_joined(question, _vocabulary(state)), with_split(question, compound_parts)]
 
 
-def _abbreviations(trail: Trail) -> Iterable[str]:
-    question = trail.ways[0].text
-    definitions = [each for text in _read(trail) for each in find_definitions(text)]
+def _abbreviations(state: QueryState) -> Iterable[str]:
+    question = state.query_variants[0].text
+    definitions = [each for text in _read(state) for each in find_definitions(text)]
     return [spelt_out(question, definitions), made_short(question, definitions)]
 
 
-def _terms(trail: Trail) -> Iterable[Way]:
-    best = trail.found[:FEEDBACK_TEXTS]
+def _terms(state: QueryState) -> Iterable[QueryVariant]:
+    best = state.found[:FEEDBACK_TEXTS]
     terms = feedback_terms(
-        trail.ways[0].terms, [found.content.lexical for found in best], [max(0.0, found.fused) for found in best]
+        state.query_variants[0].terms,
+        [found.content.lexical for found in best],
+        [max(0.0, found.fused) for found in best],
     )
     said = " ".join(dict.fromkeys(term for term in terms.split() if not term.startswith("=")))
-    return [Way(text=said, terms=terms, kind=Widening.TERMS, embeds=False)] if terms else []
+    return [QueryVariant(text=said, terms=terms, kind=Widening.TERMS, embeds=False)] if terms else []
 
 
-def _vector(trail: Trail) -> Iterable[Way]:
-    question = trail.ways[0]
-    near = [found.vector for found in trail.found[:FEEDBACK_VECTORS] if found.vector is not None]
+def _vector(state: QueryState) -> Iterable[QueryVariant]:
+    question = state.query_variants[0]
+    near = [found.vector for found in state.found[:FEEDBACK_VECTORS] if found.vector is not None]
     if question.vector is None or not near:
         return []
     moved = feedback_vector(question.vector, near)
-    return [Way(text=question.text, terms="", kind=Widening.VECTOR, vector=moved)]
+    return [QueryVariant(text=question.text, terms="", kind=Widening.VECTOR, vector=moved)]
 
 
-def _vocabulary(trail: Trail) -> Counter[str]:
+def _vocabulary(state: QueryState) -> Counter[str]:
     """Count the words of the texts that were read."""
-    return Counter(word for text in _read(trail) for word in _WORDS.findall(text))
+    return Counter(word for text in _read(state) for word in _WORDS.findall(text))
 
 
-def _read(trail: Trail) -> list[str]:
+def _read(state: QueryState) -> list[str]:
     """Give the texts that the first search found, with what places them; the asker may read all of them."""
-    return [situated(found.content.context, found.content.text) for found in trail.found]
+    return [with_context(found.content.context, found.content.text) for found in state.found]
 
 
-def share_weight(ways: Sequence[Way]) -> list[Way]:
+def share_weight(variants: Sequence[QueryVariant]) -> list[QueryVariant]:
     """Take the first of them, each text once, and share the weight of variants among them."""
-    kept = list({(way.text, way.embeds, way.terms): way for way in reversed(ways)}.values())[::-1][:MOST_VARIANTS]
-    for way in kept:
-        way.weight = VARIANTS_WEIGHT / len(kept)
+    kept = list({(variant.text, variant.embeds, variant.terms): variant for variant in reversed(variants)}.values())[
+        ::-1
+    ][:MOST_VARIANTS]
+    for variant in kept:
+        variant.weight = VARIANTS_WEIGHT / len(kept)
     return kept

@@ -23,7 +23,7 @@ from freki.streams.commands.show_tuning import (
 from freki.streams.evaluation.ledger import TIMED
 from freki.streams.evaluation.tuning import Step, Tried, Tuning
 
-_HEAD = """# What the knobs of retrieval are set to, and why
+_HEAD = """# What the options of retrieval are set to, and why
 
 Written by `freki tune {sets}` on {made_at} ({took_min:.0f} minutes); made anew, not edited.
 
@@ -79,12 +79,12 @@ def _sets(tuning: Tuning) -> Iterable[list[str]]:
 
 def _step(tuning: Tuning, step: Step) -> str:
     names = measured_sets(tuning, step)
-    head = [step.knob, "", tuning.figure, "gain", "p", MRR, f"{FAILED} ↓", "ms p50", "p95", "± ms", *names]
+    head = [step.option, "", tuning.figure, "gain", "p", MRR, f"{FAILED} ↓", "ms p50", "p95", "± ms", *names]
     rows = (_row(tried, step, tuning.figure, names) for tried in step.values)
     sentences = [f"{outcome(step, tuning.figure)}.", *(f"\n{harm}." for harm in chosen_harms(step))]
     return "\n".join(
         [
-            f"## {step.knob}{', again' if step.again else ''}\n",
+            f"## {step.option}{', again' if step.again else ''}\n",
             f"{tried_with(step)}.\n",
             table(head, rows),
             *sentences,

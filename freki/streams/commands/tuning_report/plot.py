@@ -1,4 +1,4 @@
-"""Gain against cost: a panel for each knob, all on one scale."""
+"""Gain against cost: a panel for each option, all on one scale."""
 
 import math
 from collections.abc import Sequence
@@ -64,7 +64,7 @@ def _scale(tried: Sequence[Tried]) -> _Scale:
 
 def _panel(step: Step, scale: _Scale, figure: str) -> str:
     parts = [
-        _text(_LEFT, 14, step.knob, size=12, colour="#111111"),
+        _text(_LEFT, 14, step.option, size=12, colour="#111111"),
         *_axes(scale),
         _text((_LEFT + _WIDE - _RIGHT) / 2, _TALL - 6, "ms more than set", anchor="middle"),
         _text(_LEFT, 26, f"{figure} more than set"),

@@ -17,9 +17,9 @@ from freki.streams.meters import Meters
 from freki.streams.outbox import Outbox
 from freki.streams.query_trace import QueryTrace
 from freki.streams.replies import Replies
-from freki.streams.retrieval.remember import Remembering
+from freki.streams.retrieval.caching import CachingRetriever
+from freki.streams.retrieval.query_state import QueryState
 from freki.streams.retrieval.retriever import Retriever
-from freki.streams.retrieval.trail import Trail
 from freki.streams.tracing import attached
 
 # Questions that wait for a document to become fresher do so beside the others, up to this many at once.
@@ -28,12 +28,12 @@ MOST_PATIENT = 64
 _log = structlog.get_logger(__name__)
 
 
-class Retrieving:
+class QueryHandler:
     """Publishes a result for each query, also for one that breaks a rule."""
 
     def __init__(  # noqa: PLR0913 - each is one thing from outside
         self,
-        retriever: Retriever | Remembering,
+        retriever: Retriever | CachingRetriever,
         *,
         encode: Callable[[ContextResult], bytes],
         outbox: Outbox,
@@ -100,24 +100,24 @@ class Retrieving:
     async def _answer(self, batch: Sequence[Received[ContextQuery]]) -> None:
         answers = self._retriever.answer([(received.value, _trace_id(received.trace)) for received in batch])
         async with aclosing(answers):
-            async for place, result, trail in answers:
+            async for place, result, state in answers:
                 received = batch[place]
-                self._report(received.trace, trail, result)
+                self._report(received.trace, state, result)
                 started_s = time.perf_counter()
                 await self._replies.send(received, result, to=received.value.reply_to)
                 self._retriever.learn_sending(time.perf_counter() - started_s)
                 self._meters.answered(result)
-                self._meters.unranked(trail.unranked)
+                self._meters.unranked(state.unranked)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._patient.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             task.get_loop().call_exception_handler({"message": "a waiting query failed", "exception": error})
 
-    def _report(self, trace: Context, trail: Trail, result: ContextResult) -> None:
-        self._traces.report(trace, trail, result)
+    def _report(self, trace: Context, state: QueryState, result: ContextResult) -> None:
+        self._traces.report(trace, state, result)
         with attached(trace):
-            for (step, reason), chunk_ids in trail.dropped.items():
+            for (step, reason), chunk_ids in state.dropped.items():
                 _log.info("chunks dropped", query_id=result.query_id, step=step, reason=reason, chunks=list(chunk_ids))
 
 

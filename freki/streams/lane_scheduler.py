@@ -11,7 +11,7 @@ MOST_PASSED = 4
 """Slices of more urgent lanes that a lane lets pass while it waits: a fifth of the work is its own."""
 
 
-class Turns:
+class LaneScheduler:
     """Lets one lane at a time work: the most urgent of those that wait, and none waits for ever."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ import json
 from freki.schemas import Revision
 
 
-def facets(revision: Revision, *, analyser: str) -> str:
+def metadata_hash(revision: Revision, *, analyser: str) -> str:
     """Give 16 hexadecimal digits that differ where name, type, language, readers, attributes or analyser differ.
 
     The order of principals and attributes does not matter.

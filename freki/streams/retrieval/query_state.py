@@ -1,4 +1,4 @@
-"""A query on its way through retrieval: what is known so far, and what was noticed."""
+"""State of a query between the steps of retrieval: what is known so far, and what was noticed."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,8 +24,8 @@ from freki.schemas import (
 from freki.schemas.index import Candidate, IndexedChunk, ManifestEntry, Passage, Root, RowId
 from freki.schemas.names import record
 from freki.streams.ports import Floats
-from freki.streams.retrieval.knobs import Knobs
 from freki.streams.retrieval.live import LiveDocument
+from freki.streams.retrieval.query_options import QueryOptions
 
 NANOS = 1_000_000
 QUOTED_CANDIDATES = 100
@@ -43,8 +43,8 @@ class StageRun:
 
 
 @dataclass(slots=True)
-class Way:
-    """One way to search for what a query asks, and what it found: first the question, then its variants."""
+class QueryVariant:
+    """One variant to search for what a query asks, and what it found: first the question, then its variants."""
 
     text: str
     terms: str
@@ -69,12 +69,12 @@ class Ranked(NamedTuple):
     fused: float
     dense: float | None
     lexical: float | None
-    way: int
-    """Place of the first way that found it."""
+    variant: int
+    """Place of the first variant that found it."""
 
 
 @dataclass(slots=True)
-class Found:
+class ScoredChunk:
     """A chunk of the live revision, with every score it got."""
 
     chunk_id: ChunkId
@@ -82,11 +82,11 @@ class Found:
     fused: float
     dense: float | None = None
     lexical: float | None = None
-    way: int = 0
-    """Place of the first way that found it; 0: the question."""
+    variant: int = 0
+    """Place of the first variant that found it; 0: the question."""
     reranked: float | None = None
     score: float = 0.0
-    duplicates: list["Found"] = field(default_factory=list)
+    duplicates: list["ScoredChunk"] = field(default_factory=list)
     """Others that say the same, and are not hits because of it."""
     judged: float = 0.0
     """What judgements of users added to the score."""
@@ -130,19 +130,19 @@ class Further(NamedTuple):
 
 
 @dataclass(slots=True)
-class Trail:
+class QueryState:
     """One query and what has been found for it."""
 
     query: ContextQuery
-    knobs: Knobs
+    options: QueryOptions
     trace_id: str
     clock_ns: Callable[[], int]
     received_at: Timestamp
     analysis: QueryAnalysis
-    ways: list[Way]
+    query_variants: list[QueryVariant]
     """The question first; it is always there."""
     ranked: list[Ranked] = field(default_factory=list)
-    found: list[Found] = field(default_factory=list)
+    found: list[ScoredChunk] = field(default_factory=list)
     count_tokens: Callable[[Sequence[str]], Sequence[int]] | None = None
     """As the model counts that reads the context; None: as the embedder does."""
     around: Mapping[ChunkId, Passage] = field(default_factory=dict)
@@ -157,7 +157,7 @@ class Trail:
     """Of documents that were looked up."""
     loaded: Mapping[ChunkId, tuple[IndexedChunk, Floats]] = field(default_factory=dict)
     """Rows that were read for it."""
-    head: Sequence[Found] = ()
+    head: Sequence[ScoredChunk] = ()
     """Candidates that the reranker was given, in the fused order."""
     replaced: bool = False
     """Were candidates deleted while they were being read?"""
@@ -178,32 +178,34 @@ class Trail:
     @property
     def variants(self) -> tuple[str, ...]:
         """What is searched: the question first."""
-        return tuple(way.text for way in self.ways)
+        return tuple(variant.text for variant in self.query_variants)
 
     @property
     def vectors(self) -> Floats:
         """The vector of the question, shape (1, dim), or (0, 0) where it has none."""
-        vector = self.ways[0].vector
+        vector = self.query_variants[0].vector
         return np.empty((0, 0), dtype=np.float32) if vector is None else vector[None]
 
     @property
     def dense(self) -> list[list[Candidate]]:
-        """What dense search found, in the order of the ways that it went."""
-        return [way.dense for way in self.ways if way.dense is not None]
+        """What dense search found, in the order of the variants."""
+        return [variant.dense for variant in self.query_variants if variant.dense is not None]
 
     @property
     def lexical(self) -> list[list[Candidate]]:
-        """What BM25 found, in the order of the ways that it went."""
-        return [way.lexical for way in self.ways if way.lexical is not None]
+        """What BM25 found, in the order of the variants."""
+        return [variant.lexical for variant in self.query_variants if variant.lexical is not None]
 
-    def second_pass(self) -> "Trail":
+    def second_pass(self) -> "QueryState":
         """Copy what a second search changes; notices and times are those of both."""
         dropped = {reason: dict(chunks) for reason, chunks in self.dropped.items()}
-        ways = [replace(way) for way in self.ways]
+        variants = [replace(variant) for variant in self.query_variants]
         roots, orders = dict(self.roots), dict(self.orders)
-        return replace(self, ways=ways, found=list(self.found), dropped=dropped, roots=roots, orders=orders)
+        return replace(
+            self, query_variants=variants, found=list(self.found), dropped=dropped, roots=roots, orders=orders
+        )
 
-    def take_over(self, after: "Trail") -> None:
+    def take_over(self, after: "QueryState") -> None:
         """Go on with all that a second search left behind."""
         for each in fields(self):
             setattr(self, each.name, getattr(after, each.name))
@@ -218,11 +220,11 @@ class Trail:
             self.dropped.setdefault((stage, reason), {}).update(ids)
 
     def lift(self, chunk_id: ChunkId, root_id: RootId) -> float:
-        """Give the share of a score that judgements of users add or take, at most the knob's."""
+        """Give the share of a score that judgements of users add or take, at most the option's."""
         said = self.boosts.get(chunk_id, 0.0) + self.boosts.get(root_id, 0.0)
-        return self.knobs.feedback * min(1.0, max(-1.0, said))
+        return self.options.feedback * min(1.0, max(-1.0, said))
 
-    def keep_only(self, stage: str, reason: str, kept: Sequence[Found]) -> None:
+    def keep_only(self, stage: str, reason: str, kept: Sequence[ScoredChunk]) -> None:
         """Go on with those of the found; remember which are not among them, and why."""
         if len(kept) < len(self.found):
             stay = {found.chunk_id for found in kept}
@@ -233,14 +235,14 @@ class Trail:
         """Remember what is left after a step; of one that is done again, what is left at last."""
         self.orders[step] = tuple(found.chunk_id for found in self.found)
 
-    def similarity(self, found: Found) -> float:
+    def similarity(self, found: ScoredChunk) -> float:
         """Compare a loaded candidate with the question itself: 0 as any two texts, 1 as answer and question.
 
         Raises ValueError where the question has no vector.
         """
         if not len(self.vectors) or found.vector is None:
             raise ValueError("there are no vectors to compare")
-        return self.knobs.similarity(float(self.vectors[0] @ found.vector))
+        return self.options.similarity(float(self.vectors[0] @ found.vector))
 
     def best_roots(self, most: int) -> list[Root]:
         """Give the roots of the documents of the best hits, best first."""
@@ -253,13 +255,13 @@ class Trail:
     @property
     def wanted(self) -> int:
         """How many candidates are loaded, for reranking and for diversity."""
-        usual = max(self.knobs.rerank_candidates, 2 * self.knobs.top_k)
+        usual = max(self.options.rerank_candidates, 2 * self.options.top_k)
         return max(usual, QUOTED_CANDIDATES) if self.quoted else usual
 
     @property
     def quoted(self) -> list[str]:
         """What hits must hold."""
-        return phrases_of(self.analysis.exact) if self.knobs.exact else []
+        return phrases_of(self.analysis.exact) if self.options.exact else []
 
     def note(self, stage: str, started_ns: int, ended_ns: int, items: int) -> None:
         """Note how long a step took."""
@@ -268,7 +270,7 @@ class Trail:
     def remaining_s(self, now: Timestamp) -> float:
         """Seconds until the answer must leave; a clock that is ahead of ours does not give more time."""
         asked_at = min(self.query.asked_at, self.received_at)
-        return (asked_at + self.knobs.deadline_ms - now) / 1000
+        return (asked_at + self.options.deadline_ms - now) / 1000
 
     def times(self) -> tuple[StageTime, ...]:
         """How long each stage took."""
@@ -279,12 +281,12 @@ class Trail:
 
 
 @contextmanager
-def timed(trails: Sequence[Trail], stage: str, items: Callable[[Trail], int]) -> Iterator[None]:
+def timed(states: Sequence[QueryState], stage: str, items: Callable[[QueryState], int]) -> Iterator[None]:
     """Note a stage on all queries that went through it together."""
-    started = trails[0].clock_ns() if trails else 0
+    started = states[0].clock_ns() if states else 0
     try:
         yield
     finally:
-        ended = trails[0].clock_ns() if trails else 0
-        for trail in trails:
-            trail.note(stage, started, ended, items(trail))
+        ended = states[0].clock_ns() if states else 0
+        for state in states:
+            state.note(stage, started, ended, items(state))

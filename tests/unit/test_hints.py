@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.operators.advise import advise
+from freki.operators.hints import hints
 from freki.schemas import (
     ContextQuery,
     Filter,
@@ -37,24 +37,24 @@ def analysis(language: str = "de", *, keyword: bool = False) -> QueryAnalysis:
 
 
 def test_enough_hits_need_no_advice() -> None:
-    assert advise(query(filters=FILTERS), analysis(), found=8, wanted=8) == ()
+    assert hints(query(filters=FILTERS), analysis(), found=8, wanted=8) == ()
 
 
 def test_german_questions_are_advised_in_german() -> None:
-    advice = advise(query(), analysis("de"), found=0, wanted=8)
+    advice = hints(query(), analysis("de"), found=0, wanted=8)
 
     assert advice[0] == "Dazu wurde nichts gefunden. Das heißt nicht, dass es dazu nichts gibt."
 
 
 @pytest.mark.parametrize("language", ["en", "fr", "und"])
 def test_all_others_in_english(language: str) -> None:
-    advice = advise(query(), analysis(language), found=0, wanted=8)
+    advice = hints(query(), analysis(language), found=0, wanted=8)
 
     assert advice[0] == "Nothing was found on this. That does not mean that there is nothing."
 
 
 def test_little_is_counted() -> None:
-    advice = advise(query(), analysis("en"), found=2, wanted=8)
+    advice = hints(query(), analysis("en"), found=2, wanted=8)
 
     assert advice[0] == "Only little was found on this (2 of 8 hits asked for); there may be more."
 
@@ -62,13 +62,13 @@ def test_little_is_counted() -> None:
 def test_doubt_is_said_plainly() -> None:
     doubt = "None of the hits fits the question with certainty; they may not answer it."
 
-    assert advise(query(), analysis("en"), found=8, wanted=8, uncertain=True)[0] == doubt
-    assert advise(query(), analysis("en"), found=2, wanted=8, uncertain=True)[1] == doubt
-    assert doubt not in advise(query(), analysis("en"), found=0, wanted=8, uncertain=True)
+    assert hints(query(), analysis("en"), found=8, wanted=8, uncertain=True)[0] == doubt
+    assert hints(query(), analysis("en"), found=2, wanted=8, uncertain=True)[1] == doubt
+    assert doubt not in hints(query(), analysis("en"), found=0, wanted=8, uncertain=True)
 
 
 def test_advice_names_what_narrowed_the_search() -> None:
-    advice = " ".join(advise(query(filters=FILTERS, min_score=0.5, levels=(0,)), analysis("en"), found=0, wanted=8))
+    advice = " ".join(hints(query(filters=FILTERS, min_score=0.5, levels=(0,)), analysis("en"), found=0, wanted=8))
 
     assert "language, attributes.Jahr." in advice
     assert "(0.5)" in advice
@@ -76,8 +76,8 @@ def test_advice_names_what_narrowed_the_search() -> None:
 
 
 def test_keywords_are_told_to_ask_in_a_sentence() -> None:
-    assert "Ask in a whole sentence" in " ".join(advise(query(), analysis("en", keyword=True), found=0, wanted=8))
-    assert "Ask in a whole sentence" not in " ".join(advise(query(), analysis("en"), found=0, wanted=8))
+    assert "Ask in a whole sentence" in " ".join(hints(query(), analysis("en", keyword=True), found=0, wanted=8))
+    assert "Ask in a whole sentence" not in " ".join(hints(query(), analysis("en"), found=0, wanted=8))
 
 
 @given(
@@ -90,7 +90,7 @@ def test_keywords_are_told_to_ask_in_a_sentence() -> None:
 def test_it_never_says_that_something_does_not_exist(
     language: str, *, keyword: bool, found: int, uncertain: bool, filters: tuple[Filter, ...]
 ) -> None:
-    advice = advise(
+    advice = hints(
         query(filters=filters),
         analysis(language, keyword=keyword),
         found=found,

@@ -20,8 +20,8 @@ from freki.schemas import (
 from freki.schemas.index import Candidate, Scope
 from freki.streams.ports import ChunkSearch, Roots
 from freki.streams.retrieval.attempts import Attempts
+from freki.streams.retrieval.query_state import QueryState
 from freki.streams.retrieval.search import scope_of
-from freki.streams.retrieval.trail import Trail
 
 ALL_LEVELS = (0, 1, 2)
 FUSE = "fuse"
@@ -36,8 +36,8 @@ _LOSSES = {
 """Why a step leaves out what it does not name a reason for."""
 
 
-class Explaining:
-    """Reads the trail that a query leaves; asks the store only about documents that no search found."""
+class Explainer:
+    """Reads the state that a query leaves; asks the store only about documents that no search found."""
 
     def __init__(self, search: ChunkSearch, roots: Roots, *, strong: bool, attempts: Attempts) -> None:
         self._search = search
@@ -45,72 +45,75 @@ class Explaining:
         self._strong = strong
         self._attempts = attempts
 
-    async def __call__(self, trail: Trail) -> Explanation:
+    async def __call__(self, state: QueryState) -> Explanation:
         """Explain a result. Nothing is told of documents that the asker may not read, not even that they exist."""
-        orders = _orders(trail)
+        orders = _orders(state)
         return Explanation(
-            hits=tuple(_story(trail, orders, found.chunk_id, found.root.document_id) for found in trail.found),
-            expected=tuple([await self._expected(trail, orders, each) for each in dict.fromkeys(trail.query.expect)]),
+            hits=tuple(_story(state, orders, found.chunk_id, found.root.document_id) for found in state.found),
+            expected=tuple([await self._expected(state, orders, each) for each in dict.fromkeys(state.query.expect)]),
         )
 
-    async def _expected(self, trail: Trail, orders: "Orders", document_id: DocumentId) -> ExpectedDocument:
-        key = root_id(trail.query.tenant, document_id)
-        chunks = dict.fromkeys(hit.chunk_id for ranking in _rankings(trail) for hit in ranking if hit.root_id == key)
+    async def _expected(self, state: QueryState, orders: "Orders", document_id: DocumentId) -> ExpectedDocument:
+        key = root_id(state.query.tenant, document_id)
+        chunks = dict.fromkeys(hit.chunk_id for ranking in _rankings(state) for hit in ranking if hit.root_id == key)
         if not chunks:
-            lost_at, reason = await self._not_found(trail, key, document_id)
+            lost_at, reason = await self._not_found(state, key, document_id)
             return ExpectedDocument(document_id=document_id, lost_at=lost_at, reason=reason, best=None)
-        best = max((_story(trail, orders, chunk_id, document_id) for chunk_id in chunks), key=_farthest)
+        best = max((_story(state, orders, chunk_id, document_id) for chunk_id in chunks), key=_farthest)
         if len(best.ranks) == len(orders):
             reason = f"it is hit {best.ranks[-1].rank}"
             return ExpectedDocument(document_id=document_id, lost_at=None, reason=reason, best=best)
         lost_at = orders[len(best.ranks)][0]
         return ExpectedDocument(
-            document_id=document_id, lost_at=lost_at, reason=_why(trail, best.chunk_id, lost_at), best=best
+            document_id=document_id, lost_at=lost_at, reason=_why(state, best.chunk_id, lost_at), best=best
         )
 
-    async def _not_found(self, trail: Trail, key: RootId, document_id: DocumentId) -> tuple[str, str]:
+    async def _not_found(self, state: QueryState, key: RootId, document_id: DocumentId) -> tuple[str, str]:
         """Say why no search found a document, and which step that is."""
-        if not await self._readable(trail, key):
+        if not await self._readable(state, key):
             return SEARCH, NOT_THERE
         of_it = Filter(field="document_id", operator=FilterOperator.EQ, values=(document_id,))
-        scope = scope_of(trail)
-        nearest = await self._nearest(trail, replace(scope, filters=(*scope.filters, of_it)))
+        scope = scope_of(state)
+        nearest = await self._nearest(state, replace(scope, filters=(*scope.filters, of_it)))
         if nearest:
-            return SEARCH, f"no chunk of it is among the first {trail.knobs.depth} of a search; {'; '.join(nearest)}"
-        if await self._nearest(trail, replace(scope, filters=(of_it,), levels=ALL_LEVELS)):
+            return SEARCH, f"no chunk of it is among the first {state.options.depth} of a search; {'; '.join(nearest)}"
+        if await self._nearest(state, replace(scope, filters=(of_it,), levels=ALL_LEVELS)):
             return "filter", "the filters of the question, or the levels that it looks at, leave it out"
         return SEARCH, NOT_THERE
 
-    async def _readable(self, trail: Trail, key: RootId) -> bool:
+    async def _readable(self, state: QueryState, key: RootId) -> bool:
         """Ask the root: while access changes, rows may say otherwise."""
-        root = (await self._attempts([trail], "explain", self._roots.roots([key])) or {}).get(key)
-        return root is not None and may_read(trail.query.principals, root.principals)
+        root = (await self._attempts([state], "explain", self._roots.roots([key])) or {}).get(key)
+        return root is not None and may_read(state.query.principals, root.principals)
 
-    async def _nearest(self, trail: Trail, scope: Scope) -> list[str]:
+    async def _nearest(self, state: QueryState, scope: Scope) -> list[str]:
         """Tell of each search how near the best chunk in scope comes to the last one that was found."""
         told = []
-        if len(trail.vectors):
-            call = self._search.dense(trail.vectors[:1], [scope], limit=1, strong=self._strong)
-            told += _compared("cosine", await self._attempts([trail], "explain", call), trail.dense)
-        call = self._search.lexical([trail.analysis.lexical], [scope], limit=1, strong=self._strong)
-        return told + _compared("BM25", await self._attempts([trail], "explain", call), trail.lexical)
+        if len(state.vectors):
+            call = self._search.dense(state.vectors[:1], [scope], limit=1, strong=self._strong)
+            told += _compared("cosine", await self._attempts([state], "explain", call), state.dense)
+        call = self._search.lexical([state.analysis.lexical], [scope], limit=1, strong=self._strong)
+        return told + _compared("BM25", await self._attempts([state], "explain", call), state.lexical)
 
 
 Orders = Sequence[tuple[str, Sequence[ChunkId]]]
 """What was left after each step, best first."""
 
 
-def _orders(trail: Trail) -> Orders:
-    fused = (FUSE, [ranked.chunk_id for ranked in trail.ranked])
-    return [fused, *trail.orders.items(), ("hits", [found.chunk_id for found in trail.found])]
+def _orders(state: QueryState) -> Orders:
+    fused = (FUSE, [ranked.chunk_id for ranked in state.ranked])
+    return [fused, *state.orders.items(), ("hits", [found.chunk_id for found in state.found])]
 
 
-def _rankings(trail: Trail) -> Iterable[Sequence[Candidate]]:
-    return [*trail.dense, *trail.lexical]
+def _rankings(state: QueryState) -> Iterable[Sequence[Candidate]]:
+    return [*state.dense, *state.lexical]
 
 
-def _story(trail: Trail, orders: Orders, chunk_id: ChunkId, document_id: DocumentId) -> ChunkStory:
-    searches = (("dense", [way.dense for way in trail.ways]), ("bm25", [way.lexical for way in trail.ways]))
+def _story(state: QueryState, orders: Orders, chunk_id: ChunkId, document_id: DocumentId) -> ChunkStory:
+    searches = (
+        ("dense", [variant.dense for variant in state.query_variants]),
+        ("bm25", [variant.lexical for variant in state.query_variants]),
+    )
     return ChunkStory(
         chunk_id=chunk_id,
         document_id=document_id,
@@ -126,7 +129,7 @@ def _story(trail: Trail, orders: Orders, chunk_id: ChunkId, document_id: Documen
             for step, order in orders
             if chunk_id in order
         ),
-        rerank_score=next((found.reranked for found in trail.head if found.chunk_id == chunk_id), None),
+        rerank_score=next((found.reranked for found in state.head if found.chunk_id == chunk_id), None),
     )
 
 
@@ -135,8 +138,8 @@ def _farthest(story: ChunkStory) -> tuple[int, int]:
     return len(story.ranks), -story.ranks[-1].rank if story.ranks else 0
 
 
-def _why(trail: Trail, chunk_id: ChunkId, lost_at: str) -> str:
-    said = [f"{stage}: {reason}" for (stage, reason), dropped in trail.dropped.items() if chunk_id in dropped]
+def _why(state: QueryState, chunk_id: ChunkId, lost_at: str) -> str:
+    said = [f"{stage}: {reason}" for (stage, reason), dropped in state.dropped.items() if chunk_id in dropped]
     return "; ".join(said) or _LOSSES.get(lost_at, f"the step {lost_at} left it out")
 
 

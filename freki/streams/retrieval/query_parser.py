@@ -24,22 +24,22 @@ from freki.schemas import (
     TypedBy,
 )
 from freki.streams.ports import AnalyseText, Embedder
-from freki.streams.retrieval.knobs import Knobs
 from freki.streams.retrieval.profiles import DEFAULT, ReaderProfile, named_by, profile_of
-from freki.streams.retrieval.trail import Trail, Way
+from freki.streams.retrieval.query_options import QueryOptions
+from freki.streams.retrieval.query_state import QueryState, QueryVariant
 
 _BY_TERMS = frozenset({RequestKind.RETRIEVE, RequestKind.KEYWORD_SEARCH})
 _BY_MEANING = frozenset({RequestKind.RETRIEVE, RequestKind.SEMANTIC_SEARCH})
 _LEVELS = (ChunkLevel.DOCUMENT, ChunkLevel.SECTION, ChunkLevel.PARAGRAPH)
 
 
-class Understanding:
+class QueryParser:
     """Knows the settings, which a question may turn, and the terms of the index."""
 
     def __init__(
         self,
         *,
-        defaults: Knobs,
+        defaults: QueryOptions,
         profiles: Mapping[str, ReaderProfile],
         analyse_text: AnalyseText,
         clock_ns: Callable[[], int],
@@ -56,10 +56,10 @@ class Understanding:
         vectors = await embedder.embed_queries([example.text for example in examples])
         self._prototypes = fit_prototypes(vectors, [example.query_type for example in examples])
 
-    def __call__(self, query: ContextQuery, trace_id: str, received_at: Timestamp) -> Trail:
-        """Start the trail of a query."""
+    def __call__(self, query: ContextQuery, trace_id: str, received_at: Timestamp) -> QueryState:
+        """Start the state of a query."""
         profile = profile_of(query.target_model, self._profiles) if query.target_model else None
-        knobs = (self._defaults.for_profile(profile) if profile else self._defaults).turned(query)
+        options = (self._defaults.for_profile(profile) if profile else self._defaults).with_overrides(query)
         text = searchable_text(query.text)
         language = query.language or detect_language(text)
         read = analyse_query(text, language=language)
@@ -74,35 +74,35 @@ class Understanding:
             typed_by=TypedBy.WORDING if read.query_type else TypedBy.NOTHING,
             exact=read.exact,
         )
-        trail = Trail(
+        state = QueryState(
             query=query,
-            knobs=knobs,
+            options=options,
             trace_id=trace_id,
             clock_ns=self._clock_ns,
             received_at=received_at,
             analysis=analysis,
-            ways=[Way(text=text, terms=analysis.lexical, embeds=query.kind in _BY_MEANING)],
+            query_variants=[QueryVariant(text=text, terms=analysis.lexical, embeds=query.kind in _BY_MEANING)],
             count_tokens=profile.count_tokens if profile else None,
         )
         if len(text) < len(" ".join(query.text.split())):
             message = f"the question has {len(query.text)} characters; it was searched by {len(text)} of them"
-            trail.notice("analyse", NoticeKind.SKIPPED, message)
+            state.notice("analyse", NoticeKind.SKIPPED, message)
         if query.target_model and named_by(query.target_model, self._profiles) is None:
-            trail.notice("analyse", NoticeKind.UNMET, _unnamed(query.target_model, self._profiles))
-        return trail
+            state.notice("analyse", NoticeKind.UNMET, _unnamed(query.target_model, self._profiles))
+        return state
 
-    def by_examples(self, trails: Sequence[Trail]) -> None:
+    def by_examples(self, states: Sequence[QueryState]) -> None:
         """Type the questions that no rule knows by their vectors, where they have one."""
-        for trail in trails:
-            known = trail.analysis.typed_by is not TypedBy.NOTHING
-            if known or self._prototypes is None or not trail.knobs.prototypes or not len(trail.vectors):
+        for state in states:
+            known = state.analysis.typed_by is not TypedBy.NOTHING
+            if known or self._prototypes is None or not state.options.prototypes or not len(state.vectors):
                 continue
-            query_type = type_by_prototypes(trail.vectors[0], self._prototypes)
-            trail.analysis = replace(
-                trail.analysis,
+            query_type = type_by_prototypes(state.vectors[0], self._prototypes)
+            state.analysis = replace(
+                state.analysis,
                 query_type=query_type,
                 typed_by=TypedBy.EXAMPLES,
-                levels=trail.query.levels or levels_of(query_type),
+                levels=state.query.levels or levels_of(query_type),
             )
 
 

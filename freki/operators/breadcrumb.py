@@ -12,7 +12,7 @@ _GAP = "…"
 _ABBREVIATION = re.compile(r" \([^()]{1,30}\)$")
 
 
-def situate(revision_name: str, chunk: Chunk) -> str:
+def breadcrumb(revision_name: str, chunk: Chunk) -> str:
     """Return document name and headings as one line of at most 200 characters, such as `BGB > Buch 2 > § 535`.
 
     The name leads and is cut at 80, or at what headings leave, but for an abbreviation in brackets at its end; where
@@ -74,7 +74,7 @@ def written_in(context: str) -> str:
     return context.rpartition("\n")[2]
 
 
-def situated(context: str, text: str) -> str:
+def with_context(context: str, text: str) -> str:
     """Return a chunk's text below the lines that place it: what is embedded, analysed and reranked."""
     return f"{context}\n{text}" if context else text
 

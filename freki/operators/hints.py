@@ -49,7 +49,7 @@ _ENGLISH = Sayings(
 )
 
 
-def advise(  # noqa: PLR0913 - what there is to say
+def hints(  # noqa: PLR0913 - what there is to say
     query: ContextQuery,
     analysis: QueryAnalysis,
     *,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.operators.shed import Step, affordable
+from freki.operators.step_budget import Step, affordable
 
 amounts = st.floats(0, 100, allow_nan=False)
 steps = st.lists(

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from itertools import count
 
 
-class FairTurns:
+class DeadlineLock:
     """One turn at a time, the most urgent first. What computes on all cores gains nothing from company."""
 
     def __init__(self) -> None:

@@ -25,8 +25,8 @@ _OF_KIND: Mapping[RequestKind, Mapping[str, Any]] = {
 
 
 @record
-class Knobs:
-    """Every knob with a value, named as in ContextQuery; null where the query itself decides."""
+class QueryOptions:
+    """Every option with a value, named as in ContextQuery; null where the query itself decides."""
 
     top_k: int
     candidates: int | None
@@ -98,7 +98,7 @@ class Knobs:
         """Express a cosine so that 0 is what any two texts have and 1 what an answer has with its question."""
         return (cosine - self.unrelated_cosine) / (self.related_cosine - self.unrelated_cosine)
 
-    def for_profile(self, profile: ReaderProfile) -> "Knobs":
+    def for_profile(self, profile: ReaderProfile) -> "QueryOptions":
         """Take what a profile says over what is set."""
         return replace(
             self,
@@ -107,7 +107,7 @@ class Knobs:
             min_similarity=profile.min_similarity,
         )
 
-    def turned(self, query: ContextQuery) -> "Knobs":
+    def with_overrides(self, query: ContextQuery) -> "QueryOptions":
         """Take what the query says over what its kind says, and both over what is set."""
         said = {field.name: getattr(query, field.name, None) for field in fields(self)}
         return replace(

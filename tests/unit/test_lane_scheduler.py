@@ -5,11 +5,11 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freki.streams.lane_scheduler import MOST_PASSED, LaneScheduler
 from freki.streams.lanes import Lane
-from freki.streams.turns import MOST_PASSED, Turns
 
 
-async def work(turns: Turns, lane: Lane, slices: int, done: list[Lane]) -> None:
+async def work(turns: LaneScheduler, lane: Lane, slices: int, done: list[Lane]) -> None:
     """Do slices, turn after turn."""
     while slices:
         async with turns.taken(lane):
@@ -22,13 +22,13 @@ async def work(turns: Turns, lane: Lane, slices: int, done: list[Lane]) -> None:
 
 
 async def run(*lanes: tuple[Lane, int]) -> list[Lane]:
-    turns, done = Turns(), list[Lane]()
+    turns, done = LaneScheduler(), list[Lane]()
     await asyncio.gather(*(work(turns, lane, slices, done) for lane, slices in lanes))
     return done
 
 
 async def test_an_urgent_lane_goes_on_after_the_slice_at_hand() -> None:
-    turns, done = Turns(), list[Lane]()
+    turns, done = LaneScheduler(), list[Lane]()
     bulk = asyncio.create_task(work(turns, Lane.BULK, 20, done))
     await asyncio.sleep(0)
 
@@ -57,7 +57,7 @@ async def test_all_work_is_done_and_nobody_is_passed_more_often_than_said(slices
 
 
 async def test_who_is_cancelled_while_it_waits_holds_up_nobody() -> None:
-    turns, done = Turns(), list[Lane]()
+    turns, done = LaneScheduler(), list[Lane]()
     async with turns.taken(Lane.REGULAR):
         given_up = asyncio.create_task(work(turns, Lane.EXPRESS, 1, done))
         waiting = asyncio.create_task(work(turns, Lane.BULK, 1, done))
@@ -69,7 +69,7 @@ async def test_who_is_cancelled_while_it_waits_holds_up_nobody() -> None:
 
 
 async def test_a_turn_ends_with_what_fails_in_it() -> None:
-    turns = Turns()
+    turns = LaneScheduler()
 
     async def fail() -> None:
         async with turns.taken(Lane.EXPRESS):

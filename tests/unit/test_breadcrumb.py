@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.operators.situate import context_key, joined, situate, situated, writer_of, written_by, written_in
+from freki.operators.breadcrumb import breadcrumb, context_key, joined, with_context, writer_of, written_by, written_in
 from freki.schemas import Chunk, ChunkId, ChunkKind
 
 
@@ -24,26 +24,26 @@ def _chunk(*heading_path: str) -> Chunk:
 
 
 def test_the_name_leads_and_the_headings_follow() -> None:
-    context = situate("BGB", _chunk("Buch 2", "Mietvertrag", "§ 535 Inhalt"))
+    context = breadcrumb("BGB", _chunk("Buch 2", "Mietvertrag", "§ 535 Inhalt"))
 
     assert context == "BGB > Buch 2 > Mietvertrag > § 535 Inhalt"
 
 
 def test_a_chunk_without_headings_has_the_name_alone() -> None:
-    assert situate("Lebenslauf\n Kühne", _chunk()) == "Lebenslauf Kühne"
+    assert breadcrumb("Lebenslauf\n Kühne", _chunk()) == "Lebenslauf Kühne"
 
 
 def test_a_heading_that_the_name_begins_with_is_not_said_twice() -> None:
-    assert situate("Handbuch der Fähre", _chunk("Handbuch", "Handbuch")) == "Handbuch der Fähre > Handbuch"
-    assert situate("Handbuch", _chunk("Handbuch", "Wartung")) == "Handbuch > Wartung"
+    assert breadcrumb("Handbuch der Fähre", _chunk("Handbuch", "Handbuch")) == "Handbuch der Fähre > Handbuch"
+    assert breadcrumb("Handbuch", _chunk("Handbuch", "Wartung")) == "Handbuch > Wartung"
 
 
 def test_a_heading_that_says_more_than_the_name_stands_for_it() -> None:
-    assert situate("Gesetzbuch", _chunk("Gesetzbuch (GB)", "§ 1")) == "Gesetzbuch (GB) > § 1"
+    assert breadcrumb("Gesetzbuch", _chunk("Gesetzbuch (GB)", "§ 1")) == "Gesetzbuch (GB) > § 1"
 
 
 def test_a_long_name_keeps_the_abbreviation_at_its_end() -> None:
-    context = situate("Gesetz über " + "vieles und " * 20 + "mehr (VieG)", _chunk("§ 1"))
+    context = breadcrumb("Gesetz über " + "vieles und " * 20 + "mehr (VieG)", _chunk("§ 1"))
 
     assert context.startswith("Gesetz über vieles und")
     assert context.endswith("… (VieG) > § 1")
@@ -52,20 +52,20 @@ def test_a_long_name_keeps_the_abbreviation_at_its_end() -> None:
 def test_a_long_name_has_the_room_that_headings_leave() -> None:
     name = "Verwaltungsvorschrift " + "zur Durchführung " * 6 + "§ 5 Abs. 3"
 
-    assert situate(name, _chunk()) == name
-    assert situate(name, _chunk(name)) == name
-    assert situate(name, _chunk(name, "T" * 90)) == f"{name[: 200 - 93 - 1].rstrip()}… > {'T' * 90}"
-    assert situate(name, _chunk("U" * 60, "T" * 60)).startswith(name[:70])
+    assert breadcrumb(name, _chunk()) == name
+    assert breadcrumb(name, _chunk(name)) == name
+    assert breadcrumb(name, _chunk(name, "T" * 90)) == f"{name[: 200 - 93 - 1].rstrip()}… > {'T' * 90}"
+    assert breadcrumb(name, _chunk("U" * 60, "T" * 60)).startswith(name[:70])
 
 
 def test_outer_headings_give_way_to_inner_ones() -> None:
-    context = situate("BGB", _chunk("Buch", "T" * 150, "U" * 60, "§ 535"))
+    context = breadcrumb("BGB", _chunk("Buch", "T" * 150, "U" * 60, "§ 535"))
 
     assert context == "BGB > … > " + "U" * 60 + " > § 535"
 
 
 def test_an_endless_innermost_heading_is_cut() -> None:
-    context = situate("BGB", _chunk("Buch", "§" * 500))
+    context = breadcrumb("BGB", _chunk("Buch", "§" * 500))
 
     assert context.startswith("BGB > … > §§§")
     assert context.endswith("§…")
@@ -74,17 +74,17 @@ def test_an_endless_innermost_heading_is_cut() -> None:
 
 @given(name=st.text(), headings=st.lists(st.text(max_size=250)))
 def test_a_context_is_one_line_of_at_most_200_characters(name: str, headings: list[str]) -> None:
-    context = situate(name, _chunk(*(" ".join(heading.split()) for heading in headings)))
+    context = breadcrumb(name, _chunk(*(" ".join(heading.split()) for heading in headings)))
 
     assert len(context) <= 200
     assert context == " ".join(context.split()) or not context.strip()
 
 
 def test_a_text_stands_below_the_lines_that_place_it() -> None:
-    assert situated(joined("BGB > § 535", "AN = Auftragnehmer", "Es geht um die Miete."), "Text") == (
+    assert with_context(joined("BGB > § 535", "AN = Auftragnehmer", "Es geht um die Miete."), "Text") == (
         "BGB > § 535\nAN = Auftragnehmer\nEs geht um die Miete.\nText"
     )
-    assert situated(joined("", "", ""), "Text") == "Text"
+    assert with_context(joined("", "", ""), "Text") == "Text"
 
 
 lines = st.text().map(lambda text: " ".join(text.split()))

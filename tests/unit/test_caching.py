@@ -24,11 +24,11 @@ from freki.schemas import (
     VersionFloor,
 )
 from freki.schemas.avro import Codec
+from freki.streams.retrieval.caching import CachedSearch, Caches, CachingRetriever
 from freki.streams.retrieval.epochs import Epochs, follow_outcomes
-from freki.streams.retrieval.remember import Caches, RememberedSearch, Remembering
 from freki.streams.retrieval.retriever import Retriever
 from tests.unit.deliveries import Event
-from tests.unit.isolation import NAMES, PRINCIPALS, Version, knobs, versions
+from tests.unit.isolation import NAMES, PRINCIPALS, Version, options, versions
 from tests.unit.questions import KNOBS, Broken, now
 from tests.unit.revisions import TENANT, World, revision
 from tests.unit.test_retriever import TEXTS
@@ -59,9 +59,9 @@ class Service:
         caches = Caches(vectors=cache(), rankings=cache(), answers=cache(), epochs=self.epochs)
         self.store = Counting(store or world.index)
         self.embedder = Counting(world.embedder)
-        search = RememberedSearch(self.store, rankings=caches.rankings, epochs=self.epochs)
+        search = CachedSearch(self.store, rankings=caches.rankings, epochs=self.epochs)
         self.plain = self._retriever(world.index, world.embedder, world.index)
-        self.remembering = Remembering(
+        self.remembering = CachingRetriever(
             self._retriever(self.store, self.embedder, search, vectors=caches.vectors),
             caches=caches,
             search=self.store,
@@ -88,12 +88,12 @@ class Service:
             clock_ns=time.time_ns,
         )
 
-    async def ask(self, text: str = "Wer entscheidet über den Antrag?", **knobs: Any) -> ContextResult:
-        return await only(self.remembering, text, **knobs)
+    async def ask(self, text: str = "Wer entscheidet über den Antrag?", **options: Any) -> ContextResult:
+        return await only(self.remembering, text, **options)
 
 
-async def only(asked: Retriever | Remembering, text: str, **knobs: Any) -> ContextResult:
-    query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text=text, asked_at=now(), **knobs)
+async def only(asked: Retriever | CachingRetriever, text: str, **options: Any) -> ContextResult:
+    query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text=text, asked_at=now(), **options)
     ((_, result, _),) = [answer async for answer in asked.answer([(query, "")])]
     return result
 
@@ -118,7 +118,7 @@ async def test_an_answer_is_given_again_and_says_how_old_it_is(world: World) -> 
     assert sorted(service.store.asked) == ["dense", "lexical"]
 
 
-async def test_other_knobs_take_the_candidates_and_the_vector_that_are_there(world: World) -> None:
+async def test_other_options_take_the_candidates_and_the_vector_that_are_there(world: World) -> None:
     service = Service(world)
 
     await service.ask()
@@ -129,16 +129,16 @@ async def test_other_knobs_take_the_candidates_and_the_vector_that_are_there(wor
 
 
 @pytest.mark.parametrize(
-    "knobs",
+    "options",
     [{"cached": False}, {"at_least": (VersionFloor(document_id=DocumentId("a"), version=1),)}],
     ids=["not-wanted", "a-version-is-wanted"],
 )
-async def test_who_wants_it_anew_gets_it_anew(world: World, knobs: Mapping[str, Any]) -> None:
+async def test_who_wants_it_anew_gets_it_anew(world: World, options: Mapping[str, Any]) -> None:
     service = Service(world)
 
-    await service.ask(**knobs)
+    await service.ask(**options)
 
-    assert (await service.ask(**knobs)).cached_ms is None
+    assert (await service.ask(**options)).cached_ms is None
 
 
 async def test_nothing_is_shared_between_principals(world: World) -> None:
@@ -219,8 +219,8 @@ async def test_nor_is_a_document_named_as_a_duplicate_that_the_asker_may_not_rea
 
 
 @settings(max_examples=40)
-@given(one=knobs(), other=knobs())
-async def test_an_answer_to_other_knobs_is_not_given_again(one: dict[str, Any], other: dict[str, Any]) -> None:
+@given(one=options(), other=options())
+async def test_an_answer_to_other_options_is_not_given_again(one: dict[str, Any], other: dict[str, Any]) -> None:
     empty = World()
     await empty.feed(revision("a", 1, TEXTS))
     service = Service(empty)
@@ -250,9 +250,9 @@ async def test_whatever_is_remembered_the_answer_is_that_of_now(steps: list[Step
     for number, (name, version, text, principals) in enumerate(steps, start=1):
         if version is not None:
             await world.feed(revision(name, number, version.texts, principals=version.principals))
-        knobs = {"principals": tuple(principals)}
+        options = {"principals": tuple(principals)}
         for _ in range(2):
-            got, expected = await service.ask(text, **knobs), await only(service.plain, text, **knobs)
+            got, expected = await service.ask(text, **options), await only(service.plain, text, **options)
             assert same(got) == same(expected)
 
 

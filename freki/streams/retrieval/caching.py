@@ -23,9 +23,9 @@ from freki.schemas.index import Candidate, Root, Scope, Watermark
 from freki.schemas.names import record
 from freki.streams.ports import Cache, ChunkSearch, Floats, Roots
 from freki.streams.retrieval.epochs import Epoch, Epochs
+from freki.streams.retrieval.query_state import QueryState, timed
 from freki.streams.retrieval.query_vectors import asker_of
 from freki.streams.retrieval.retriever import Retriever
-from freki.streams.retrieval.trail import Trail, timed
 
 CANDIDATE_BYTES = 384
 """About what one takes: two ids, a score, and the record around them."""
@@ -60,7 +60,7 @@ class Caches:
     epochs: Epochs
 
 
-class RememberedSearch:
+class CachedSearch:
     """A ChunkSearch that knows what it found for a scope in the same epoch. Whether that is live, others check."""
 
     def __init__(self, search: ChunkSearch, *, rankings: Cache[Ranking], epochs: Epochs) -> None:
@@ -135,7 +135,7 @@ class RememberedSearch:
         return dict(zip(places, found, strict=True))
 
 
-class Remembering:
+class CachingRetriever:
     """Answers as a Retriever does, and again what it answered in the same epoch. Documents that are gone end it."""
 
     def __init__(  # noqa: PLR0913 - each is one thing from outside
@@ -162,28 +162,28 @@ class Remembering:
 
     async def answer(
         self, asked: Sequence[tuple[ContextQuery, str]]
-    ) -> AsyncGenerator[tuple[int, ContextResult, Trail], None]:
+    ) -> AsyncGenerator[tuple[int, ContextResult, QueryState], None]:
         """Answer valid queries, given with their trace ids, as the retriever does."""
-        trails = [self._retriever.begin(query, trace_id) for query, trace_id in asked]
-        lasting = [place for place, trail in enumerate(trails) if trail.knobs.cached and not trail.query.at_least]
+        states = [self._retriever.begin(query, trace_id) for query, trace_id in asked]
+        lasting = [place for place, state in enumerate(states) if state.options.cached and not state.query.at_least]
         epochs: dict[int, Epoch] = {}
         known: dict[int, tuple[Answer, ContextResult]] = {}
         if lasting:
-            with timed([trails[place] for place in lasting], "remember", lambda _: 1):
-                epochs = await self._begun({place: trails[place].query for place in lasting})
-                known = await self._known(trails, epochs)
+            with timed([states[place] for place in lasting], "remember", lambda _: 1):
+                epochs = await self._begun({place: states[place].query for place in lasting})
+                known = await self._known(states, epochs)
         for place, (answer, result) in known.items():
-            trail = trails[place]
-            yield place, self._again(result, answer, trail), trail
+            state = states[place]
+            yield place, self._again(result, answer, state), state
         rest = [place for place in range(len(asked)) if place not in known]
         if rest:
-            async for at, result, trail in self._retriever.answer([asked[place] for place in rest]):
+            async for at, result, state in self._retriever.answer([asked[place] for place in rest]):
                 place = rest[at]
                 if place in epochs and result.status in _TRUE:
                     encoded = self._encode(result)
                     answer = Answer(encoded=encoded, made_at=result.answered_at, epoch=epochs[place])
-                    self._answers.keep(_question(trail.query), answer, size=len(encoded))
-                yield place, result, trail
+                    self._answers.keep(_question(state.query), answer, size=len(encoded))
+                yield place, result, state
 
     async def warm_up(self) -> None:
         """Ask something once."""
@@ -212,12 +212,12 @@ class Remembering:
         return {place: epoch for place, epoch in now.items() if epoch is not None}
 
     async def _known(
-        self, trails: Sequence[Trail], epochs: dict[int, Epoch]
+        self, states: Sequence[QueryState], epochs: dict[int, Epoch]
     ) -> dict[int, tuple[Answer, ContextResult]]:
         """Look up answers, and whether every document that they quote is still as it was, and still the asker's."""
         found = {}
         for place, epoch in epochs.items():
-            answer = self._answers.get(_question(trails[place].query))
+            answer = self._answers.get(_question(states[place].query))
             if answer is not None and answer.epoch == epoch:
                 found[place] = (answer, self._decode(answer.encoded))
         quoted = {root_id(result.tenant, each) for _, result in found.values() for each in _quoted(result)}
@@ -229,21 +229,21 @@ class Remembering:
             place: (answer, result)
             for place, (answer, result) in found.items()
             if all(
-                _stands(roots.get(root_id(result.tenant, document_id)), version, trails[place].query)
+                _stands(roots.get(root_id(result.tenant, document_id)), version, states[place].query)
                 for document_id, version in _quoted(result).items()
             )
         }
 
-    def _again(self, result: ContextResult, answer: Answer, trail: Trail) -> ContextResult:
+    def _again(self, result: ContextResult, answer: Answer, state: QueryState) -> ContextResult:
         now = self._now()
         return replace(
             result,
-            query_id=QueryId(trail.query.query_id),
+            query_id=QueryId(state.query.query_id),
             hits=tuple(replace(hit, age_ms=max(0, now - hit.occurred_at)) for hit in result.hits),
-            stages=trail.times(),
-            asked_at=trail.query.asked_at,
+            stages=state.times(),
+            asked_at=state.query.asked_at,
             answered_at=now,
-            trace_id=trail.trace_id,
+            trace_id=state.trace_id,
             cached_ms=max(0, now - answer.made_at),
         )
 

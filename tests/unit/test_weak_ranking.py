@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.operators.doubt import looks_weak
+from freki.operators.weak_ranking import looks_weak
 
 scores = st.lists(st.floats(0.01, 1), min_size=1, max_size=20).map(lambda each: sorted(each, reverse=True))
 
