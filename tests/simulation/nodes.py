@@ -224,7 +224,7 @@ class Worker:
             )
             name = in_lane("chunk", lane)
             ours = partial(_is_of, lane, decode)
-            add(name, "documents", decode, handle, group=name, on_dead_letter=rejected, ours=ours)
+            add(name, "documents", decode, handle, group=name, on_dead_letter=rejected, accepts=ours)
 
     def _change(self, value: bytes) -> DocumentChange:
         if self.surroundings.loop.time() < self.reads_from_s:
