@@ -1,3 +1,5 @@
+import os
+
 import pytest
 from typer.testing import CliRunner
 
@@ -11,6 +13,8 @@ from freki.streams.connect import group_of, topics_of
 @pytest.fixture(autouse=True)
 def _no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     monkeypatch.chdir(tmp_path_factory.mktemp("empty"))
+    for name in [name for name in os.environ if name.startswith("FREKI_")]:
+        monkeypatch.delenv(name)
 
 
 def operations(settings: Settings, part: str) -> dict[str, set[str]]:
