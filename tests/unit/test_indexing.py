@@ -207,6 +207,18 @@ async def test_a_crash_while_contexts_get_better_is_made_good_by_the_repeated_ev
     assert await world.contexts("a") == {"u": "a k1", "v": "a k1"}
 
 
+async def test_better_contexts_are_taken_where_another_page_of_the_manifest_is_lost() -> None:
+    world = World()
+    await world.feed(revision("a", 1, ["u", "v", "w"]))
+    key = root_id(TENANT, DocumentId("a"))
+    await world.index.discard([(await world.index.roots([key]))[key].pages[1]])
+
+    (outcome,) = await world.feed(situated_by(revision("a", 1, ["u", "v", "w"]), "k1", "u"))
+
+    assert outcome.status is OutcomeStatus.UNCHANGED
+    assert (await world.index.roots([key]))[key].edition == 1
+
+
 async def test_the_receipt_says_what_the_last_part_says_of_the_language_model() -> None:
     world = World()
     first, last = revision("a", 1, ["u", "v", "w"])

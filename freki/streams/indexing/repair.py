@@ -108,6 +108,6 @@ class Repair:
 
 
 def _edition(base: Root, better: Mapping[PageId, ManifestPage], attempt: Attempt) -> Root:
-    """Put better pages in the place of the old ones."""
-    pages = tuple(better[page_id].page_id for page_id in base.pages)
+    """Put better pages in the place of the old ones; one that is lost stays named, as nothing better is known."""
+    pages = tuple(better[page_id].page_id if page_id in better else page_id for page_id in base.pages)
     return replace(base, edition=base.edition + 1, attempt=attempt, pages=pages)
