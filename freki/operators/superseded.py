@@ -1,9 +1,9 @@
 """What of a document's rows, pages and roots nobody can need any more."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
-from freki.schemas.index import Attempt, CommitId, PageHead, PageId, Root, RowHead, RowId, standing
+from freki.schemas.index import Attempt, CommitId, PageHead, PageId, Root, RowHead, RowId, attempt_of_row, standing
 
 
 class Superseded(NamedTuple):
@@ -35,44 +35,57 @@ def superseded(
     """
     root = standing(commits)
     live = set(root.pages) if root is not None else set()
+    is_page_over = _over(root, [page for page in pages if page.page_id not in live], pages)
     dead = [
-        page
-        for page in pages
-        if page.page_id not in live
-        and (page.attempt < abandoned_before or (root is not None and _outlives(root, page, pages)))
+        page for page in pages if page.page_id not in live and (page.attempt < abandoned_before or is_page_over(page))
     ]
     dropped = {page.page_id for page in dead}
     kept = {row_id for page in pages if page.page_id not in dropped for row_id in page.row_ids}
     given_up = {row_id for page in dead for row_id in page.row_ids}
 
-    def is_over(row: RowHead) -> bool:
-        if row.row_id in given_up or _attempt(row.row_id) < abandoned_before:
+    def is_row_over(row: RowHead) -> bool:
+        if row.row_id in given_up or attempt_of_row(row.row_id) < abandoned_before:
             return True
         return root is not None and (row.version, False, row.edition) <= (root.version, root.deleted, root.edition)
 
     return Superseded(
-        tuple(row.row_id for row in rows if row.row_id not in kept and is_over(row)),
+        tuple(row.row_id for row in rows if row.row_id not in kept and is_row_over(row)),
         tuple(page.page_id for page in dead),
         _outranked(commits),
     )
 
 
-def _outlives(root: Root, page: PageHead, pages: Collection[PageHead]) -> bool:
-    """Tell whether every revision that could still name a page ranks below the root.
+def _over(root: Root | None, unnamed: Iterable[PageHead], pages: Iterable[PageHead]) -> Callable[[PageHead], bool]:
+    """Return what tells whether every revision that could still name a page ranks below the root.
 
-    Such a revision was checked before the root was committed, so all its pages are here: one of part 0, and those of
-    the attempt that commits it, which are not the root's. So both bounds of its rank are known.
+    Such a revision of the root's version was checked before the root was committed, so all its pages are here: one of
+    part 0, and those of the attempt that commits it, which the root does not name. So its rank has two known bounds.
     """
-    if (page.version, page.edition) != (root.version, root.edition) or root.deleted:
-        return (page.version, False, page.edition) < (root.version, root.deleted, root.edition)
-    alike = [each for each in pages if (each.version, each.edition, each.cut) == (page.version, page.edition, page.cut)]
-    begun = min(page.attempt, max((each.attempt for each in alike if each.part == 0), default=NO_ATTEMPT))
-    attempt = max(each.attempt for each in alike if each.page_id not in root.pages)
-    return (begun, attempt) < (root.rank.begun, root.attempt)
+    if root is None:
+        return lambda _: False
+    rank = root.rank
+    standing_at = (rank.version, rank.deleted, rank.edition)
+    begun = _latest(page for page in pages if page.part == 0)
+    committing = _latest(unnamed)
+
+    def is_over(page: PageHead) -> bool:
+        if (page.version, False, page.edition) != standing_at:
+            return (page.version, False, page.edition) < standing_at
+        alike = _revision(page)
+        return (min(page.attempt, begun.get(alike, NO_ATTEMPT)), committing[alike]) < (rank.begun, rank.attempt)
+
+    return is_over
 
 
-def _attempt(row_id: RowId) -> Attempt:
-    return Attempt(row_id.rpartition("-")[2])
+def _latest(pages: Iterable[PageHead]) -> dict[tuple[int, int, str], Attempt]:
+    found: dict[tuple[int, int, str], Attempt] = {}
+    for page in pages:
+        found[_revision(page)] = max(found.get(_revision(page), NO_ATTEMPT), page.attempt)
+    return found
+
+
+def _revision(page: PageHead) -> tuple[int, int, str]:
+    return page.version, page.edition, page.cut
 
 
 def _outranked(commits: Collection[Root]) -> tuple[CommitId, ...]:

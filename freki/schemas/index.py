@@ -220,7 +220,7 @@ class Root:
     @property
     def rank(self) -> Rank:
         """Its place among the roots of its document."""
-        begun = min((Attempt(page_id.rpartition(":")[2]) for page_id in self.pages), default=self.attempt)
+        begun = min(map(attempt_of_page, self.pages), default=self.attempt)
         return Rank(self.version, self.deleted, self.edition, begun, self.attempt)
 
     @property
@@ -235,9 +235,19 @@ def row_id(chunk_id: ChunkId, attempt: Attempt) -> RowId:
     return RowId(f"{chunk_id}-{attempt}")
 
 
+def attempt_of_row(row_id: RowId) -> Attempt:
+    """Return the attempt that wrote a row."""
+    return Attempt(row_id.rpartition("-")[2])
+
+
 def page_id(root_id: RootId, version: int, part: int, attempt: Attempt) -> PageId:
     """Name a manifest page."""
     return PageId(f"{root_id}:{version}:{part}:{attempt}")
+
+
+def attempt_of_page(page_id: PageId) -> Attempt:
+    """Return the attempt that wrote a manifest page."""
+    return Attempt(page_id.rpartition(":")[2])
 
 
 def standing(roots: Iterable[Root]) -> Root | None:

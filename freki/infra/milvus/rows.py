@@ -24,6 +24,7 @@ from freki.schemas.index import (
     RowId,
     StoredRow,
     Watermark,
+    attempt_of_page,
     page_id,
 )
 
@@ -174,8 +175,7 @@ def root_of(row: Row) -> Root:
 
 def _runs(pages: Sequence[PageId]) -> list[tuple[str, int]]:
     """Write the pages of a manifest, part by part, as the attempts that wrote them and how many each did in a row."""
-    attempts = (page_id.rpartition(":")[2] for page_id in pages)
-    return [(attempt, len(list(run))) for attempt, run in groupby(attempts)]
+    return [(attempt, len(list(run))) for attempt, run in groupby(map(attempt_of_page, pages))]
 
 
 def _page_ids(root_id: RootId, version: int, runs: Sequence[tuple[str, int]]) -> tuple[PageId, ...]:
