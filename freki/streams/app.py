@@ -139,7 +139,7 @@ class Pipeline:
         self._indexer: Indexer | None = None
         self._writer: ContextWriter | None = None
         self._apps: dict[str, faust.App] = {}
-        self._chores: list[asyncio.Task[None]] = []
+        self._background_tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
         self._registry = await self._opened.enter_async_context(open_registry(self._settings))
@@ -264,7 +264,7 @@ class Pipeline:
             follow = partial(follow_outcomes, epochs=caches.epochs, decode=decode_outcome, prepare=self._prepare)
             self.spawn(self._follow(self._topics.outcomes, "latest", follow))
         await retriever.warm_up()
-        retrieving = QueryHandler(
+        handler = QueryHandler(
             retriever,
             encode=self._codec(ContextResult).encode,
             outbox=self._outbox,
@@ -280,7 +280,7 @@ class Pipeline:
             "retrieve",
             source,
             decode,
-            retrieving.handle,
+            handler.handle,
             group="retrieve",
             most=settings.batch_queries,
             within_s=QUERY_WAIT_S,
@@ -332,13 +332,13 @@ class Pipeline:
     def spawn(self, work: Coroutine[None, None, None]) -> None:
         """Do something beside the stages until they end."""
         task = asyncio.create_task(work)
-        self._chores.append(task)
+        self._background_tasks.append(task)
         self._opened.push_async_callback(_cancelled, task)
 
     @property
     def background_tasks(self) -> Sequence[asyncio.Task[None]]:
         """All that is done beside the stages; none of it ends by itself but by failing."""
-        return self._chores
+        return self._background_tasks
 
     async def check_store(self) -> None:
         """Find out whether the store answers, if a stage of this process needs it; raises InfraError if it does not."""

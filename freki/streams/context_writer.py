@@ -1,4 +1,4 @@
-"""Lets a language model breadcrumb chunks and summarise sections, within budgets, and makes do without an answer."""
+"""Lets a language model write contexts and summaries of sections, within budgets, and makes do without an answer."""
 
 from collections.abc import AsyncIterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,6 +1,6 @@
 """The one delivery rule: a record is done when its effects are, or when it lies in the dead letters.
 
-A failure has two actions. The record is bad: it goes to the dead letters. The world is down: the stage waits and
+A failure is of two kinds. The record is bad: it goes to the dead letters. The world is down: the stage waits and
 tries again, and at last stops, so that the partition is read again from the last commit. Nothing is logged and skipped.
 """
 
@@ -53,7 +53,7 @@ class ErrorAction(enum.Enum):
     """What an exception means."""
 
     STOP = "stop"
-    """A setting of accepts is wrong: no record is to blame and waiting does not help."""
+    """A setting of ours is wrong: no record is to blame and waiting does not help."""
     RETRY = "retry"
     """The world is down."""
     BUG = "bug"
@@ -149,7 +149,7 @@ class Delivery(Generic[T]):
         self._dead_letters = dead_letters
         self._failures = failures
         self._tracer = tracer
-        self._on_dead = on_dead_letter
+        self._on_dead_letter = on_dead_letter
         self._prepare = prepare
         self._keyed = keyed
         self._accepts = accepts
@@ -187,7 +187,7 @@ class Delivery(Generic[T]):
                 try:
                     good.append((event, self._received(event, trace)))
                 except Exception as error:  # noqa: BLE001 - no input may stop the stage
-                    await self._bury(event, None, error, trace, attempts=0)
+                    await self._send_to_dead_letters(event, None, error, trace, attempts=0)
             if good:
                 await self._settle(good)
 
@@ -223,7 +223,7 @@ class Delivery(Generic[T]):
             if failure is None:
                 return
         event, received = batch[0]
-        await self._bury(event, received, failure.error, received.trace, attempts=attempts)
+        await self._send_to_dead_letters(event, received, failure.error, received.trace, attempts=attempts)
 
     async def _attempt(self, batch: Sequence[Received[T]]) -> _Failure | None:
         """Handle a batch, waiting while the world is down; give the failure that its records are to blame for."""
@@ -257,7 +257,7 @@ class Delivery(Generic[T]):
         _log.warning("waiting to try again", stage=self.stage, attempt=attempt, wait_s=wait_s, error=repr(error))
         await self._sleep(wait_s)
 
-    async def _bury(
+    async def _send_to_dead_letters(
         self, event: Stored, received: Received[T] | None, error: Exception, trace: Context, *, attempts: int
     ) -> None:
         expected = received is None or self._failures.action(error) is ErrorAction.DEAD_LETTER
@@ -309,10 +309,10 @@ class Delivery(Generic[T]):
         await self._patiently(partial(self._outbox.send, to_record(shortest, self._dead_letters)))
 
     async def _tell(self, letter: DeadLetter, received: Received[T] | None) -> None:
-        if self._on_dead is None:
+        if self._on_dead_letter is None:
             return
         try:
-            await self._patiently(partial(self._on_dead, letter, received))
+            await self._patiently(partial(self._on_dead_letter, letter, received))
         except Exception as error:
             if self._stops(error):
                 raise

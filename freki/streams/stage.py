@@ -56,7 +56,7 @@ class Progress:
         self._waits = False
 
     @contextmanager
-    def at_hand(self) -> Iterator[None]:
+    def in_flight(self) -> Iterator[None]:
         """Take a batch; others may be at hand at the same time."""
         begun = self._clock()
         self._begun.append(begun)
@@ -120,7 +120,7 @@ class Stage:
         self.lag = Lag()
         self._meters = meters
         self._holds = holds
-        self._at_hand: set[asyncio.Task[None]] = set()
+        self._in_flight: set[asyncio.Task[None]] = set()
         self._given_up: set[asyncio.Task[None]] = set()
         self._leaving = False
 
@@ -146,7 +146,7 @@ class Stage:
                     if not events:
                         continue
                     task = group.create_task(self._take(manual, events, delivery, most))
-                    self._at_hand.add(task)
+                    self._in_flight.add(task)
                     task.add_done_callback(self._ended)
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from failures
@@ -155,8 +155,8 @@ class Stage:
 
     async def _next(self, batches: AsyncIterator[Sequence[EventT[Any]]], at_once: int) -> Sequence[EventT[Any]] | None:
         """Wait for room, then for records: what arrives meanwhile comes as one batch."""
-        while len(self._at_hand) >= at_once:
-            await asyncio.wait(self._at_hand, return_when=asyncio.FIRST_COMPLETED)
+        while len(self._in_flight) >= at_once:
+            await asyncio.wait(self._in_flight, return_when=asyncio.FIRST_COMPLETED)
         events = await anext(batches, None)
         if self._leaving:
             # Not ours any more: they are not acknowledged, so the next process has them.
@@ -166,7 +166,7 @@ class Stage:
     async def _take(
         self, stream: faust.Stream[EventT[Any]], events: Sequence[EventT[Any]], delivery: Delivery[Any], most: int
     ) -> None:
-        with self.progress.at_hand():
+        with self.progress.in_flight():
             records = [_event(event.message) for event in events]
             self.lag.reached(((record.topic, record.partition), Timestamp(record.timestamp_ms)) for record in records)
             try:
@@ -191,7 +191,7 @@ class Stage:
             self._meters.handled(self.name, records=records, most=most, seconds=seconds, failed=failed)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._at_hand.discard(task)
+        self._in_flight.discard(task)
         self._given_up.discard(task)
 
     async def release(self, within_s: float) -> None:
@@ -199,9 +199,9 @@ class Stage:
 
         What is given up is not acknowledged. The stage goes on with the batches that come.
         """
-        if not self._at_hand:
+        if not self._in_flight:
             return
-        _, late = await asyncio.wait(self._at_hand, timeout=within_s)
+        _, late = await asyncio.wait(self._in_flight, timeout=within_s)
         if late:
             _log.warning("batches are given up: their partitions move", stage=self.name, batches=len(late))
             self._given_up |= late
@@ -224,8 +224,8 @@ class Stage:
     async def drain(self) -> None:
         """Wait until the batches at hand are done, and let no other begin."""
         self._leaving = True
-        if self._at_hand:
-            await asyncio.wait(self._at_hand)
+        if self._in_flight:
+            await asyncio.wait(self._in_flight)
 
 
 def register(  # noqa: PLR0913 - all but the first three have names

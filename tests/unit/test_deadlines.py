@@ -89,17 +89,17 @@ class TestAtHand:
     @given(others=st.lists(st.integers(0, 2_000), max_size=6))
     def test_answers_that_are_due_shortly_before_or_with_another_are_waited_for(self, others: list[int]) -> None:
         clock = Clock()
-        estimates, at_hand = Estimates(clock), InFlight(clock.ms)
+        estimates, in_flight = Estimates(clock), InFlight(clock.ms)
         estimates.learn("assemble", 0.02)
         attempts = Attempts(
-            failures=(), outages=(), now=clock.ms, estimates=estimates, at_hand=at_hand, meters=Meters()
+            failures=(), outages=(), now=clock.ms, estimates=estimates, in_flight=in_flight, meters=Meters()
         )
         own, *crowd = (_state(clock, deadline_ms) for deadline_ms in (1000, *others))
 
         alone_s = attempts.spare_s(own, before=LEAVING)
-        at_hand.begin([own, *crowd])
+        in_flight.begin([own, *crowd])
         among_s = attempts.spare_s(own, before=LEAVING)
-        at_hand.end(crowd)
+        in_flight.end(crowd)
 
         waited_for = sum(1000 * (1 - CROWD_S) <= deadline_ms <= 1000 for deadline_ms in others)
         assert among_s == pytest.approx(alone_s - 0.02 * waited_for)
@@ -107,13 +107,13 @@ class TestAtHand:
 
     def test_one_that_computes_leaves_all_others_as_much_time(self) -> None:
         clock = Clock()
-        at_hand = InFlight(clock.ms)
+        in_flight = InFlight(clock.ms)
         own, *others = (_state(clock, deadline_ms) for deadline_ms in (10_000, 12_000, 12_000, 100_000))
 
-        at_hand.begin([own])
-        alone_s = at_hand.share_s(own, clock() + 9)
-        at_hand.begin(others)
-        shared_s = at_hand.share_s(own, clock() + 9)
+        in_flight.begin([own])
+        alone_s = in_flight.share_s(own, clock() + 9)
+        in_flight.begin(others)
+        shared_s = in_flight.share_s(own, clock() + 9)
 
         # 11 s until the second and the third must be done, a second before they are due as well
         assert alone_s == pytest.approx(9)
@@ -122,14 +122,14 @@ class TestAtHand:
     @given(deadlines=st.lists(st.integers(1, 10_000), min_size=1, max_size=8))
     def test_where_each_takes_its_share_in_turn_all_end_in_time(self, deadlines: list[int]) -> None:
         clock = Clock()
-        at_hand = InFlight(clock.ms)
+        in_flight = InFlight(clock.ms)
         states = sorted((_state(clock, each) for each in deadlines), key=lambda state: state.options.deadline_ms)
         ends = [clock() + state.options.deadline_ms / 1000 for state in states]
-        at_hand.begin(states)
+        in_flight.begin(states)
 
         for state, ends_at_s in zip(states, ends, strict=True):
-            clock.now_s += at_hand.share_s(state, ends_at_s)
-            at_hand.end([state])
+            clock.now_s += in_flight.share_s(state, ends_at_s)
+            in_flight.end([state])
             # The clock of deadlines ticks in milliseconds.
             assert clock() <= ends_at_s + 0.001 * len(states)
 
@@ -289,13 +289,13 @@ class TestAdmission:
     def test_time_is_kept_for_those_who_leave_before(self) -> None:
         # given that an answer takes 20 ms to leave, and looking up 100 ms
         clock = Clock()
-        estimates, at_hand = Estimates(clock), InFlight(clock.ms)
+        estimates, in_flight = Estimates(clock), InFlight(clock.ms)
         for _ in range(100):
             estimates.learn("send", 0.02)
-        admission = _admission(clock, estimates=estimates, at_hand=at_hand)
+        admission = _admission(clock, estimates=estimates, in_flight=in_flight)
         with admission.counted(1):
             clock.now_s += 0.1
-        at_hand.begin([_state(clock, 280) for _ in range(6)])
+        in_flight.begin([_state(clock, 280) for _ in range(6)])
 
         with admission.counted(6):
             reasons = admission.refusals([_query(clock, 295)] * 16)
@@ -304,10 +304,10 @@ class TestAdmission:
         assert [reason is None for reason in reasons] == [True] * 3 + [False] * 13
 
 
-def _admission(clock: Clock, *, estimates: Estimates | None = None, at_hand: InFlight | None = None) -> Admission:
+def _admission(clock: Clock, *, estimates: Estimates | None = None, in_flight: InFlight | None = None) -> Admission:
     estimates = estimates or Estimates(clock)
     return Admission(
-        deadline_ms=KNOBS.deadline_ms, estimates=estimates, at_hand=at_hand or InFlight(clock.ms), now=clock.ms
+        deadline_ms=KNOBS.deadline_ms, estimates=estimates, in_flight=in_flight or InFlight(clock.ms), now=clock.ms
     )
 
 

@@ -131,17 +131,17 @@ async def test_offsets_that_no_record_has_hold_up_no_commit(
     assert await broker.commit() == end
 
 
-@pytest.mark.parametrize("at_hand", [(100,), (100, 101), (100, 105)])
+@pytest.mark.parametrize("in_flight", [(100,), (100, 101), (100, 105)])
 async def test_a_record_at_the_head_that_is_at_hand_is_not_stepped_over(
-    new: Callable[..., Broker], at_hand: Sequence[int]
+    new: Callable[..., Broker], in_flight: Sequence[int]
 ) -> None:
     broker = new(committed=100)
     await broker.consumer.perform_seek()
     await broker.read(*range(100, 110))
 
-    broker.ack(*(offset for offset in range(100, 110) if offset not in at_hand))
+    broker.ack(*(offset for offset in range(100, 110) if offset not in in_flight))
     early = await broker.commit()
-    broker.ack(*at_hand)
+    broker.ack(*in_flight)
 
     assert early is None
     assert await broker.commit() == 110

@@ -47,7 +47,7 @@ def test_a_batch_at_hand_has_more_time_but_not_for_ever() -> None:
     clock = Clock()
     progress = Progress(clock)
 
-    with progress.at_hand():
+    with progress.in_flight():
         clock.now_s = 3000
         progress.seen(backlog=True)
         early = progress.stalled
@@ -60,7 +60,7 @@ def test_nothing_waiting_is_no_excuse_for_a_batch_that_hangs() -> None:
     clock = Clock()
     progress = Progress(clock)
 
-    with progress.at_hand():
+    with progress.in_flight():
         clock.now_s = 4000
         progress.seen(backlog=False)
 
@@ -71,10 +71,10 @@ def test_batches_that_end_do_not_hide_one_that_hangs() -> None:
     clock = Clock()
     progress = Progress(clock)
 
-    with progress.at_hand():
+    with progress.in_flight():
         for _ in range(40):
             clock.now_s += 100
-            with progress.at_hand():
+            with progress.in_flight():
                 pass
 
         assert progress.stalled
@@ -85,7 +85,7 @@ def test_the_end_of_a_batch_counts_as_progress() -> None:
     clock = Clock()
     progress = Progress(clock)
 
-    with progress.at_hand():
+    with progress.in_flight():
         clock.now_s = 3000
     clock.now_s = 3050
 

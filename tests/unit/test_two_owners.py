@@ -62,13 +62,13 @@ async def test_a_worker_that_lost_its_partition_does_not_undo_a_deletion() -> No
     world = World()
     await world.feed(revision("a", 1, ["old"]))
     zombie, held = slow_embedder(world)
-    at_hand = asyncio.create_task(feed(zombie, revision("a", 2, ["old", "secret"])))
+    in_flight = asyncio.create_task(feed(zombie, revision("a", 2, ["old", "secret"])))
     await held.reached.wait()
 
     successor = await feed(world.indexer(), revision("a", 3, None), Lane.EXPRESS)
     again = await feed(world.indexer(), revision("a", 2, ["old", "secret"]))
     held.let_go.set()
-    late = await at_hand
+    late = await in_flight
 
     assert successor == [(3, OutcomeStatus.DELETED)]
     assert again == late == [(2, OutcomeStatus.STALE)]
@@ -80,13 +80,13 @@ async def test_a_worker_that_lost_its_partition_does_not_roll_a_newer_revision_b
     world = World()
     await world.feed(revision("a", 1, ["u"]))
     zombie, held = slow_embedder(world)
-    at_hand = asyncio.create_task(feed(zombie, revision("a", 2, ["u", "v"])))
+    in_flight = asyncio.create_task(feed(zombie, revision("a", 2, ["u", "v"])))
     await held.reached.wait()
 
     await feed(world.indexer(), [*revision("a", 2, ["u", "v"]), *revision("a", 3, ["w"])])
     held.let_go.set()
 
-    assert await at_hand == [(2, OutcomeStatus.STALE)]
+    assert await in_flight == [(2, OutcomeStatus.STALE)]
     assert await world.texts("a") == ["w"]
     assert await world.leftovers() == 0
 
@@ -96,12 +96,12 @@ async def test_a_late_sweep_does_not_take_what_an_undone_edit_has_again(method: 
     world = World()
     await world.feed(revision("a", 1, ["u", "c"]))
     zombie, held = slow_store(world, method)
-    at_hand = asyncio.create_task(feed(zombie, revision("a", 2, ["u"])))
+    in_flight = asyncio.create_task(feed(zombie, revision("a", 2, ["u"])))
     await held.reached.wait()
 
     await feed(world.indexer(), [*revision("a", 2, ["u"]), *revision("a", 3, ["u", "c"])])
     held.let_go.set()
-    await at_hand
+    await in_flight
 
     assert await world.texts("a") == ["u", "c"]
     assert await world.leftovers() == 0
@@ -111,13 +111,13 @@ async def test_a_skipped_version_leaves_no_hole_where_its_owner_sweeps_late() ->
     world = World()
     await world.feed(revision("a", 1, ["u", "c"]))
     zombie, held = slow_store(world, "commit")
-    at_hand = asyncio.create_task(feed(zombie, revision("a", 2, ["u"])))
+    in_flight = asyncio.create_task(feed(zombie, revision("a", 2, ["u"])))
     await held.reached.wait()
 
     # The successor never writes version 2: it was coalesced with version 3, which has the chunk again.
     await feed(world.indexer(), revision("a", 3, ["u", "c"]))
     held.let_go.set()
-    late = await at_hand
+    late = await in_flight
 
     assert late == [(2, OutcomeStatus.STALE)]
     assert await world.texts("a") == ["u", "c"]
@@ -142,13 +142,13 @@ async def test_a_call_that_takes_effect_late_changes_nothing(
     world = World()
     await world.feed(revision("a", 1, ["u", "c"]))
     zombie, held = slow_store(world, method)
-    at_hand = asyncio.create_task(feed(zombie, revision("a", 2, ["u", "x"])))
+    in_flight = asyncio.create_task(feed(zombie, revision("a", 2, ["u", "x"])))
     await held.reached.wait()
     await feed(world.indexer(), after())
     expected = await world.texts("a")
 
     held.let_go.set()
-    await at_hand
+    await in_flight
 
     assert await world.texts("a") == expected
     (again,) = await feed(world.indexer(), after()[-1:] if after()[-1].parts == 1 else after()[-2:])
@@ -211,12 +211,12 @@ async def test_the_receipt_of_a_revision_that_was_overtaken_while_it_was_committ
     world = World()
     await world.feed(revision("a", 1, ["u"]))
     slow, held = slow_store(world, "commit")
-    at_hand = asyncio.create_task(feed(slow, revision("a", 2, ["v"])))
+    in_flight = asyncio.create_task(feed(slow, revision("a", 2, ["v"])))
     await held.reached.wait()
     await feed(world.indexer(), revision("a", 3, None), Lane.EXPRESS)
 
     held.let_go.set()
 
-    assert await at_hand == [(2, OutcomeStatus.STALE)]
+    assert await in_flight == [(2, OutcomeStatus.STALE)]
     assert await world.texts("a") is None
     assert await world.leftovers() == 0

@@ -102,7 +102,7 @@ def a_state(text: str = "Wie hoch ist die Gebühr?", **options: Any) -> QuerySta
 
 def test_no_second_search_begins_where_time_is_short() -> None:
     estimates = Estimates(time.time)
-    attempts = Attempts(failures=(), outages=(), now=now, estimates=estimates, at_hand=InFlight(now), meters=Meters())
+    attempts = Attempts(failures=(), outages=(), now=now, estimates=estimates, in_flight=InFlight(now), meters=Meters())
     searcher: Any = None
     widener = Widener(searcher=searcher, analyse_text=query_terms, attempts=attempts, rewriter=None)
     state = a_state(**ALWAYS)

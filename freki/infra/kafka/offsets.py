@@ -11,7 +11,7 @@ class Offsets:
     """
 
     def __init__(self) -> None:
-        self._at_hand: OrderedDict[int, bool] = OrderedDict()
+        self._in_flight: OrderedDict[int, bool] = OrderedDict()
         """By offset in order: is it finished? The first one is not."""
         self.end: int | None = None
         """One past the last record that was read; None before the first."""
@@ -19,15 +19,15 @@ class Offsets:
     def read(self, offset: int) -> None:
         """Note a record; one that was read before counts no second time."""
         if self.end is None or offset >= self.end:
-            self._at_hand[offset] = False
+            self._in_flight[offset] = False
             self.end = offset + 1
 
     def finish(self, offset: int) -> None:
         """Note that a record is done with; one that was not read, or is done, changes nothing."""
-        if offset in self._at_hand:
-            self._at_hand[offset] = True
-        while self._at_hand and self._at_hand[next(iter(self._at_hand))]:
-            self._at_hand.popitem(last=False)
+        if offset in self._in_flight:
+            self._in_flight[offset] = True
+        while self._in_flight and self._in_flight[next(iter(self._in_flight))]:
+            self._in_flight.popitem(last=False)
 
     def pass_gap(self, position: int) -> None:
         """Note that no record is left before a position: without any at hand it may be committed."""
@@ -37,9 +37,9 @@ class Offsets:
     @property
     def idle(self) -> bool:
         """Is everything finished that was read?"""
-        return not self._at_hand
+        return not self._in_flight
 
     @property
     def finished(self) -> int | None:
         """The first record that is not finished, else one past the last that was read; None where none was."""
-        return next(iter(self._at_hand), self.end)
+        return next(iter(self._in_flight), self.end)

@@ -40,7 +40,7 @@ TRACE_PAUSE_S = 0.1
 
 
 @command
-async def ask(  # noqa: PLR0913 - every option of a query is an option
+async def ask(  # noqa: PLR0913 - one for each option of a query
     question: Annotated[str, typer.Argument(help="What to ask; not needed to read chunks")] = "",
     *,
     kind: Annotated[

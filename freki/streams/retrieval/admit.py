@@ -18,11 +18,11 @@ class Admission:
     """Where more arrives than can be answered, nothing is gained if all are late together: some are refused at once."""
 
     def __init__(
-        self, *, deadline_ms: int, estimates: Estimates, at_hand: InFlight, now: Callable[[], Timestamp]
+        self, *, deadline_ms: int, estimates: Estimates, in_flight: InFlight, now: Callable[[], Timestamp]
     ) -> None:
         self._deadline_ms = deadline_ms
         self._estimates = estimates
-        self._at_hand = at_hand
+        self._in_flight = in_flight
         self._now = now
         self._load = Load()
         self._at_once = 0
@@ -37,7 +37,9 @@ class Admission:
             deadline_ms = self._deadline_ms if query.deadline_ms is None else query.deadline_ms
             # A clock that is ahead of ours does not give more time.
             due_s = min(query.asked_at / 1000, now_s) + deadline_ms / 1000
-            expected_s = self._load.expected_s(at_once + 1) + finishing_s + self._at_hand.before(due_s, due) * leaving_s
+            expected_s = (
+                self._load.expected_s(at_once + 1) + finishing_s + self._in_flight.before(due_s, due) * leaving_s
+            )
             # One that is alone is tried: else a worker that was slow once would never learn that it no longer is.
             if due_s - now_s > (expected_s if at_once else 0):
                 at_once += 1

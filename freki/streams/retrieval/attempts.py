@@ -51,14 +51,14 @@ class Attempts:
         outages: tuple[type[Exception], ...],
         now: Callable[[], Timestamp],
         estimates: Estimates,
-        at_hand: InFlight,
+        in_flight: InFlight,
         meters: Meters,
     ) -> None:
         self._failures: tuple[type[Exception], ...] = (*failures, StepFailed, TimeoutError)
         self._outages: tuple[type[Exception], ...] = (*outages, StepFailed)
         self._now = now
         self._estimates = estimates
-        self._at_hand = at_hand
+        self._in_flight = in_flight
         self._meters = meters
         self._breaker = Breaker(now)
 
@@ -110,7 +110,7 @@ class Attempts:
     def spare_s(self, state: QueryState, *, before: Sequence[str]) -> float:
         """Seconds that the query has left for something else than these steps, which come after it, and for others."""
         own_s = max(LEAST_RESERVE_S, self._estimates.careful_s(*before))
-        return self.remaining_s(state) - own_s - self._at_hand.before_own(state) * self._estimates.typical_s(*LEAVING)
+        return self.remaining_s(state) - own_s - self._in_flight.before_own(state) * self._estimates.typical_s(*LEAVING)
 
 
 def _told(error: Exception) -> str:

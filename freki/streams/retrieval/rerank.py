@@ -41,10 +41,10 @@ _MISSING = {
 class Reranking:
     """One query at a time: what it may cost depends on the time that the query has left."""
 
-    def __init__(self, rerankers: Sequence[Reranker], *, attempts: Attempts, at_hand: InFlight) -> None:
+    def __init__(self, rerankers: Sequence[Reranker], *, attempts: Attempts, in_flight: InFlight) -> None:
         self._rerankers = {reranker.name: reranker for reranker in rerankers}
         self._attempts = attempts
-        self._at_hand = at_hand
+        self._in_flight = in_flight
         self._turns = DeadlineLock()
 
     async def __call__(self, state: QueryState) -> None:
@@ -98,7 +98,7 @@ class Reranking:
     def _budget_s(self, state: QueryState, name: str, ends_at_s: float) -> float:
         """Give the seconds that a reranker may take: one here shares with all queries, one outside with the next."""
         if name == LOCAL:
-            return self._at_hand.share_s(state, ends_at_s)
+            return self._in_flight.share_s(state, ends_at_s)
         chain = _CHAIN[state.options.reranker]
         is_last = self._rerankers.keys().isdisjoint(chain[chain.index(name) + 1 :])
         return (ends_at_s - self._attempts.now_s) * (1.0 if is_last else SHARE)

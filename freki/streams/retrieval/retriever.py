@@ -98,13 +98,13 @@ class Retriever:
         self._now = now
         self._clock_ns = clock_ns
         self._estimates = Estimates(lambda: now() / 1000)
-        self._at_hand = InFlight(now)
+        self._in_flight = InFlight(now)
         self._attempts = Attempts(
             failures=failures,
             outages=outages,
             now=now,
             estimates=self._estimates,
-            at_hand=self._at_hand,
+            in_flight=self._in_flight,
             meters=meters or Meters(),
         )
         self._searcher = Searcher(
@@ -117,12 +117,12 @@ class Retriever:
         )
         self._read = ChunkReader(search=search, rows=rows, roots=roots, attempts=self._attempts)
         self._admission = Admission(
-            deadline_ms=defaults.deadline_ms, estimates=self._estimates, at_hand=self._at_hand, now=now
+            deadline_ms=defaults.deadline_ms, estimates=self._estimates, in_flight=self._in_flight, now=now
         )
         self._widen = Widener(
             searcher=self._searcher, analyse_text=analyse_text, attempts=self._attempts, rewriter=rewriter
         )
-        self._rerank = Reranking(rerankers, attempts=self._attempts, at_hand=self._at_hand)
+        self._rerank = Reranking(rerankers, attempts=self._attempts, in_flight=self._in_flight)
         self._explain = Explainer(search, roots, strong=strong, attempts=self._attempts)
         self._composer = Composer(count_tokens=embedder.count_tokens, generation=generation, strong=strong, now=now)
         self._expansion = Expansion(search=search, roots=roots, strong=strong, attempts=self._attempts)
@@ -139,7 +139,7 @@ class Retriever:
         whose time is over before leaves with nothing rather than late.
         """
         states = [self.begin(query, trace_id) for query, trace_id in asked]
-        self._at_hand.begin(states)
+        self._in_flight.begin(states)
         waiting = dict(enumerate(states))
         looking_up = asyncio.create_task(self._look_up(states))
         tasks: list[asyncio.Task[Any]] = [looking_up]
@@ -147,7 +147,7 @@ class Retriever:
             async for place in self._overdue(waiting, looking_up):
                 late = waiting.pop(place)
                 result = self._composer.compose(late, ())
-                self._at_hand.end([late])
+                self._in_flight.end([late])
                 yield place, result, late
             if not waiting:
                 return
@@ -165,7 +165,7 @@ class Retriever:
             for finished in asyncio.as_completed(finishing):
                 yield await finished
         finally:
-            self._at_hand.end(states)
+            self._in_flight.end(states)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -243,7 +243,7 @@ class Retriever:
         await self._filtered_out.look_beyond(state)
         await self._surroundings.augment(state)
         result = self._composer.compose(state, watermarks)
-        self._at_hand.end([state])
+        self._in_flight.end([state])
         if state.query.explain or state.query.expect:
             result = replace(result, explanation=await self._explain(state))
         for run in state.stages:
@@ -286,7 +286,7 @@ class Retriever:
         if not floors:
             return
         started = self._clock_ns()
-        self._at_hand.end([state])
+        self._in_flight.end([state])
         while floors:
             roots = await self._attempts([state], "wait", self._roots.roots(list(floors)))
             if roots is None:
@@ -302,7 +302,7 @@ class Retriever:
             if not floors or self._attempts.spare_s(state, before=(*LOOKING_UP, *FINISHING)) < FLOOR_POLL_S:
                 break
             await asyncio.sleep(FLOOR_POLL_S)
-        self._at_hand.begin([state])
+        self._in_flight.begin([state])
         for floor in floors.values():
             state.notice(
                 "wait",

@@ -283,7 +283,7 @@ def fused(state: QueryState) -> list[Ranked]:
     dense = _best(state.dense)
     lexical = _best(state.lexical)
     owners = {hit.chunk_id: hit.root_id for ranking in rankings for hit in ranking}
-    variants = _first_ways(state)
+    variants = _first_variants(state)
     ranked = [
         Ranked(
             hit.chunk_id,
@@ -341,7 +341,7 @@ def _weights(state: QueryState, dense: float, lexical: float) -> list[float]:
     ]
 
 
-def _first_ways(state: QueryState) -> dict[ChunkId, int]:
+def _first_variants(state: QueryState) -> dict[ChunkId, int]:
     first: dict[ChunkId, int] = {}
     for place, variant in enumerate(state.query_variants):
         for hit in (*(variant.dense or ()), *(variant.lexical or ())):

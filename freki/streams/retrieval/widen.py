@@ -78,7 +78,7 @@ class Widener:
         limit_s = min(self._attempts.spare_s(state, before=FINISHING) for state in states)
         try:
             async with asyncio.timeout(limit_s):
-                await self._add_ways(second)
+                await self._add_variants(second)
                 widened = [
                     (state, after) for state, after in zip(states, second, strict=True) if len(after.query_variants) > 1
                 ]
@@ -94,11 +94,11 @@ class Widener:
         await self._searcher.embed(states)
         return await self._searcher.find(states, first=1) and await self._searcher.load(states)
 
-    async def _add_ways(self, states: Sequence[QueryState]) -> None:
+    async def _add_variants(self, states: Sequence[QueryState]) -> None:
         with timed(states, STAGE, lambda state: len(state.query_variants) - 1):
             made = {id(state): self.by_rule(state) for state in states}
             for state, kind, texts in await self._rewritten(states):
-                made[id(state)] += self._ways(state, kind, texts)
+                made[id(state)] += self._variants_of(state, kind, texts)
             for state in states:
                 state.query_variants += share_weight(made[id(state)])
 
@@ -129,9 +129,9 @@ class Widener:
     def _rule(
         self, kind: Widening, texts: Callable[[QueryState], Iterable[str]]
     ) -> Callable[[QueryState], Iterable[QueryVariant]]:
-        return lambda state: self._ways(state, kind, texts(state))
+        return lambda state: self._variants_of(state, kind, texts(state))
 
-    def _ways(self, state: QueryState, kind: Widening, texts: Iterable[str]) -> Iterator[QueryVariant]:
+    def _variants_of(self, state: QueryState, kind: Widening, texts: Iterable[str]) -> Iterator[QueryVariant]:
         """Make variants of texts; those that are empty, or the question itself, make none."""
         for text in texts:
             bounded = searchable_text(text)
