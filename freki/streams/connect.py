@@ -325,10 +325,12 @@ async def check_sources(settings: Settings, stages: Collection[tuple[str, str]])
     """Raise Misconfigured unless each of these consumer groups may be seen, and its topic: Faust waits in silence."""
     async with Admin(settings.kafka) as admin:
         partitions = await admin.partitions([topic for _, topic in stages])
-        for group, topic in stages:
+        for _, topic in stages:
             if not partitions[topic]:
                 raise _not_seen(topic)
-            # A cluster that is new has nobody yet who looks after groups; what may not be seen is refused even so.
+        # Lanes share groups.
+        for group in dict.fromkeys(group for group, _ in stages):
+            # Whether the group's broker is up is Faust's to wait for; what may not be seen is refused even so.
             with suppress(Unavailable):
                 await admin.check_group(group)
 

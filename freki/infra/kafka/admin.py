@@ -22,8 +22,8 @@ T = TypeVar("T")
 _LOOK_S = 2.0
 _SHOWN_S = 0.05
 _POLL_MS = 100
-_COORDINATOR_S = 0.1
-_COORDINATOR_LOOKS = 100
+_COORDINATOR_S = 10.0
+_COORDINATOR_PAUSE_S = 0.1
 
 
 class Declared(Protocol):
@@ -237,14 +237,17 @@ def _partitions(client: KafkaAdminClient, names: Sequence[str]) -> dict[str, lis
 
 
 def _committed(client: KafkaAdminClient, group: str) -> dict[TopicPartition, int]:
-    for _ in range(_COORDINATOR_LOOKS):
-        # Who first asks a new Kafka for a group makes it create the topic that groups are kept in.
-        with suppress(CoordinatorNotAvailableError):
+    # Who first asks a new Kafka for a group makes it create the topic that groups are kept in.
+    deadline = time.monotonic() + _COORDINATOR_S
+    while True:
+        try:
             offsets = client.list_group_offsets({group: None})[group]
+        except CoordinatorNotAvailableError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_COORDINATOR_PAUSE_S)
+        else:
             break
-        time.sleep(_COORDINATOR_S)
-    else:
-        offsets = client.list_group_offsets({group: None})[group]
     return {TopicPartition(*place): found.offset for place, found in offsets.items() if found.offset >= 0}
 
 
