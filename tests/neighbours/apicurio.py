@@ -4,16 +4,15 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
 import pytest
 from filelock import FileLock
 
 from freki.infra.local import apache_kafka
+from tests.neighbours.programs import answers, running
 from tests.stack import free_port
 
 VERSION = "3.0.9"
@@ -21,7 +20,6 @@ VERSION = "3.0.9"
 CONFLUENT = "/apis/ccompat/v7"
 """Below which it speaks Confluent's interface."""
 PATIENCE_S = 300.0
-LOG_CHARACTERS = 5_000
 
 
 @contextmanager
@@ -30,24 +28,14 @@ def running_apicurio() -> Iterator[str]:
     folder = _fetched()
     port = free_port()
     with tempfile.TemporaryDirectory() as name:
-        log = Path(name) / "log"
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                [
-                    *("java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
-                    *(f"-Dquarkus.http.port={port}", "-Dquarkus.http.host=127.0.0.1"),
-                    *("-jar", str(folder / f"apicurio-registry-app-{VERSION}-runner.jar")),
-                ],
-                stdout=output,
-                stderr=output,
-            )
         url = f"http://127.0.0.1:{port}{CONFLUENT}"
-        try:
-            _wait_for(f"{url}/subjects", process, log)
+        command = [
+            *("java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+            *(f"-Dquarkus.http.port={port}", "-Dquarkus.http.host=127.0.0.1"),
+            *("-jar", str(folder / f"apicurio-registry-app-{VERSION}-runner.jar")),
+        ]
+        with running(command, Path(name) / "log", lambda: answers(f"{url}/subjects"), patience_s=PATIENCE_S):
             yield url
-        finally:
-            process.terminate()
-            process.wait(timeout=PATIENCE_S)
 
 
 def _fetched() -> Path:
@@ -81,17 +69,3 @@ def _fetched() -> Path:
                 packed.extractall(partial, filter="data")
         partial.rename(folder)
     return folder
-
-
-def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        said = log.read_text(errors="replace")[-LOG_CHARACTERS:]
-        assert process.poll() is None, said
-        assert time.monotonic() < deadline, said
-        try:
-            if httpx.get(url).is_success:
-                return
-        except httpx.HTTPError:
-            pass
-        time.sleep(0.5)

@@ -7,7 +7,6 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.neighbours.programs import running
 from tests.stack import free_port
 
 DEBIAN = Path("/usr/lib/postgresql")
@@ -32,6 +32,10 @@ class Postgres:
     @property
     def version(self) -> str:
         return self._run([str(self.programs / "postgres"), "--version"]).strip()
+
+    def is_ready(self) -> bool:
+        asking = [str(self.programs / "pg_isready"), "--host=127.0.0.1", f"--port={self.port}"]
+        return subprocess.run(asking, check=False, capture_output=True).returncode == 0
 
     def execute(self, sql: str) -> None:
         """Execute statements, each in a transaction of its own unless they say BEGIN."""
@@ -75,22 +79,12 @@ def running_postgres() -> Iterator[Postgres]:
             capture_output=True,
             cwd=folder,
         )
-        with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(
-                [
-                    *(*as_user, str(programs / "postgres"), "-D", str(folder / "data"), "-p", str(server.port)),
-                    *("-k", str(folder), "-c", "listen_addresses=127.0.0.1", "-c", "wal_level=logical"),
-                ],
-                cwd=folder,
-                stdout=log,
-                stderr=log,
-            )
-        try:
-            _wait_for(server, process, folder / "log")
+        command = [
+            *(*as_user, str(programs / "postgres"), "-D", str(folder / "data"), "-p", str(server.port)),
+            *("-k", str(folder), "-c", "listen_addresses=127.0.0.1", "-c", "wal_level=logical"),
+        ]
+        with running(command, folder / "log", server.is_ready, patience_s=PATIENCE_S, cwd=folder):
             yield server
-        finally:
-            process.terminate()
-            process.wait(timeout=PATIENCE_S)
 
 
 def _programs() -> Path:
@@ -102,12 +96,3 @@ def _programs() -> Path:
     if on_path is None:
         pytest.skip("there is no PostgreSQL: install one, such as Debian's postgresql")
     return Path(on_path).parent
-
-
-def _wait_for(server: Postgres, process: subprocess.Popen[bytes], log: Path) -> None:
-    asking = [str(server.programs / "pg_isready"), "--host=127.0.0.1", f"--port={server.port}"]
-    deadline = time.monotonic() + PATIENCE_S
-    while subprocess.run(asking, check=False, capture_output=True).returncode:
-        assert process.poll() is None, log.read_text()
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.1)

@@ -1,9 +1,5 @@
 """The OpenTelemetry collector takes the configuration in deploy/, our traces and our metrics."""
 
-import hashlib
-import shutil
-import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -13,13 +9,12 @@ from pathlib import Path
 
 import httpx
 import pytest
-from filelock import FileLock
 
-from freki.infra.local import apache_kafka
 from freki.infra.metrics import metering
 from freki.infra.settings import TelemetrySettings
 from freki.infra.telemetry import tracing
 from tests.compose import ROOT, read_compose
+from tests.neighbours.programs import answers, digest_of, go_program, running
 from tests.stack import free_port
 
 pytestmark = pytest.mark.timeout(1800)  # the first time it is built
@@ -64,32 +59,12 @@ def jaeger() -> Iterator[Jaeger]:
 
 def built() -> Path:
     """Build the collector once; skip the test where it cannot be had."""
-    digest = hashlib.sha256(PARTS.read_bytes()).hexdigest()[:12]
-    folder = apache_kafka.CACHE.expanduser() / f"otelcol-{digest}"
-    folder.mkdir(parents=True, exist_ok=True)
-    program = folder / "otelcol"
-    with FileLock(folder.with_name(f"{folder.name}.lock")):
-        if program.exists():
-            return program
-        go = shutil.which("go")
-        if go is None:
-            pytest.skip("there is no `go` on the PATH to build the OpenTelemetry collector with")
-        with tempfile.TemporaryDirectory(dir=folder.parent) as fresh:
-            done = subprocess.run(
-                [go, "run", f"go.opentelemetry.io/collector/cmd/builder@{VERSION}", f"--config={PARTS}"],
-                cwd=fresh,
-                check=False,
-                capture_output=True,
-                text=True,
-            )
-            if done.returncode:
-                pytest.skip(f"Go cannot build the OpenTelemetry collector: {done.stderr.strip()[-500:]}")
-            (Path(fresh) / "build" / program.name).replace(program)
-    return program
+    builder = f"go.opentelemetry.io/collector/cmd/builder@{VERSION}"
+    return go_program(f"otelcol-{digest_of(PARTS)}", ["run", builder, f"--config={PARTS}"], "build/otelcol")
 
 
 @contextmanager
-def running(folder: Path, jaeger: Jaeger) -> Iterator[tuple[str, str]]:
+def running_collector(folder: Path, jaeger: Jaeger) -> Iterator[tuple[str, str]]:
     """Run it with other addresses; Phoenix is not there. Gives where it takes telemetry, and its own metrics."""
     port, own = free_port(), free_port()
     text = CONFIGURATION
@@ -102,30 +77,14 @@ def running(folder: Path, jaeger: Jaeger) -> Iterator[tuple[str, str]]:
         text = text.replace(there, here)
     (folder / "collector.yml").write_text(text, encoding="utf-8")
     log = folder / "log"
-    with log.open("wb") as output:
-        process = subprocess.Popen([str(built()), f"--config={folder / 'collector.yml'}"], stdout=output, stderr=output)
-    try:
-        deadline = time.monotonic() + PATIENCE_S
-        while not answers(f"http://127.0.0.1:{own}/metrics"):
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.1)
+    command, metrics = [str(built()), f"--config={folder / 'collector.yml'}"], f"http://127.0.0.1:{own}/metrics"
+    with running(command, log, lambda: answers(metrics), patience_s=PATIENCE_S):
         assert "deprecated" not in log.read_text()
-        yield f"http://127.0.0.1:{port}", f"http://127.0.0.1:{own}/metrics"
-    finally:
-        process.terminate()
-        process.wait(timeout=PATIENCE_S)
-
-
-def answers(url: str) -> bool:
-    try:
-        return httpx.get(url).is_success
-    except httpx.HTTPError:
-        return False
+        yield f"http://127.0.0.1:{port}", metrics
 
 
 def test_traces_go_through_to_jaeger_and_metrics_are_taken(jaeger: Jaeger, tmp_path: Path) -> None:
-    with running(tmp_path, jaeger) as (endpoint, own):
+    with running_collector(tmp_path, jaeger) as (endpoint, own):
         settings = TelemetrySettings(otlp_endpoint=endpoint)
         with tracing(settings, "test") as tracer, tracer.start_as_current_span("a span of ours"):
             pass

@@ -14,7 +14,7 @@ from freki.infra.local import apache_kafka
 from freki.infra.settings import KafkaSettings, Settings
 from freki.streams.connect import topics_of
 from tests.compose import read_compose
-from tests.neighbours.connect import libraries
+from tests.neighbours.programs import jars_of
 from tests.stack import free_port
 
 SERVICE: Mapping[str, Any] = read_compose({})["services"]["kafka"]
@@ -43,7 +43,7 @@ def properties(environment: Mapping[str, object], folder: Path, ports: Mapping[s
 @pytest.fixture
 def kafka(tmp_path: Path) -> Iterator[Mapping[str, int]]:
     """Run the service until it is healthy, and until the end of the test; give its ports."""
-    libs, tools = apache_kafka.libraries(), libraries(TOOLS)
+    libs, tools = apache_kafka.libraries(), jars_of(TOOLS)
     ports = {port: free_port() for port in ("9092", "19092", "29093")}
     file, log = tmp_path / "server.properties", tmp_path / "log"
     wanted = properties(SERVICE["environment"], tmp_path, ports)

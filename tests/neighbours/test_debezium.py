@@ -18,13 +18,14 @@ import pytest
 from freki.infra.kafka import Admin
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import environment_for, read_stack, settings_for
-from freki.infra.settings import LocalSettings, Settings
+from freki.infra.settings import Settings
 from freki.streams.connect import apply_topics, open_index
 from tests.acceptance.conftest import Children, Freki
 from tests.acceptance.helpers import ask, documents, verify
 from tests.neighbours.apicurio import CONFLUENT, running_apicurio
-from tests.neighbours.connect import libraries, running_connect
+from tests.neighbours.connect import POM, running_connect
 from tests.neighbours.postgres import Postgres, running_postgres
+from tests.neighbours.programs import jars_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sources.md").read_text(encoding="utf-8")
 TOPIC = "shop.public.articles"
@@ -178,7 +179,7 @@ async def relaying(freki: Freki, folder: Path, encoding: str) -> AsyncIterator[N
 
 async def follow(freki: Freki, folder: Path, worker: Mapping[str, str], *, encoding: str, changes: int) -> None:
     """Change a table so many times; afterwards the index must hold its rows, and nothing else."""
-    libs = libraries()
+    libs = jars_of(POM)
     connector, *_ = blocks("properties")
     (schema,) = blocks("sql")
     shop = Shop(seed=2026)
@@ -219,13 +220,13 @@ async def test_the_index_equals_the_table_after_a_thousand_changes(freki: Freki,
 
 @pytest.mark.timeout(1200)
 async def test_so_it_does_in_avro_with_a_schema_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    libraries()
+    jars_of(POM)
     _, worker, avro = blocks("properties")
     with running_apicurio() as registry:
         monkeypatch.setenv("FREKI_REGISTRY__URL", registry)
         address = registry.removesuffix(CONFLUENT)
         converters = properties(avro.replace("http://127.0.0.1:8080", address))
-        settings = Settings(local=LocalSettings(state_dir=tmp_path / "state"))
+        settings = Settings(local=Settings().local.elsewhere(tmp_path / "state"))
         children = Children()
         async with LocalStack(settings, report=children.report, prepare=apply_topics) as stack:
             here = Freki(settings_for(settings, stack.state), children)

@@ -11,7 +11,7 @@ from freki.infra.claims import ClaimStore
 from freki.infra.errors import Rejected, Unavailable
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
-from freki.infra.settings import ClaimSettings, LocalSettings, Settings
+from freki.infra.settings import ClaimSettings, Settings
 from freki.schemas import ClaimCheck, OutcomeStatus
 from freki.streams.connect import apply_topics
 from tests.acceptance.conftest import Children, Freki
@@ -115,7 +115,7 @@ async def test_a_large_document_goes_through_it(tmp_path: Path, monkeypatch: pyt
     # Workers get these from the environment, as the credentials.
     monkeypatch.setenv("FREKI_CLAIMS__DIRECTORY", DIRECTORY)
     monkeypatch.setenv("FREKI_CLAIMS__INLINE_BYTES", "1000")
-    settings = Settings(local=LocalSettings(state_dir=tmp_path))
+    settings = Settings(local=Settings().local.elsewhere(tmp_path))
     children = Children()
     async with LocalStack(settings, report=children.report, prepare=apply_topics) as stack:
         freki = Freki(settings_for(settings, stack.state), children)

@@ -12,7 +12,7 @@ from freki.infra.kafka import Reader
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
 from freki.infra.registry import RegistryClient
-from freki.infra.settings import LocalSettings, RegistrySettings, Settings
+from freki.infra.settings import RegistrySettings, Settings
 from freki.schemas import DocumentChange, IndexOutcome
 from freki.schemas.avro import Codec, UnknownSchemaIdError
 from freki.schemas.avro.codec import schema_id_of
@@ -37,7 +37,7 @@ async def registry() -> AsyncIterator[str]:
 
 async def test_records_carry_its_ids(registry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FREKI_REGISTRY__URL", registry)
-    settings = Settings(local=LocalSettings(state_dir=tmp_path))
+    settings = Settings(local=Settings().local.elsewhere(tmp_path))
     children = Children()
     values = []
     async with LocalStack(settings, report=children.report, prepare=apply_topics) as stack:

@@ -242,13 +242,11 @@ def _committed(client: KafkaAdminClient, group: str) -> dict[TopicPartition, int
     while True:
         try:
             offsets = client.list_group_offsets({group: None})[group]
+            return {TopicPartition(*place): found.offset for place, found in offsets.items() if found.offset >= 0}
         except CoordinatorNotAvailableError:
             if time.monotonic() > deadline:
                 raise
             time.sleep(_COORDINATOR_PAUSE_S)
-        else:
-            break
-    return {TopicPartition(*place): found.offset for place, found in offsets.items() if found.offset >= 0}
 
 
 async def _timestamps(client: AIOKafkaConsumer, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

@@ -22,6 +22,7 @@ from freki.infra.local.ports import LOOPBACK
 VERSION = "4.3.1"
 LEAST_JAVA = 17
 CACHE = Path("~/.cache/freki")
+_FOLDER = f"kafka-{VERSION}"
 FETCH_TIMEOUT_S = 600.0
 FORMAT_TIMEOUT_S = 60.0
 
@@ -31,7 +32,7 @@ _JVM = (
     *("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true"),
 )
 
-ENOUGH_FOR_ONE = {
+_ENOUGH_FOR_ONE = {
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
@@ -43,11 +44,11 @@ ENOUGH_FOR_ONE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """A place where a node takes connections of clients, besides the plain one; how, its properties say."""
+    """A place where a node takes connections besides the plain one, of clients or nodes; how, its properties say."""
 
     name: str
     port: int
-    protocol: Literal["SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+    protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,17 +80,33 @@ def libraries(given: Path | None = None) -> Path:
                 f"FREKI_LOCAL__KAFKA_LIBS={given} holds no kafka_*.jar: name the folder `libs` of an Apache Kafka 4"
             )
         return given
-    folder = CACHE.expanduser() / f"kafka-{VERSION}"
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder.with_name(f"{folder.name}.lock")):
-        if not folder.exists():
-            _fetch(folder)
-    return folder
+    with as_file(files("freki.infra.local") / "apache_kafka.pom.xml") as pom:
+        return fetch_jars(
+            pom,
+            _FOLDER,
+            f"-Dkafka.version={VERSION}",
+            what=f"Apache Kafka {VERSION}",
+            advice="or name the folder `libs` of an Apache Kafka 4 with FREKI_LOCAL__KAFKA_LIBS",
+        )
 
 
 def are_here() -> bool:
     """Tell whether the jar files were fetched before."""
-    return (CACHE.expanduser() / f"kafka-{VERSION}").exists()
+    return (CACHE.expanduser() / _FOLDER).exists()
+
+
+def fetch_jars(pom: Path, name: str, *options: str, what: str, advice: str = "") -> Path:
+    """Return the folder of our cache with the jar files that a POM names, fetched with Maven unless it is there.
+
+    `what` they are, and `advice` on how to do without Maven, are for errors. Blocks. Raises Misconfigured if there is
+    no Maven, Unavailable if it cannot fetch them.
+    """
+    folder = CACHE.expanduser() / name
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder.with_name(f"{folder.name}.lock")):
+        if not folder.exists():
+            _fetch(pom, folder, options, what=what, advice=advice)
+    return folder
 
 
 def prepare(libs: Path, node: Node, *, cluster: Sequence[Node] = (), cluster_id: str = "") -> None:
@@ -145,7 +162,7 @@ def _properties(node: Node, cluster: Sequence[Node]) -> dict[str, str]:
         # 50 each unless set: files of a machine that hosts many groups.
         "offsets.topic.num.partitions": "4",
         "transaction.state.log.num.partitions": "4",
-        **(ENOUGH_FOR_ONE if alone else {}),
+        **(_ENOUGH_FOR_ONE if alone else {}),
     }
 
 
@@ -165,25 +182,24 @@ def _check_java() -> None:
         raise Misconfigured(f"{wish}, and `{program}` is another: {told.partition(chr(10))[0]}; {advice}")
 
 
-def _fetch(folder: Path) -> None:
+def _fetch(pom: Path, folder: Path, options: Sequence[str], *, what: str, advice: str) -> None:
     program = shutil.which("mvn")
     if program is None:
+        wish = "install Maven, such as Debian's maven"
         raise Misconfigured(
-            "there is no `mvn` on the PATH to fetch Apache Kafka with: install Maven, such as Debian's maven, or name"
-            " the folder `libs` of an Apache Kafka 4 with FREKI_LOCAL__KAFKA_LIBS"
+            f"there is no `mvn` on the PATH to fetch {what} with: {', '.join(filter(None, (wish, advice)))}"
         )
     partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    with as_file(files("freki.infra.local") / "apache_kafka.pom.xml") as pom:
-        done = _run(
-            [
-                *(program, "--batch-mode", "--quiet", "--file", str(pom), f"-Dkafka.version={VERSION}"),
-                *("dependency:copy-dependencies", f"-DoutputDirectory={partial}", "-DincludeScope=runtime"),
-            ],
-            timeout_s=FETCH_TIMEOUT_S,
-        )
+    done = _run(
+        [
+            *(program, "--batch-mode", "--quiet", "--file", str(pom), *options),
+            *("dependency:copy-dependencies", f"-DoutputDirectory={partial}", "-DincludeScope=runtime"),
+        ],
+        timeout_s=FETCH_TIMEOUT_S,
+    )
     if done.returncode:
-        raise Unavailable(f"Maven cannot fetch Apache Kafka {VERSION}: {done.stdout.strip()[-1000:]}")
+        raise Unavailable(f"Maven cannot fetch {what}: {done.stdout.strip()[-1000:]}")
     partial.rename(folder)
 
 
