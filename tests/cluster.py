@@ -14,7 +14,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from freki.infra.local import apache_kafka
-from freki.infra.local.apache_kafka import Node
+from freki.infra.local.apache_kafka import Listener, Node
 from freki.infra.local.ports import LOOPBACK
 from freki.infra.local.probes import broker_answers
 from freki.infra.settings import KafkaSettings
@@ -92,7 +92,6 @@ class Broker:
     node: Node
     door: Door
     process: subprocess.Popen[bytes] | None = None
-    small_disk: bool = False
 
 
 @dataclass(kw_only=True)
@@ -222,20 +221,26 @@ async def cluster(
     async with AsyncExitStack() as exits:
         made = {}
         for number in range(1, brokers + 1):
-            port, controller = free_port(), free_port()
+            port, internal = free_port(), Listener(name="INTERNAL", port=free_port(), protocol="PLAINTEXT")
             door = await exits.enter_async_context(Door(port))
             node = Node(
                 number=number,
                 directory=directory / f"broker-{number}",
                 port=port,
-                controller_port=controller,
-                properties={**properties, **_listeners(port, free_port(), controller, door.port)},
+                controller_port=free_port(),
+                listeners=[internal],
+                properties={
+                    **properties,
+                    # Clients come through the door, other brokers past it.
+                    "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{door.port},INTERNAL://{LOOPBACK}:{internal.port}",
+                    "inter.broker.listener.name": internal.name,
+                },
             )
             node.directory.mkdir(parents=True)
             if number == small_disk:
                 _mount(node.directory)
                 exits.callback(_unmount, node.directory)
-            made[number] = Broker(node=node, door=door, small_disk=number == small_disk)
+            made[number] = Broker(node=node, door=door)
         nodes = [broker.node for broker in made.values()]
         cluster_id = apache_kafka.new_cluster_id()
         for node in nodes:
@@ -244,19 +249,6 @@ async def cluster(
         exits.push_async_callback(_end_all, running)
         await asyncio.gather(*(running.start(number) for number in made))
         yield running
-
-
-def _listeners(port: int, internal: int, controller: int, door: int) -> dict[str, str]:
-    """Return the properties that send clients through the door, and the other brokers past it."""
-    return {
-        "inter.broker.listener.name": "INTERNAL",
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT",
-        "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{door},INTERNAL://{LOOPBACK}:{internal}",
-        "listeners": ",".join(
-            f"{name}://{LOOPBACK}:{each}"
-            for name, each in {"PLAINTEXT": port, "INTERNAL": internal, "CONTROLLER": controller}.items()
-        ),
-    }
 
 
 async def _end_all(running: Cluster) -> None:

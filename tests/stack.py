@@ -11,8 +11,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, Protocol
@@ -135,7 +135,7 @@ class ApacheKafka(LocalPrograms):
     @contextmanager
     def broker(self) -> Iterator[KafkaSettings]:
         """Start one node."""
-        with tempfile.TemporaryDirectory() as directory, running_kafka(Path(directory)) as (node,):
+        with tempfile.TemporaryDirectory() as directory, running_kafka(Path(directory)) as node:
             self._node = node
             yield own_topics(KafkaSettings(bootstrap=f"127.0.0.1:{node.port}"))
 
@@ -147,47 +147,36 @@ class ApacheKafka(LocalPrograms):
 @contextmanager
 def running_kafka(
     directory: Path,
-    nodes: int = 1,
     properties: Mapping[str, str] = MappingProxyType({}),
     listeners: Mapping[str, Literal["SSL", "SASL_PLAINTEXT", "SASL_SSL"]] = MappingProxyType({}),
-) -> Iterator[Sequence[apache_kafka.Node]]:
-    """Run a cluster until the end of the block; `listeners`: names and protocols of those besides the plain one."""
-    libs, cluster_id = apache_kafka.libraries(), apache_kafka.new_cluster_id()
-    cluster = [
-        apache_kafka.Node(
-            number=number,
-            directory=directory / f"node-{number}",
-            port=free_port(),
-            controller_port=free_port(),
-            listeners=[
-                apache_kafka.Listener(name=name, port=free_port(), protocol=protocol)
-                for name, protocol in listeners.items()
-            ],
-            properties=properties,
-        )
-        for number in range(1, nodes + 1)
-    ]
-    with ExitStack() as exits:
-        running = []
-        for node in cluster:
-            apache_kafka.prepare(libs, node, cluster=cluster, cluster_id=cluster_id)
-            log = exits.enter_context(log_of(node).open("wb"))
-            process = subprocess.Popen(apache_kafka.command(libs, node), stdout=log, stderr=log)
-            exits.callback(_end, process)
-            running.append(process)
-        for node, process in zip(cluster, running, strict=True):
-            _wait_for(node.port, process)
-        yield cluster
+) -> Iterator[apache_kafka.Node]:
+    """Run one node until the end of the block; `listeners`: names and protocols of those besides the plain one."""
+    libs = apache_kafka.libraries()
+    node = apache_kafka.Node(
+        number=1,
+        directory=directory / "node",
+        port=free_port(),
+        controller_port=free_port(),
+        listeners=[
+            apache_kafka.Listener(name=name, port=free_port(), protocol=protocol)
+            for name, protocol in listeners.items()
+        ],
+        properties=properties,
+    )
+    apache_kafka.prepare(libs, node)
+    with log_of(node).open("wb") as log:
+        process = subprocess.Popen(apache_kafka.command(libs, node), stdout=log, stderr=log)
+    try:
+        _wait_for(node.port, process)
+        yield node
+    finally:
+        process.terminate()
+        process.wait(timeout=PATIENCE_S)
 
 
 def log_of(node: apache_kafka.Node) -> Path:
     """Return where a node that a test runs writes its log."""
     return node.directory / "log"
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    process.wait(timeout=PATIENCE_S)
 
 
 class RunningServers:

@@ -95,7 +95,7 @@ def secured_kafka(folder: Path, provider: IdentityProvider) -> Iterator[Secured]
     broker, client = authority.pair("broker"), authority.pair("client")
     listeners: Mapping[str, Any] = {"MTLS": "SSL", "SASL": "SASL_SSL", "SHORT": "SASL_SSL"}
     properties = _properties(authority, broker, provider)
-    with running_kafka(folder, properties=properties, listeners=listeners) as (node,):
+    with running_kafka(folder, properties=properties, listeners=listeners) as node:
         plain = KafkaSettings(bootstrap=f"127.0.0.1:{node.port}", partitions=2, delivery_timeout_s=10.0)
         with closing(KafkaAdminClient(**admin_options(plain))) as admin:
             _add_credentials(admin, "freki", *_SCRAM)

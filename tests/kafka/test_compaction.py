@@ -26,7 +26,7 @@ SOON = {
 
 @pytest.fixture(scope="module")
 def cleaning(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaSettings]:
-    with running_kafka(tmp_path_factory.mktemp("kafka"), properties=CLEANING) as (node,):
+    with running_kafka(tmp_path_factory.mktemp("kafka"), properties=CLEANING) as node:
         yield KafkaSettings(bootstrap=f"127.0.0.1:{node.port}", partitions=1)
 
 

@@ -1,5 +1,3 @@
-import os
-
 import pytest
 from typer.testing import CliRunner
 
@@ -9,12 +7,7 @@ from freki.streams.cli import app
 from freki.streams.commands.acls import rights_of
 from freki.streams.connect import group_of, topics_of
 
-
-@pytest.fixture(autouse=True)
-def _no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    monkeypatch.chdir(tmp_path_factory.mktemp("empty"))
-    for name in [name for name in os.environ if name.startswith("FREKI_")]:
-        monkeypatch.delenv(name)
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def operations(settings: Settings, part: str) -> dict[str, set[str]]:

@@ -1,4 +1,3 @@
-import os
 import re
 import tomllib
 from collections.abc import Callable
@@ -92,15 +91,7 @@ def test_what_is_mounted_is_there(name: str) -> None:
 
 
 @pytest.fixture
-def no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Leave the settings of this machine out, as a container has none of them."""
-    for name in [name for name in os.environ if name.upper().startswith("FREKI_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture
-def settings_of(no_settings: None, monkeypatch: pytest.MonkeyPatch) -> SettingsOf:  # noqa: ARG001 - a fixture
+def settings_of(folder: None, monkeypatch: pytest.MonkeyPatch) -> SettingsOf:  # noqa: ARG001 - a fixture
     """Read the settings as a service's process would, in the environment that Compose gives it and no other."""
 
     def read(name: str, **variables: str) -> Settings:

@@ -1,6 +1,5 @@
 """What is wrong with a setting is told in one line, with the variable and where to correct it."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -12,19 +11,7 @@ from freki.streams.connect import topics_of
 
 IN_JSON = "in the environment as JSON"
 
-
-@pytest.fixture(autouse=True)
-def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Give a folder without a freki.toml, and start there."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture(autouse=True)
-def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out what a running stack of the same session sets for its workers."""
-    for name in [name for name in os.environ if name.startswith("FREKI_")]:
-        monkeypatch.delenv(name)
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def refusal(capsys: pytest.CaptureFixture[str]) -> str:

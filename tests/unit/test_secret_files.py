@@ -1,6 +1,5 @@
 """Secrets that lie in files, as Docker and Kubernetes hand them over."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -19,14 +18,7 @@ SECRETS = {
 }
 """Vertex AI's token has had a file of its own, which is read again and again."""
 
-
-@pytest.fixture(autouse=True)
-def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Give a folder without a freki.toml, and start there without settings."""
-    for name in [name for name in os.environ if name.upper().startswith("FREKI_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def secret(variable: str) -> str:

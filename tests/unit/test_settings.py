@@ -1,6 +1,5 @@
 """What is read from the environment and `freki.toml`, and what counts as not set."""
 
-import os
 import re
 from pathlib import Path
 
@@ -9,6 +8,8 @@ import pytest
 from freki.infra.settings import ModelSettings, Settings
 from freki.infra.settings_table import table
 from freki.schemas import ChunkKind, Widening
+
+pytestmark = pytest.mark.usefixtures("folder")
 
 VARIABLES = re.findall(r"^\| `(FREKI_\w+)`", table(), re.MULTILINE)
 OTHERS = [
@@ -19,15 +20,6 @@ OTHERS = [
     "freki_llm__url",
 ]
 """Whole sections as JSON, keys of tables, and another case."""
-
-
-@pytest.fixture(autouse=True)
-def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Give a folder without a freki.toml, and an environment without settings."""
-    for name in [name for name in os.environ if name.upper().startswith("FREKI_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def write_toml(folder: Path, text: str) -> None:

@@ -1,14 +1,8 @@
-import os
-
 import pytest
 
 from tests.stack import ApacheKafka, LocalPrograms, RunningServers, chosen
 
-
-@pytest.fixture(autouse=True)
-def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith("FREKI_")]:
-        monkeypatch.delenv(name)
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def test_without_a_setting_the_tests_start_the_local_programs() -> None:
