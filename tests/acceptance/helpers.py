@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
+from freki.infra.kafka import Reader
 from freki.infra.local.state import environment_for, read_stack
 from freki.infra.settings import Settings
 from freki.schemas import (
@@ -20,7 +21,7 @@ from freki.schemas import (
     QueryId,
     TenantId,
 )
-from freki.streams.connect import open_asker, open_publisher, open_receipts, wall_clock
+from freki.streams.connect import open_asker, open_publisher, open_receipts, topics_of, wall_clock
 from tests.acceptance.conftest import Freki
 
 PATIENCE_S = 60.0
@@ -75,6 +76,16 @@ async def ask(freki: Freki, tenant: str, text: str, *, answers_on: str | None = 
     """Ask a question and wait for its answer."""
     async with open_asker(freki.settings, answers_on=answers_on) as asker:
         return await asker.ask(query(tenant, text, **options), patience_s=PATIENCE_S)
+
+
+async def all_values(freki: Freki) -> list[bytes]:
+    """Read what lies on all topics whose values are records of a contract."""
+    values = []
+    for topic in topics_of(freki.settings):
+        if topic.holds is not None:
+            async with Reader(freki.settings.kafka, topic.name, start="earliest") as reader:
+                values += [stored.value async for stored in reader.until_end() if stored.value is not None]
+    return values
 
 
 def messages(result: ContextResult) -> str:

@@ -4,13 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from freki.infra.kafka import Reader
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
 from freki.infra.settings import Settings
 from freki.streams.connect import apply_topics, topics_of
 from tests.acceptance.conftest import Children, Freki
-from tests.acceptance.helpers import ask, documents, publish, upsert
+from tests.acceptance.helpers import all_values, ask, documents, publish, upsert
 from tests.contract.registry_server import running_registry
 
 
@@ -23,12 +22,7 @@ async def test_records_carry_the_ids_of_the_registry(tmp_path: Path, monkeypatch
             freki = Freki(settings_for(settings, stack.state), children)
             await publish(freki, upsert("t", "d", "Die Frist endet im Mai."))
             result = await ask(freki, "t", "Wann endet die Frist?")
-            values = []
-            for topic in topics_of(freki.settings):
-                if topic.holds is None:
-                    continue
-                async with Reader(freki.settings.kafka, topic.name, start="earliest") as reader:
-                    values += [stored.value async for stored in reader.until_end() if stored.value is not None]
+            values = await all_values(freki)
 
     assert documents(result) == ["d"]
     # A document, its chunks twice, its outcome, a question and its answer.

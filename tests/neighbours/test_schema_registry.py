@@ -8,7 +8,6 @@ import httpx
 import pytest
 
 from freki.infra.errors import Misconfigured
-from freki.infra.kafka import Reader
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
 from freki.infra.registry import RegistryClient
@@ -18,7 +17,7 @@ from freki.schemas.avro import Codec, UnknownSchemaIdError
 from freki.schemas.avro.codec import schema_id_of
 from freki.streams.connect import apply_topics, topics_of
 from tests.acceptance.conftest import Children, Freki
-from tests.acceptance.helpers import ask, documents, publish, upsert
+from tests.acceptance.helpers import all_values, ask, documents, publish, upsert
 from tests.neighbours.apicurio import CONFLUENT, running_apicurio
 
 pytestmark = pytest.mark.timeout(900)
@@ -39,16 +38,11 @@ async def test_records_carry_its_ids(registry: str, tmp_path: Path, monkeypatch:
     monkeypatch.setenv("FREKI_REGISTRY__URL", registry)
     settings = Settings(local=Settings().local.elsewhere(tmp_path))
     children = Children()
-    values = []
     async with LocalStack(settings, report=children.report, prepare=apply_topics) as stack:
         freki = Freki(settings_for(settings, stack.state), children)
         await publish(freki, CHANGE)
         result = await ask(freki, "t", "Wann endet die Frist?", deadline_ms=60_000)
-        for topic in topics_of(freki.settings):
-            if topic.holds is None:
-                continue
-            async with Reader(freki.settings.kafka, topic.name, start="earliest") as reader:
-                values += [stored.value async for stored in reader.until_end() if stored.value is not None]
+        values = await all_values(freki)
 
     assert documents(result) == ["d"]
     # A document, its chunks twice, its outcome, a question and its answer.

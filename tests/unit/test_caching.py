@@ -30,6 +30,7 @@ from freki.streams.retrieval.retriever import Retriever
 from tests.unit.deliveries import Event
 from tests.unit.isolation import NAMES, PRINCIPALS, Version, options, versions
 from tests.unit.questions import KNOBS, Broken, now
+from tests.unit.receipts import a_receipt
 from tests.unit.revisions import TENANT, World, revision
 from tests.unit.test_retriever import TEXTS
 
@@ -264,25 +265,7 @@ def same(result: ContextResult) -> ContextResult:
 
 
 def outcome(tenant: str, status: OutcomeStatus) -> bytes:
-    return Codec(IndexOutcome).encode(
-        IndexOutcome(
-            tenant=TenantId(tenant),
-            document_id=DocumentId("d"),
-            version=1,
-            status=status,
-            reason="",
-            generation="g1",
-            chunks=0,
-            embedded=0,
-            removed=0,
-            tokens=0,
-            occurred_at=Timestamp(0),
-            recorded_at=Timestamp(0),
-            received_at=Timestamp(0),
-            embedded_at=None,
-            searchable_at=None,
-        )
-    )
+    return Codec(IndexOutcome).encode(a_receipt(status, tenant=TenantId(tenant)))
 
 
 async def test_receipts_end_the_epoch_of_their_tenant_and_what_cannot_be_read_that_of_all() -> None:

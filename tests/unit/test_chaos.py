@@ -26,6 +26,7 @@ from tests.chaos.changes import CHARACTERS, MOST_CHARACTERS, TENANT, BareTombsto
 from tests.chaos.plan import STAGES, Kind, first_workers, plan, stage_of
 from tests.chaos.store import Contents, compare
 from tests.unit.evaluations import hit, result
+from tests.unit.receipts import a_receipt
 
 TEXT = "Absatz z1 von d0"
 OTHER = "Absatz z2 von d0"
@@ -173,23 +174,8 @@ def delete(version: int) -> DocumentChange:
 
 
 def receipt(version: int, status: OutcomeStatus, *, recorded_at: int = 0) -> IndexOutcome:
-    return IndexOutcome(
-        tenant=TENANT,
-        document_id=DocumentId("d0"),
-        version=version,
-        status=status,
-        reason="",
-        generation="g1",
-        chunks=0,
-        embedded=0,
-        removed=0,
-        tokens=0,
-        occurred_at=Timestamp(0),
-        recorded_at=Timestamp(recorded_at),
-        received_at=Timestamp(0),
-        embedded_at=None,
-        searchable_at=None,
-    )
+    where = {"tenant": TENANT, "document_id": DocumentId("d0")}
+    return a_receipt(status, version=version, recorded_at=Timestamp(recorded_at), **where)
 
 
 def found(version: int, text: str) -> ContextHit:
