@@ -141,6 +141,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--broker-faults", type=int, default=0, help="killed, stopped, cut off, full; needs --brokers")
     parser.add_argument("--keep", type=Path, help="an empty directory for logs and data, kept; default: none")
     found = parser.parse_args()
+    if found.broker_faults and not found.brokers:
+        parser.error("--broker-faults needs --brokers: the broker of the local stack is left alone")
     if found.seed is None:
         found.seed = secrets.randbelow(10**6)
     return found
