@@ -79,6 +79,17 @@ class Clients:
             case _:
                 self._begin(self._send(self._records(operation)))
 
+    def repeat_newest(self) -> None:
+        """Send the newest change of each document again, as a producer does to bring back what the store has lost."""
+        newest: dict[bytes, tuple[int, tuple[bytes | None, bytes | None, Headers]]] = {}
+        for record in self._broker.everything("documents"):
+            if record.key is None or record.value is None or b"/junk" in record.key or b"/" not in record.key:
+                continue
+            version = CODECS[DocumentChange].decode(record.value).version
+            if version >= newest.get(record.key, (0, None))[0]:
+                newest[record.key] = version, (record.key, record.value, record.headers)
+        self._begin(self._send_until_stored([record for _, record in newest.values()]))
+
     @property
     def is_done(self) -> bool:
         """Is everything sent, and every question answered?"""
@@ -96,6 +107,13 @@ class Clients:
             for key, value, headers in records
         ]
         await asyncio.gather(*deliveries)
+
+    async def _send_until_stored(self, records: Sequence[tuple[bytes | None, bytes | None, Headers]]) -> None:
+        while True:
+            try:
+                return await self._send(records)
+            except Unavailable:
+                await asyncio.sleep(SEND_AGAIN_S)
 
     async def _transact(self, operation: Transaction) -> None:
         """Send changes in a transaction, by a producer of its own."""

@@ -145,6 +145,9 @@ class World:
         await self.workers.calm_down()
         self.trace.note("calm")
         self.network.spells.clear()
+        if self.store.watch.lost:
+            # A repetition that the scenario has may not have got to the broker.
+            self.clients.repeat_newest()
         await self._drain()
         await self._late_effects()
         await adapter.reclaim_at_last(self.new_store())
