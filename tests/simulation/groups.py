@@ -63,7 +63,8 @@ class Coordinator:
         member = self.members.get(name)
         if member is None:
             member = self.members[name] = Member(name, topics, told)
-        if member.joined is None:
+        if member.joined is None or member.joined.cancelled():
+            # Cancelled: the member lost patience with its last request.
             member.joined = self.loop.create_future()
         joined = member.joined
         if not self.rebalancing:

@@ -148,3 +148,12 @@ def test_a_later_record_that_is_done_does_not_move_the_commit_past_an_earlier_on
     bench.loop.run_until_complete(main())
 
     assert bench.coordinator.committed == {(TOPIC, 0): 1, (TOPIC, 1): 1}
+
+
+def test_who_gave_up_a_join_joins_again(bench: Bench) -> None:
+    async def main() -> bool:
+        first = bench.coordinator.join("a", (TOPIC,), lambda: None)
+        first.cancel()
+        return not bench.coordinator.join("a", (TOPIC,), lambda: None).cancelled()
+
+    assert bench.loop.run_until_complete(main())
