@@ -20,7 +20,7 @@ $(READY): pyproject.toml
 	@touch $@
 
 demo: $(READY) ## Build the models, start everything locally, publish samples, ask three questions, stop
-	@$(BIN)/python -m freki.streams.demo
+	@$(BIN)/python -m freki.cli.demo
 
 test: $(READY) ## Run all tests: unit, contract, integration, acceptance, quality
 	@$(BIN)/freki models build
@@ -52,7 +52,7 @@ chaos: $(READY) ## Kill, stop, add and remove workers while documents change, an
 bench: $(READY) ## Measure ingest, queries, freshness, memory and growth on this machine; ARGS="--help" lists the options
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	@$(BIN)/freki models build
-	@$(BIN)/python -m tests.bench $(ARGS)
+	@$(BIN)/python -m bench.pipeline $(ARGS)
 
 peers: $(READY) ## Measure Freki beside other frameworks, each in an environment of its own; ARGS="--help" lists the options
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
@@ -64,7 +64,7 @@ formats: $(READY) ## Write files in all formats, parse them, and say what is fou
 	@$(BIN)/python -m bench.formats $(ARGS)
 
 docs: $(READY) ## Write docs/settings.md anew from the settings
-	@$(BIN)/python -m freki.infra.settings_table
+	@$(BIN)/python -m freki.infra.settings.table
 
 schemas: $(READY) ## Freeze the next version of each Avro contract whose record changed, and write its golden bytes
 	@$(BIN)/python -m freki.schemas.avro

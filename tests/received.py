@@ -3,8 +3,8 @@
 from opentelemetry.context import Context
 
 from freki.schemas import DocumentChange, Timestamp
-from freki.streams.embedding import record_key
-from freki.streams.messages import Received
+from freki.streams.deliver.messages import Received
+from freki.streams.ingest.embed import record_key
 
 
 def received(change: DocumentChange, timestamp: Timestamp) -> Received[DocumentChange | None]:

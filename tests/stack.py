@@ -19,9 +19,9 @@ from typing import Literal, Protocol
 
 import pytest
 
-from freki.infra.errors import InfraError
 from freki.infra.local import apache_kafka
-from freki.infra.settings import KafkaSettings, MilvusSettings, Settings
+from freki.infra.settings.sections import KafkaSettings, MilvusSettings, Settings
+from freki.schemas.errors import InfraError
 
 PATIENCE_S = 20.0
 LOG_CHARACTERS = 5_000
@@ -240,7 +240,7 @@ def free_port() -> int:
 @contextmanager
 def serving(path: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
     """Serve Milvus Lite until the end of the block."""
-    server = subprocess.Popen([sys.executable, "-m", "freki.infra.milvus_lite", str(path), str(port)])
+    server = subprocess.Popen([sys.executable, "-m", "freki.infra.local.milvus_lite", str(path), str(port)])
     try:
         _wait_for(port, server)
         yield server

@@ -12,8 +12,8 @@ from bench.formats.convert import convert, print_pages
 from bench.formats.score import Score, parsed, score
 from bench.formats.truth import Truth, documents
 from bench.formats.write import write
-from freki.infra.provenance import provenance
 from freki.infra.sources.recorded import read_stream
+from freki.infra.telemetry.provenance import provenance
 
 _HERE = Path(__file__).resolve().parents[2]
 _SHORTEST, _LONGEST = 4_000, 60_000

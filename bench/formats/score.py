@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.formats.truth import Item, Kind, Truth
-from freki.infra.settings import ChunkingSettings, ParsingSettings
+from freki.infra.settings.sections import ChunkingSettings, ParsingSettings
 from freki.operators.errors import UnreadableContent
 from freki.schemas.outline import BlockKind, ParsedDocument
-from freki.streams.parsing import ParseLimits, parse
+from freki.streams.ingest.parse import ParseLimits, parse
 
 LIMITS = ParseLimits(
     max_characters=ChunkingSettings().max_characters,

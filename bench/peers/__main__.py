@@ -28,11 +28,11 @@ from bench.peers.environments import (
 from bench.peers.figures import UPDATES, Result, lean, search_lines, update_lines
 from bench.peers.job import Figures, Job, write_job
 from bench.peers.show import EXPLAINED, draw, in_markdown, in_terminal, search_table, update_table
-from freki.infra.errors import Rejected
+from freki.cli.bars import bars
 from freki.infra.models import open_token_counter
-from freki.infra.provenance import provenance
-from freki.infra.read_settings import read_settings
-from freki.streams.commands.bars import bars
+from freki.infra.settings.read import read_settings
+from freki.infra.telemetry.provenance import provenance
+from freki.schemas.errors import Rejected
 
 LIMIT_S = 3600.0
 """Of one process."""

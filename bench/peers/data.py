@@ -12,15 +12,15 @@ from statistics import fmean
 from bench.peers.job import Document, Question
 from bench.peers.markers import marked
 from bench.peers.systems.freki import change_of
-from freki.infra.errors import Rejected
 from freki.infra.evaluation_sets import read_set
-from freki.infra.read_settings import read_settings
+from freki.infra.settings.read import read_settings
 from freki.infra.sources import read_stream
 from freki.operators.detect_language import detect_language
 from freki.schemas import Chunk, ChunkKind
+from freki.schemas.errors import Rejected
 from freki.schemas.names import record
 from freki.streams.connect import open_outliner
-from freki.streams.outline import CountTokens
+from freki.streams.ingest.outline import CountTokens
 
 EDITED, DELETED = 0.05, 0.02
 """Shares of the documents."""

@@ -20,7 +20,7 @@ _SHOW_COLLECTIONS = "/milvus.proto.milvus.MilvusService/ShowCollections"
 def serve_store(python: str, directory: Path) -> Iterator[str]:
     """Serve an empty Milvus Lite, give its URI. Raises TimeoutError if it does not answer."""
     port = choose_port("of the store", 0, last=None, avoid=())
-    command = [python, "-m", "freki.infra.milvus_lite", str(directory / "store.db"), str(port)]
+    command = [python, "-m", "freki.infra.local.milvus_lite", str(directory / "store.db"), str(port)]
     server = subprocess.Popen(command)  # noqa: S603 - our own module
     try:
         _wait(server, port)

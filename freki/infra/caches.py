@@ -7,7 +7,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from cachetools import TTLCache
 
-from freki.infra.calls import Calls
+from freki.infra.telemetry.calls import Calls
 
 T = TypeVar("T")
 

@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from freki import __version__
-from freki.infra.errors import Misconfigured
-from freki.infra.settings import McpSettings
+from freki.infra.settings.sections import McpSettings
+from freki.schemas.errors import Misconfigured
 from freki.schemas.tools import Tool, ToolReply
 
 if TYPE_CHECKING:

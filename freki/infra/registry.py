@@ -15,10 +15,10 @@ from urllib.parse import quote
 import httpx
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from freki.infra.errors import InfraError, Misconfigured, Rejected, Unavailable
-from freki.infra.http import may_pass
-from freki.infra.settings import RegistrySettings
+from freki.infra.http.errors import may_pass
+from freki.infra.settings.sections import RegistrySettings
 from freki.schemas.avro import packaged_contracts, schema_id_of
+from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 
 T = TypeVar("T")
 

@@ -17,21 +17,20 @@ import structlog
 from opentelemetry.trace import Tracer
 
 from freki.infra.caches import BoundedCache
-from freki.infra.calls import Calls
 from freki.infra.claims import ClaimStore
-from freki.infra.endpoint import serving
-from freki.infra.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.infra.kafka import Producer, Reader, look_behind, make_app
-from freki.infra.llm import LlmClient
-from freki.infra.llm_ledger import TokenLedger
-from freki.infra.metrics import metering
+from freki.infra.llm.client import LlmClient
+from freki.infra.llm.ledger import TokenLedger
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.models import OnnxReranker, VectorCache, embedder_identity, open_embedder, open_token_counter
 from freki.infra.registry import RegistryClient
-from freki.infra.remote_reranker import RemoteReranker
-from freki.infra.settings import Settings
-from freki.infra.telemetry import set_up_logging, tracing
-from freki.infra.vertex_reranker import VertexReranker
+from freki.infra.rerankers.remote import RemoteReranker
+from freki.infra.rerankers.vertex import VertexReranker
+from freki.infra.settings.sections import Settings
+from freki.infra.telemetry.calls import Calls
+from freki.infra.telemetry.endpoint import serving
+from freki.infra.telemetry.metrics import metering
+from freki.infra.telemetry.telemetry import set_up_logging, tracing
 from freki.operators.errors import OperatorError
 from freki.schemas import (
     ChunkBatch,
@@ -44,7 +43,7 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.avro import Codec
-from freki.streams.chunking import Chunking, chunking
+from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.streams.connect import (
     analyser_of,
     check_shares,
@@ -59,9 +58,7 @@ from freki.streams.connect import (
     topics_of,
     wall_clock,
 )
-from freki.streams.context_writer import ContextWriter
-from freki.streams.contextualising import contextualising
-from freki.streams.deliver import (
+from freki.streams.deliver.delivery import (
     Backoff,
     Decode,
     Delivery,
@@ -73,27 +70,35 @@ from freki.streams.deliver import (
     or_tombstone,
     required,
 )
-from freki.streams.embedding import embedding
-from freki.streams.following import erase_deleted, erase_judgements, erase_what_is_left, follow_judgements
-from freki.streams.health import Health
-from freki.streams.indexing import Indexer
-from freki.streams.indexing.commit import Committer
-from freki.streams.indexing.reclaim import reclaim
-from freki.streams.lanes import Lane, in_lane, lanes_of
-from freki.streams.meters import Meters
-from freki.streams.outbox import Outbox
-from freki.streams.outline import similarities_by
+from freki.streams.deliver.lanes import Lane, in_lane, lanes_of
+from freki.streams.deliver.outbox import Outbox
+from freki.streams.deliver.reject import rejecting
+from freki.streams.deliver.stage import Stage, register, run_stages
+from freki.streams.ingest.chunk import Chunking, chunking
+from freki.streams.ingest.context_writer import ContextWriter
+from freki.streams.ingest.contextualise import contextualising
+from freki.streams.ingest.embed import embedding
+from freki.streams.ingest.index import Indexer
+from freki.streams.ingest.index.commit import Committer
+from freki.streams.ingest.index.reclaim import reclaim
+from freki.streams.ingest.outline import similarities_by
+from freki.streams.observe.health import Health
+from freki.streams.observe.meters import Meters
 from freki.streams.ports import Embedder, Reranker
-from freki.streams.query_handler import QueryHandler
-from freki.streams.query_trace import Models, QueryTrace
-from freki.streams.rejecting import rejecting
-from freki.streams.retrieval.caching import CachedSearch, Caches, CachingRetriever
-from freki.streams.retrieval.epochs import Epochs, follow_outcomes
-from freki.streams.retrieval.judged import JudgementBounds, Judgements
-from freki.streams.retrieval.llm_reranker import LlmReranker
-from freki.streams.retrieval.retriever import Retriever
-from freki.streams.retrieval.rewrite import Rewriter
-from freki.streams.stage import Stage, register, run_stages
+from freki.streams.retrieve.cache.caching import CachedSearch, Caches, CachingRetriever
+from freki.streams.retrieve.cache.epochs import Epochs, follow_outcomes
+from freki.streams.retrieve.follow_judgements import (
+    erase_deleted,
+    erase_judgements,
+    erase_what_is_left,
+    follow_judgements,
+)
+from freki.streams.retrieve.handler import QueryHandler
+from freki.streams.retrieve.retriever import Retriever
+from freki.streams.retrieve.steps.judged import JudgementBounds, Judgements
+from freki.streams.retrieve.steps.llm_reranker import LlmReranker
+from freki.streams.retrieve.steps.rewrite import Rewriter
+from freki.streams.retrieve.trace import Models, QueryTrace
 from freki.streams.topics import DAY_MS, TOMBSTONE_MS, Topic
 
 LANES = {

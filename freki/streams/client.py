@@ -19,11 +19,11 @@ from freki.schemas import (
     Operation,
     TenantId,
 )
-from freki.streams.embedding import record_key
-from freki.streams.messages import VERSION_HEADER, Outgoing, Stored
-from freki.streams.outbox import Outbox
-from freki.streams.query_trace import answered, asked
-from freki.streams.tracing import describe
+from freki.streams.deliver.messages import VERSION_HEADER, Outgoing, Stored
+from freki.streams.deliver.outbox import Outbox
+from freki.streams.ingest.embed import record_key
+from freki.streams.observe.tracing import describe
+from freki.streams.retrieve.trace import answered, asked
 
 T = TypeVar("T")
 

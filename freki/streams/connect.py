@@ -8,16 +8,14 @@ from typing import NamedTuple, TypeVar
 
 from opentelemetry.trace import Tracer
 
-from freki.infra.calls import Calls
-from freki.infra.child import Children
 from freki.infra.claims import ClaimStore
-from freki.infra.errors import Misconfigured, Unavailable
 from freki.infra.kafka import Admin, Producer, Reader
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.models import apart_identities, embedder_identity
 from freki.infra.models.tokens import open_counter
+from freki.infra.processes.child import Children
 from freki.infra.registry import RegistryClient
-from freki.infra.settings import (
+from freki.infra.settings.sections import (
     PROFILES,
     ChunkingSettings,
     ChunkProfile,
@@ -26,7 +24,8 @@ from freki.infra.settings import (
     RetrievalSettings,
     Settings,
 )
-from freki.infra.telemetry import tracing
+from freki.infra.telemetry.calls import Calls
+from freki.infra.telemetry.telemetry import tracing
 from freki.operators.analyse_text import ANALYSER, PLAIN, analyse_text, plain_terms, query_terms
 from freki.operators.chunk import ChunkLimits, Similarities
 from freki.operators.recognise import Profile
@@ -42,16 +41,17 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.avro import Codec
+from freki.schemas.errors import Misconfigured, Unavailable
 from freki.schemas.index import Generation
 from freki.streams.client import Asker, Publisher, Receipts
-from freki.streams.context_questions import ContextRules
-from freki.streams.ledger import Ledger
-from freki.streams.outbox import Outbox
-from freki.streams.outline import CountTokens, Outliner
-from freki.streams.parsing import ParseLimits, by_weight, parse
+from freki.streams.deliver.outbox import Outbox
+from freki.streams.feed.ledger import Ledger
+from freki.streams.ingest.context_prompts import ContextRules
+from freki.streams.ingest.outline import CountTokens, Outliner
+from freki.streams.ingest.parse import ParseLimits, by_weight, parse
 from freki.streams.ports import AnalyseText
-from freki.streams.retrieval.profiles import ReaderProfile
-from freki.streams.retrieval.query_options import QueryOptions
+from freki.streams.retrieve.profiles import ReaderProfile
+from freki.streams.retrieve.query_options import QueryOptions
 from freki.streams.topics import Topics
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from freki.schemas import (
     Judgement,
 )
 from freki.schemas.names import record
-from freki.streams.lanes import Lane, in_lane
+from freki.streams.deliver.lanes import Lane, in_lane
 
 FIRST_GENERATION = "g1"
 DAY_MS = 24 * 60 * 60 * 1000

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 from pydantic import TypeAdapter
 
-from freki.infra.errors import Misconfigured
 from freki.infra.models.manifest import sha256_of
-from freki.infra.read_settings import read_settings
+from freki.infra.settings.read import read_settings
+from freki.schemas.errors import Misconfigured
 from freki.training import bundle as bundling
 from freki.training.cache import Cache
 from freki.training.card import write_card

@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from freki.infra.errors import InfraError
+from freki.schemas.errors import InfraError
 from freki.training.encoders import Advance
 
 console = Console()

@@ -12,7 +12,7 @@ from freki.infra.models.packing import pack
 from freki.infra.models.progress import unseen
 from freki.infra.models.registry import ModelKind
 from freki.infra.models.session import Model, open_model
-from freki.infra.settings import ModelSettings
+from freki.infra.settings.sections import ModelSettings
 from freki.schemas.names import record
 from freki.training.cache import Cache
 

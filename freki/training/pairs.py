@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 from pydantic import ValidationError
 
-from freki.infra.errors import Rejected
 from freki.infra.evaluation_sets.text import read_text, refused
 from freki.infra.models.manifest import sha256_of
+from freki.schemas.errors import Rejected
 from freki.training.material import Collection, Document, Material, Pair, Question, SourceFile
 from freki.training.sources import OTHER, SOURCES
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from freki.infra.errors import Rejected
 from freki.infra.models.cache import obtain
 from freki.infra.models.e5s1 import Floats
 from freki.infra.models.interaction import ENGLISH, PIECE_WEIGHTS
@@ -18,8 +17,9 @@ from freki.infra.models.progress import unseen
 from freki.infra.models.registry import ModelKind
 from freki.infra.models.reranker import sigmoid
 from freki.infra.models.session import open_tokenizer
-from freki.infra.provenance import provenance
-from freki.infra.settings import ModelSettings
+from freki.infra.settings.sections import ModelSettings
+from freki.infra.telemetry.provenance import provenance
+from freki.schemas.errors import Rejected
 from freki.schemas.index import RerankPair
 from freki.schemas.names import record
 from freki.training.cache import Cache

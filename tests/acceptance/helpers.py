@@ -9,7 +9,7 @@ from typing import Any
 
 from freki.infra.kafka import Reader
 from freki.infra.local.state import environment_for, read_stack
-from freki.infra.settings import Settings
+from freki.infra.settings.sections import Settings
 from freki.schemas import (
     EVERYONE,
     ContextQuery,
@@ -102,7 +102,7 @@ def verify(freki: Freki) -> int:
     """Compare topic and store as an operator would."""
     stack = read_stack(freki.settings.local.state_dir)
     assert stack is not None
-    command = [sys.executable, "-m", "freki.streams", "verify"]
+    command = [sys.executable, "-m", "freki", "verify"]
     done = subprocess.run(
         command, env={**os.environ, **environment_for(Settings(), stack)}, check=False, capture_output=True
     )

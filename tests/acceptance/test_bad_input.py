@@ -4,11 +4,11 @@ import os
 
 import pytest
 
+from freki.cli.operate import read_letters
 from freki.infra.kafka import Producer
 from freki.schemas import Filter, FilterOperator, OutcomeStatus, ResultStatus
-from freki.streams.commands.operate import read_letters
 from freki.streams.connect import topics_of
-from freki.streams.dead_letters import DeadLetter
+from freki.streams.deliver.dead_letters import DeadLetter
 from tests.acceptance.conftest import Freki
 from tests.acceptance.helpers import PATIENCE_S, ask, messages, publish, upsert
 

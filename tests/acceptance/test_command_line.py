@@ -13,7 +13,7 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
 from freki.infra.local.state import environment_for, read_stack
-from freki.infra.settings import Settings
+from freki.infra.settings.sections import Settings
 from tests.acceptance.conftest import Freki
 from tests.unit.repositories import Repository
 from tests.web_site import serving
@@ -30,7 +30,7 @@ async def freki_command(freki: Freki, *arguments: str) -> tuple[int, str]:
 
     def run() -> tuple[int, str]:
         done = subprocess.run(
-            [sys.executable, "-m", "freki.streams", *arguments],
+            [sys.executable, "-m", "freki", *arguments],
             env=environment(freki),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -121,7 +121,7 @@ async def test_a_trace_shows_the_stages_of_its_question(freki: Freki, folder: Pa
 
 async def test_a_watched_folder_follows_its_files(freki: Freki, folder: Path) -> None:
     watcher = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "freki.streams", "watch", str(folder)),
+        *(sys.executable, "-m", "freki", "watch", str(folder)),
         env={**environment(freki), "PYTHONUNBUFFERED": "1"},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
@@ -201,7 +201,7 @@ async def test_an_agent_searches_and_reads_as_the_documentation_configures_it(
     assert set(configured["env"]) == set(here)
     server = StdioServerParameters(
         command=sys.executable,
-        args=["-m", "freki.streams", *configured["args"]],
+        args=["-m", "freki", *configured["args"]],
         env={"PYTHONPATH": os.environ.get("PYTHONPATH", ""), **here},
         cwd=tmp_path,
     )
@@ -221,7 +221,7 @@ async def test_an_agent_searches_and_reads_as_the_documentation_configures_it(
 async def test_agents_without_a_broker_are_told_how_to_start_one(tmp_path: Path) -> None:
     nowhere = {"FREKI_KAFKA__BOOTSTRAP": "127.0.0.1:1", "FREKI_KAFKA__PROFILE": "local"}
     server = StdioServerParameters(
-        command=sys.executable, args=["-m", "freki.streams", "mcp"], env={**os.environ, **nowhere}, cwd=tmp_path
+        command=sys.executable, args=["-m", "freki", "mcp"], env={**os.environ, **nowhere}, cwd=tmp_path
     )
 
     async with Client(stdio_client(server)) as agent:

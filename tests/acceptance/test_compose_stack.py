@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from freki.infra.settings import KafkaSettings, MilvusSettings
+from freki.infra.settings.sections import KafkaSettings, MilvusSettings
 from tests.compose import process_environment, read_compose
 from tests.contract.registry_server import running_registry
 from tests.unit.tiny_models import letter_tokenizer, write_cross_encoder, write_hub_files, write_sentence_encoder
@@ -52,7 +52,7 @@ async def start(
 ) -> asyncio.subprocess.Process:
     """Start a service's command, or another one in its container."""
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "freki.streams", *(arguments or SERVICES[service]["command"])),
+        *(sys.executable, "-m", "freki", *(arguments or SERVICES[service]["command"])),
         env={**process_environment(SERVICES[service], {}), **here},
         cwd=folder,
         stdout=asyncio.subprocess.PIPE,

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from freki.infra.settings import Settings
-from freki.infra.settings_table import table
+from freki.infra.settings.sections import Settings
+from freki.infra.settings.table import table
 from freki.schemas.avro import export_schemas
 from tests.acceptance.conftest import Freki
 from tests.acceptance.helpers import ask, documents

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from freki.infra.errors import Misconfigured
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
-from freki.infra.settings import ModelSettings, Settings
+from freki.infra.settings.sections import ModelSettings, Settings
 from freki.operators.identify import root_id
 from freki.schemas import ChunkKind, DocumentId, OutcomeStatus, TenantId
+from freki.schemas.errors import Misconfigured
 from freki.streams.connect import apply_topics, open_index
 from tests.acceptance.conftest import Children, Freki
 from tests.acceptance.helpers import ask, delete, documents, publish, upsert, verify

@@ -10,9 +10,9 @@ from freki.infra.kafka import Reader
 from freki.schemas import ContextHit, DocumentId, Judgement, QueryId, TenantId, Verdict
 from freki.schemas.avro import Codec
 from freki.streams.connect import open_outbox, topics_of, wall_clock
-from freki.streams.following import erase_judgements
-from freki.streams.messages import Outgoing
-from freki.streams.retrieval.judged import judgement_key
+from freki.streams.deliver.messages import Outgoing
+from freki.streams.retrieve.follow_judgements import erase_judgements
+from freki.streams.retrieve.steps.judged import judgement_key
 from tests.acceptance.conftest import Freki
 from tests.acceptance.helpers import PATIENCE_S, ask, delete, publish, upsert
 

@@ -13,13 +13,13 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
-from freki.infra.endpoint import HEALTH, METRICS
-from freki.infra.errors import Unavailable
 from freki.infra.local.stack import BROKER, STORE
+from freki.infra.telemetry.endpoint import HEALTH, METRICS
 from freki.schemas import ContextResult, NoticeKind, OutcomeStatus, ResultStatus
+from freki.schemas.errors import Unavailable
 from freki.streams.client import Asker, Publisher, Receipts
 from freki.streams.connect import open_asker, open_publisher, open_receipts
-from freki.streams.retrieval.attempts import STEP_REST_MS
+from freki.streams.retrieve.budget.attempts import STEP_REST_MS
 from tests.acceptance.conftest import Freki
 from tests.acceptance.helpers import PATIENCE_S, ask, messages, publish, query, upsert
 

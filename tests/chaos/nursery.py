@@ -19,7 +19,7 @@ import aiokafka  # noqa: F401
 import onnxruntime  # noqa: F401
 import pymilvus  # noqa: F401
 
-from freki.streams.cli import main as run_command
+from freki.cli.main import main as run_command
 
 READ_BYTES = 1 << 16
 

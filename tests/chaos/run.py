@@ -12,10 +12,10 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from freki.infra.errors import InfraError
+from freki.cli.operate import read_letters
 from freki.infra.kafka import Reader
 from freki.infra.kafka.connection import PROFILES
-from freki.infra.settings import ModelSettings, Settings
+from freki.infra.settings.sections import ModelSettings, Settings
 from freki.schemas import (
     ContextQuery,
     DocumentChange,
@@ -25,12 +25,12 @@ from freki.schemas import (
     ResultStatus,
 )
 from freki.schemas.avro import Codec
+from freki.schemas.errors import InfraError
 from freki.streams.client import Asker, Publisher
-from freki.streams.commands.operate import read_letters
 from freki.streams.connect import open_asker, open_outbox, open_publisher, topics_of, wall_clock
-from freki.streams.embedding import record_key
-from freki.streams.messages import Outgoing
-from freki.streams.outbox import Outbox
+from freki.streams.deliver.messages import Outgoing
+from freki.streams.deliver.outbox import Outbox
+from freki.streams.ingest.embed import record_key
 from tests.chaos.books import Books
 from tests.chaos.brokers import plan as broker_plan
 from tests.chaos.brokers import strike
@@ -422,7 +422,7 @@ class Run:
     async def _verify(self) -> None:
         """Ask `freki verify` too, as an operator would."""
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "freki.streams", "verify"),
+            *(sys.executable, "-m", "freki", "verify"),
             env={**os.environ, **self._environment},
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,

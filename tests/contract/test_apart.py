@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from freki.infra.errors import Rejected
-from freki.infra.memory_index import MemoryIndex
 from freki.infra.milvus.index import MilvusIndex
-from freki.infra.settings import MilvusSettings
+from freki.infra.settings.sections import MilvusSettings
 from freki.schemas import ChunkId, ChunkKind, Filter, FilterOperator, RootId
+from freki.schemas.errors import Rejected
 from freki.schemas.index import IndexedChunk
 from tests.contract.index_records import APART, Floats, chunk, head, row, scope
+from tests.memory_index import MemoryIndex
 
 Index = MilvusIndex | MemoryIndex
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from freki.infra.child import MAX_CALLS, Children
-from freki.infra.errors import Rejected, Unavailable
-from freki.infra.settings import ParsingSettings
+from freki.infra.processes.child import MAX_CALLS, Children
+from freki.infra.settings.sections import ParsingSettings
+from freki.schemas.errors import Rejected, Unavailable
 from tests.contract import works
 
 QUICK = ParsingSettings(timeout_s=0.5)

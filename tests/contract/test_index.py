@@ -10,12 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from freki.infra.errors import Rejected
-from freki.infra.memory_index import MemoryIndex
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.milvus.layout import LAYOUTS
-from freki.infra.settings import MilvusSettings
+from freki.infra.settings.sections import MilvusSettings
 from freki.schemas import ChunkId, ChunkKind, Filter, FilterOperator, RootId, TenantId, Timestamp
+from freki.schemas.errors import Rejected
 from freki.schemas.index import (
     Attempt,
     Candidate,
@@ -52,6 +51,7 @@ from tests.contract.index_records import (
     vectors,
     watermark,
 )
+from tests.memory_index import MemoryIndex
 from tests.strategies import records
 
 Index = MilvusIndex | MemoryIndex

@@ -12,12 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from freki.infra.errors import Misconfigured, Unavailable
-from freki.infra.memory_index import MemoryIndex
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.milvus.layout import CHUNKS, DOCUMENTS
-from freki.infra.settings import MilvusSettings
+from freki.infra.settings.sections import MilvusSettings
 from freki.schemas import ChunkId, RootId, TenantId, Timestamp
+from freki.schemas.errors import Misconfigured, Unavailable
 from freki.schemas.index import Candidate, Generation, IndexedChunk, Scope
 from tests.contract.index_records import (
     APART,
@@ -31,6 +30,7 @@ from tests.contract.index_records import (
     vectors,
     watermark,
 )
+from tests.memory_index import MemoryIndex
 from tests.stack import free_port, serving
 from tests.unit.test_milvus_filters import rows, scopes
 

@@ -12,7 +12,7 @@ from tests.stack import PATIENCE_S, free_port, serving
 
 
 def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "freki.infra.milvus_lite", *arguments]
+    command = [sys.executable, "-m", "freki.infra.local.milvus_lite", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
@@ -28,7 +28,7 @@ def test_it_says_nothing_and_ends_with_sigterm(tmp_path: Path) -> None:
     port = free_port()
     with (tmp_path / "out").open("wb") as out:
         server = subprocess.Popen(
-            [sys.executable, "-m", "freki.infra.milvus_lite", str(tmp_path / "deep" / "x.db"), str(port)],
+            [sys.executable, "-m", "freki.infra.local.milvus_lite", str(tmp_path / "deep" / "x.db"), str(port)],
             stdout=out,
             stderr=subprocess.STDOUT,
         )
@@ -91,7 +91,7 @@ def test_other_arguments_get_the_usage(arguments: list[str]) -> None:
     refused = run(*arguments)
 
     assert refused.returncode == 1
-    assert refused.stderr == "usage: python -m freki.infra.milvus_lite PATH PORT\n"
+    assert refused.stderr == "usage: python -m freki.infra.local.milvus_lite PATH PORT\n"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell a process that its parent died")
@@ -99,7 +99,7 @@ def test_it_dies_with_its_parent(tmp_path: Path) -> None:
     port = free_port()
     starter = f"""
 import subprocess, sys, time
-subprocess.Popen([sys.executable, "-m", "freki.infra.milvus_lite", {str(tmp_path / "x.db")!r}, "{port}"])
+subprocess.Popen([sys.executable, "-m", "freki.infra.local.milvus_lite", {str(tmp_path / "x.db")!r}, "{port}"])
 time.sleep({PATIENCE_S})
 """
     parent = subprocess.Popen([sys.executable, "-c", starter])

@@ -6,11 +6,11 @@ from functools import partial
 
 import pytest
 
-from freki.infra.child import Children
-from freki.infra.errors import Rejected
-from freki.infra.settings import ParsingSettings
+from freki.infra.processes.child import Children
+from freki.infra.settings.sections import ParsingSettings
 from freki.operators.errors import UnreadableContent
-from freki.streams.parsing import Parse, parse
+from freki.schemas.errors import Rejected
+from freki.streams.ingest.parse import Parse, parse
 from tests.files import docx_of, pdf_of
 from tests.parsing import LIMITS
 from tests.unit.pdfs import written

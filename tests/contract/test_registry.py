@@ -5,12 +5,12 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from freki.infra.errors import InfraError, Misconfigured, Unavailable
 from freki.infra.registry import RegistryClient, _translated
-from freki.infra.settings import RegistrySettings
+from freki.infra.settings.sections import RegistrySettings
 from freki.schemas import ContextQuery, DocumentChange, DocumentId, IndexOutcome, Operation, TenantId, Timestamp
 from freki.schemas.avro import Codec, UnknownSchemaIdError, packaged_contracts
-from freki.streams.deliver import Backoff
+from freki.schemas.errors import InfraError, Misconfigured, Unavailable
+from freki.streams.deliver.delivery import Backoff
 from tests.contract.registry_server import Answer, RegistryServer, running_registry
 
 TOPIC = "freki.documents.v1"

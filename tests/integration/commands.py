@@ -28,7 +28,7 @@ async def freki(world: World, *arguments: str, **settings: str) -> AsyncIterator
         **settings,
     }
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "freki.streams", *arguments), cwd=world.state, env=environment
+        *(sys.executable, "-m", "freki", *arguments), cwd=world.state, env=environment
     )
     try:
         yield process

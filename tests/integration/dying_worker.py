@@ -6,9 +6,9 @@ import signal
 import sys
 from pathlib import Path
 
-from freki.infra.settings import KafkaSettings
-from freki.streams.lanes import Lane
-from freki.streams.messages import Outgoing
+from freki.infra.settings.sections import KafkaSettings
+from freki.streams.deliver.lanes import Lane
+from freki.streams.deliver.messages import Outgoing
 from tests.integration.stages import Batch, a_world, running
 
 

@@ -9,16 +9,16 @@ from pathlib import Path
 import faust
 from opentelemetry.trace import NoOpTracer
 
-from freki.infra.errors import Misconfigured, Rejected, Unavailable
 from freki.infra.kafka import Admin, Producer, Reader, Record, look_behind, make_app
-from freki.infra.settings import KafkaSettings
+from freki.infra.settings.sections import KafkaSettings
 from freki.operators.errors import OperatorError
-from freki.streams.dead_letters import DeadLetter, from_record
-from freki.streams.deliver import Backoff, Delivery, Failures, Handle, required
-from freki.streams.lanes import Lane
-from freki.streams.messages import Outgoing, Received
-from freki.streams.outbox import Outbox
-from freki.streams.stage import Stage, register, run_stages
+from freki.schemas.errors import Misconfigured, Rejected, Unavailable
+from freki.streams.deliver.dead_letters import DeadLetter, from_record
+from freki.streams.deliver.delivery import Backoff, Delivery, Failures, Handle, required
+from freki.streams.deliver.lanes import Lane
+from freki.streams.deliver.messages import Outgoing, Received
+from freki.streams.deliver.outbox import Outbox
+from freki.streams.deliver.stage import Stage, register, run_stages
 from freki.streams.topics import Topic, Topics
 
 TRACER = NoOpTracer()

@@ -8,14 +8,14 @@ from functools import partial
 
 import pytest
 
-from freki.infra.calls import Calls
-from freki.infra.errors import Misconfigured, Unavailable
 from freki.infra.kafka import Reader
-from freki.infra.settings import ClaimSettings, Settings
+from freki.infra.settings.sections import ClaimSettings, Settings
+from freki.infra.telemetry.calls import Calls
+from freki.schemas.errors import Misconfigured, Unavailable
 from freki.streams.app import Pipeline
-from freki.streams.deliver import Backoff
-from freki.streams.messages import Outgoing
-from freki.streams.meters import Meters
+from freki.streams.deliver.delivery import Backoff
+from freki.streams.deliver.messages import Outgoing
+from freki.streams.observe.meters import Meters
 from freki.streams.topics import Topic
 from tests.integration.stages import PATIENCE_S, TRACER, World, running
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from freki.infra.errors import Misconfigured, Rejected, Unavailable
 from freki.infra.kafka import Admin, Producer, Reader
-from freki.infra.settings import KafkaSettings
-from freki.streams.lanes import Lane
+from freki.infra.settings.sections import KafkaSettings
+from freki.schemas.errors import Misconfigured, Rejected, Unavailable
+from freki.streams.deliver.lanes import Lane
 from freki.streams.topics import Topics
 from tests.integration.transactions import transaction
 from tests.stack import free_port

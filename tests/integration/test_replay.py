@@ -3,12 +3,12 @@ from collections.abc import Sequence
 
 from kafka import KafkaProducer
 
-from freki.infra.settings import ClaimSettings, Settings
+from freki.cli.operate import Letters, read_letters
+from freki.cli.replay import open_replaying
+from freki.infra.settings.sections import ClaimSettings, Settings
 from freki.operators.errors import OperatorError
 from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.avro import Codec
-from freki.streams.commands.operate import Letters, read_letters
-from freki.streams.commands.replay import open_replaying
 from tests.integration.stages import Batch, World, running
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from freki.infra.errors import Misconfigured
-from freki.infra.settings import CrawlSettings
+from freki.infra.settings.sections import CrawlSettings
 from freki.infra.sources.web import find_chromium
+from freki.schemas.errors import Misconfigured
 from tests.integration.commands import contents, freki, latest, published
 from tests.integration.stages import PATIENCE_S, World
 from tests.web_site import WebSite, serving

@@ -13,10 +13,10 @@ import pytest
 from opentelemetry.trace import NoOpTracer
 from typer.testing import CliRunner
 
-from freki.infra.calls import Calls
-from freki.infra.errors import Misconfigured
+from freki.cli import relay
+from freki.cli.main import app
 from freki.infra.kafka import Admin, Producer, Reader
-from freki.infra.settings import (
+from freki.infra.settings.sections import (
     FeedbackSettings,
     KafkaSettings,
     LocalSettings,
@@ -25,13 +25,13 @@ from freki.infra.settings import (
     RetrievalSettings,
     Settings,
 )
+from freki.infra.telemetry.calls import Calls
+from freki.schemas.errors import Misconfigured
+from freki.streams.acls import Right, rights_of
 from freki.streams.app import STAGES, Pipeline
-from freki.streams.cli import app
-from freki.streams.commands import relay
-from freki.streams.commands.acls import Right, rights_of
 from freki.streams.connect import apply_topics, check_sources, open_ledger, open_publisher, topics_of
-from freki.streams.meters import Meters
-from freki.streams.outbox import Outbox
+from freki.streams.deliver.outbox import Outbox
+from freki.streams.observe.meters import Meters
 from freki.streams.topics import Topics
 from tests.integration.stages import PATIENCE_S, TRACER, World, running
 from tests.kafka.secured import PASSWORD, Secured

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from freki.infra.errors import Misconfigured, Unavailable
-from freki.infra.settings import KafkaSettings, OAuthSettings
+from freki.infra.settings.sections import KafkaSettings, OAuthSettings
+from freki.schemas.errors import Misconfigured, Unavailable
 from tests.integration.stages import a_world, running
 from tests.kafka.identity_provider import CLIENT, SCOPE, SECRET, IdentityProvider
 from tests.kafka.secured import Secured

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from freki.infra.errors import InfraError, Misconfigured, Unavailable
 from freki.infra.kafka import Admin, Producer, Reader
-from freki.infra.settings import KafkaSettings
+from freki.infra.settings.sections import KafkaSettings
+from freki.schemas.errors import InfraError, Misconfigured, Unavailable
 from tests.integration.stages import a_world, running
 from tests.kafka.certificates import Authority
 from tests.kafka.secured import Secured

@@ -14,8 +14,8 @@ import httpx
 import pytest
 from filelock import FileLock
 
-from freki.infra.errors import InfraError
 from freki.infra.local import apache_kafka
+from freki.schemas.errors import InfraError
 
 POLL_S = 0.1
 LOG_CHARACTERS = 5_000

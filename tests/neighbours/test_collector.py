@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from freki.infra.metrics import metering
-from freki.infra.settings import TelemetrySettings
-from freki.infra.telemetry import tracing
+from freki.infra.settings.sections import TelemetrySettings
+from freki.infra.telemetry.metrics import metering
+from freki.infra.telemetry.telemetry import tracing
 from tests.compose import ROOT, read_compose
 from tests.neighbours.programs import answers, digest_of, go_program, running
 from tests.stack import free_port

@@ -8,11 +8,11 @@ import fsspec
 import pytest
 
 from freki.infra.claims import ClaimStore
-from freki.infra.errors import Rejected, Unavailable
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
-from freki.infra.settings import ClaimSettings, Settings
+from freki.infra.settings.sections import ClaimSettings, Settings
 from freki.schemas import ClaimCheck, OutcomeStatus
+from freki.schemas.errors import Rejected, Unavailable
 from freki.streams.connect import apply_topics
 from tests.acceptance.conftest import Children, Freki
 from tests.acceptance.helpers import ask, documents, publish, upsert

@@ -7,14 +7,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from freki.infra.errors import Misconfigured
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
 from freki.infra.registry import RegistryClient
-from freki.infra.settings import RegistrySettings, Settings
+from freki.infra.settings.sections import RegistrySettings, Settings
 from freki.schemas import DocumentChange, IndexOutcome
 from freki.schemas.avro import Codec, UnknownSchemaIdError
 from freki.schemas.avro.codec import schema_id_of
+from freki.schemas.errors import Misconfigured
 from freki.streams.connect import apply_topics, topics_of
 from tests.acceptance.conftest import Children, Freki
 from tests.acceptance.helpers import all_values, ask, documents, publish, upsert

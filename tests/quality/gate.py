@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from freki.operators.evaluate.figures import FAILED, MRR, NDCG, RECALL_10
 from freki.schemas.names import record
-from freki.streams.evaluation.result import Answered, Run
+from freki.streams.evaluate.result import Answered, Run
 
 MARGIN = 0.01
 """Of nDCG@10: two questions of a set that find their only document second instead of first.

@@ -7,28 +7,34 @@ from itertools import count
 from pathlib import Path
 
 from freki.infra.claims import ClaimStore
-from freki.infra.errors import InfraError
 from freki.infra.evaluation_sets import read_set
-from freki.infra.memory_index import MemoryIndex
 from freki.infra.models import OnnxEmbedder, OnnxReranker
 from freki.infra.models.vectors import VectorCache
-from freki.infra.settings import ChunkingSettings, ClaimSettings, IngestSettings, ModelSettings, RetrievalSettings
+from freki.infra.settings.sections import (
+    ChunkingSettings,
+    ClaimSettings,
+    IngestSettings,
+    ModelSettings,
+    RetrievalSettings,
+)
 from freki.operators.analyse_text import ANALYSER, analyse_text
 from freki.schemas import ContextQuery, ContextResult, QueryId, TenantId, Timestamp
+from freki.schemas.errors import InfraError
 from freki.schemas.evaluation import CorpusDocument, EvaluationSet
 from freki.schemas.index import Generation, RerankPair
 from freki.schemas.names import record
-from freki.streams.chunking import Chunking
 from freki.streams.connect import limits_of, options_of, wall_clock
-from freki.streams.contextualising import contextualised
-from freki.streams.evaluation.configuration import parse_configuration
-from freki.streams.evaluation.corpus import missing, roots_of
-from freki.streams.evaluation.examine import Examiner
-from freki.streams.evaluation.result import Run
-from freki.streams.indexing import Indexer, Part
-from freki.streams.outline import Outliner
+from freki.streams.evaluate.configuration import parse_configuration
+from freki.streams.evaluate.corpus import missing, roots_of
+from freki.streams.evaluate.examine import Examiner
+from freki.streams.evaluate.result import Run
+from freki.streams.ingest.chunk import Chunking
+from freki.streams.ingest.contextualise import contextualised
+from freki.streams.ingest.index import Indexer, Part
+from freki.streams.ingest.outline import Outliner
 from freki.streams.ports import Reranker
-from freki.streams.retrieval.retriever import Retriever
+from freki.streams.retrieve.retriever import Retriever
+from tests.memory_index import MemoryIndex
 from tests.parsing import parse_here
 from tests.received import received
 

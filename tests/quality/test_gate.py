@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from freki.operators.evaluate.figures import FAILED, MRR, NDCG, RECALL_10
 from freki.schemas import DocumentId
-from freki.streams.evaluation.result import Answered, Place, Run
+from freki.streams.evaluate.result import Answered, Place, Run
 from tests.quality.gate import MARGIN, RECORD, RunFigures, compare, contents_of, differences, figures_of
 
 LEAVE, WASTE, STRANGER = DocumentId("leave"), DocumentId("waste"), DocumentId("stranger")

@@ -6,13 +6,13 @@ from functools import cache
 from random import Random
 from typing import Any, NamedTuple, TypeVar, cast
 
-from freki.infra.memory_index import MemoryIndex
 from freki.operators.identify import root_id
 from freki.schemas import DocumentId, RootId, TenantId, Timestamp
 from freki.schemas.index import Root, RowId, standing
-from freki.streams.indexing import reclaim as reclaim_module
-from freki.streams.indexing.commit import Committer
-from freki.streams.indexing.reclaim import ABANDONED_MS
+from freki.streams.ingest.index import reclaim as reclaim_module
+from freki.streams.ingest.index.commit import Committer
+from freki.streams.ingest.index.reclaim import ABANDONED_MS
+from tests.memory_index import MemoryIndex
 from tests.simulation.virtual import NOW
 
 T = TypeVar("T")

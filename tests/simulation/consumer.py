@@ -6,7 +6,7 @@ from functools import partial
 from random import Random
 from typing import TypeVar
 
-from freki.infra.errors import Unavailable
+from freki.schemas.errors import Unavailable
 from tests.simulation.broker import Broker, Place, Record
 from tests.simulation.groups import Assignment, Coordinator, Fenced
 from tests.simulation.loop import Process, SimulatedLoop

@@ -10,19 +10,19 @@ from dataclasses import replace
 from typing import Any, cast
 from unittest.mock import patch
 
-from freki.infra import memory_index
 from freki.operators import fence
 from freki.operators import superseded as superseded_module
 from freki.operators.fence import Action, Decision
 from freki.operators.superseded import Superseded
 from freki.schemas import ChunkId, Revision, RootId, Timestamp
 from freki.schemas.index import Attempt, PageHead, Root, RowHead, RowId, StoredRow, standing
-from freki.streams import lanes
 from freki.streams.app import LANES
-from freki.streams.indexing import Indexer, commit, indexer, reclaim, repair
-from freki.streams.indexing.commit import Committer, Draft
-from freki.streams.indexing.pieces import Piece, Slice
-from freki.streams.stage import Stage
+from freki.streams.deliver import lanes
+from freki.streams.deliver.stage import Stage
+from freki.streams.ingest.index import Indexer, commit, indexer, reclaim, repair
+from freki.streams.ingest.index.commit import Committer, Draft
+from freki.streams.ingest.index.pieces import Piece, Slice
+from tests import memory_index
 from tests.simulation import nodes
 from tests.simulation.consumer import Consumer
 from tests.simulation.producer import Producer

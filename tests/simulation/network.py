@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, TypeVar
 
-from freki.infra.errors import Unavailable
+from freki.schemas.errors import Unavailable
 from tests.simulation.loop import SimulatedLoop
 
 T = TypeVar("T")

@@ -9,9 +9,8 @@ from types import SimpleNamespace
 from typing import Any, Protocol, cast
 
 from freki.infra.claims import ClaimStore
-from freki.infra.errors import InfraError, Unavailable
 from freki.infra.models.vectors import VectorCache
-from freki.infra.settings import ChunkingSettings, ClaimSettings, RetrievalSettings
+from freki.infra.settings.sections import ChunkingSettings, ClaimSettings, RetrievalSettings
 from freki.operators.analyse_text import analyse_text
 from freki.schemas import (
     ChunkBatch,
@@ -23,23 +22,24 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.avro.codec import UndecodableError
+from freki.schemas.errors import InfraError, Unavailable
 from freki.streams.app import FAILURES, LANES, QUERY_WAIT_S
-from freki.streams.chunking import Chunking, chunking
 from freki.streams.connect import limits_of, options_of
-from freki.streams.contextualising import contextualising
-from freki.streams.deliver import Delivery, or_tombstone, required
-from freki.streams.embedding import embedding
-from freki.streams.indexing import Indexer
-from freki.streams.lanes import Lane, in_lane, lanes_of
-from freki.streams.meters import Meters
-from freki.streams.outbox import Outbox
-from freki.streams.outline import Outliner
-from freki.streams.query_handler import QueryHandler
-from freki.streams.query_trace import Models, QueryTrace
-from freki.streams.rejecting import rejecting
-from freki.streams.retrieval.retriever import Retriever
-from freki.streams.stage import Progress, Stage
-from freki.streams.tracing import UNTRACED
+from freki.streams.deliver.delivery import Delivery, or_tombstone, required
+from freki.streams.deliver.lanes import Lane, in_lane, lanes_of
+from freki.streams.deliver.outbox import Outbox
+from freki.streams.deliver.reject import rejecting
+from freki.streams.deliver.stage import Progress, Stage
+from freki.streams.ingest.chunk import Chunking, chunking
+from freki.streams.ingest.contextualise import contextualising
+from freki.streams.ingest.embed import embedding
+from freki.streams.ingest.index import Indexer
+from freki.streams.ingest.outline import Outliner
+from freki.streams.observe.meters import Meters
+from freki.streams.observe.tracing import UNTRACED
+from freki.streams.retrieve.handler import QueryHandler
+from freki.streams.retrieve.retriever import Retriever
+from freki.streams.retrieve.trace import Models, QueryTrace
 from tests.parsing import parse_here
 from tests.simulation import adapter
 from tests.simulation.codecs import CODECS

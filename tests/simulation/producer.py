@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from random import Random
 
-from freki.infra.errors import Rejected, Unavailable
-from freki.streams.messages import Headers
+from freki.schemas.errors import Rejected, Unavailable
+from freki.streams.deliver.messages import Headers
 from tests.simulation.broker import Broker, Place
 from tests.simulation.network import Network
 from tests.simulation.scenario import SENDS

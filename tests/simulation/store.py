@@ -7,8 +7,8 @@ from functools import cache, partial
 from random import Random
 from typing import Any
 
-from freki.infra.errors import Unavailable
-from freki.infra.memory_index import MemoryIndex
+from freki.schemas.errors import Unavailable
+from tests.memory_index import MemoryIndex
 from tests.simulation import adapter
 from tests.simulation.adapter import BOUNDED, WRITES, Watch, run_now
 from tests.simulation.network import Network

@@ -2,7 +2,7 @@ from random import Random
 
 import pytest
 
-from freki.infra.errors import Unavailable
+from freki.schemas.errors import Unavailable
 from tests.simulation.broker import Broker
 from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.network import Network, Spell

@@ -8,10 +8,10 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from freki.infra.memory_index import MemoryIndex
 from freki.schemas import Timestamp
 from freki.schemas.index import Generation
-from freki.streams.stage import Stage
+from freki.streams.deliver.stage import Stage
+from tests.memory_index import MemoryIndex
 from tests.simulation import adapter
 from tests.simulation.broker import Broker
 from tests.simulation.clients import Clients

@@ -9,9 +9,18 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from freki.streams.deliver import Backoff, Decode, Delivery, Failures, Handle, OnDeadLetter, Prepare, RecordFilter
-from freki.streams.messages import Headers
-from freki.streams.outbox import Outbox
+from freki.streams.deliver.delivery import (
+    Backoff,
+    Decode,
+    Delivery,
+    Failures,
+    Handle,
+    OnDeadLetter,
+    Prepare,
+    RecordFilter,
+)
+from freki.streams.deliver.messages import Headers
+from freki.streams.deliver.outbox import Outbox
 
 T = TypeVar("T")
 

@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from freki.infra.memory_index import MemoryIndex
 from freki.infra.models.fake import FakeEmbedder
 from freki.infra.models.vectors import VectorCache
 from freki.schemas import ContextualChunkBatch, Timestamp
 from freki.schemas.index import Rank, standing
-from freki.streams.indexing import Indexer, Part
+from freki.streams.ingest.index import Indexer, Part
+from tests.memory_index import MemoryIndex
 from tests.unit.revisions import ANALYSER, World
 
 Jobs = Sequence[Sequence[ContextualChunkBatch]]

@@ -14,7 +14,6 @@ from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from freki.infra.memory_index import MemoryIndex
 from freki.infra.models.fake import FakeEmbedder
 from freki.operators.identify import chunk_id
 from freki.schemas import (
@@ -38,11 +37,12 @@ from freki.schemas import (
     WidenWhen,
 )
 from freki.schemas.index import Candidate, Generation, IndexedChunk, RerankPair, Scope
-from freki.streams.query_trace import Models, QueryTrace
-from freki.streams.retrieval.llm_reranker import LlmReranker
-from freki.streams.retrieval.profiles import ReaderProfile
-from freki.streams.retrieval.retriever import Retriever
-from freki.streams.retrieval.rewrite import Rewriter
+from freki.streams.retrieve.profiles import ReaderProfile
+from freki.streams.retrieve.retriever import Retriever
+from freki.streams.retrieve.steps.llm_reranker import LlmReranker
+from freki.streams.retrieve.steps.rewrite import Rewriter
+from freki.streams.retrieve.trace import Models, QueryTrace
+from tests.memory_index import MemoryIndex
 from tests.unit.questions import KNOBS
 from tests.unit.revisions import ANALYSER, TENANT, Crash, Crashing, World, revision
 

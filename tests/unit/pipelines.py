@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from freki.infra.claims import ClaimStore
-from freki.infra.errors import InfraError
-from freki.infra.memory_index import MemoryIndex
 from freki.infra.models.fake import FakeEmbedder
 from freki.infra.models.vectors import VectorCache
-from freki.infra.settings import ChunkingSettings, ClaimSettings, ContextSettings, RetrievalSettings
+from freki.infra.settings.sections import ChunkingSettings, ClaimSettings, ContextSettings, RetrievalSettings
 from freki.operators.analyse_text import ANALYSER, analyse_text
 from freki.schemas import (
     ChunkBatch,
@@ -22,23 +20,25 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.avro import Codec
+from freki.schemas.errors import InfraError
 from freki.schemas.index import Generation
-from freki.streams.chunking import Chunking, chunking
 from freki.streams.connect import limits_of, options_of, rules_of
-from freki.streams.context_writer import ContextWriter
-from freki.streams.contextualising import contextualising
-from freki.streams.deliver import Delivery, or_tombstone, required
-from freki.streams.embedding import embedding, record_key
-from freki.streams.indexing import Indexer
-from freki.streams.messages import Headers
-from freki.streams.meters import Meters
-from freki.streams.outbox import Outbox
-from freki.streams.outline import Outliner
+from freki.streams.deliver.delivery import Delivery, or_tombstone, required
+from freki.streams.deliver.messages import Headers
+from freki.streams.deliver.outbox import Outbox
+from freki.streams.deliver.reject import rejecting
+from freki.streams.ingest.chunk import Chunking, chunking
+from freki.streams.ingest.context_writer import ContextWriter
+from freki.streams.ingest.contextualise import contextualising
+from freki.streams.ingest.embed import embedding, record_key
+from freki.streams.ingest.index import Indexer
+from freki.streams.ingest.outline import Outliner
+from freki.streams.observe.meters import Meters
 from freki.streams.ports import Ledger, Llm, Reranker
-from freki.streams.query_handler import QueryHandler
-from freki.streams.query_trace import Models, QueryTrace
-from freki.streams.rejecting import rejecting
-from freki.streams.retrieval.retriever import Retriever
+from freki.streams.retrieve.handler import QueryHandler
+from freki.streams.retrieve.retriever import Retriever
+from freki.streams.retrieve.trace import Models, QueryTrace
+from tests.memory_index import MemoryIndex
 from tests.parsing import parse_here
 from tests.unit.deliveries import DEAD_LETTERS, FAILURES, Event, FakeProducer, Sent, Spans
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from freki.schemas import DocumentChange, Operation
-from freki.streams.ledger import Ledger
-from freki.streams.messages import Headers
-from freki.streams.outbox import Outbox
-from freki.streams.tracing import UNTRACED
+from freki.streams.deliver.messages import Headers
+from freki.streams.deliver.outbox import Outbox
+from freki.streams.feed.ledger import Ledger
+from freki.streams.observe.tracing import UNTRACED
 
 T = TypeVar("T")
 

@@ -5,8 +5,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from freki.infra.errors import InfraError, Unavailable
-from freki.infra.memory_index import MemoryIndex
 from freki.schemas import (
     CitationStyle,
     ContextQuery,
@@ -19,11 +17,13 @@ from freki.schemas import (
     Timestamp,
     WidenWhen,
 )
+from freki.schemas.errors import InfraError, Unavailable
 from freki.streams.ports import Embedder, Reranker
-from freki.streams.retrieval.profiles import ReaderProfile
-from freki.streams.retrieval.query_options import QueryOptions
-from freki.streams.retrieval.retriever import Retriever
-from freki.streams.retrieval.rewrite import Rewriter
+from freki.streams.retrieve.profiles import ReaderProfile
+from freki.streams.retrieve.query_options import QueryOptions
+from freki.streams.retrieve.retriever import Retriever
+from freki.streams.retrieve.steps.rewrite import Rewriter
+from tests.memory_index import MemoryIndex
 from tests.unit.revisions import TENANT, World
 
 KNOBS = QueryOptions(

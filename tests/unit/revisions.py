@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
-from freki.infra.memory_index import MemoryIndex
 from freki.infra.models.fake import FakeEmbedder
 from freki.infra.models.multi_embedder import Family, Likeness
 from freki.infra.models.vectors import VectorCache
@@ -24,8 +23,9 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.index import Apart, Generation, IndexedChunk, RowId
-from freki.streams.indexing import Indexer, Part
+from freki.streams.ingest.index import Indexer, Part
 from freki.streams.ports import Floats
+from tests.memory_index import MemoryIndex
 
 TENANT = TenantId("t")
 ANALYSER = "plain-1"

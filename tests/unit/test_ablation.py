@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from rich.console import Console
 
+from freki.cli.evaluate.reports.ablation import write_report
+from freki.cli.evaluate.show_ablation import show_overall, show_set, verdict
 from freki.operators.errors import InvalidQuery
 from freki.operators.evaluate import Asked
 from freki.schemas import ContextQuery, Fusion, QueryId, RerankerChoice, TenantId, Timestamp, Widening
-from freki.streams.commands.ablation_report import write_report
-from freki.streams.commands.show_ablation import show_overall, show_set, verdict
-from freki.streams.evaluation.ablated import AblatedSet, Ablation, Measured, measured
-from freki.streams.evaluation.ablation import AS_SET, Row, rows
-from freki.streams.evaluation.configuration import parse_configuration
-from freki.streams.evaluation.timing import time_in_turn
-from freki.streams.retrieval.query_options import QueryOptions
+from freki.streams.evaluate.ablated import AblatedSet, Ablation, Measured, measured
+from freki.streams.evaluate.ablation import AS_SET, Row, rows
+from freki.streams.evaluate.configuration import parse_configuration
+from freki.streams.evaluate.timing import time_in_turn
+from freki.streams.retrieve.query_options import QueryOptions
 from tests.unit.questions import KNOBS
 
 QUERY = ContextQuery(query_id=QueryId("q"), tenant=TenantId("t"), text="Frist", asked_at=Timestamp(0))

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from freki.infra.errors import Misconfigured, Unavailable
 from freki.infra.local import apache_kafka
 from freki.infra.local.apache_kafka import Node, libraries, prepare
+from freki.schemas.errors import Misconfigured, Unavailable
 
 
 def program(path: Path, text: str) -> None:

@@ -3,7 +3,7 @@
 import openinference.semconv.trace as openinference
 from opentelemetry.semconv._incubating.attributes import error_attributes, gen_ai_attributes, messaging_attributes
 
-from freki.streams import attributes
+from freki.streams.observe import attributes
 
 OURS = {name: value for name, value in vars(attributes).items() if name.isupper()}
 THEIRS = {

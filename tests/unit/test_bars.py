@@ -2,7 +2,7 @@ import io
 
 from rich.console import Console
 
-from freki.streams.commands.bars import EVERY_S, Lines, bars
+from freki.cli.bars import EVERY_S, Lines, bars
 
 
 def printed(*moments_s: float) -> list[str]:

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.pipeline.corpus import TENANT, WORDS, Corpus, Words, document, questions_of, seeded, some, text_of, varied
 from freki.schemas import Chunk, ChunkId, ChunkKind
-from tests.bench.corpus import TENANT, WORDS, Corpus, Words, document, questions_of, seeded, some, text_of, varied
 
 STREAM = """\
 {"op": "upsert", "document_id": "a", "version": 5, "content": "Alle Menschen sind frei und gleich geboren."}

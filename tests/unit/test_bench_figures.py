@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.table import Table
 
+from bench.pipeline.ground import percentiles
+from bench.pipeline.query import MODEL, STORE, shared, stage_times
+from bench.pipeline.write import Section, markdown
 from freki.schemas import StageTime
-from tests.bench.ground import percentiles
-from tests.bench.query import MODEL, STORE, shared, stage_times
-from tests.bench.write import Section, markdown
 
 STAGES = (*MODEL, *STORE, "analyse", "fuse", "diversify", "assemble")
 times = st.floats(0, 1e4, allow_nan=False)

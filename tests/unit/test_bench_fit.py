@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.bench.fit import Law, fit, fitted
+from bench.pipeline.fit import Law, fit, fitted
 
 SIZES = [1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000]
 numbers = st.floats(-1_000, 1_000)

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.bench.corpus import TENANT, document, seeded
-from tests.bench.edits import edits, paragraph_changed, there_and_back
-from tests.bench.freshness import Answer, Probe, marked, markers, summary
+from bench.pipeline.corpus import TENANT, document, seeded
+from bench.pipeline.edits import edits, paragraph_changed, there_and_back
+from bench.pipeline.freshness import Answer, Probe, marked, markers, summary
 
 contents = st.lists(st.text(), min_size=2, max_size=6, unique=True)
 LAW = "# Überschrift\n\nDer Mieter zahlt pünktlich Miete an den Vermieter.\n\nDer Vermieter überlässt ihm dafür Räume."

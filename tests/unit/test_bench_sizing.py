@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.bench.basis import Basis, Known, Origin, basis_of
-from tests.bench.sizing import Index, Load, Prices, memory_bytes, plan, query_core_s, sensitivity
+from bench.pipeline.basis import Basis, Known, Origin, basis_of
+from bench.pipeline.sizing import Index, Load, Prices, memory_bytes, plan, query_core_s, sensitivity
 
 
 def known(value: float) -> Known:

@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.schemas import Timestamp
-from freki.streams.retrieval.breaker import FAILURES, LONGEST_REST_MS, REST_MS, Breaker
+from freki.streams.retrieve.budget.breaker import FAILURES, LONGEST_REST_MS, REST_MS, Breaker
 
 
 class Clock:

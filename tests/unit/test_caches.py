@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.infra.caches import BoundedCache
-from freki.infra.calls import Calls
+from freki.infra.telemetry.calls import Calls
 
 
 class Counted(Calls):

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from freki.infra.caches import BoundedCache
-from freki.infra.errors import InfraError, Unavailable
 from freki.schemas import (
     ContextQuery,
     ContextResult,
@@ -24,9 +23,10 @@ from freki.schemas import (
     VersionFloor,
 )
 from freki.schemas.avro import Codec
-from freki.streams.retrieval.caching import CachedSearch, Caches, CachingRetriever
-from freki.streams.retrieval.epochs import Epochs, follow_outcomes
-from freki.streams.retrieval.retriever import Retriever
+from freki.schemas.errors import InfraError, Unavailable
+from freki.streams.retrieve.cache.caching import CachedSearch, Caches, CachingRetriever
+from freki.streams.retrieve.cache.epochs import Epochs, follow_outcomes
+from freki.streams.retrieve.retriever import Retriever
 from tests.unit.deliveries import Event
 from tests.unit.isolation import NAMES, PRINCIPALS, Version, options, versions
 from tests.unit.questions import KNOBS, Broken, now

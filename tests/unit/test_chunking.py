@@ -5,17 +5,17 @@ from collections.abc import Callable
 
 from freki.infra.claims import ClaimStore
 from freki.infra.models.fake import FakeEmbedder
-from freki.infra.settings import ChunkingSettings, ClaimSettings
+from freki.infra.settings.sections import ChunkingSettings, ClaimSettings
 from freki.schemas import ChunkBatch, DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.avro import Codec
-from freki.streams.chunking import Chunking, chunking
 from freki.streams.connect import limits_of
-from freki.streams.deliver import Handle
-from freki.streams.messages import Received
-from freki.streams.outbox import Outbox
-from freki.streams.outline import Outliner
-from freki.streams.parsing import Parse, Parsed
-from freki.streams.tracing import UNTRACED
+from freki.streams.deliver.delivery import Handle
+from freki.streams.deliver.messages import Received
+from freki.streams.deliver.outbox import Outbox
+from freki.streams.ingest.chunk import Chunking, chunking
+from freki.streams.ingest.outline import Outliner
+from freki.streams.ingest.parse import Parse, Parsed
+from freki.streams.observe.tracing import UNTRACED
 from tests.parsing import parse_here
 from tests.received import received
 from tests.unit.deliveries import FakeProducer

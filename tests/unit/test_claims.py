@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from freki.infra.claims import ClaimStore
 from freki.infra.claims.place import parse_place
-from freki.infra.errors import Misconfigured, Rejected, Unavailable
-from freki.infra.settings import ClaimSettings
+from freki.infra.settings.sections import ClaimSettings
 from freki.schemas import ClaimCheck
+from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 
 CONTENT = "Größe".encode()
 

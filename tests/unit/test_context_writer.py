@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import stamina
 
-from freki.infra.llm import FAILURES, LlmClient
-from freki.infra.llm_ledger import TokenLedger
-from freki.infra.settings import ContextSettings, LlmSettings
+from freki.infra.llm.client import FAILURES, LlmClient
+from freki.infra.llm.ledger import TokenLedger
+from freki.infra.settings.sections import ContextSettings, LlmSettings
 from freki.operators.breadcrumb import written_in
 from freki.operators.identify import root_id
 from freki.schemas import (
@@ -29,7 +29,7 @@ from freki.schemas import (
 )
 from freki.schemas.avro import Codec
 from freki.schemas.index import IndexedChunk
-from freki.streams.context_writer import DAY_SPENT, DOCUMENT_SPENT, UNUSABLE
+from freki.streams.ingest.context_writer import DAY_SPENT, DOCUMENT_SPENT, UNUSABLE
 from tests.llm_server import CHUNK, LlmServer, Reply, an_llm_server, asked_of, says, situates
 from tests.unit.pipelines import Pipeline
 from tests.unit.revisions import rows_of

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from freki.infra.errors import Rejected, Unavailable
 from freki.operators.errors import UnreadableContent
 from freki.schemas import Operation, TenantId, Timestamp
+from freki.schemas.errors import Rejected, Unavailable
 from freki.schemas.web import WebAnswer
-from freki.streams.crawling import Crawl, Outside, Report, Scope, Visit, document_id
-from freki.streams.page_study import PageStudy
-from freki.streams.page_study import study as study_page
-from freki.streams.parsing import ParseLimits
+from freki.streams.feed.crawl import Crawl, Outside, Report, Scope, Visit, document_id
+from freki.streams.feed.page_study import PageStudy
+from freki.streams.feed.page_study import study as study_page
+from freki.streams.ingest.parse import ParseLimits
 from tests.unit.published import Killed, World
 
 HOME = "https://example.org"

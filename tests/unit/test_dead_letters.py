@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.schemas import Timestamp
-from freki.streams.dead_letters import (
+from freki.streams.deliver.dead_letters import (
     DeadLetter,
     NotADeadLetter,
     from_record,
@@ -12,7 +12,7 @@ from freki.streams.dead_letters import (
     replayed_by,
     to_record,
 )
-from freki.streams.messages import Outgoing, recorded_at
+from freki.streams.deliver.messages import Outgoing, recorded_at
 from tests.unit.deliveries import Event
 
 letters = st.builds(

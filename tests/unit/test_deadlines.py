@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 from freki.operators.analyse_text import query_terms
 from freki.schemas import ContextQuery, QueryId, TenantId, Timestamp
-from freki.streams.meters import Meters
-from freki.streams.retrieval.admit import Admission
-from freki.streams.retrieval.attempts import LEAVING, Attempts
-from freki.streams.retrieval.deadline_lock import DeadlineLock
-from freki.streams.retrieval.estimates import Estimates
-from freki.streams.retrieval.in_flight import CROWD_S, InFlight
-from freki.streams.retrieval.load import Load
-from freki.streams.retrieval.query_parser import QueryParser
-from freki.streams.retrieval.query_state import QueryState
+from freki.streams.observe.meters import Meters
+from freki.streams.retrieve.budget.admit import Admission
+from freki.streams.retrieve.budget.attempts import LEAVING, Attempts
+from freki.streams.retrieve.budget.deadline_lock import DeadlineLock
+from freki.streams.retrieve.budget.estimates import Estimates
+from freki.streams.retrieve.budget.in_flight import CROWD_S, InFlight
+from freki.streams.retrieve.budget.load import Load
+from freki.streams.retrieve.query_state import QueryState
+from freki.streams.retrieve.steps.query_parser import QueryParser
 from tests.unit.questions import KNOBS
 
 times = st.floats(0.001, 10, allow_nan=False)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.streams.dead_letters import DeadLetter, from_record
-from freki.streams.deliver import Backoff, ErrorAction, or_tombstone, required
-from freki.streams.messages import Headers, Outgoing, Received
+from freki.streams.deliver.dead_letters import DeadLetter, from_record
+from freki.streams.deliver.delivery import Backoff, ErrorAction, or_tombstone, required
+from freki.streams.deliver.messages import Headers, Outgoing, Received
 from tests.unit.deliveries import FAILURES, Bad, Bench, Down, Event, FakeProducer, Misconfigured
 
 Batch = Sequence[Received[str]]

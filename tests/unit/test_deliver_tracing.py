@@ -5,10 +5,10 @@ from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanKind, StatusCode, get_current_span, set_span_in_context
 
-from freki.streams.deliver import required
-from freki.streams.messages import Headers, Outgoing, Received
-from freki.streams.outbox import Outbox
-from freki.streams.tracing import Attributes, extracted, injected, step
+from freki.streams.deliver.delivery import required
+from freki.streams.deliver.messages import Headers, Outgoing, Received
+from freki.streams.deliver.outbox import Outbox
+from freki.streams.observe.tracing import Attributes, extracted, injected, step
 from tests.unit.deliveries import Bad, Bench, Down, Event, FakeProducer, Spans
 
 PRIVATE = "Peter Kühne"

@@ -11,15 +11,15 @@ from opentelemetry.trace import NoOpTracer
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from freki.infra.calls import Calls
-from freki.infra.errors import Misconfigured
+from freki.cli.context import load_settings
 from freki.infra.models import OnnxReranker
-from freki.infra.settings import Settings
+from freki.infra.settings.sections import Settings
+from freki.infra.telemetry.calls import Calls
+from freki.schemas.errors import Misconfigured
 from freki.streams.app import Pipeline
-from freki.streams.commands.context import load_settings
 from freki.streams.connect import limits_of, options_of, profiles_of, rules_of, topics_of
-from freki.streams.meters import Meters
-from freki.streams.retrieval.llm_reranker import LlmReranker
+from freki.streams.observe.meters import Meters
+from freki.streams.retrieve.steps.llm_reranker import LlmReranker
 from tests.compose import ROOT, image_environment, process_environment, read_compose
 from tests.unit.tiny_models import write_cross_encoder
 

@@ -5,11 +5,11 @@ from hypothesis import given, settings
 from prometheus_client import CollectorRegistry
 
 from deploy.metrics import SERIES
-from freki.infra.calls import Calls
-from freki.infra.metrics import metering
-from freki.infra.settings import TelemetrySettings
+from freki.infra.settings.sections import TelemetrySettings
+from freki.infra.telemetry.calls import Calls
+from freki.infra.telemetry.metrics import metering
 from freki.schemas import ContextResult, IndexOutcome, LlmUse, Notice, NoticeKind, OutcomeStatus, StageTime, Timestamp
-from freki.streams.meters import Meters, Standing, Waiting
+from freki.streams.observe.meters import Meters, Standing, Waiting
 from tests.strategies import records
 
 NOT_OURS = ("target_info", "process_virtual_memory_bytes", "process_open_fds", "process_max_fds")

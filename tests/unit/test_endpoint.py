@@ -3,11 +3,11 @@ from collections.abc import Mapping
 import httpx
 import pytest
 
-from freki.infra.endpoint import serving
-from freki.infra.errors import Misconfigured
-from freki.infra.metrics import metering
-from freki.infra.settings import TelemetrySettings
-from freki.streams.meters import Meters, Standing, Waiting
+from freki.infra.settings.sections import TelemetrySettings
+from freki.infra.telemetry.endpoint import serving
+from freki.infra.telemetry.metrics import metering
+from freki.schemas.errors import Misconfigured
+from freki.streams.observe.meters import Meters, Standing, Waiting
 
 SERVED = TelemetrySettings(http_port=0)
 

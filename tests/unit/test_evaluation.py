@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
+from freki.cli.evaluate.reports.evaluation import render
+from freki.cli.evaluate.show_evaluation import verdict
 from freki.operators.errors import InvalidQuery
 from freki.schemas import (
     ContextHit,
@@ -24,13 +26,11 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.evaluation import CorpusDocument, Question
-from freki.streams.chunking import content_hash
-from freki.streams.commands.evaluation_page import render
-from freki.streams.commands.show_evaluation import verdict
-from freki.streams.evaluation.configuration import parse_configuration
-from freki.streams.evaluation.corpus import fingerprint_of, missing, roots_of, tenant_of
-from freki.streams.evaluation.examine import DEPTH, Examiner
-from freki.streams.evaluation.result import Answered, Evaluation, Run, SetResult, beside, breakdown, headline
+from freki.streams.evaluate.configuration import parse_configuration
+from freki.streams.evaluate.corpus import fingerprint_of, missing, roots_of, tenant_of
+from freki.streams.evaluate.examine import DEPTH, Examiner
+from freki.streams.evaluate.result import Answered, Evaluation, Run, SetResult, beside, breakdown, headline
+from freki.streams.ingest.chunk import content_hash
 from tests.contract.index_records import root
 from tests.unit.evaluations import hit, result
 from tests.unit.questions import KNOBS

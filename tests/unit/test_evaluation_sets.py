@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from freki.infra.errors import Rejected
 from freki.infra.evaluation_sets import read_set
+from freki.schemas.errors import Rejected
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "ir" / "xquad-de"
 

@@ -6,10 +6,10 @@ import structlog
 from freki.infra.models.fake import FakeEmbedder
 from freki.schemas import DocumentId, IndexOutcome, Judgement, OutcomeStatus
 from freki.schemas.avro import Codec
-from freki.streams.following import erase_deleted, erase_what_is_left, follow_judgements
 from freki.streams.ports import Floats
-from freki.streams.retrieval.epochs import Epochs
-from freki.streams.retrieval.judged import Judgements, judgement_key, key_parts
+from freki.streams.retrieve.cache.epochs import Epochs
+from freki.streams.retrieve.follow_judgements import erase_deleted, erase_what_is_left, follow_judgements
+from freki.streams.retrieve.steps.judged import Judgements, judgement_key, key_parts
 from tests.unit.deliveries import Event
 from tests.unit.questions import now
 from tests.unit.revisions import TENANT, World, revision
@@ -135,7 +135,7 @@ async def test_what_was_said_of_a_document_that_was_deleted_while_nobody_read_re
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # given more judgements than are looked up together, one of which was erased before
-    monkeypatch.setattr("freki.streams.following.LOOKED_UP", 2)
+    monkeypatch.setattr("freki.streams.retrieve.follow_judgements.LOOKED_UP", 2)
     world = World()
     await world.feed([*revision("gone", 1, ["a"]), *revision("lives", 1, ["b"]), *revision("gone", 2, None)])
     said = [judgement(document_id=DocumentId(document)) for document in ("gone", "lives", "unknown")]

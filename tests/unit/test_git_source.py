@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from freki.infra.errors import Rejected, Unavailable
 from freki.infra.sources import GitRepository, is_skipped, media_type_of
 from freki.schemas import Operation, TenantId
-from freki.streams.git_source import GitSource, Mark, Tally
+from freki.schemas.errors import Rejected, Unavailable
+from freki.streams.feed.git import GitSource, Mark, Tally
 from tests.unit.published import Killed, World
 from tests.unit.repositories import Repository
 

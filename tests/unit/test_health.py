@@ -3,9 +3,9 @@ from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, cast
 
-from freki.infra.errors import Unavailable
-from freki.streams.health import Health
-from freki.streams.stage import Progress, Stage
+from freki.schemas.errors import Unavailable
+from freki.streams.deliver.stage import Progress, Stage
+from freki.streams.observe.health import Health
 
 
 class Clock:

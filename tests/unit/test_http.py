@@ -1,6 +1,6 @@
 import pytest
 
-from freki.infra.http import OF_SETTINGS, may_pass
+from freki.infra.http.errors import OF_SETTINGS, may_pass
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 501, 503, 599, 600, 999])

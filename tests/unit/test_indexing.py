@@ -11,7 +11,7 @@ from freki.infra.models.vectors import VectorCache
 from freki.operators.breadcrumb import with_context
 from freki.operators.identify import root_id
 from freki.schemas import ChunkKind, ContextualChunkBatch, DocumentId, LlmUse, OutcomeStatus, TenantId
-from freki.streams.indexing import Part
+from freki.streams.ingest.index import Part
 from tests.unit.revisions import TENANT, Crash, Crashing, World, revision, rows_of, situated_by
 
 contents = st.one_of(st.none(), st.lists(st.sampled_from("uvwxyz"), max_size=5, unique=True))

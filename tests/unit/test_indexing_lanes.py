@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from freki.operators.identify import root_id
 from freki.schemas import ContextualChunkBatch, DocumentId, IndexOutcome, OutcomeStatus, RevisionOperation, Timestamp
-from freki.streams.indexing import Indexer, Part
-from freki.streams.indexing.reclaim import ABANDONED_MS, reclaim
-from freki.streams.lanes import Lane
+from freki.streams.deliver.lanes import Lane
+from freki.streams.ingest.index import Indexer, Part
+from freki.streams.ingest.index.reclaim import ABANDONED_MS, reclaim
 from tests.unit.revisions import TENANT, WRITES, Crash, World, revision, rows_of, situated_by
 from tests.unit.test_reclaim import committer as committer_of
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from freki.infra.errors import InfraError
 from freki.infra.models.fake import FakeEmbedder
 from freki.operators.identify import root_id
 from freki.schemas import (
@@ -23,8 +22,9 @@ from freki.schemas import (
     Timestamp,
     Verdict,
 )
-from freki.streams.retrieval.judged import DAY_MS, JudgementBounds, Judgements, judgement_key, key_parts
-from freki.streams.retrieval.retriever import Retriever
+from freki.schemas.errors import InfraError
+from freki.streams.retrieve.retriever import Retriever
+from freki.streams.retrieve.steps.judged import DAY_MS, JudgementBounds, Judgements, judgement_key, key_parts
 from tests.unit.questions import KNOBS, now
 from tests.unit.revisions import TENANT, World, revision
 

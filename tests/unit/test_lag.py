@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.schemas.names import Timestamp
-from freki.streams.lag import Lag
+from freki.streams.observe.lag import Lag
 
 PLACE = ("documents", 0)
 

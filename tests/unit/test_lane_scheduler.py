@@ -5,8 +5,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.streams.lane_scheduler import MOST_PASSED, LaneScheduler
-from freki.streams.lanes import Lane
+from freki.streams.deliver.lanes import Lane
+from freki.streams.ingest.lane_scheduler import MOST_PASSED, LaneScheduler
 
 
 async def work(turns: LaneScheduler, lane: Lane, slices: int, done: list[Lane]) -> None:

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from freki.infra.claims import ClaimStore
-from freki.infra.memory_index import MemoryIndex
 from freki.infra.models import FakeEmbedder
 from freki.infra.models.vectors import VectorCache
-from freki.infra.settings import ChunkingSettings, ClaimSettings
+from freki.infra.settings.sections import ChunkingSettings, ClaimSettings
 from freki.operators.analyse_text import plain_terms
 from freki.schemas import (
     EVERYONE,
@@ -22,12 +21,13 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.index import Generation
-from freki.streams.chunking import Chunking
 from freki.streams.connect import limits_of
-from freki.streams.contextualising import contextualised
-from freki.streams.indexing import Indexer, Part
-from freki.streams.late import Embeddable, embed_each
-from freki.streams.outline import Outliner
+from freki.streams.ingest.chunk import Chunking
+from freki.streams.ingest.contextualise import contextualised
+from freki.streams.ingest.index import Indexer, Part
+from freki.streams.ingest.late_chunking import Embeddable, embed_each
+from freki.streams.ingest.outline import Outliner
+from tests.memory_index import MemoryIndex
 from tests.parsing import parse_here
 from tests.received import received
 

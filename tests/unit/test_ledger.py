@@ -1,6 +1,6 @@
 from dataclasses import dataclass
 
-from freki.streams.ledger import ITSELF
+from freki.streams.feed.ledger import ITSELF
 from tests.unit.published import Record, World
 
 

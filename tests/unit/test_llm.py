@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import stamina
 
-from freki.infra.errors import Misconfigured
-from freki.infra.llm import ATTEMPTS, FAILURES, REST_S, LlmClient
-from freki.infra.settings import LlmSettings
+from freki.infra.llm.client import ATTEMPTS, FAILURES, REST_S, LlmClient
+from freki.infra.settings.sections import LlmSettings
 from freki.schemas import Completion, NoCompletion, Prompt
+from freki.schemas.errors import Misconfigured
 from tests.llm_server import LlmServer, Reply, an_llm_server, asked_of, says
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from freki.infra.errors import Misconfigured
-from freki.infra.llm_ledger import TokenLedger
+from freki.infra.llm.ledger import TokenLedger
+from freki.schemas.errors import Misconfigured
 
 
 class Day:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from freki.infra.settings import ChunkingSettings, ChunkProfile
-from freki.streams.commands.context import load_settings
+from freki.cli.context import load_settings
+from freki.infra.settings.sections import ChunkingSettings, ChunkProfile
 from freki.streams.connect import topics_of
 
 IN_JSON = "in the environment as JSON"

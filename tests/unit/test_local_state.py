@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.infra.errors import Misconfigured, Rejected
 from freki.infra.local.ports import LOOPBACK, choose_port, is_free
 from freki.infra.local.state import (
     Ports,
@@ -25,7 +24,8 @@ from freki.infra.local.state import (
     write_ports,
     write_stack,
 )
-from freki.infra.settings import ClaimSettings, KafkaSettings, Settings, TelemetrySettings
+from freki.infra.settings.sections import ClaimSettings, KafkaSettings, Settings, TelemetrySettings
+from freki.schemas.errors import Misconfigured, Rejected
 
 PORTS = Ports(broker=19092, store=19530)
 

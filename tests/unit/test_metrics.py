@@ -4,9 +4,9 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from freki.infra.calls import Calls
+from freki.infra.telemetry.calls import Calls
 from freki.schemas import DocumentId, IndexOutcome, LlmUse, OutcomeStatus, TenantId, Timestamp
-from freki.streams.meters import Meters
+from freki.streams.observe.meters import Meters
 
 SAMPLE = "Geheimsache"
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.infra.errors import Rejected
-from freki.infra.memory_index import permits
 from freki.infra.milvus.filters import FIELDS, scope_expression
 from freki.infra.milvus.rows import armoured, armoured_key, checked_key, chunk_row, plain
 from freki.schemas import ChunkKind, Filter, FilterOperator, TenantId
+from freki.schemas.errors import Rejected
 from freki.schemas.index import IndexedChunk, Scope
 from tests.contract.index_records import NASTY, chunk, scope
+from tests.memory_index import permits
 
 # Few letters, so that values meet; and all that has a meaning to somebody.
 texts = st.one_of(st.sampled_from(NASTY), st.text("ab%_\"'\\\n[]~/ä😀\uffff", max_size=4), st.text(max_size=8))

@@ -11,7 +11,7 @@ def in_a_process_of_its_own(script: str) -> str:
 def test_the_server_is_found_without_importing_its_package() -> None:
     script = """
 import sys
-from freki.infra.milvus_lite import PROGRAM, program_directory
+from freki.infra.local.milvus_lite import PROGRAM, program_directory
 print(program_directory() / PROGRAM)
 print(*{"milvus_lite", "pkg_resources"} & set(sys.modules))
 """
@@ -25,8 +25,8 @@ print(*{"milvus_lite", "pkg_resources"} & set(sys.modules))
 def test_a_missing_package_is_named() -> None:
     script = """
 import sys
-from freki.infra.errors import Misconfigured
-from freki.infra.milvus_lite import program_directory
+from freki.schemas.errors import Misconfigured
+from freki.infra.local.milvus_lite import program_directory
 sys.path[:] = []
 try:
     program_directory()

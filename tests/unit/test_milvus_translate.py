@@ -7,8 +7,8 @@ from grpc.aio import AioRpcError, Metadata
 from pymilvus import exceptions as theirs
 from pymilvus.exceptions import MilvusException
 
-from freki.infra.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.infra.milvus.translate import BY_CLASS, NoVectors, Unwritten, translated
+from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 
 
 def subclasses(cls: type[MilvusException]) -> Iterator[type[MilvusException]]:

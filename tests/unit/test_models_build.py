@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from freki.infra.errors import Misconfigured
 from freki.infra.models.bert import INPUTS, OUTPUT, FloatDense, Graph, write_encoder
 from freki.infra.models.build import build, make, wheel_file
 from freki.infra.models.e5s1 import E5S1, read_e5s1, unigram_tokenizer
@@ -18,6 +17,7 @@ from freki.infra.models.progress import unseen
 from freki.infra.models.quantise import Ranges, smoothing_of
 from freki.infra.models.registry import MODELS, ModelDescription, ModelKind, WheelSource
 from freki.infra.models.session import Model, open_model
+from freki.schemas.errors import Misconfigured
 from tests.unit.tiny_models import PIECES, TinyE5S1
 
 Floats = NDArray[np.float32]

@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from freki.infra.errors import Misconfigured
 from freki.infra.models.e5s1 import E5S1, BertShape, Pieces, decode_q4, read_e5s1, unigram_tokenizer
+from freki.schemas.errors import Misconfigured
 from tests.unit.tiny_models import TinyE5S1
 
 SHAPE = BertShape(hidden=64, layers=0, heads=1, feed_forward=64, vocabulary=0, positions=1, epsilon=0.0)

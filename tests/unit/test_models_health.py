@@ -3,7 +3,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from freki.infra.errors import Misconfigured
 from freki.infra.models import ModelKind, ModelState, check_models, describe_models, ensure_built
 from freki.infra.models.manifest import seal
 from freki.infra.models.registry import (
@@ -15,7 +14,8 @@ from freki.infra.models.registry import (
     RegisteredModel,
     WheelSource,
 )
-from freki.infra.settings import ModelSettings
+from freki.infra.settings.sections import ModelSettings
+from freki.schemas.errors import Misconfigured
 from tests.unit.tiny_models import write_cross_encoder, write_hub_files, write_sentence_encoder
 
 

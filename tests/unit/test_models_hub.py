@@ -13,11 +13,11 @@ import huggingface_hub.errors
 import numpy as np
 import pytest
 
-from freki.infra.errors import InfraError, Misconfigured, Unavailable
 from freki.infra.models import OnnxEmbedder, embedder_identity
 from freki.infra.models.hub import _translated
 from freki.infra.models.registry import MODELS, HubSource, ModelDescription, ModelKind, RegisteredModel
-from freki.infra.settings import ModelSettings
+from freki.infra.settings.sections import ModelSettings
+from freki.schemas.errors import InfraError, Misconfigured, Unavailable
 from tests.unit.tiny_models import Floats, write_hub_files, write_sentence_encoder
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

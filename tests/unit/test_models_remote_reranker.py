@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from freki.infra.errors import Busy, InfraError, Misconfigured, Rejected, Unavailable
-from freki.infra.remote_reranker import CALL_TEXTS, RemoteReranker
-from freki.infra.settings import RemoteRerankerSettings
+from freki.infra.rerankers.remote import CALL_TEXTS, RemoteReranker
+from freki.infra.settings.sections import RemoteRerankerSettings
+from freki.schemas.errors import Busy, InfraError, Misconfigured, Rejected, Unavailable
 from tests.ranking_server import RankingServer, Reply, a_ranking_server, cohere, tei
 from tests.unit.rerank_pairs import paired
 

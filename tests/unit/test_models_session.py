@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 
-from freki.infra.errors import Misconfigured
 from freki.infra.models import OnnxEmbedder
 from freki.infra.models.session import LASTING, TRANSIENT, open_tokenizer
-from freki.infra.settings import ModelSettings
+from freki.infra.settings.sections import ModelSettings
+from freki.schemas.errors import Misconfigured
 from tests.unit.tiny_models import word_tokenizer, write_hub_files, write_sentence_encoder
 
 

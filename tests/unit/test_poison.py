@@ -22,7 +22,7 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.avro import Codec
-from freki.streams.stage import _event
+from freki.streams.deliver.stage import _event
 from tests.unit.deliveries import DEAD_LETTERS, Event
 from tests.unit.pipelines import Pipeline
 

@@ -2,10 +2,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from freki.infra.errors import Misconfigured
-from freki.infra.settings import ContextProfile, RetrievalSettings
+from freki.infra.settings.sections import ContextProfile, RetrievalSettings
+from freki.schemas.errors import Misconfigured
 from freki.streams.connect import profiles_of
-from freki.streams.retrieval.profiles import ReaderProfile, profile_of
+from freki.streams.retrieve.profiles import ReaderProfile, profile_of
 from tests.unit.questions import ask, retriever
 from tests.unit.revisions import World, revision
 

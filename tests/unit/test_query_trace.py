@@ -23,7 +23,7 @@ from freki.schemas import (
     VersionFloor,
 )
 from freki.schemas.index import RerankPair
-from freki.streams.query_trace import SHOWN_CHARACTERS, SHOWN_DOCUMENTS
+from freki.streams.retrieve.trace import SHOWN_CHARACTERS, SHOWN_DOCUMENTS
 from tests.unit.pipelines import MODELS, Pipeline
 
 TENANT = TenantId("t")

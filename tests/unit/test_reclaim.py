@@ -3,8 +3,8 @@
 from freki.operators.identify import root_id
 from freki.operators.reconcile import Expected, surplus
 from freki.schemas import DocumentId, RootId, Timestamp
-from freki.streams.indexing.commit import Committer
-from freki.streams.indexing.reclaim import ABANDONED_MS, reclaim
+from freki.streams.ingest.index.commit import Committer
+from freki.streams.ingest.index.reclaim import ABANDONED_MS, reclaim
 from tests.unit.revisions import TENANT, Crash, Crashing, World, revision
 
 

@@ -5,9 +5,9 @@ import pytest
 
 from freki.schemas import DocumentChange, DocumentId, IndexOutcome, Operation, OutcomeStatus, TenantId, Timestamp
 from freki.schemas.avro import Codec
-from freki.streams.dead_letters import DeadLetter, replay
-from freki.streams.messages import Headers
-from freki.streams.replaying import Latest, latest_of, refusal_of_change, refusal_of_part
+from freki.streams.deliver.dead_letters import DeadLetter, replay
+from freki.streams.deliver.messages import Headers
+from freki.streams.deliver.replay import Latest, latest_of, refusal_of_change, refusal_of_part
 from tests.unit.deliveries import Event
 from tests.unit.pipelines import Pipeline
 from tests.unit.revisions import revision

@@ -2,13 +2,13 @@ import asyncio
 
 import pytest
 
-from freki.infra.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.schemas import ContextQuery, ContextResult, QueryId, TenantId, Timestamp
 from freki.schemas.avro import Codec
-from freki.streams.dead_letters import from_record
-from freki.streams.messages import Headers
-from freki.streams.outbox import Outbox
-from freki.streams.replies import Replies
+from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
+from freki.streams.deliver.dead_letters import from_record
+from freki.streams.deliver.messages import Headers
+from freki.streams.deliver.outbox import Outbox
+from freki.streams.retrieve.replies import Replies
 from tests.unit.deliveries import Event, FakeProducer
 from tests.unit.pipelines import Pipeline
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import structlog
 
-from freki.infra.errors import Busy, InfraError, Misconfigured, Rejected, Unavailable
 from freki.schemas import (
     Completion,
     ContextQuery,
@@ -19,13 +18,14 @@ from freki.schemas import (
     RerankerChoice,
     Timestamp,
 )
+from freki.schemas.errors import Busy, InfraError, Misconfigured, Rejected, Unavailable
 from freki.schemas.index import RerankPair
-from freki.streams.meters import Meters
+from freki.streams.observe.meters import Meters
 from freki.streams.ports import Reranker
-from freki.streams.retrieval.attempts import StepFailed
-from freki.streams.retrieval.breaker import FAILURES, REST_MS
-from freki.streams.retrieval.llm_reranker import LlmReranker
-from freki.streams.retrieval.retriever import Retriever
+from freki.streams.retrieve.budget.attempts import StepFailed
+from freki.streams.retrieve.budget.breaker import FAILURES, REST_MS
+from freki.streams.retrieve.retriever import Retriever
+from freki.streams.retrieve.steps.llm_reranker import LlmReranker
 from tests.unit.questions import KNOBS, Broken
 from tests.unit.rerank_pairs import paired
 from tests.unit.revisions import TENANT, World, revision

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import stamina
 
-from freki.infra.llm import LlmClient
-from freki.infra.llm_ledger import TokenLedger
-from freki.infra.settings import LlmSettings
+from freki.infra.llm.client import LlmClient
+from freki.infra.llm.ledger import TokenLedger
+from freki.infra.settings.sections import LlmSettings
 from freki.schemas import ContextResult, NoticeKind, Widening, WidenWhen
-from freki.streams.retrieval.rewrite import Rewriter
+from freki.streams.retrieve.steps.rewrite import Rewriter
 from tests.llm_server import LlmServer, Reply, an_llm_server, asked_of, says
 from tests.unit.questions import ask, kinds, retriever
 from tests.unit.revisions import World, revision

@@ -2,8 +2,8 @@ import re
 
 from typer.testing import CliRunner
 
+from freki.cli.main import app
 from freki.schemas.avro import TOPICS, list_schemas
-from freki.streams.cli import app
 
 
 def test_the_command_says_that_all_frozen_versions_are_unchanged() -> None:

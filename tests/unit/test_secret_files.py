@@ -6,8 +6,8 @@ import pytest
 import typer
 from pydantic import SecretStr
 
-from freki.infra.settings import Section, Settings
-from freki.streams.commands.context import load_settings
+from freki.cli.context import load_settings
+from freki.infra.settings.sections import Section, Settings
 
 SECRETS = {
     f"FREKI_{section}__{name}".upper()

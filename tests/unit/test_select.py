@@ -23,9 +23,9 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.index import Attempt, Root
-from freki.streams.retrieval.live import LiveDocument
-from freki.streams.retrieval.query_state import QueryState, QueryVariant, ScoredChunk
-from freki.streams.retrieval.select import select
+from freki.streams.retrieve.query_state import QueryState, QueryVariant, ScoredChunk
+from freki.streams.retrieve.steps.live import LiveDocument
+from freki.streams.retrieve.steps.select import select
 from tests.unit.questions import KNOBS
 from tests.unit.revisions import TENANT
 

@@ -3,8 +3,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from freki.cli.show import show_result
 from freki.schemas import ContextQuery, ContextResult, DocumentId, Notice, NoticeKind, QueryId, RequestKind
-from freki.streams.commands.show import show_result
 from tests.unit.questions import ask, now, retriever
 from tests.unit.revisions import TENANT, World
 

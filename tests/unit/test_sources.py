@@ -10,8 +10,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.infra.errors import Rejected
 from freki.infra.sources import StreamRecord, read_source, read_stream, walk
+from freki.schemas.errors import Rejected
 
 UPSERT = {"op": "upsert", "document_id": "a.md", "version": 1, "content": "Größe"}
 

@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from freki.infra.errors import Rejected, Unavailable
 from freki.infra.sources import FileChange, FileEvent, read_source, walk, watch
 from freki.infra.sources.watch import FolderState
+from freki.schemas.errors import Rejected, Unavailable
 
 CREATED, MODIFIED, REMOVED = FileChange.CREATED, FileChange.MODIFIED, FileChange.REMOVED
 

@@ -5,10 +5,10 @@ from typing import Any, cast
 
 import pytest
 
-from freki.streams.deliver import Delivery
-from freki.streams.messages import Stored
-from freki.streams.meters import Meters
-from freki.streams.stage import Progress, Stage, StreamEnded
+from freki.streams.deliver.delivery import Delivery
+from freki.streams.deliver.messages import Stored
+from freki.streams.deliver.stage import Progress, Stage, StreamEnded
+from freki.streams.observe.meters import Meters
 
 
 class Clock:

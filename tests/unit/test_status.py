@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.streams.commands.status import quantile
+from freki.cli.status import quantile
 
 BOUNDS = (0.1, 1.0, 10.0, float("inf"))
 

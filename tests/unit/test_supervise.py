@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.infra.errors import Rejected, Unavailable
 from freki.infra.local import guard, supervise
 from freki.infra.local.logs import TAIL_LINES, BoundedLog
 from freki.infra.local.supervise import (
@@ -27,6 +26,7 @@ from freki.infra.local.supervise import (
     Supervisor,
     Unready,
 )
+from freki.schemas.errors import Rejected, Unavailable
 
 SOON = RestartPolicy(first_s=0.01, longest_s=0.02, healthy_after_s=3600)
 BECOME_READY = ': > "$FREKI_READY_FILE"'

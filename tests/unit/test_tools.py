@@ -15,11 +15,11 @@ from mcp import Client
 from mcp.types import CallToolResult, TextContent
 from pydantic import SecretStr
 
-from freki.infra.errors import InfraError, Misconfigured, Unavailable
 from freki.infra.mcp_server import make_app, make_server
-from freki.infra.settings import McpSettings
+from freki.infra.settings.sections import McpSettings
 from freki.operators.validate_query import validate_query
 from freki.schemas import ContextQuery, ContextResult, QueryId, RequestKind, Timestamp
+from freki.schemas.errors import InfraError, Misconfigured, Unavailable
 from freki.streams.tools.definition import ARGUMENTS, INSTRUCTIONS, tools
 from freki.streams.tools.json_schema import functions
 from freki.streams.tools.line import Asks, Line

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from freki.infra.errors import Misconfigured
 from freki.infra.models.packed import read_packed
+from freki.schemas.errors import Misconfigured
 from freki.training.bundle import bundle, packed_of
 from tests.unit.tiny_models import word_tokenizer
 

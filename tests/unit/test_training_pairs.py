@@ -7,7 +7,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.infra.errors import Rejected
+from freki.schemas.errors import Rejected
 from freki.training.material import Material
 from freki.training.pairs import read_material
 from freki.training.sources import SOURCES

@@ -10,18 +10,18 @@ import pytest
 from pydantic import TypeAdapter
 from rich.console import Console
 
+from freki.cli.evaluate.reports.tuning import draw, write_report
+from freki.cli.evaluate.show_tuning import lines, show_tuning
 from freki.operators.errors import InvalidQuery
 from freki.operators.evaluate import FIGURES, Asked, Verdict
 from freki.schemas import ContextQuery, ContextResult, DocumentId, Fusion, QueryId, RerankerChoice, TenantId, Timestamp
 from freki.schemas.evaluation import CorpusDocument, Question
-from freki.streams.commands.show_tuning import lines, show_tuning
-from freki.streams.commands.tuning_report import draw, write_report
-from freki.streams.evaluation.examine import Examiner
-from freki.streams.evaluation.ledger import Ledger
-from freki.streams.evaluation.pose import Posed, keywords, pose
-from freki.streams.evaluation.tuner import Tuner
-from freki.streams.evaluation.tuning import Step, TunedSet, Tuning
-from freki.streams.evaluation.turns import grid, parse_turn
+from freki.streams.evaluate.answers import Ledger
+from freki.streams.evaluate.examine import Examiner
+from freki.streams.evaluate.pose import Posed, keywords, pose
+from freki.streams.evaluate.trials import grid, parse_turn
+from freki.streams.evaluate.tuner import Tuner
+from freki.streams.evaluate.tuning import Step, TunedSet, Tuning
 from tests.unit.evaluations import hit, result
 from tests.unit.questions import KNOBS
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from freki.schemas import ContextualChunkBatch, IndexOutcome, OutcomeStatus
-from freki.streams.indexing import Indexer, Part
-from freki.streams.lanes import Lane
+from freki.streams.deliver.lanes import Lane
+from freki.streams.ingest.index import Indexer, Part
 from tests.unit.revisions import World, revision
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from freki.infra.errors import Busy, InfraError, Misconfigured, Rejected, Unavailable
-from freki.infra.settings import VertexRerankerSettings
-from freki.infra.vertex_reranker import CALL_RECORDS, TOKEN_LIFE_S, VertexReranker
+from freki.infra.rerankers.vertex import CALL_RECORDS, TOKEN_LIFE_S, VertexReranker
+from freki.infra.settings.sections import VertexRerankerSettings
+from freki.schemas.errors import Busy, InfraError, Misconfigured, Rejected, Unavailable
 from tests.ranking_server import RankingServer, Reply, a_ranking_server, vertex
 from tests.unit.rerank_pairs import pair, paired
 

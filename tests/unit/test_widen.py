@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from freki.operators.analyse_text import query_terms
 from freki.schemas import ChunkId, ContextQuery, Fusion, NoticeKind, QueryId, RootId, Widening, WidenWhen
 from freki.schemas.index import Candidate
-from freki.streams.meters import Meters
-from freki.streams.retrieval.attempts import Attempts
-from freki.streams.retrieval.estimates import Estimates
-from freki.streams.retrieval.in_flight import InFlight
-from freki.streams.retrieval.query_parser import QueryParser
-from freki.streams.retrieval.query_state import QueryState, QueryVariant
-from freki.streams.retrieval.rewrite import is_written
-from freki.streams.retrieval.search import fused
-from freki.streams.retrieval.widen import MOST_VARIANTS, VARIANTS_WEIGHT, Widener, share_weight
+from freki.streams.observe.meters import Meters
+from freki.streams.retrieve.budget.attempts import Attempts
+from freki.streams.retrieve.budget.estimates import Estimates
+from freki.streams.retrieve.budget.in_flight import InFlight
+from freki.streams.retrieve.query_state import QueryState, QueryVariant
+from freki.streams.retrieve.steps.query_parser import QueryParser
+from freki.streams.retrieve.steps.rewrite import is_written
+from freki.streams.retrieve.steps.search import fused
+from freki.streams.retrieve.steps.widen import MOST_VARIANTS, VARIANTS_WEIGHT, Widener, share_weight
 from tests.unit.questions import KNOBS, Broken, ask, kinds, now, retriever
 from tests.unit.revisions import TENANT, World, revision
 from tests.unit.test_retriever import TEXTS

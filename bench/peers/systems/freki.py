@@ -7,9 +7,10 @@ from contextlib import AsyncExitStack, contextmanager
 from bench.peers.job import Document
 from bench.peers.models import Background
 from bench.peers.system import CANDIDATES, HITS, Hit, Leftovers, Place
+from freki.cli.operate import report
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
-from freki.infra.settings import Settings
+from freki.infra.settings.sections import Settings
 from freki.operators.identify import root_id
 from freki.schemas import (
     EVERYONE,
@@ -27,7 +28,6 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.streams.client import Asker, Publisher, Receipts
-from freki.streams.commands.operate import report
 from freki.streams.connect import apply_topics, open_asker, open_index, open_publisher, open_receipts, wall_clock
 
 TENANT = TenantId("peers")

@@ -13,8 +13,8 @@ import fsspec
 import httpx
 
 from freki.infra.claims.place import Place
-from freki.infra.errors import Rejected, Unavailable
-from freki.infra.http import may_pass
+from freki.infra.http.errors import may_pass
+from freki.schemas.errors import Rejected, Unavailable
 
 _ANSWER_S = 10.0
 """Until a web server answers, and between two pieces of what it sends."""

@@ -11,9 +11,9 @@ import fsspec
 
 from freki.infra.claims.backends import read_file, read_object, read_web, write_file, write_object
 from freki.infra.claims.place import LOCAL, OBJECT_STORES, S3, WEB, Place, parse_place
-from freki.infra.errors import InfraError, Misconfigured, Rejected, Unavailable
-from freki.infra.settings import ClaimSettings
+from freki.infra.settings.sections import ClaimSettings
 from freki.schemas import ClaimCheck
+from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 
 _TIMEOUT_S = 60.0
 """For one content: 64 MB at 1 MB/s."""

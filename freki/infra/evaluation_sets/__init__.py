@@ -7,9 +7,9 @@ text  files, read with the place of what is wrong in them
 
 from pathlib import Path
 
-from freki.infra.errors import Rejected
 from freki.infra.evaluation_sets.beir import read_beir
 from freki.infra.evaluation_sets.gold import read_gold
+from freki.schemas.errors import Rejected
 from freki.schemas.evaluation import EvaluationSet
 
 __all__ = ["read_set"]

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from freki.infra.errors import Rejected
 from freki.infra.evaluation_sets.text import read_lines, read_text
 from freki.schemas import DocumentId
+from freki.schemas.errors import Rejected
 from freki.schemas.evaluation import CorpusDocument, EvaluationSet, Question
 
 HEADER = "query-id\tcorpus-id\tscore"

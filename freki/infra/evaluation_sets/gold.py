@@ -7,11 +7,11 @@ from typing import Any, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from freki.infra.errors import Rejected
 from freki.infra.evaluation_sets.beir import read_corpus
 from freki.infra.evaluation_sets.text import read_text, refused
 from freki.infra.sources import read_source, read_stream, walk
 from freki.schemas import DocumentId
+from freki.schemas.errors import Rejected
 from freki.schemas.evaluation import CorpusDocument, EvaluationSet, Question
 
 _MAX_FILE_BYTES = 64_000_000

@@ -6,8 +6,8 @@ from typing import TypeVar
 import zstandard
 from pydantic import BaseModel, ValidationError
 
-from freki.infra.errors import Rejected
 from freki.infra.zstd import plain
+from freki.schemas.errors import Rejected
 
 _Model = TypeVar("_Model", bound=BaseModel)
 

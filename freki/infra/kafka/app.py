@@ -33,7 +33,7 @@ from freki.infra.kafka.connection import (
 from freki.infra.kafka.offsets import Offsets
 from freki.infra.kafka.reader import ISOLATION
 from freki.infra.kafka.tokens import ForAiokafka
-from freki.infra.settings import KafkaSettings
+from freki.infra.settings.sections import KafkaSettings
 
 _log = structlog.get_logger(__name__)
 

@@ -10,9 +10,9 @@ import aiokafka.errors
 import kafka.errors
 from aiokafka.conn import create_conn
 
-from freki.infra.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.infra.kafka.tokens import ForAiokafka, ForKafkaPython, NoToken, Tokens
-from freki.infra.settings import KafkaSettings
+from freki.infra.settings.sections import KafkaSettings
+from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 
 REQUEST_MARGIN_BYTES = 64 * 1024
 """Room for headers and framing around the largest record; dead letters need more of it than others."""

@@ -7,7 +7,6 @@ from typing import Self
 from aiokafka import AIOKafkaProducer
 from aiokafka.structs import RecordMetadata
 
-from freki.infra.errors import Rejected
 from freki.infra.kafka.connection import (
     PROFILES,
     REQUEST_MARGIN_BYTES,
@@ -16,7 +15,8 @@ from freki.infra.kafka.connection import (
     translated,
 )
 from freki.infra.kafka.records import Position
-from freki.infra.settings import KafkaSettings
+from freki.infra.settings.sections import KafkaSettings
+from freki.schemas.errors import Rejected
 
 _IN_FLIGHT = 1000
 _BATCH_BYTES = 64 * 1024

@@ -7,7 +7,6 @@ from typing import Literal, Self
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
-from freki.infra.errors import Misconfigured
 from freki.infra.kafka.batches import read_any_header_names
 from freki.infra.kafka.connection import (
     PROFILES,
@@ -17,7 +16,8 @@ from freki.infra.kafka.connection import (
     translated,
 )
 from freki.infra.kafka.records import Record
-from freki.infra.settings import KafkaSettings
+from freki.infra.settings.sections import KafkaSettings
+from freki.schemas.errors import Misconfigured
 
 _POLL_MS = 500
 ISOLATION = "read_committed"

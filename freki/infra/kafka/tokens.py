@@ -20,9 +20,9 @@ import kafka.net.sasl.oauth
 from aiokafka.errors import KafkaError
 from pydantic import BaseModel, Field, ValidationError
 
-from freki.infra.errors import InfraError, Misconfigured, Unavailable
-from freki.infra.http import gist_of, may_pass
-from freki.infra.settings import OAuthSettings
+from freki.infra.http.errors import gist_of, may_pass
+from freki.infra.settings.sections import OAuthSettings
+from freki.schemas.errors import InfraError, Misconfigured, Unavailable
 
 _SECTION = "FREKI_KAFKA__OAUTH__"
 _LIFE_SHARE = 0.8

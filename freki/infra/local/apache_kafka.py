@@ -16,8 +16,8 @@ from typing import Literal
 
 from filelock import FileLock
 
-from freki.infra.errors import Misconfigured, Unavailable
 from freki.infra.local.ports import LOOPBACK
+from freki.schemas.errors import Misconfigured, Unavailable
 
 VERSION = "4.3.1"
 LEAST_JAVA = 17

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
-from freki.infra.errors import Misconfigured
+from freki.schemas.errors import Misconfigured
 
 LOOPBACK = "127.0.0.1"
 _LISTEN = "0A"

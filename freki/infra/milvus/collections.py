@@ -7,11 +7,11 @@ from typing import Any
 from pymilvus import AsyncMilvusClient, CollectionSchema, DataType, Function, FunctionType
 from pymilvus.milvus_client.index import IndexParams
 
-from freki.infra.errors import Misconfigured, Rejected
 from freki.infra.milvus import layout
 from freki.infra.milvus.layout import DOCUMENTS, LAYOUTS, PLACEHOLDER, Column, Kind, Layout
 from freki.infra.milvus.shards import shards_of
 from freki.infra.milvus.store import Store, together
+from freki.schemas.errors import Misconfigured, Rejected
 from freki.schemas.index import Generation
 
 # The values of Robertson and Zaragoza (2009), which Milvus has as its defaults too.

@@ -7,9 +7,9 @@ escape, so that no value can end its literal, whichever grammar reads it.
 from collections.abc import Iterable
 from typing import Final
 
-from freki.infra.errors import Rejected
 from freki.infra.milvus.rows import armoured, armoured_key
 from freki.schemas import EVERYONE, Filter, FilterOperator
+from freki.schemas.errors import Rejected
 from freki.schemas.index import Scope
 
 FIELDS: Final = frozenset({"document_id", "name", "media_type", "language", "kind"})

@@ -10,8 +10,6 @@ from uuid import uuid4
 
 import numpy as np
 
-from freki.infra.calls import Calls
-from freki.infra.errors import Rejected
 from freki.infra.milvus.collections import open_collections
 from freki.infra.milvus.filters import listed, scope_expression
 from freki.infra.milvus.layout import CHUNKS, DOCUMENTS, MANIFESTS, PLACEHOLDER, Layout, Row, size_of
@@ -40,8 +38,10 @@ from freki.infra.milvus.rows import (
 )
 from freki.infra.milvus.shards import Shard, shard_of, shards_of
 from freki.infra.milvus.store import BATCH_KEYS, MAX_LIMIT, Store, batched, together
-from freki.infra.settings import MilvusSettings
+from freki.infra.settings.sections import MilvusSettings
+from freki.infra.telemetry.calls import Calls
 from freki.schemas import ChunkId, RootId, Timestamp
+from freki.schemas.errors import Rejected
 from freki.schemas.index import (
     Candidate,
     CommitId,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from typing import Any, NamedTuple
 
-from freki.infra.errors import Rejected
+from freki.schemas.errors import Rejected
 
 Row = dict[str, Any]
 

@@ -10,9 +10,9 @@ from urllib.parse import quote, unquote
 import numpy as np
 from numpy.typing import NDArray
 
-from freki.infra.errors import Rejected
 from freki.infra.milvus.layout import PLACEHOLDER, Row
 from freki.schemas import ChunkId, ChunkKind, DocumentId, RootId, TenantId
+from freki.schemas.errors import Rejected
 from freki.schemas.index import (
     Attempt,
     IndexedChunk,

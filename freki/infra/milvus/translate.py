@@ -13,7 +13,7 @@ from grpc import StatusCode
 from pymilvus import exceptions as theirs
 from pymilvus.exceptions import MilvusException
 
-from freki.infra.errors import InfraError, Misconfigured, Rejected, Unavailable
+from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 
 
 class Unwritten(Unavailable):

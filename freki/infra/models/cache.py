@@ -13,7 +13,6 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from freki.infra.errors import Misconfigured, Unavailable
 from freki.infra.models.build import build, build_bundled, wheel_file
 from freki.infra.models.hub import download
 from freki.infra.models.manifest import MANIFEST, WEIGHTS, damage, dim_of, fingerprint_of, read_manifest, seal
@@ -27,8 +26,9 @@ from freki.infra.models.registry import (
     Source,
     WheelSource,
 )
-from freki.infra.settings import ModelSettings
+from freki.infra.settings.sections import ModelSettings
 from freki.schemas import ChunkKind
+from freki.schemas.errors import Misconfigured, Unavailable
 from freki.schemas.index import Apart
 
 _NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR)

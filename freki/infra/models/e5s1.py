@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 
-from freki.infra.errors import Misconfigured
+from freki.schemas.errors import Misconfigured
 
 Floats = NDArray[np.float32]
 

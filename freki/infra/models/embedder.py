@@ -9,16 +9,16 @@ from typing import Self
 import numpy as np
 from tokenizers import Encoding
 
-from freki.infra.calls import Calls
-from freki.infra.errors import Misconfigured
 from freki.infra.models.cache import late_fingerprint
 from freki.infra.models.manifest import Manifest
 from freki.infra.models.packing import pack
 from freki.infra.models.progress import Progress, unseen
 from freki.infra.models.registry import ModelKind, Pooling
 from freki.infra.models.session import Floats, Model, Runner, Span
-from freki.infra.settings import ModelSettings
+from freki.infra.settings.sections import ModelSettings
+from freki.infra.telemetry.calls import Calls
 from freki.schemas import ChunkKind
+from freki.schemas.errors import Misconfigured
 
 ROOM_TOKENS = 24
 """Of a window's tokens: for prefix and special tokens, and for windows that come out somewhat longer than planned."""

@@ -29,7 +29,7 @@ from freki.infra.models.registry import (
     known_of,
 )
 from freki.infra.models.reranker import OnnxReranker, sigmoid
-from freki.infra.settings import ModelSettings
+from freki.infra.settings.sections import ModelSettings
 from freki.schemas.index import RerankPair
 
 _QUESTION = "Wie hoch ist die Zugspitze?"

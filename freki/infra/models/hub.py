@@ -16,10 +16,10 @@ from huggingface_hub.errors import (
 )
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
-from freki.infra.errors import Misconfigured, Unavailable
 from freki.infra.models.manifest import TOKENIZER
 from freki.infra.models.progress import Progress
 from freki.infra.models.registry import HubSource
+from freki.schemas.errors import Misconfigured, Unavailable
 
 _SERVER_ERROR = 500
 _TOO_MANY_REQUESTS = 429

@@ -19,9 +19,9 @@ from cachetools import LRUCache
 from numpy.typing import NDArray
 from tokenizers import Encoding
 
-from freki.infra.calls import Calls
 from freki.infra.models.packing import pack
 from freki.infra.models.session import Floats, Model
+from freki.infra.telemetry.calls import Calls
 from freki.schemas.index import RerankPair
 
 ENGLISH = "en"

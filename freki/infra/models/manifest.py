@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from freki.infra.errors import Misconfigured
 from freki.infra.models.registry import ModelDescription, ModelKind, Pooling
+from freki.schemas.errors import Misconfigured
 
 MANIFEST = "manifest.json"
 WEIGHTS = "model.onnx"

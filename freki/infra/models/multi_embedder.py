@@ -17,15 +17,15 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from freki.infra.calls import Calls
-from freki.infra.errors import Misconfigured
 from freki.infra.models.cache import aligned_fingerprint, apart_embedders, apart_identities, joint_fingerprint
 from freki.infra.models.embedder import OnnxEmbedder
 from freki.infra.models.fake import FakeEmbedder
 from freki.infra.models.progress import Progress, unseen
 from freki.infra.models.session import Floats, Span
-from freki.infra.settings import ModelSettings
+from freki.infra.settings.sections import ModelSettings
+from freki.infra.telemetry.calls import Calls
 from freki.schemas import ChunkKind
+from freki.schemas.errors import Misconfigured
 from freki.schemas.index import Apart
 
 MOST_UNRELATED = 0.98

@@ -10,15 +10,15 @@ from typing import Self
 
 import numpy as np
 
-from freki.infra.calls import Calls
-from freki.infra.errors import Misconfigured
 from freki.infra.models.interaction import Matching, Remembered, Route, SecondOpinion, is_english, read_piece_weights
 from freki.infra.models.pace import Pace
 from freki.infra.models.packing import pack
 from freki.infra.models.progress import Progress, unseen
 from freki.infra.models.registry import Architecture, ModelKind, companion_of
 from freki.infra.models.session import Floats, Model, Runner
-from freki.infra.settings import ModelSettings
+from freki.infra.settings.sections import ModelSettings
+from freki.infra.telemetry.calls import Calls
+from freki.schemas.errors import Misconfigured
 from freki.schemas.index import RerankPair
 
 MIB = 1 << 20

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 from tokenizers import Encoding, Tokenizer
 
-from freki.infra.errors import Misconfigured, Rejected, Unavailable
 from freki.infra.models.cache import obtain
 from freki.infra.models.manifest import TOKENIZER, Manifest, dim_of, fingerprint_of, read_manifest
 from freki.infra.models.progress import Progress
 from freki.infra.models.registry import ModelKind, Pooling
-from freki.infra.settings import ModelSettings
+from freki.infra.settings.sections import ModelSettings
+from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 
 Floats = NDArray[np.float32]
 P = ParamSpec("P")

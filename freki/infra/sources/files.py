@@ -7,8 +7,8 @@ from errno import ELOOP, ENOENT, ENOTDIR, ESTALE
 from pathlib import Path, PurePosixPath
 from stat import S_ISREG
 
-from freki.infra.errors import InfraError, Rejected, Unavailable
 from freki.schemas import DocumentId, Timestamp
+from freki.schemas.errors import InfraError, Rejected, Unavailable
 
 _MEDIA_TYPES = {
     ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",

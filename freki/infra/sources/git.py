@@ -10,8 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, NamedTuple, Self, cast
 
-from freki.infra.errors import Misconfigured, Rejected, Unavailable
 from freki.schemas import Timestamp
+from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 
 _FETCH_S = 600.0
 """A first fetch of a large repository takes minutes; one that hangs must end."""

@@ -8,8 +8,8 @@ from typing import Annotated, Literal, Self
 import zstandard
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from freki.infra.errors import Rejected
 from freki.infra.zstd import plain
+from freki.schemas.errors import Rejected
 
 _MAX_LINE_BYTES = 128_000_000
 """Room for the largest content that workers load by default, with a good part of it escaped."""

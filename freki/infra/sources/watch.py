@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from watchfiles import awatch
 
-from freki.infra.errors import Rejected, Unavailable
 from freki.infra.sources.files import SourceFile, scan
+from freki.schemas.errors import Rejected, Unavailable
 
 _LOOK_MS = 200
 """How often files that just changed are looked at again."""

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
-from freki.infra.errors import Rejected, Unavailable
+from freki.schemas.errors import Rejected, Unavailable
 
 _NAT64 = IPv6Network("64:ff9b::/96")
 

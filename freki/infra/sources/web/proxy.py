@@ -9,8 +9,8 @@ from ipaddress import ip_address
 from types import TracebackType
 from typing import Self
 
-from freki.infra.errors import InfraError
 from freki.infra.sources.web.guard import Guard
+from freki.schemas.errors import InfraError
 
 _VERSION, _CONNECT = 5, 1
 _IPV4, _NAME, _IPV6 = 1, 3, 4

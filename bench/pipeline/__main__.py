@@ -1,0 +1,143 @@
+"""`make bench`: what Freki costs on this machine, and how soon and how fast it answers.
+
+Ratios of one run are worth keeping; absolute times are of this machine at this hour.
+"""
+
+import argparse
+import asyncio
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from bench.pipeline import freshness, growth, ingest, memory, overload, query, republish, rights, steps, tracing
+from bench.pipeline.corpus import Corpus
+from bench.pipeline.ground import Figures, Ground, Measurement
+from bench.pipeline.machine import machine
+from bench.pipeline.write import Section, markdown
+from freki.infra.settings.read import read_settings
+
+MEASUREMENTS: Mapping[str, Measurement] = {
+    "ingest": ingest,
+    "republish": republish,
+    "steps": steps,
+    "query": query,
+    "overload": overload,
+    "rights": rights,
+    "freshness": freshness,
+    "memory": memory,
+    "growth": growth,
+    "telemetry": tracing,
+}
+RESULTS = Path("bench-results")
+FIGURES = "figures.json"
+DEFAULT_SIZES = (10_000,)
+QUICK_SIZES = (1_000,)
+console = Console()
+
+
+async def main() -> None:
+    """Measure; after each measurement show it and write everything down."""
+    arguments = _arguments()
+    about, began = machine(), datetime.now(UTC)
+    folder = RESULTS / f"{began:%Y-%m-%d}-{about['commit']}{'-dirty' if about['dirty'] else ''}"
+    found = _earlier(folder, about)
+    with _bars() as progress, tempfile.TemporaryDirectory(prefix="freki-bench-") as directory:
+        ground = _ground(arguments, arguments.keep or Path(directory), progress)
+        for name in progress.track(arguments.only, description="measurements"):
+            progress.console.rule(MEASUREMENTS[name].TITLE)
+            found["measurements"][name] = await _measured(name, ground)
+            for table in MEASUREMENTS[name].tables(found["measurements"][name]["figures"]):
+                progress.console.print(table)
+            _write(found, folder)
+    console.print(f"written to {folder} and {RESULTS / 'latest'}")
+
+
+def _earlier(folder: Path, about: Figures) -> Figures:
+    """Find what other runs of the day have measured on this machine with this code, else nothing."""
+    try:
+        found: Figures = json.loads((folder / FIGURES).read_text(encoding="utf-8"))
+    except OSError:
+        found = {}
+    return found if found.get("machine") == about else {"machine": about, "measurements": {}}
+
+
+async def _measured(name: str, ground: Ground) -> Figures:
+    began, started = datetime.now(UTC), time.perf_counter()
+    figures = await MEASUREMENTS[name].measure(ground)
+    return {
+        "began_at": began.isoformat(timespec="seconds"),
+        "seconds": round(time.perf_counter() - started),
+        "run": {
+            "documents": ground.corpus.named,
+            "sizes": list(ground.sizes),
+            "quick": ground.quick,
+            "seed": ground.seed,
+        },
+        "figures": figures,
+    }
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench ARGS=…", description=__doc__)
+    parser.add_argument(
+        "--only", nargs="+", choices=MEASUREMENTS, default=list(MEASUREMENTS), help="measure just these"
+    )
+    parser.add_argument("--sizes", nargs="+", type=int, help="chunks in the index")
+    parser.add_argument("--quick", action="store_true", help="a few minutes: enough to see that it works")
+    parser.add_argument("--data", nargs="+", type=Path, default=[], help="recorded streams; default: the samples")
+    parser.add_argument("--keep", type=Path, help="folder in which filled stacks stay for later runs")
+    parser.add_argument("--seed", type=int, default=1, help="for copies of documents, and questions")
+    return parser.parse_args()
+
+
+def _ground(arguments: argparse.Namespace, keep: Path, progress: Progress) -> Ground:
+    return Ground(
+        settings=read_settings(),
+        corpus=Corpus(streams=tuple(arguments.data), seed=arguments.seed),
+        sizes=tuple(sorted(arguments.sizes or (QUICK_SIZES if arguments.quick else DEFAULT_SIZES))),
+        quick=arguments.quick,
+        seed=arguments.seed,
+        keep=keep,
+        progress=progress,
+    )
+
+
+def _bars() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+    )
+
+
+def _write(found: Figures, folder: Path) -> None:
+    """Write figures, drawings and tables, and the same as the latest ones."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / FIGURES).write_text(json.dumps(found, indent=2, ensure_ascii=False), encoding="utf-8")
+    sections = [
+        Section(
+            title=measurement.TITLE,
+            measured=found["measurements"][name],
+            tables=measurement.tables(found["measurements"][name]["figures"]),
+            drawings=measurement.draw(found["measurements"][name]["figures"], folder),
+        )
+        for name, measurement in MEASUREMENTS.items()
+        if name in found["measurements"]
+    ]
+    (folder / "table.md").write_text(markdown(found["machine"], sections), encoding="utf-8")
+    shutil.rmtree(RESULTS / "latest", ignore_errors=True)
+    shutil.copytree(folder, RESULTS / "latest")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,57 @@
+"""What an index of any size would take on a Milvus cluster, and the page about it.
+
+python -m bench.pipeline.cost --chunks 1e8 --queries-per-second 50 --changes-per-second 100
+python -m bench.pipeline.cost --figures bench-results/latest/figures.json --write docs/scaling.md
+"""
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+
+from bench.pipeline.basis import basis_of
+from bench.pipeline.ground import Figures
+from bench.pipeline.scaling import plan_table, write
+from bench.pipeline.sizing import Index, Load, Prices, plan
+
+FIGURES = Path("docs/scaling.json")
+"""Those that docs/scaling.md was made from."""
+
+
+def main() -> None:
+    """Print plans, or write docs/scaling.md."""
+    arguments = _arguments()
+    found: Figures = json.loads(arguments.figures.read_text(encoding="utf-8"))
+    prices = Prices(**json.loads(arguments.prices.read_text(encoding="utf-8"))) if arguments.prices else Prices()
+    if arguments.write is not None:
+        for path in write(found, prices, arguments.write):
+            Console().print(f"written: {path}")
+        return
+    load = Load(
+        chunks=arguments.chunks,
+        queries_per_s=arguments.queries_per_second,
+        changes_per_s=arguments.changes_per_second,
+        searched_share=arguments.searched_share,
+    )
+    basis = basis_of(found)
+    for index in arguments.index or Index:
+        Console().print(plan_table(plan(load, Index(index), basis), prices))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.pipeline.cost", description=__doc__)
+    parser.add_argument("--chunks", type=float, default=1e8)
+    parser.add_argument("--queries-per-second", type=float, default=50.0)
+    parser.add_argument("--changes-per-second", type=float, default=100.0)
+    parser.add_argument("--searched-share", type=float, default=1.0, help="of the index, by one query")
+    parser.add_argument("--index", nargs="+", choices=list(Index), help="default: all, to compare")
+    parser.add_argument("--figures", type=Path, default=FIGURES, help="of a run of `make bench` with growth")
+    parser.add_argument("--prices", type=Path, help=f"JSON with other prices: {json.dumps(asdict(Prices()))}")
+    parser.add_argument("--write", type=Path, metavar="docs/scaling.md", help="write the page with these figures")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

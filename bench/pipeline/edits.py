@@ -1,0 +1,65 @@
+"""Edits of documents that are indexed already: those that a recorded stream holds, else made up, without end."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+from random import Random
+
+from bench.pipeline.corpus import WORDS, Corpus, Words, text_of
+from freki.infra.sources import read_stream
+from freki.schemas import DocumentChange
+
+CHANGED_WORDS = 0.3
+"""Share of the words of one paragraph that a made-up edit exchanges."""
+
+Histories = Mapping[str, Sequence[str]]
+"""Contents of a document in the order of its versions, by its id."""
+
+
+def histories(corpus: Corpus) -> Histories:
+    """Read the versions of each recorded document that differ from the one before; for the samples there are none."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for stream in corpus.streams:
+        for line in read_stream(stream):
+            contents = found[f"{stream.name.partition('.')[0]}/{line.document_id}"]
+            if line.content is not None and line.content not in contents[-1:]:
+                contents.append(line.content)
+    return found
+
+
+def edits(
+    originals: Sequence[DocumentChange], recorded: Histories, random: Random, *, version: int
+) -> Iterator[DocumentChange]:
+    """Give edits by turns, without end; each turn has the next version, beginning with the one that is given.
+
+    Documents with a history go through it and, at its end, back through it: each step is a real edit, or one undone.
+    Where none has a history, each has one paragraph changed. Raises ValueError where there are no documents.
+    """
+    if not originals:
+        raise ValueError("there is no document to edit")
+    told = [change for change in originals if len(recorded.get(change.document_id, ())) > 1]
+    for turn in count():
+        for change in told or originals:
+            if told:
+                content = there_and_back(recorded[change.document_id], turn + 1)
+            else:
+                content = paragraph_changed(text_of(change), random)
+            yield replace(change, version=version + turn, content=content)
+
+
+def there_and_back(contents: Sequence[str], steps: int) -> str:
+    """Give the content so many steps from the first one: forward to the last, back to the first, and so on."""
+    last = len(contents) - 1
+    place = steps % (2 * last)
+    return contents[place if place <= last else 2 * last - place]
+
+
+def paragraph_changed(text: str, random: Random) -> str:
+    """Exchange words in one paragraph; a text without words stays."""
+    paragraphs = text.split("\n\n")
+    places = [place for place, paragraph in enumerate(paragraphs) if WORDS.search(paragraph)]
+    if places:
+        place = random.choice(places)
+        paragraphs[place] = Words(text).exchanged(paragraphs[place], random, share=CHANGED_WORDS)
+    return "\n\n".join(paragraphs)

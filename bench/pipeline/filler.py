@@ -1,0 +1,85 @@
+"""Fills a store without a pipeline and without a model, in the very steps that the pipeline takes."""
+
+import time
+from collections import Counter
+
+from bench.pipeline.ground import Advance, Ground
+from freki.infra.claims import ClaimStore
+from freki.infra.milvus.index import MilvusIndex
+from freki.infra.models.fake import FakeEmbedder
+from freki.infra.models.vectors import VectorCache
+from freki.operators.analyse_text import ANALYSER, analyse_text
+from freki.operators.identify import root_id
+from freki.schemas import ChunkBatch, ChunkId, ContextualChunkBatch, DocumentChange, RootId
+from freki.schemas.avro import Codec
+from freki.streams.connect import wall_clock
+from freki.streams.ingest.chunk import Chunking
+from freki.streams.ingest.contextualise import contextualised
+from freki.streams.ingest.index import Indexer, Part
+from freki.streams.ingest.outline import Outliner
+from tests.received import received
+
+TOGETHER = 16
+"""Parts of documents that the indexer gets at once; at most a document more."""
+
+
+class Filler:
+    """Puts documents of the corpus into a store as the pipeline would, but with the vectors of a fake model."""
+
+    def __init__(self, ground: Ground, index: MilvusIndex, embedder: FakeEmbedder, outline: Outliner) -> None:
+        settings = ground.settings
+        self.index = index
+        self.embedder = embedder
+        self._ingest = Chunking(
+            claims=ClaimStore(settings.claims),
+            outliner=outline,
+            part_chunks=settings.chunking.part_chunks,
+            now=wall_clock,
+        )
+        self._indexer = Indexer(
+            rows=index,
+            roots=index,
+            embedder=embedder,
+            vectors=VectorCache("", 0),
+            analyse_text=analyse_text,
+            analyser=ANALYSER,
+            generation=settings.milvus.generation,
+            slice_tokens=settings.ingest.slice_tokens,
+            now=wall_clock,
+        )
+        self._documents = Codec(DocumentChange)
+        self._chunks = Codec(ChunkBatch)
+        self._contextual_chunks = Codec(ContextualChunkBatch)
+        self._rest = ground.corpus.documents()
+        self.documents = 0
+        self.chunk_ids: list[ChunkId] = []
+        """Of all rows in the store, in the order of writing."""
+        self.root_ids: list[RootId] = []
+        """Of all documents in the store, in the order of writing."""
+        self.topic_bytes: Counter[str] = Counter()
+        """What the documents would have taken on each topic."""
+
+    async def fill(self, chunks: int, advance: Advance) -> float:
+        """Index documents until the store holds so many chunks; give the seconds that indexing took."""
+        spent = 0.0
+        while (held := len(self.chunk_ids)) < chunks:
+            parts: list[Part] = []
+            while len(self.chunk_ids) < chunks and len(parts) < TOGETHER:
+                parts += await self._parts(next(self._rest))
+            started = time.perf_counter()
+            async for _ in self._indexer.index(parts):
+                pass
+            spent += time.perf_counter() - started
+            advance(len(self.chunk_ids) - held)
+        return spent
+
+    async def _parts(self, change: DocumentChange) -> list[Part]:
+        batches = await self._ingest.revise(received(change, wall_clock()))
+        contextual = [contextualised(batch) for batch in batches]
+        self.documents += 1
+        self.root_ids.append(root_id(change.tenant, change.document_id))
+        self.chunk_ids += [chunk.chunk_id for batch in batches for chunk in batch.chunks]
+        self.topic_bytes["documents"] += len(self._documents.encode(change))
+        self.topic_bytes["chunks"] += sum(map(len, map(self._chunks.encode, batches)))
+        self.topic_bytes["contextual-chunks"] += sum(map(len, map(self._contextual_chunks.encode, contextual)))
+        return [Part(batch, 0) for batch in contextual]

@@ -1,0 +1,159 @@
+"""What the time of an answer tells of documents that its asker may not read.
+
+Hidden: the same questions on the same documents, in two stacks that run side by side. In one of them as many chunks as
+`--sizes` says lie in the same tenant, and the asker may read none of them. Questions go to both by turns, without
+reranking, which sees nothing of hidden chunks.
+
+Remembered: somebody else asks half of the questions first. Where both may read the same documents, the reranker then
+knows their texts. Where each has documents of his own with the same texts, nobody may get an answer sooner for it.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+from rich.table import Table
+
+from bench.pipeline.corpus import TENANT, some
+from bench.pipeline.ground import (
+    QUESTIONS_FROM,
+    UNDER_WAY,
+    Asked,
+    Figures,
+    Ground,
+    Stack,
+    ask_once,
+    percentiles,
+    publish,
+    questions,
+)
+from bench.pipeline.plots import short
+from bench.pipeline.query import stage_times
+from freki.schemas import DocumentChange, DocumentId, RerankerChoice, TenantId
+from freki.streams.connect import open_asker
+
+TITLE = "Rights: what the time of an answer tells of what may not be read"
+QUESTIONS, QUICK_QUESTIONS = 300, 32
+REMEMBERED_QUESTIONS = 48
+"""Few, or all texts are remembered from the asker's own questions."""
+WARM_UP = 8
+ASKER, OTHER = "anna", "ben"
+SHARED, APART = TenantId("rights-shared"), TenantId("rights-apart")
+SHARES = ("p50", "p95")
+# More than the candidates of all questions need.
+MINDFUL = {"FREKI_MODELS__RERANK_CACHE_MB": "2048"}
+
+
+async def measure(ground: Ground) -> Figures:
+    """Measure hidden chunks at each size, then what is remembered."""
+    asked = await questions(ground, QUICK_QUESTIONS if ground.quick else QUESTIONS)
+    return {
+        "questions": len(asked),
+        "hidden": [await _hidden(ground, size, asked) for size in ground.sizes],
+        "remembered": await _remembered(ground, asked[: WARM_UP + REMEMBERED_QUESTIONS]),
+    }
+
+
+async def _hidden(ground: Ground, size: int, asked: Sequence[str]) -> Figures:
+    own = list(some(ground.corpus.documents(), characters=QUESTIONS_FROM))
+    async with ground.open_stack() as alone, ground.open_stack() as beside:
+        for stack in (alone, beside):
+            await _publish(ground, stack, _readable(own, ASKER))
+        hidden = await _hide(ground, beside, islice(ground.corpus.documents(), len(own), None), size)
+        with ground.step("questions to both stacks", len(asked)) as advance:
+            async with open_asker(alone.settings) as to_alone, open_asker(beside.settings) as to_beside:
+                answers: dict[str, list[Asked]] = {"without": [], "with": []}
+                for turn, text in enumerate(asked):
+                    both = [("without", to_alone), ("with", to_beside)]
+                    for name, asker in both if turn % 2 else both[::-1]:
+                        answer = await ask_once(asker, text, principals=(ASKER,), reranker=RerankerChoice.NONE)
+                        if turn >= WARM_UP:
+                            answers[name].append(answer)
+                    advance(1)
+    return {"chunks": hidden, **{name: _spread(answer.milliseconds for answer in answers[name]) for name in answers}}
+
+
+async def _hide(ground: Ground, stack: Stack, changes: Iterator[DocumentChange], size: int) -> int:
+    """Publish documents of somebody else until they have so many chunks; give how many they have."""
+    hidden = 0
+    while hidden < size:
+        some_more = list(islice(changes, UNDER_WAY // 8))
+        hidden += await _publish(ground, stack, _readable(some_more, OTHER))
+    return hidden
+
+
+async def _remembered(ground: Ground, asked: Sequence[str]) -> list[Figures]:
+    own = list(some(ground.corpus.documents(), characters=QUESTIONS_FROM))
+    async with ground.open_stack(environment=MINDFUL) as stack:
+        await _publish(ground, stack, _readable(own, ASKER, OTHER, tenant=SHARED))
+        for reader in (ASKER, OTHER):
+            await _publish(ground, stack, _readable(own, reader, tenant=APART))
+        return [await _asked_before(ground, stack, tenant, asked) for tenant in (SHARED, APART)]
+
+
+async def _asked_before(ground: Ground, stack: Stack, tenant: TenantId, asked: Sequence[str]) -> Figures:
+    times: dict[str, list[float]] = {"first": [], "after": []}
+    async with open_asker(stack.settings) as asker:
+        with ground.step(f"questions, {tenant}", len(asked)) as advance:
+            for turn, text in enumerate(asked):
+                before = "after" if turn % 2 else "first"
+                if before == "after":
+                    await ask_once(asker, text, tenant=tenant, principals=(OTHER,))
+                answer = await ask_once(asker, text, tenant=tenant, principals=(ASKER,))
+                if turn >= WARM_UP:
+                    times[before].append(stage_times(answer.result.stages).get("rerank", 0.0))
+                advance(1)
+    return {"tenant": tenant, **{name: _spread(values) for name, values in times.items()}}
+
+
+def _readable(changes: Iterable[DocumentChange], *readers: str, tenant: TenantId = TENANT) -> Iterator[DocumentChange]:
+    """Give documents to these readers; each set of readers has its own."""
+    for change in changes:
+        document_id = DocumentId(f"{'-'.join(readers)}/{change.document_id}")
+        yield replace(change, tenant=tenant, document_id=document_id, principals=readers)
+
+
+async def _publish(ground: Ground, stack: Stack, changes: Iterator[DocumentChange]) -> int:
+    """Index documents; give how many chunks they have."""
+    documents = list(changes)
+    with ground.step("filling an index", len(documents)) as advance:
+        return (await publish(stack.settings, documents, advance=advance)).chunks
+
+
+def _spread(values: Iterable[float]) -> dict[str, float]:
+    return percentiles(values, (50, 95))
+
+
+def tables(figures: Figures) -> list[Table]:
+    """Of each half: both times, their difference and ratio."""
+    hidden = Table(
+        title="Questions beside chunks that the asker may not read: from question to answer, ms",
+        caption=f"{figures['questions'] - WARM_UP} questions, by turns in two stacks that run side by side",
+    )
+    for column in ("hidden chunks", "share", "without them", "with them", "difference", "ratio"):
+        hidden.add_column(column, justify="right")
+    for size in figures["hidden"]:
+        for share in SHARES:
+            hidden.add_row(f"{size['chunks']:,}", share, *_compared(size["without"][share], size["with"][share]))
+    remembered = Table(
+        title="Questions that somebody else asked before: reranking, ms",
+        caption="shared: both may read the same documents; apart: each has documents of his own with the same texts",
+    )
+    for column in ("documents", "share", "asked first", "asked after another", "difference", "ratio"):
+        remembered.add_column(column, justify="right")
+    for each in figures["remembered"]:
+        for share in SHARES:
+            what = each["tenant"].removeprefix("rights-")
+            remembered.add_row(what, share, *_compared(each["first"][share], each["after"][share]))
+    return [hidden, remembered]
+
+
+def _compared(before: float, after: float) -> tuple[str, str, str, str]:
+    ratio = f"{after / before:.2f}" if before else "–"
+    return short(before), short(after), f"{after - before:+.1f}", ratio
+
+
+def draw(figures: Figures, folder: Path) -> list[Path]:  # noqa: ARG001 - of all measurements
+    """Two tables say it all."""
+    return []

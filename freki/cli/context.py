@@ -1,0 +1,61 @@
+"""What every command needs: settings that know the local stack, a console, and errors that people can read."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, NoReturn, ParamSpec, TypeVar
+
+import typer
+from rich.console import Console
+
+from freki.cli.show import show_error
+from freki.infra.local.state import read_stack, settings_for
+from freki.infra.settings.read import WrongSettings, read_settings
+from freki.infra.settings.sections import Settings
+from freki.operators.errors import OperatorError
+from freki.schemas.errors import InfraError, Unavailable
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+console = Console()
+errors = Console(stderr=True)
+
+
+def load_settings() -> Settings:
+    """Read the settings; where no broker or store is set and a local stack runs, use that one."""
+    try:
+        settings = read_settings()
+    except WrongSettings as error:
+        for problem in error.problems:
+            show_error(errors, problem)
+        raise typer.Exit(2) from error
+    stack = read_stack(settings.local.state_dir.expanduser().absolute())
+    chosen = "bootstrap" in settings.kafka.model_fields_set or "uri" in settings.milvus.model_fields_set
+    return settings if stack is None or chosen else settings_for(settings, stack)
+
+
+def command(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
+    """Run an async command; a user's mistake or a world that is down ends with one line and exit code 1."""
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        for name in ("aiokafka", "kafka"):
+            # What they log they raise too, and then it is said in our words.
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        try:
+            return asyncio.run(function(*args, **kwargs))
+        except KeyboardInterrupt:
+            fail("interrupted", code=130)
+        except (InfraError, OperatorError) as error:
+            hint = "; is it running? `freki up` starts a local stack" if isinstance(error, Unavailable) else ""
+            fail(f"{error}{hint}")
+
+    return run
+
+
+def fail(message: str, *, code: int = 1) -> NoReturn:
+    """End the command with a message."""
+    show_error(errors, message)
+    raise typer.Exit(code)

@@ -1,0 +1,125 @@
+"""`freki crawl`: the pages of web sites become document changes."""
+
+import asyncio
+import time
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from freki.cli.context import command, console, errors, fail, load_settings
+from freki.cli.publish import Principals, Tenant
+from freki.cli.show import show_error
+from freki.cli.sources import Every, Feed, Priority, Wait, look_again, open_feed, show_first
+from freki.infra.processes.child import Children
+from freki.infra.settings.sections import CrawlSettings, Settings
+from freki.infra.sources.web import Browser, Guard, WebClient, find_chromium
+from freki.operators.crawl import host_of, normalise_url
+from freki.operators.errors import UnreadableContent
+from freki.schemas import EVERYONE, TenantId
+from freki.schemas.errors import Misconfigured, Rejected, Unavailable
+from freki.streams.connect import parse_limits_of, wall_clock
+from freki.streams.feed.crawl import Crawl, Outside, Render, Report, Scope, Visit
+from freki.streams.feed.page_study import study
+
+
+@command
+async def crawl(  # noqa: PLR0913 - options of a command
+    urls: Annotated[list[str], typer.Argument(help="First pages", show_default=False)],
+    *,
+    depth: Annotated[int, typer.Option(help="Most links from a first page or a sitemap's", min=0)] = 5,
+    pages: Annotated[int, typer.Option(help="Most addresses asked for", min=1)] = 1000,
+    host: Annotated[
+        list[str] | None, typer.Option(help="Also read this host[:port]; may be repeated; default: those of the URLs")
+    ] = None,
+    private_host: Annotated[
+        list[str] | None, typer.Option(help="A host that may have an address of a private network; may be repeated")
+    ] = None,
+    browser: Annotated[bool, typer.Option(help="Run the pages' scripts in Chromium")] = True,
+    name: Annotated[
+        str | None, typer.Option(help="Under which later crawls know this one; default: the first host")
+    ] = None,
+    every: Every = None,
+    wait: Wait = False,
+    priority: Priority = 0,
+    tenant: Tenant = None,
+    principal: Principals = None,
+) -> None:
+    """Publish the pages and files of web sites, and what has changed or gone since the last crawl."""
+    settings = load_settings()
+    seeds = [_seed(url) for url in urls]
+    whose = TenantId(tenant or settings.tenant)
+    scope = Scope(
+        hosts=frozenset([*map(host_of, seeds), *(one.lower() for one in host or ())]),
+        depth=depth,
+        pages=pages,
+        delay_s=settings.crawl.delay_s,
+        max_bytes=min(settings.crawl.max_page_mb << 20, settings.claims.max_bytes),
+        max_redirects=settings.crawl.max_redirects,
+        tenant=whose,
+        principals=tuple(principal or [EVERYONE]),
+        priority=priority,
+    )
+    guard = Guard(private_host or ())
+    async with AsyncExitStack() as opened:
+        feed = await opened.enter_async_context(
+            open_feed(settings, f"crawl {whose}/{name or host_of(seeds[0])}", Visit, wait=wait)
+        )
+        outside = await _outside(opened, settings, guard, feed, browser=browser)
+
+        async def look() -> bool:
+            report = await Crawl(outside, feed.ledger, scope).walk(seeds)
+            _show(report)
+            return await feed.settle()
+
+        await look_again(look, every=every)
+
+
+def _seed(url: str) -> str:
+    seed = normalise_url(url)
+    if seed is None:
+        fail(f"{url} is no address of the web, such as https://example.org/docs/", code=2)
+    return seed
+
+
+async def _outside(
+    opened: AsyncExitStack, settings: Settings, guard: Guard, feed: Feed[Visit], *, browser: bool
+) -> Outside:
+    client = await opened.enter_async_context(WebClient(settings.crawl, guard))
+    study_apart = await opened.enter_async_context(
+        Children(partial(study, limits=parse_limits_of(settings)), settings.parsing)
+    )
+    return Outside(
+        fetch=client.get,
+        render=await _renderer(opened, settings.crawl, guard) if browser else None,
+        study=study_apart,
+        publish=feed.publish,
+        now=wall_clock,
+        clock=time.monotonic,
+        sleep=asyncio.sleep,
+        down=(Unavailable,),
+        refused=(Rejected,),
+        unreadable=(UnreadableContent,),
+    )
+
+
+async def _renderer(opened: AsyncExitStack, settings: CrawlSettings, guard: Guard) -> Render | None:
+    """Start the browser; where there is none, say so and do without."""
+    try:
+        chromium = find_chromium(settings)
+    except Misconfigured as error:
+        show_error(errors, f"{error}. The scripts of pages do not run.")
+        return None
+    return (await opened.enter_async_context(Browser(settings, guard, chromium))).render
+
+
+def _show(report: Report) -> None:
+    console.print(
+        f"{report.pages} addresses asked: {report.published} published, {report.unchanged} unchanged,"
+        f" {report.deleted} deleted; robots.txt kept us from {report.by_robots}"
+    )
+    show_first(report.left_out, each="left out", together="addresses were left out")
+    show_first(report.failed, each="kept as it was", together="addresses could not be read")
+    if not report.complete:
+        console.print("Not all could be reached, so nothing was deleted for being out of reach.")

@@ -1,0 +1,85 @@
+"""`make demo`: the whole path on this machine, on sample documents, in one go."""
+
+import os
+import sys
+import tempfile
+import time
+import uuid
+from importlib.resources import as_file, files
+from pathlib import Path
+
+import typer
+from rich.rule import Rule
+
+from freki.cli.bars import bars
+from freki.cli.context import command, console
+from freki.cli.operate import report
+from freki.cli.publish import ChangeMaker, collect, plan, send, show_outcomes
+from freki.cli.show import building, show_result
+from freki.infra.local.stack import LocalStack
+from freki.infra.local.state import settings_for
+from freki.infra.models import ensure_built
+from freki.infra.settings.sections import Settings
+from freki.schemas import ContextQuery, QueryId, TenantId
+from freki.streams.connect import apply_topics, open_asker, open_publisher, open_receipts, wall_clock
+
+QUESTIONS = (
+    "Welche Pflichten hat der Vermieter nach § 535 BGB?",
+    "Wo hat Peter Kühne gearbeitet?",
+    "How do I restore the service after a failed deployment?",
+)
+PATIENCE_S = 120.0
+
+
+@command
+async def demo() -> None:
+    """Build models, start everything, publish the samples, ask three questions, stop."""
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="freki-demo-") as directory:
+        settings = Settings(local=Settings().local.elsewhere(Path(directory)))
+        console.print(Rule("1  Models"))
+        with building() as progress:
+            await ensure_built(settings.models, progress)
+        console.print(f"{settings.models.embedder} is in {settings.models.cache_dir.expanduser()}")
+        console.print(Rule("2  Broker, store and workers"))
+        async with LocalStack(settings, report=report, prepare=apply_topics) as stack:
+            here = settings_for(settings, stack.state)
+            console.print(Rule("3  Documents"))
+            with as_file(files("freki") / "samples") as samples:
+                await _publish(here, samples)
+            console.print(Rule("4  Questions"))
+            for question in QUESTIONS:
+                await _ask(here, question)
+            console.print(Rule("5  Stop"))
+    program = _program()
+    console.print(f"Done in {time.monotonic() - started:.0f} s. Next: `{program} up`, then `{program} --help`.")
+
+
+def _program() -> str:
+    """Return the path of `freki` in this environment, as it is typed here."""
+    return os.path.relpath(Path(sys.executable).with_name("freki"))
+
+
+async def _publish(settings: Settings, samples: Path) -> None:
+    total, changes = plan([samples], ChangeMaker(settings, None, None, priority=0))
+    async with open_receipts(settings) as receipts, open_publisher(settings) as publisher:
+        with bars() as progress:
+            sent = await send(publisher, receipts, changes, total=total, progress=progress)
+            outcomes = await collect(receipts, total=sent, progress=progress, patience_s=PATIENCE_S)
+    show_outcomes(outcomes, missing=sent - len(outcomes))
+
+
+async def _ask(settings: Settings, question: str) -> None:
+    async with open_asker(settings) as asker:
+        query = ContextQuery(
+            query_id=QueryId(str(uuid.uuid4())),
+            tenant=TenantId(settings.tenant),
+            text=question,
+            asked_at=wall_clock(),
+            top_k=3,
+        )
+        show_result(console, await asker.ask(query, patience_s=PATIENCE_S), question=question)
+
+
+if __name__ == "__main__":
+    typer.run(demo)

@@ -1,0 +1,194 @@
+"""`freki ablate`: what is each step of retrieval worth, by what is found without it and the time that it takes?"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+from pydantic import TypeAdapter
+
+from freki.cli.bars import bars
+from freki.cli.context import command, console, fail, load_settings
+from freki.cli.evaluate.evaluate import made_with, read_sets, require_extra, sample
+from freki.cli.evaluate.reports.ablation import write_report
+from freki.cli.evaluate.show_ablation import show_overall, show_set
+from freki.cli.evaluate.tuning_questions import Places
+from freki.infra.telemetry.provenance import provenance
+from freki.operators.evaluate import Asked
+from freki.schemas.errors import Rejected
+from freki.schemas.evaluation import EvaluationSet, Question
+from freki.streams.connect import options_of
+from freki.streams.evaluate.ablated import AblatedSet, Ablation, Measured, measured
+from freki.streams.evaluate.ablation import Row, rows
+from freki.streams.evaluate.examine import Examiner
+from freki.streams.evaluate.result import Run
+from freki.streams.evaluate.timing import time_in_turn
+
+# File systems allow some 255 bytes.
+_NAME_CHARACTERS = 60
+_REMEMBERED = "what runs remembers what its reranker said before: reranking takes longer than these times say"
+
+
+class Found(NamedTuple):
+    """What came out for a set, by title of the row."""
+
+    runs: Mapping[str, Run]
+    times: Mapping[str, Mapping[Asked, float]]
+    """Milliseconds."""
+
+
+@command
+async def ablate(  # noqa: PLR0913 - options of a command
+    sets: Annotated[
+        list[Path],
+        typer.Argument(help="Sets as `freki eval` takes them, each of which counts the same", show_default=False),
+    ],
+    *,
+    corpus: Annotated[
+        Path | None, typer.Option(help="Documents for gold questions that name none: folder, file or recorded stream")
+    ] = None,
+    also: Annotated[
+        list[str] | None,
+        typer.Option("--also", help="QueryOptions to measure too, such as fusion=zscore; again for more"),
+    ] = None,
+    queries: Annotated[int | None, typer.Option(min=1, help="Ask only so many questions of each set")] = None,
+    timed: Annotated[int, typer.Option(min=1, help="Take the time of so many questions of each set")] = 40,
+    seed: Annotated[int, typer.Option(min=0, help="Which ones")] = 0,
+    running: Annotated[
+        bool, typer.Option("--running", help="Use what runs, under tenants of its own, instead of stacks of its own")
+    ] = False,
+    report: Annotated[Path | None, typer.Option(help="Write the report there too, as Markdown")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the report and its JSON")] = Path("evaluation-results"),
+) -> None:
+    """Leave out each step of retrieval, one at a time, and measure what that loses and saves."""
+    require_extra("ablate")
+    settings = load_settings()
+    examined = read_sets(sets, corpus=corpus)
+    asked = {one.name: sample(one.questions, queries, seed) for one in examined}
+    clocked = {one.name: sample(asked[one.name], timed, seed) for one in examined}
+    table = rows(options_of(settings.retrieval), also or (), contexts=any(map(_has_contexts, asked.values())))
+    made_at, started = datetime.now(UTC), time.monotonic()
+    found: dict[str, Found] = {}
+    results: list[AblatedSet] = []
+    with bars() as progress:
+        # Answers come in bursts, and stacks take their time to start.
+        progress.speed_estimate_period = 300.0
+        # One round of the timed questions warms up.
+        rounds = sum(len(asked[name]) + len(clocked[name]) + 1 for name in asked)
+        bar = progress.add_task("asked", total=len(table) * rounds)
+        async with Places(settings, examined, progress, running=running) as places:
+            for one in examined:
+                name = one.name
+                tell = partial(progress.update, bar)
+                advance = partial(progress.advance, bar)
+                try:
+                    runs = await _judge(await places.visit(name, cold=False), asked[name], table, tell, advance)
+                    tell(description=f"timed, {name}")
+                    times = await _time(await places.visit(name, cold=True), name, clocked[name], table, advance)
+                except TimeoutError as error:
+                    fail(f"{error}: does a worker run the retrieve stage? See `freki status`")
+                found[name] = Found(runs, times)
+                notes = [
+                    *places.notes[name],
+                    *one.notes,
+                    *_of_sample(one, asked[name]),
+                    *([_REMEMBERED] if running else []),
+                ]
+                results.append(_result(one, table, found[name], notes))
+                progress.stop()
+                show_set(console, results[-1])
+                progress.start()
+    ablation = Ablation(
+        format="freki ablation 1",
+        made_at=made_at.isoformat(timespec="seconds"),
+        took_s=round(time.monotonic() - started, 1),
+        made_with={**provenance(), **made_with(settings)},
+        sets=tuple(results),
+        overall=_measured(table, found) if len(found) > 1 else (),
+    )
+    show_overall(console, ablation)
+    name = f"ablation-{'+'.join(one.name for one in examined)[:_NAME_CHARACTERS]}-{made_at:%Y%m%d-%H%M%S}"
+    for path in _write(ablation, out, name, report):
+        console.print(str(path), soft_wrap=True, highlight=False)
+
+
+def _has_contexts(questions: Sequence[Question]) -> bool:
+    return any(question.spans or question.facts for question in questions)
+
+
+async def _judge(
+    examiner: Examiner,
+    questions: Sequence[Question],
+    table: Sequence[Row],
+    tell: Callable[..., None],
+    advance: Callable[[], None],
+) -> dict[str, Run]:
+    """Ask all questions of every row; most candidates of a question are the same, and remembered."""
+    runs = {}
+    for row in table:
+        tell(description=f"asked, {row.title}")
+        runs[row.title], _ = await examiner.run(questions, row.configuration, title=row.title, advance=advance)
+    return runs
+
+
+async def _time(
+    examiner: Examiner, name: str, questions: Sequence[Question], table: Sequence[Row], advance: Callable[[], None]
+) -> dict[str, dict[Asked, float]]:
+    by_id = {Asked(name, question.question_id): question for question in questions}
+    configurations = {row.title: row.configuration for row in table}
+    return await time_in_turn(
+        sorted(by_id),
+        list(configurations),
+        lambda asked, title: examiner.answer(by_id[asked], configurations[title]),
+        clock_ns=time.perf_counter_ns,
+        advance=advance,
+    )
+
+
+def _measured(table: Sequence[Row], found: Mapping[str, Found]) -> tuple[Measured, ...]:
+    answers = {
+        row.title: {
+            Asked(name, question): figures
+            for name, each in found.items()
+            for question, figures in each.runs[row.title].by_id.items()
+        }
+        for row in table
+    }
+    times = {
+        row.title: {asked: taken for each in found.values() for asked, taken in each.times[row.title].items()}
+        for row in table
+    }
+    return measured(table, answers, times)
+
+
+def _result(one: EvaluationSet, table: Sequence[Row], found: Found, notes: Sequence[str]) -> AblatedSet:
+    return AblatedSet(
+        name=one.name,
+        documents=None if one.corpus is None else len(one.corpus),
+        questions=len(found.runs[table[0].title].answers),
+        timed=len(found.times[table[0].title]),
+        notes=tuple(notes),
+        rows=_measured(table, {one.name: found}),
+        remarks={title: run.remarks for title, run in found.runs.items() if run.remarks},
+    )
+
+
+def _of_sample(one: EvaluationSet, asked: Sequence[Question]) -> list[str]:
+    count = len(one.questions)
+    return [f"{len(asked)} of {count} questions were asked"] if len(asked) < count else []
+
+
+def _write(ablation: Ablation, out: Path, name: str, report: Path | None) -> list[Path]:
+    data = out / f"{name}.json"
+    pages = [out / f"{name}.md", *([] if report is None else [report])]
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        data.write_bytes(TypeAdapter(Ablation).dump_json(ablation, indent=1))
+        for page in pages:
+            page.write_text(write_report(ablation), encoding="utf-8")
+    except OSError as error:
+        raise Rejected(f"{error.filename}: {error.strerror}; choose another place with --out or --report") from error
+    return [*pages, data]

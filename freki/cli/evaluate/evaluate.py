@@ -1,0 +1,228 @@
+"""`freki eval`: how good is retrieval, measured by sets of questions with known answers?"""
+
+import json
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from pydantic import TypeAdapter, ValidationError
+
+from freki.cli.bars import bars
+from freki.cli.context import command, console, fail, load_settings
+from freki.cli.evaluate.place import Place, open_place
+from freki.cli.evaluate.reports.evaluation import render
+from freki.cli.evaluate.show_evaluation import show_set
+from freki.infra.evaluation_sets import read_set
+from freki.infra.models import joint_identity
+from freki.infra.settings.sections import Settings
+from freki.infra.telemetry.provenance import provenance
+from freki.schemas import DocumentId, QueryId
+from freki.schemas.errors import Rejected
+from freki.schemas.evaluation import EvaluationSet, Question
+from freki.streams.connect import analyser_of, open_asker, options_of, wall_clock
+from freki.streams.evaluate.configuration import Configuration, parse_configuration
+from freki.streams.evaluate.corpus import fingerprint_of
+from freki.streams.evaluate.examine import Examiner
+from freki.streams.evaluate.result import Evaluation, Run, SetResult, beside
+
+AS_SET = "as set"
+# Two batches of a worker, so that it never waits for the next.
+AT_ONCE = 32
+# File systems allow some 255 bytes.
+_NAME_CHARACTERS = 60
+
+
+@command
+async def evaluate(  # noqa: PLR0913 - options of a command
+    sets: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Folders with corpus.jsonl, queries.jsonl and qrels.tsv, or .yaml files with gold questions",
+            show_default=False,
+        ),
+    ],
+    *,
+    corpus: Annotated[
+        Path | None, typer.Option(help="Documents for gold questions that name none: folder, file or recorded stream")
+    ] = None,
+    a: Annotated[str, typer.Option("--a", help="QueryOptions of the queries, such as alpha=0.4,fusion=rrf")] = "",
+    b: Annotated[str | None, typer.Option("--b", help="Other options to compare with; '' turns none")] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="JSON of an earlier evaluation, whose first run stands for --a")
+    ] = None,
+    queries: Annotated[int | None, typer.Option(min=1, help="Ask only so many questions of each set")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Which ones, with --queries")] = 0,
+    threshold: Annotated[float, typer.Option(help="Score from which on a hit that is wrong is a false positive")] = 0.5,
+    running: Annotated[
+        bool, typer.Option("--running", help="Use what runs, under a tenant of its own, instead of a stack of its own")
+    ] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Index again what an earlier evaluation has indexed")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for the report and its JSON")] = Path("evaluation-results"),
+) -> None:
+    """Measure retrieval through the whole pipeline, and compare two configurations of its queries."""
+    require_extra("eval")
+    if against is not None and a:
+        fail("--against stands for --a: give the options of the new run with --b", code=2)
+    if running and fresh:
+        fail("--fresh is for a stack of its own: what runs keeps its index", code=2)
+    settings = load_settings()
+    configurations = _configurations([b or ""] if against else [a] if b is None else [a, b])
+    earlier = None if against is None else _read(against)
+    examined = read_sets(sets, corpus=corpus)
+    made_at, started = datetime.now(UTC), time.monotonic()
+    results: list[SetResult] = []
+    for one in examined:
+        async with open_place(settings, one.corpus, running=running, fresh=fresh) as place:
+            asked = sample(one.questions, queries, seed)
+            runs, titles = await _ask(place, asked, configurations, threshold)
+        result = _result(one, place, runs, titles)
+        results.append(result if earlier is None else _beside(earlier, result))
+        show_set(console, results[-1])
+    evaluation = Evaluation(
+        format="freki evaluation 1",
+        made_at=made_at.isoformat(timespec="seconds"),
+        took_s=round(time.monotonic() - started, 1),
+        made_with={**provenance(), **made_with(settings), "threshold": f"{threshold:g}"},
+        sets=tuple(results),
+    )
+    name = f"{'+'.join(result.name for result in results)[:_NAME_CHARACTERS]}-{made_at:%Y%m%d-%H%M%S}"
+    for path in _write(evaluation, out, name):
+        console.print(str(path), soft_wrap=True, highlight=False)
+
+
+def _configurations(texts: Sequence[str]) -> dict[str, Configuration]:
+    """Read what each run turns, by its title."""
+    parsed = [parse_configuration(text) for text in texts]
+    found = {configuration.text or AS_SET: configuration for configuration in parsed}
+    if len(found) < len(parsed):
+        fail("--a and --b turn the same options to the same values: there is nothing to compare", code=2)
+    return found
+
+
+def require_extra(name: str) -> None:
+    """End a command whose packages are not installed."""
+    if find_spec("ir_measures") is None or find_spec("scipy") is None:
+        fail(f"`freki {name}` needs more than Freki itself: pip install 'freki[eval]'")
+
+
+def read_sets(paths: Sequence[Path], *, corpus: Path | None = None) -> list[EvaluationSet]:
+    """Read sets, each of a name of its own; `corpus` is for gold questions that name none."""
+    found: dict[str, EvaluationSet] = {}
+    for path in paths:
+        one = read_set(path, corpus=corpus)
+        if one.name in found:
+            fail(f"{path}: another set is named {one.name} too; evaluate them apart", code=2)
+        found[one.name] = one
+    return list(found.values())
+
+
+def sample(questions: Sequence[Question], most: int | None, seed: int) -> Sequence[Question]:
+    """Choose some questions, in their order: a larger sample of the same seed holds the smaller one."""
+    chosen = np.random.default_rng(seed).permutation(len(questions))[:most]
+    return [questions[place] for place in sorted(chosen)]
+
+
+async def _ask(
+    place: Place, questions: Sequence[Question], configurations: Mapping[str, Configuration], threshold: float
+) -> tuple[tuple[Run, ...], dict[DocumentId, str]]:
+    runs: list[Run] = []
+    titles: dict[DocumentId, str] = {}
+    async with open_asker(place.settings) as asker:
+        examiner = Examiner(
+            asker,
+            tenant=place.tenant,
+            defaults=options_of(place.settings.retrieval),
+            threshold=threshold,
+            at_once=AT_ONCE,
+            now=wall_clock,
+            new_id=lambda: QueryId(str(uuid.uuid4())),
+        )
+        with bars() as progress:
+            # One bar, so that its end is the end.
+            bar = progress.add_task("asked", total=len(questions) * len(configurations))
+            for title, configuration in configurations.items():
+                progress.update(bar, description=f"asked, {title}")
+                advance = partial(progress.advance, bar)
+                try:
+                    run, named = await examiner.run(questions, configuration, title=title, advance=advance)
+                except TimeoutError as error:
+                    fail(f"{error}: does a worker run the retrieve stage? See `freki status`")
+                runs.append(run)
+                titles |= named
+    return tuple(runs), titles
+
+
+def _result(
+    examined: EvaluationSet, place: Place, runs: tuple[Run, ...], titles: Mapping[DocumentId, str]
+) -> SetResult:
+    notes = list(examined.notes)
+    asked = len(runs[0].answers)
+    if asked < len(examined.questions):
+        notes.append(f"{asked} of {len(examined.questions)} questions were asked")
+    return SetResult(
+        name=examined.name,
+        fingerprint="" if examined.corpus is None else fingerprint_of(examined.corpus),
+        documents=None if examined.corpus is None else len(examined.corpus),
+        asked_of=place.described,
+        notes=(*place.notes, *notes),
+        runs=runs,
+        titles=titles,
+    )
+
+
+def _beside(earlier: Evaluation, result: SetResult) -> SetResult:
+    former = next((one for one in earlier.sets if one.name == result.name), None)
+    if former is None:
+        fail(f"the earlier evaluation has no set {result.name}; it has {', '.join(one.name for one in earlier.sets)}")
+    try:
+        return beside(former, result, made_at=earlier.made_at)
+    except ValueError as error:
+        fail(str(error))
+
+
+def made_with(settings: Settings) -> dict[str, str]:
+    """Name what answers questions."""
+    return {
+        "embedder": joint_identity(settings.models),
+        "reranker": settings.remote_reranker.url or settings.models.reranker or "none",
+        "analyser": analyser_of(settings.lexical).version,
+        "chunking": settings.chunking.model_dump_json(),
+        "retrieval": settings.retrieval.model_dump_json(),
+    }
+
+
+def _read(path: Path) -> Evaluation:
+    try:
+        return TypeAdapter(Evaluation).validate_json(path.read_bytes())
+    except OSError as error:
+        raise Rejected(f"{path}: {error.strerror}") from error
+    except ValidationError as error:
+        raise Rejected(f"{path} is no JSON of `freki eval`: {error.errors()[0]['msg']}") from error
+
+
+def _write(evaluation: Evaluation, out: Path, name: str) -> tuple[Path, Path]:
+    page, data = out / f"{name}.html", out / f"{name}.json"
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        held = {"summary": _summary(evaluation), **TypeAdapter(Evaluation).dump_python(evaluation, mode="json")}
+        data.write_text(json.dumps(held, ensure_ascii=False, indent=1), encoding="utf-8")
+        page.write_text(render(evaluation), encoding="utf-8")
+    except OSError as error:
+        raise Rejected(f"{out}: {error.strerror}; choose another folder with --out") from error
+    return page, data
+
+
+def _summary(evaluation: Evaluation) -> dict[str, object]:
+    """Give the means by set, run and figure, for programs that look no further."""
+    return {
+        result.name: {run.title: {name: asdict(mean) for name, mean in run.summary().items()} for run in result.runs}
+        for result in evaluation.sets
+    }

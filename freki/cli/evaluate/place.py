@@ -1,0 +1,157 @@
+"""Where an evaluation asks: a corpus in an index of its own, filled through the real topics."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
+from functools import partial
+from shutil import rmtree
+
+from freki.cli.bars import bars
+from freki.cli.context import errors, fail
+from freki.cli.operate import report
+from freki.cli.publish import Make, collect, send
+from freki.cli.show import building
+from freki.infra.local.stack import LocalStack
+from freki.infra.local.state import read_stack, settings_for
+from freki.infra.local.supervise import Died, Event, Restarting, Unready
+from freki.infra.models import ensure_built, joint_identity
+from freki.infra.settings.sections import Settings
+from freki.operators.chunk import chunker_fingerprint
+from freki.schemas import DocumentChange, IndexOutcome, OutcomeStatus, TenantId
+from freki.schemas.evaluation import CorpusDocument
+from freki.schemas.names import record
+from freki.streams.connect import (
+    analyser_of,
+    apply_topics,
+    limits_of,
+    open_index,
+    open_publisher,
+    open_receipts,
+    wall_clock,
+)
+from freki.streams.evaluate.corpus import fingerprint_of, missing, roots_of, tenant_of
+from freki.streams.ingest.parse import PARSER_VERSIONS
+
+PATIENCE_S = 600.0
+"""For the next receipt. A law of 2,000 chunks takes longer than publishers wait, on a machine that has other work; and
+who measures is not told what is missing but ends."""
+
+
+@record
+class Place:
+    """Where questions go."""
+
+    settings: Settings
+    tenant: TenantId
+    described: str
+    notes: tuple[str, ...]
+    """What became of the documents."""
+
+
+@asynccontextmanager
+async def open_place(
+    settings: Settings,
+    corpus: Sequence[CorpusDocument] | None,
+    *,
+    running: bool,
+    fresh: bool,
+    environment: Mapping[str, str] | None = None,
+) -> AsyncIterator[Place]:
+    """Open a place that holds the corpus, and nothing else that its answers could come from.
+
+    By default that is a local stack with a state directory of its own, which a later evaluation of the same documents
+    finds filled. `running` takes what the settings name, where word statistics are those of all tenants. Without a
+    corpus it is the documents of the settings' tenant. `environment` adds variables to those of its own stack.
+    """
+    if corpus is None:
+        yield Place(settings=settings, tenant=TenantId(settings.tenant), described="the running index", notes=())
+        return
+    tenant = tenant_of(fingerprint_of(corpus), pipeline_of(settings))
+    async with AsyncExitStack() as opened:
+        here = (
+            settings
+            if running
+            else await opened.enter_async_context(_own_stack(settings, tenant, environment, fresh=fresh))
+        )
+        yield Place(
+            settings=here,
+            tenant=tenant,
+            described=f"tenant {tenant} of what runs; words count as in all tenants"
+            if running
+            else f"a stack of its own, {here.local.state_dir}",
+            notes=await _fill(here, tenant, corpus),
+        )
+
+
+def pipeline_of(settings: Settings) -> list[str]:
+    """Name all that makes an index of documents: chunker, embedder, analyser, and what contexts say beyond headings."""
+    chunkers = [
+        chunker_fingerprint(profile, PARSER_VERSIONS[profile], limits)
+        for profile, limits in limits_of(settings.chunking).items()
+    ]
+    contexts = settings.contexts
+    lines = {
+        "definitions": contexts.definitions,
+        f"contexts by {settings.llm.model}": contexts.llm,
+        f"summaries by {settings.llm.model}": contexts.summaries,
+    }
+    return [
+        *chunkers,
+        joint_identity(settings.models),
+        analyser_of(settings.lexical).version,
+        *(line for line, wanted in lines.items() if wanted),
+    ]
+
+
+@asynccontextmanager
+async def _own_stack(
+    settings: Settings, tenant: TenantId, environment: Mapping[str, str] | None, *, fresh: bool
+) -> AsyncIterator[Settings]:
+    with building() as progress:
+        await ensure_built(settings.models, progress)
+    directory = settings.local.state_dir.expanduser().absolute() / "evaluation" / tenant
+    # A local stack that runs has already changed the settings given.
+    own = Settings(local=Settings().local.elsewhere(directory))
+    if fresh and read_stack(directory) is None:
+        rmtree(directory, ignore_errors=True)
+    stack = LocalStack(own, report=_report_trouble, prepare=apply_topics, environment=environment)
+    async with AsyncExitStack() as opened:
+        with errors.status("starting broker, store and workers"):
+            await opened.enter_async_context(stack)
+        yield settings_for(own, stack.state)
+
+
+def _report_trouble(event: Event) -> None:
+    if isinstance(event, (Died, Restarting, Unready)):
+        report(event)
+
+
+async def _fill(settings: Settings, tenant: TenantId, corpus: Sequence[CorpusDocument]) -> tuple[str, ...]:
+    """Publish what is not indexed yet, and wait for it; say what became of the documents."""
+    wanted = roots_of(corpus, tenant)
+    async with open_index(settings) as index:
+        held = await index.roots(list(wanted))
+    changes = missing(wanted, held, tenant=tenant, now=wall_clock())
+    if not changes:
+        last = max(root.searchable_at for root in held.values()) / 1000
+        return (f"{len(corpus)} documents, indexed until {datetime.fromtimestamp(last, UTC):%Y-%m-%d %H:%M} UTC",)
+    refused = [each for each in await _publish(settings, changes) if each.status is OutcomeStatus.REJECTED]
+    notes = [f"{len(corpus)} documents, {len(changes)} of them indexed now"]
+    if refused:
+        notes.append(f"{len(refused)} documents were refused, such as {refused[0].document_id}: {refused[0].reason}")
+    return tuple(notes)
+
+
+async def _publish(settings: Settings, changes: Sequence[DocumentChange]) -> list[IndexOutcome]:
+    makes: list[Make] = [partial(_as_is, change) for change in changes]
+    async with open_receipts(settings) as receipts, open_publisher(settings) as publisher:
+        with bars() as progress:
+            sent = await send(publisher, receipts, makes, total=len(makes), progress=progress)
+            outcomes = await collect(receipts, total=sent, progress=progress, patience_s=PATIENCE_S)
+    if len(outcomes) < len(changes):
+        fail(f"{len(changes) - len(outcomes)} of {len(changes)} documents have no receipt: do workers run?")
+    return outcomes
+
+
+def _as_is(change: DocumentChange) -> DocumentChange:
+    return change

@@ -1,0 +1,111 @@
+"""Tables and sentences."""
+
+from collections.abc import Iterable
+
+from freki.cli.evaluate.reports.markdown import table
+from freki.cli.evaluate.show_evaluation import p_value
+from freki.cli.evaluate.show_tuning import (
+    checked,
+    chosen_harms,
+    costs,
+    gained,
+    harms,
+    lines,
+    mark,
+    measured_sets,
+    number,
+    outcome,
+    short,
+    tried_with,
+)
+from freki.operators.evaluate.figures import FAILED, MRR
+from freki.operators.evaluate.tune import MOST_LOST
+from freki.streams.evaluate.answers import TIMED
+from freki.streams.evaluate.tuning import Step, Tried, Tuning
+
+_HEAD = """# What the options of retrieval are set to, and why
+
+Written by `freki tune {sets}` on {made_at} ({took_min:.0f} minutes); made anew, not edited.
+
+Gains are of {figure} over what is set (the value marked "set"), as means over sets, each of which counts the
+same; 95 % bootstrap intervals, p-values of the paired randomisation test, not corrected for the number of values.
+Answers have {hits} hits, where rankings end: `{failed}` counts questions with nothing relevant among them.
+Milliseconds are of this machine, one question at a time, as the asker waits; differences are medians of pairs:
+{timed} questions of each set were asked with all values in turn.
+
+A value is chosen by {folds}-fold cross-validation: within one standard error of the best, the one that is clearly
+faster, else what is set. It moves only if the questions that its fold did not see gain (p ≤ 0.05), or surely lose
+less than {lost} while time is saved. "Dropped" values were clearly worse on a first part of the questions, and were
+asked no others.
+"""
+
+
+def write_report(tuning: Tuning, *, plot: str) -> str:
+    """Write the page as Markdown. plot: where the picture lies, seen from the page."""
+    parts = [
+        _HEAD.format(
+            sets=" ".join(one.name for one in tuning.sets),
+            made_at=f"{tuning.made_at[:16].replace('T', ' ')} UTC",
+            took_min=tuning.took_s / 60,
+            figure=tuning.figure,
+            hits=tuning.hits,
+            failed=FAILED,
+            timed=TIMED,
+            folds=tuning.folds,
+            lost=MOST_LOST,
+        ),
+        "## What to set\n",
+        "```sh\n" + "\n".join(lines(tuning)) + "\n```\n",
+        *(
+            f"{sentence}\n"
+            for check in tuning.checks
+            for sentence in (checked(check, tuning.figure), *harms(check.by_set))
+        ),
+        f"![Gain against cost of every value]({plot})\n",
+        table(["set", "documents", "questions", "left for the check"], _sets(tuning)),
+        *(_step(tuning, step) for step in tuning.steps),
+        *(f"Not tuned: {reason}.\n" for reason in tuning.left_out),
+        *(f"Note: {remark}.\n" for remark in tuning.remarks),
+        "## Made with\n",
+        table(["", ""], ([name, f"`{value}`"] for name, value in tuning.made_with.items())),
+    ]
+    return "\n".join(parts)
+
+
+def _sets(tuning: Tuning) -> Iterable[list[str]]:
+    for one in tuning.sets:
+        yield [one.name, "–" if one.documents is None else str(one.documents), str(one.questions), str(one.fresh)]
+
+
+def _step(tuning: Tuning, step: Step) -> str:
+    names = measured_sets(tuning, step)
+    head = [step.option, "", tuning.figure, "gain", "p", MRR, f"{FAILED} ↓", "ms p50", "p95", "± ms", *names]
+    rows = (_row(tried, step, tuning.figure, names) for tried in step.values)
+    sentences = [f"{outcome(step, tuning.figure)}.", *(f"\n{harm}." for harm in chosen_harms(step))]
+    return "\n".join(
+        [
+            f"## {step.option}{', again' if step.again else ''}\n",
+            f"{tried_with(step)}.\n",
+            table(head, rows),
+            *sentences,
+            "",
+        ]
+    )
+
+
+def _row(tried: Tried, step: Step, figure: str, names: list[str]) -> list[str]:
+    is_present = tried.title == step.present
+    sets = [tried.by_set.get(name) for name in names]
+    return [
+        short(tried.title, step),
+        mark(tried, step),
+        number(tried.figures.get(figure)),
+        "" if is_present else gained(tried.gain),
+        "" if is_present else p_value(tried.gain.p),
+        number(tried.figures.get(MRR)),
+        number(tried.figures.get(FAILED)),
+        f"{tried.cost.p50_ms:.0f}",
+        f"{tried.cost.p95_ms:.0f}",
+        "" if is_present else costs(tried.cost),
+        *("" if is_present or gain is None else f"{gain.value:+.3f}" for gain in sets),
+    ]

@@ -1,0 +1,198 @@
+"""How a tuning looks in a terminal."""
+
+from collections.abc import Mapping
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from freki.cli.evaluate.show_evaluation import LIKELY_CHANCE, probability
+from freki.operators.evaluate import Cost, Gain, Verdict
+from freki.operators.evaluate.figures import FAILED, MRR
+from freki.streams.evaluate.tuning import Check, Step, Tried, Tuning
+
+PREFIX = "FREKI_RETRIEVAL__"
+_LEGEND = (
+    "\ngain: over what is set, mean over sets, coloured where p ≤ 0.05; failed: nothing relevant among the {hits} hits "
+    "of an answer; ± ms: median of what a question takes more, dim where it may be chance, below or above the time of "
+    "what is set, on this machine: {machine}"
+)
+
+
+def show_tuning(console: Console, tuning: Tuning) -> None:
+    """Print each option with its values, all that moves together, and what to set."""
+    console.print()
+    for one in tuning.sets:
+        console.print(Text(f"{one.name}: {one.questions} questions, {one.fresh} more for the check", "bold"))
+        for note in one.notes:
+            console.print(Text(f"  {note}", style="dim"))
+    for step in tuning.steps:
+        _show_step(console, tuning, step)
+    for reason in tuning.left_out:
+        console.print(Text(f"not tuned, {reason}", style="yellow"))
+    for remark in tuning.remarks:
+        console.print(Text(remark, style="yellow"))
+    for check in tuning.checks:
+        console.print(Text(checked(check, tuning.figure), style="bold"))
+        for harm in harms(check.by_set):
+            console.print(Text(f"  {harm}", style="red"))
+    console.print(Text(_LEGEND.format(hits=tuning.hits, machine=tuning.made_with["machine"]), style="dim"))
+    console.print()
+    for line in lines(tuning):
+        console.print(line, soft_wrap=True, highlight=False, style="bold green")
+
+
+def lines(tuning: Tuning) -> list[str]:
+    """Say what to set."""
+    return [
+        f"{name}={value}{'' if name.startswith(PREFIX) else '  # in each query: no setting sets it'}"
+        for name, value in tuning.settings.items()
+    ] or ["keep what is set"]
+
+
+def outcome(step: Step, figure: str) -> str:
+    """Say in a sentence what became of an option."""
+    choice = step.choice
+    said = {
+        Verdict.BETTER: f"{choice.value} is better than {step.present}",
+        Verdict.CHEAPER: f"{choice.value} is as good as the best, and faster than {step.present}",
+        Verdict.AS_GOOD: f"{step.present} stays: none is better, or as good and clearly faster",
+        Verdict.UNPROVEN: f"{step.present} stays: what {choice.value} promises does not show elsewhere",
+    }[choice.verdict]
+    worth = f"{figure} {gained(choice.gain)}, {probability(choice.gain.p)}"
+    return f"{said}. Chosen by cross-validation: {worth}; {votes(step)}"
+
+
+def votes(step: Step) -> str:
+    """Say how often each value was chosen."""
+    counts = {value.title: step.choice.by_fold.count(value.title) for value in step.values}
+    return ", ".join(
+        f"{title} in {count} of {len(step.choice.by_fold)} folds" for title, count in counts.items() if count
+    )
+
+
+def gained(gain: Gain) -> str:
+    """Write a gain with its interval."""
+    return f"{gain.value:+.3f} ({gain.low:+.3f} to {gain.high:+.3f})"
+
+
+def costs(cost: Cost) -> str:
+    """Write what a value costs over the present one."""
+    return f"{cost.difference_ms:+.1f} ({cost.low_ms:+.1f} to {cost.high_ms:+.1f})"
+
+
+def checked(check: Check, figure: str) -> str:
+    """Say what all that moves is worth together."""
+    told = "questions that nothing was chosen by" if check.fresh else "questions that it was chosen by (which flatters)"
+    asked = f"{check.gain.questions} {told}{', shortened to keywords' if check.shortened else ''}"
+    return (
+        f"All together, on {asked}: {figure} {gained(check.gain)}, {probability(check.gain.p)}; "
+        f"{costs(check.cost)} ms at the median, p95 {check.cost.p95_ms:.0f} ms"
+    )
+
+
+def chosen_harms(step: Step) -> list[str]:
+    """Name the sets that lose by the value that an option moves to."""
+    chosen = next(tried for tried in step.values if tried.title == step.choice.value)
+    return harms(chosen.by_set) if step.choice.moves else []
+
+
+def short(title: str, step: Step) -> str:
+    """Leave out the name of the option that a value is of."""
+    return title.removeprefix(step.option).lstrip(" =")
+
+
+def measured_sets(tuning: Tuning, step: Step) -> list[str]:
+    """Name the sets that have questions for an option."""
+    return [one.name for one in tuning.sets if any(one.name in tried.by_set for tried in step.values)]
+
+
+def harms(by_set: Mapping[str, Gain]) -> list[str]:
+    """Name the sets that lose, more than chance would have it."""
+    return [
+        f"{name} loses: {gained(gain)}, {probability(gain.p)}"
+        for name, gain in by_set.items()
+        if gain.value < 0 and gain.p <= LIKELY_CHANCE
+    ]
+
+
+def tried_with(step: Step) -> str:
+    """Say what a step was tried with."""
+    asked = f"{step.questions} questions{' shortened to keywords' if step.shortened else ''}"
+    return f"{asked}{f', with {step.others}' if step.others else ''}{', again' if step.again else ''}"
+
+
+def mark(tried: Tried, step: Step) -> str:
+    """Mark what is set, what is recommended, and what was given up early."""
+    stands = step.choice.value if step.choice.moves else step.present
+    return " ".join(
+        word
+        for word, holds in (
+            ("set", tried.title == step.present),
+            ("→", tried.title == stands),
+            ("dropped", tried.dropped),
+        )
+        if holds
+    )
+
+
+def _show_step(console: Console, tuning: Tuning, step: Step) -> None:
+    console.print()
+    console.print(Text.assemble((step.option, "bold cyan"), f"  {tried_with(step)}"))
+    console.print(_worth(tuning, step))
+    if len(measured_sets(tuning, step)) > 1:
+        console.print(_by_set(tuning, step))
+    console.print(Text(outcome(step, tuning.figure)))
+    for harm in chosen_harms(step):
+        console.print(Text(f"  {harm}", style="red"))
+
+
+def _worth(tuning: Tuning, step: Step) -> Table:
+    table = _table("value", "", tuning.figure, "gain, 95 %", MRR, "failed ↓", "± ms")
+    for tried in step.values:
+        found = mark(tried, step)
+        is_present = tried.title == step.present
+        table.add_row(
+            short(tried.title, step),
+            Text(found, style="bold green" if "→" in found else "cyan"),
+            number(tried.figures.get(tuning.figure)),
+            "" if is_present else Text(gained(tried.gain), style=_style(tried.gain)),
+            number(tried.figures.get(MRR)),
+            number(tried.figures.get(FAILED)),
+            f"{tried.cost.p50_ms:.0f}" if is_present else _difference(tried.cost),
+            style="dim" if tried.dropped else "",
+        )
+    return table
+
+
+def _by_set(tuning: Tuning, step: Step) -> Table:
+    names = measured_sets(tuning, step)
+    # Names break at their hyphens, numbers nowhere.
+    table = _table("gain by set", *(name.replace("-", "-\n") for name in names))
+    for tried in step.values:
+        if tried.title != step.present:
+            gains = [tried.by_set.get(name) for name in names]
+            cells = ["–" if gain is None else Text(f"{gain.value:+.3f}", style=_style(gain)) for gain in gains]
+            table.add_row(short(tried.title, step), *cells, style="dim" if tried.dropped else "")
+    return table
+
+
+def _difference(cost: Cost) -> Text:
+    return Text(f"{cost.difference_ms:+.1f}", style="" if cost.is_clear else "dim")
+
+
+def _table(*head: str) -> Table:
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in head:
+        table.add_column(name, no_wrap=True)
+    return table
+
+
+def _style(gain: Gain) -> str:
+    return "" if gain.p > LIKELY_CHANCE else "green" if gain.value > 0 else "red"
+
+
+def number(value: float | None) -> str:
+    """Write a figure, or that there is none."""
+    return "–" if value is None else f"{value:.3f}"

@@ -1,0 +1,73 @@
+"""`freki git`: the commits of a repository become document changes."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from freki.cli.context import command, console, load_settings
+from freki.cli.publish import Principals, Tenant
+from freki.cli.sources import Every, Priority, Wait, look_again, open_feed, show_first
+from freki.infra.sources import GitRepository, is_skipped, media_type_of
+from freki.operators.errors import UnreadableContent
+from freki.operators.recognise import recognise
+from freki.schemas import EVERYONE, TenantId
+from freki.schemas.errors import Rejected
+from freki.streams.feed.git import GitSource, Mark
+
+
+@command
+async def publish_git(  # noqa: PLR0913 - options of a command
+    repository: Annotated[Path, typer.Argument(help="A repository, with files or bare", show_default=False)],
+    *,
+    branch: Annotated[str, typer.Option(help="Branch, tag or commit")] = "HEAD",
+    name: Annotated[
+        str | None, typer.Option(help="First part of the documents' ids; default: the folder's name")
+    ] = None,
+    history: Annotated[
+        bool, typer.Option("--history", help="Publish every commit in turn, not only what came of them")
+    ] = False,
+    fetch: Annotated[bool, typer.Option("--fetch", help="Fetch from the repository's origin before each look")] = False,
+    every: Every = None,
+    wait: Wait = False,
+    priority: Priority = 0,
+    tenant: Tenant = None,
+    principal: Principals = None,
+) -> None:
+    """Publish the files of a branch, and from then on what its new commits change."""
+    settings = load_settings()
+    name = name or repository.resolve().name.removesuffix(".git")
+    whose = TenantId(tenant or settings.tenant)
+    with GitRepository(repository, branch, max_bytes=settings.claims.max_bytes) as git:
+        async with open_feed(settings, f"git {whose}/{name}", Mark, wait=wait) as feed:
+            source = GitSource(
+                git,
+                feed.ledger,
+                feed.publish,
+                name=name,
+                tenant=whose,
+                principals=tuple(principal or [EVERYONE]),
+                priority=priority,
+                is_skipped=is_skipped,
+                media_type=_media_type,
+                refusals=(Rejected, UnreadableContent),
+            )
+
+            async def look() -> bool:
+                if fetch:
+                    await asyncio.to_thread(git.fetch)
+                tally = await source.sync(history=history)
+                show_first(tally.left_out, each="left out", together="files were left out")
+                if tally.upserts or tally.deletes or every is None:
+                    console.print(f"{name}: published {tally.upserts} upserts, {tally.deletes} deletions")
+                return await feed.settle()
+
+            await look_again(look, every=every)
+
+
+def _media_type(path: str, content: bytes) -> str | None:
+    """Tell the media type by the name. Raises UnreadableContent for what no parser reads."""
+    media_type = media_type_of(path)
+    recognise(path, media_type, content)
+    return media_type

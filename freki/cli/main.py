@@ -1,0 +1,39 @@
+"""The command line: `freki --help`."""
+
+import typer
+
+from freki.cli import ask, crawl, git, judge, operate, publish, relay, schemas, status, tools, verify
+from freki.cli.evaluate import ablate, evaluate, tune
+
+app = typer.Typer(
+    name="freki",
+    help="Keeps a search index true to a stream of document changes and answers questions from it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("up")(operate.up)
+app.command("publish")(publish.publish)
+app.command("watch")(publish.watch_folder)
+app.command("git")(git.publish_git)
+app.command("crawl")(crawl.crawl)
+app.command("relay")(relay.relay)
+app.command("ask")(ask.ask)
+app.add_typer(judge.judge_app, name="judge")
+app.command("tools")(tools.describe)
+app.command("mcp")(tools.serve)
+app.command("verify")(verify.verify)
+app.command("eval")(evaluate.evaluate)
+app.command("tune")(tune.tune)
+app.command("ablate")(ablate.ablate)
+app.command("status")(status.status)
+app.add_typer(operate.topics_app, name="topics")
+app.add_typer(operate.models_app, name="models")
+app.add_typer(schemas.schemas_app, name="schemas")
+app.add_typer(operate.letters_app, name="dead-letters")
+app.command("worker")(operate.worker)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

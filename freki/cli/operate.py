@@ -1,0 +1,290 @@
+"""Commands for people who run Freki: up, worker, topics, models, dead-letters, verify."""
+
+import asyncio
+import signal
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from freki.cli.context import command, console, fail, load_settings
+from freki.cli.replay import open_replaying
+from freki.cli.show import building
+from freki.infra.kafka import Admin, Reader
+from freki.infra.local import apache_kafka
+from freki.infra.local import stack as local
+from freki.infra.local.state import StackState
+from freki.infra.local.supervise import Died, Event, Ready, Restarting, Started, Stopped, Unready
+from freki.infra.models import check_models, describe_models, ensure_built
+from freki.infra.settings.sections import Settings
+from freki.streams.acls import acl_lines, rights_of
+from freki.streams.app import STAGES, run_worker
+from freki.streams.connect import apply_topics, topics_of
+from freki.streams.deliver.dead_letters import DeadLetter, Letter, from_record, replayed_by
+from freki.streams.deliver.replay import place_of
+
+topics_app = typer.Typer(help="The topics that Freki needs.", no_args_is_help=True)
+models_app = typer.Typer(help="The models that Freki runs.", no_args_is_help=True)
+letters_app = typer.Typer(help="Records that could not be processed.", no_args_is_help=True)
+
+
+@command
+async def up(
+    *,
+    kafka: Annotated[
+        bool, typer.Option("--kafka", help="Run Apache Kafka, whose topics survive a restart; wants Java and Maven")
+    ] = False,
+) -> None:
+    """Run broker, store and workers on this machine until Ctrl-C."""
+    settings = load_settings()
+    if kafka:
+        settings = settings.model_copy(update={"local": settings.local.model_copy(update={"broker": "kafka"})})
+    if settings.local.broker == "kafka" and not apache_kafka.are_here() and settings.local.kafka_libs is None:
+        with console.status(f"Fetching Apache Kafka {apache_kafka.VERSION} from Maven Central"):
+            await asyncio.to_thread(apache_kafka.libraries)
+    with building() as progress:
+        await ensure_built(settings.models, progress)
+
+    def on_ready(state: StackState) -> None:
+        console.print(f"[green]ready[/]  broker {state.bootstrap}  store {state.milvus_uri}  state {state.directory}")
+        console.print('In another terminal: freki publish PATH --wait, then freki ask "…". Ctrl-C stops all.')
+
+    await local.up(settings, on_ready=on_ready, report=report, prepare=apply_topics)
+    console.print("stopped")
+
+
+def report(event: Event) -> None:
+    """Say what happens to a child."""
+    match event:
+        case Started(name=name, pid=pid):
+            console.print(f"[dim]{name}: started, process {pid}[/]")
+        case Ready(name=name, after_s=after_s):
+            console.print(f"{name}: ready after {after_s:.1f} s")
+        case Unready(name=name, reason=reason):
+            console.print(f"[yellow]{name}: not ready: {reason}[/]")
+        case Died(name=name, returncode=code, lasted_s=lasted_s, last_lines=lines):
+            how = f"killed by signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
+            console.print(f"[red]{name}: died after {lasted_s:.0f} s, {how}[/]")
+            for line in lines:
+                console.print(Text(f"  {line}", style="dim"))
+        case Restarting(name=name, in_s=in_s):
+            console.print(f"[yellow]{name}: restarting in {in_s:.1f} s[/]")
+        case Stopped(name=name):
+            console.print(f"[dim]{name}: stopped[/]")
+
+
+@command
+async def worker(
+    stages: Annotated[list[str] | None, typer.Argument(help=f"Of {', '.join(STAGES)}; default: all")] = None,
+) -> None:
+    """Run stages in this process until SIGTERM or Ctrl-C."""
+    names = stages or list(STAGES)
+    if unknown := [name for name in names if name not in STAGES]:
+        fail(f"there is no stage {unknown[0]!r}; choose of {', '.join(STAGES)}", code=2)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    await run_worker(load_settings(), names, stop)
+
+
+@topics_app.command("list")
+@command
+async def topics_list() -> None:
+    """List the topics, and where they differ from what they should be."""
+    settings = load_settings()
+    topics = list(topics_of(settings))
+    async with Admin(settings.kafka) as admin:
+        states = await admin.describe([topic.name for topic in topics])
+    table = Table("topic", "partitions", "cleanup", "largest record", "state")
+    for topic, state in zip(topics, states, strict=True):
+        missing = ["missing: `freki topics apply` creates it"]
+        differences = state.differences(topic) if state.partitions else missing
+        how = "; ".join(differences) or "as declared"
+        table.add_row(topic.name, str(topic.partitions), topic.cleanup, str(topic.max_message_bytes), how)
+    console.print(table)
+
+
+@topics_app.command("apply")
+@command
+async def topics_apply() -> None:
+    """Create the topics that are missing; existing ones stay as they are."""
+    created = await apply_topics(load_settings())
+    console.print("created " + ", ".join(created) if created else "all topics are there")
+
+
+@topics_app.command("acls")
+@command
+async def topics_acls(
+    part: Annotated[list[str] | None, typer.Argument(help="Stages and commands; default: all")] = None,
+    *,
+    principal: Annotated[
+        str | None, typer.Option(help="Write lines for kafka-acls.sh that give it these rights, as User:freki-embed")
+    ] = None,
+    command_config: Annotated[
+        str | None, typer.Option(help="File of properties that kafka-acls.sh logs in with, for these lines")
+    ] = None,
+) -> None:
+    """List the rights in Kafka that each part of Freki needs, by the settings; nothing more is ever asked for."""
+    settings = load_settings()
+    rights = rights_of(settings)
+    if unknown := [name for name in part or () if name not in rights]:
+        fail(f"there is no part {unknown[0]!r}; choose of {', '.join(rights)}", code=2)
+    chosen = {name: rights[name] for name in part or rights}
+    if principal is not None:
+        for line in acl_lines(chosen.values(), principal, bootstrap=settings.kafka.bootstrap, login=command_config):
+            console.print(Text(line), soft_wrap=True)
+        return
+    table = Table("part", "resource", "name", "operations")
+    for name, needed in chosen.items():
+        for number, right in enumerate(needed):
+            table.add_row("" if number else name, right.resource, right.name, ", ".join(right.operations))
+    console.print(table)
+
+
+@models_app.command("list")
+def models_list() -> None:
+    """List the models that can be chosen."""
+    table = Table("model", "kind", "dim", "state", "size", "licence")
+    for model in describe_models(load_settings().models):
+        size = f"{model.size_bytes / 1e6:.0f} MB" if model.size_bytes else "–"
+        table.add_row(model.name, model.kind, str(model.dim or "–"), model.state, size, model.licence)
+    console.print(table)
+
+
+@models_app.command("build")
+@command
+async def models_build() -> None:
+    """Build the chosen models into the cache, if they are not there."""
+    with building() as progress:
+        await ensure_built(load_settings().models, progress)
+    console.print("models are built")
+
+
+@models_app.command("check")
+@command
+async def models_check() -> None:
+    """Run known texts through the chosen models and compare with known numbers."""
+    checks = await check_models(load_settings().models)
+    for check in checks:
+        mark = "[green]ok[/]" if check.ok else "[red]wrong[/]"
+        console.print(f"{mark}  {check.name}  {check.tokens_per_s:.0f} tokens/s  {check.message}")
+    if not all(check.ok for check in checks):
+        raise typer.Exit(1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letters:
+    """The dead letters, and which of them were sent again."""
+
+    by_place: Mapping[Letter, DeadLetter]
+    replayed: Collection[Letter]
+
+    def at(self, place: str) -> tuple[Letter, DeadLetter]:
+        """Find a letter by its place as `list` shows it."""
+        for (partition, offset), letter in self.by_place.items():
+            if f"{partition}/{offset}" == place:
+                return (partition, offset), letter
+        return fail(f"there is no dead letter {place!r}; `freki dead-letters list --all` shows them")
+
+
+async def read_letters(settings: Settings) -> Letters:
+    """Read all dead letters."""
+    by_place, replayed = dict[Letter, DeadLetter](), set[Letter]()
+    async with Reader(settings.kafka, topics_of(settings).dead_letters.name, start="earliest") as reader:
+        async for stored in reader.until_end():
+            if (place := replayed_by(stored)) is not None:
+                replayed.add(place)
+            else:
+                by_place[stored.partition, stored.offset] = from_record(stored)
+    return Letters(by_place=by_place, replayed=replayed)
+
+
+@letters_app.command("list")
+@command
+async def letters_list(
+    everything: Annotated[bool, typer.Option("--all", help="Also those that were sent again")] = False,  # noqa: FBT002 - typer's way
+) -> None:
+    """List what could not be processed, and why."""
+    table = Table("letter", "record", "key", "stage", "error", "attempts", "sent again")
+    letters = await read_letters(load_settings())
+    for place, letter in letters.by_place.items():
+        if place in letters.replayed and not everything:
+            continue
+        table.add_row(
+            "{}/{}".format(*place),
+            f"{letter.topic}/{letter.partition}/{letter.offset}",
+            Text((letter.key or b"").decode(errors="replace")),
+            letter.stage,
+            Text(f"{letter.error}: {letter.message}"),
+            str(letter.attempts),
+            "yes" if place in letters.replayed else "",
+        )
+    nothing = "no dead letters" if everything or not letters.replayed else "no dead letters that were not sent again"
+    console.print(table if table.row_count else nothing)
+
+
+@letters_app.command("show")
+@command
+async def letters_show(
+    letter: Annotated[str, typer.Argument(help="partition/offset, as `list` shows it")],
+) -> None:
+    """Show one dead letter with its headers and the beginning of its value."""
+    letters = await read_letters(load_settings())
+    place, found = letters.at(letter)
+    for name, value in (
+        ("topic", f"{found.topic}/{found.partition}/{found.offset}"),
+        ("key", (found.key or b"").decode(errors="replace")),
+        ("stage", found.stage),
+        ("error", f"{found.error}: {found.message}"),
+        ("attempts", str(found.attempts)),
+        ("replays", str(found.replays)),
+        ("sent again", "yes" if place in letters.replayed else "no"),
+        ("traceback", found.traceback or "–"),
+        ("headers", ", ".join(f"{header}={content!r}" for header, content in found.headers) or "–"),
+        ("value", _shown(found)),
+    ):
+        console.print(Text.assemble((f"{name:<10} ", "bold"), value))
+
+
+def _shown(letter: DeadLetter) -> str:
+    if letter.omitted:
+        return f"not in the letter, which it was too large for: {letter.omitted}; the record has it while it is kept"
+    return "null" if letter.value is None else f"{len(letter.value)} bytes, {letter.value[:200]!r}"
+
+
+@letters_app.command("replay")
+@command
+async def letters_replay(
+    letter: Annotated[str, typer.Argument(help="partition/offset, or all: those that were not sent again yet")],
+) -> None:
+    """Send a record again to the topic that it came from, once what was wrong is mended.
+
+    A record that would put an older state of a document over a newer one is not sent, and neither is one twice.
+    """
+    settings = load_settings()
+    letters = await read_letters(settings)
+    if letter == "all":
+        chosen = {place: one for place, one in letters.by_place.items() if place not in letters.replayed}
+    else:
+        chosen = dict([letters.at(letter)])
+    # A record may have several letters; whoever names one means it.
+    sent_before = [one for place, one in letters.by_place.items() if letter == "all" and place in letters.replayed]
+    done = {place_of(one) for one in sent_before}
+    sent = 0
+    async with open_replaying(settings, list(chosen.values())) as replaying:
+        for place, one in chosen.items():
+            name = "{}/{}".format(*place)
+            reason = (
+                "its record was sent again already" if place_of(one) in done else await replaying.replay(place, one)
+            )
+            if reason is None:
+                done.add(place_of(one))
+                sent += 1
+                console.print(f"{name}: sent again to {one.topic}")
+            else:
+                console.print(Text(f"{name}: not sent: {reason}", style="yellow"))
+    console.print(f"sent {sent} again" + (f", skipped {len(chosen) - sent}" if sent < len(chosen) else ""))

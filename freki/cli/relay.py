@@ -1,0 +1,143 @@
+"""`freki relay`: topics of others, whose records become document changes."""
+
+import asyncio
+import signal
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from opentelemetry.trace import Tracer
+
+from freki.cli.context import command, console, fail, load_settings
+from freki.infra.kafka import Admin, Producer, look_behind, make_app
+from freki.infra.registry import RegistryClient
+from freki.infra.settings.sections import RelaySettings, Settings
+from freki.infra.telemetry.telemetry import set_up_logging, tracing
+from freki.operators.map_envelope import Envelope, Event, Fields, read_change, read_cloudevent, read_outbox, to_change
+from freki.schemas import DocumentChange, TenantId
+from freki.schemas.errors import Misconfigured
+from freki.streams.acls import relay_group
+from freki.streams.app import FAILURES
+from freki.streams.client import Publisher
+from freki.streams.connect import open_publisher, open_registry, topics_of
+from freki.streams.deliver.delivery import Delivery, Handle
+from freki.streams.deliver.outbox import Outbox
+from freki.streams.deliver.stage import Stage, register, run_stages
+from freki.streams.feed.relay import as_they_are, from_avro, relaying
+
+_READERS: Mapping[str, Callable[[Envelope], Event | None]] = {
+    "cloudevents": read_cloudevent,
+    "debezium": read_change,
+    "outbox": read_outbox,
+}
+_EVENT_TYPES = {"cloudevents": "/type", "outbox": "/headers/eventType"}
+
+
+@command
+async def relay() -> None:
+    """Publish what the topics of `[[relays]]` in freki.toml tell of, until SIGTERM or Ctrl-C."""
+    settings = load_settings()
+    if not settings.relays:
+        fail("no topic to read: describe one as [[relays]] in freki.toml; docs/sources.md shows how", code=2)
+    await _check(settings)
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    set_up_logging(settings.telemetry)
+    with tracing(settings.telemetry, "relay") as tracer:
+        # A record that is read again may be an older deletion: its tombstone would delete what came after it.
+        async with (
+            open_registry(settings) as registry,
+            Producer(settings.kafka) as producer,
+            open_publisher(settings, tombstones=False) as publisher,
+        ):
+            outbox = Outbox(producer, tracer)
+            stages = [
+                _stage(settings, one, outbox, tracer, _handle(settings, one, publisher, registry))
+                for one in settings.relays
+            ]
+            await run_stages(stages, stop, look_behind=look_behind, on_ready=lambda: _tell(settings))
+
+
+async def _check(settings: Settings) -> None:
+    name, count = Counter(map(_name, settings.relays)).most_common(1)[0]
+    if count > 1:
+        raise Misconfigured(f"{count} relays are called {name}: give each a `name` of its own in freki.toml")
+    for one in settings.relays:
+        if one.encoding == "avro" and settings.registry.url is None:
+            raise Misconfigured(
+                f'relay of {one.topic}: encoding = "avro" needs the registry of its schemas: set FREKI_REGISTRY__URL'
+            )
+    async with Admin(settings.kafka) as admin:
+        partitions = await admin.partitions([one.topic for one in settings.relays])
+        for one in settings.relays:
+            if not partitions[one.topic]:
+                raise Misconfigured(
+                    f"topic {one.topic} does not exist, or may not be read; correct `topic` of its relay in freki.toml,"
+                    " or give the right that `freki topics acls relay` lists"
+                )
+            await admin.check_group(relay_group(settings, _name(one)))
+
+
+def _name(settings: RelaySettings) -> str:
+    return settings.name or settings.topic
+
+
+def _handle(
+    settings: Settings, one: RelaySettings, publisher: Publisher, registry: RegistryClient | None
+) -> Handle[bytes | None]:
+    to_change = _mapping(one, TenantId(one.tenant or settings.tenant))
+    decode = as_they_are if one.encoding == "json" or registry is None else from_avro(registry)
+    return relaying(to_change, publisher.publish, decode=decode)
+
+
+def _stage(
+    settings: Settings, one: RelaySettings, outbox: Outbox, tracer: Tracer, handle: Handle[bytes | None]
+) -> Stage:
+    name = f"relay-{_name(one)}"
+    delivery = Delivery(
+        stage=name,
+        decode=lambda value: value,
+        handle=handle,
+        outbox=outbox,
+        dead_letters=topics_of(settings).dead_letters.name,
+        failures=FAILURES,
+        tracer=tracer,
+        keyed=False,
+    )
+    app = make_app(settings.kafka, relay_group(settings, _name(one)), state_dir=settings.local.state_dir / "faust")
+    return register(
+        app,
+        one.topic,
+        delivery,
+        batch_events=settings.ingest.batch_events,
+        batch_wait_s=settings.ingest.batch_wait_s,
+    )
+
+
+def _mapping(one: RelaySettings, tenant: TenantId) -> Callable[[Envelope], DocumentChange | None]:
+    read = _READERS[one.format]
+    fields = Fields(
+        document_id=one.document_id,
+        prefix=one.prefix,
+        content=one.content,
+        title=one.title,
+        media_type=one.media_type,
+        language=one.language,
+        source_uri=one.source_uri,
+        principals=one.principals,
+        attributes=one.attributes,
+        version=one.version,
+        event_type=one.event_type or _EVENT_TYPES.get(one.format),
+        deleted_types=one.deleted_types,
+        priority=one.priority,
+    )
+
+    def change(envelope: Envelope) -> DocumentChange | None:
+        event = read(envelope)
+        return None if event is None else to_change(event, fields, tenant=tenant)
+
+    return change
+
+
+def _tell(settings: Settings) -> None:
+    console.print(f"Relaying {', '.join(one.topic for one in settings.relays)}. Ctrl-C stops.")

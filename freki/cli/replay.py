@@ -1,0 +1,100 @@
+"""Sends dead letters again, where that does no harm."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from freki.infra.kafka import Reader
+from freki.infra.registry import RegistryClient
+from freki.infra.settings.sections import KafkaSettings, Settings
+from freki.schemas import ChunkBatch, ContextualChunkBatch, DocumentChange, Revision
+from freki.schemas.avro import Codec, UndecodableError
+from freki.schemas.errors import Rejected
+from freki.streams.connect import open_outbox, open_registry, topics_of
+from freki.streams.deliver.dead_letters import DeadLetter, Letter, note_replayed, omitted_of, replay
+from freki.streams.deliver.messages import Stored
+from freki.streams.deliver.outbox import Outbox
+from freki.streams.deliver.replay import Latest, latest_of, place_of, refusal_of_change, refusal_of_part
+from freki.streams.topics import Topics
+
+Parts = Mapping[str, Callable[[bytes], ChunkBatch | ContextualChunkBatch]]
+
+
+class Replaying:
+    """Knows what the documents topic said when it was opened."""
+
+    def __init__(
+        self, kafka: KafkaSettings, topics: Topics, outbox: Outbox, latest: dict[bytes, Latest], parts: Parts
+    ) -> None:
+        self._kafka = kafka
+        self._topics = topics
+        self._outbox = outbox
+        self._latest = latest
+        self._parts = parts
+
+    async def replay(self, place: Letter, letter: DeadLetter) -> str | None:
+        """Send a letter's record again and note it; or give the reason why it was not sent."""
+        try:
+            if letter.omitted:
+                found = await self._value_of(letter)
+                if found is None:
+                    return f"it was too large for its letter, and {'/'.join(map(str, place_of(letter)))} is gone"
+                letter = replace(letter, key=found.key, value=found.value, headers=found.headers)
+            if reason := self._refusal(letter):
+                return reason
+            await self._outbox.send(replay(letter))
+        except Rejected as error:
+            return str(error)
+        # Told after it was sent: where this fails, it is sent once more at worst.
+        await self._outbox.send(note_replayed(place, self._topics.dead_letters.name))
+        if letter.topic == self._topics.documents.name and letter.key is not None:
+            # What is sent now is the last record of its key: another letter of it is older.
+            last = self._latest[letter.key]
+            self._latest[letter.key] = replace(last, offset=max(last.offset, letter.offset) + 1)
+        return None
+
+    def _refusal(self, letter: DeadLetter) -> str | None:
+        if letter.topic == self._topics.documents.name:
+            return refusal_of_change(letter, self._latest)
+        if letter.topic not in self._parts:
+            return None
+        try:
+            revision: Revision = self._parts[letter.topic](letter.value or b"").revision
+        except UndecodableError as error:
+            return f"it would die again: {error}"
+        return refusal_of_part(letter, self._latest, revision)
+
+    async def _value_of(self, letter: DeadLetter) -> Stored | None:
+        """Read the record itself."""
+        async with Reader(self._kafka, letter.topic, start={letter.partition: letter.offset}) as reader:
+            async for stored in reader.until_end():
+                if (stored.partition, stored.offset) == (letter.partition, letter.offset):
+                    return stored if omitted_of(stored.value) == letter.omitted else None
+        return None
+
+
+@asynccontextmanager
+async def open_replaying(settings: Settings, letters: Sequence[DeadLetter]) -> AsyncIterator[Replaying]:
+    """Read what the documents topic says of the letters' documents, and open a way to send."""
+    topics = topics_of(settings)
+    async with open_registry(settings) as registry, open_outbox(settings) as (outbox, _):
+        if registry is not None:
+            await registry.prepare([letter.value for letter in letters])
+        keys = {letter.key for letter in letters if letter.key is not None}
+        async with Reader(settings.kafka, topics.documents.name, start="earliest") as reader:
+            decode = Codec(DocumentChange, registry=registry).decode
+            records = _prepared(reader.until_end(), registry)
+            latest = await latest_of(keys, records, decode) if keys else {}
+        parts: dict[str, Callable[[bytes], ChunkBatch | ContextualChunkBatch]] = {}
+        for topic in topics.chunks.values():
+            parts[topic.name] = Codec(ChunkBatch, registry=registry).decode
+        for topic in topics.contextual_chunks.values():
+            parts[topic.name] = Codec(ContextualChunkBatch, registry=registry).decode
+        yield Replaying(settings.kafka, topics, outbox, latest, parts)
+
+
+async def _prepared(records: AsyncIterator[Stored], registry: RegistryClient | None) -> AsyncIterator[Stored]:
+    async for stored in records:
+        if registry is not None:
+            await registry.prepare([stored.value])
+        yield stored

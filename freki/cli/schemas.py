@@ -1,0 +1,51 @@
+"""Commands for the Avro contracts of the topics: list, export, check."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from freki.cli.context import console
+from freki.schemas.avro import export_schemas, list_schemas
+from freki.schemas.avro.compatibility import check_frozen, check_records
+
+schemas_app = typer.Typer(help="The Avro contracts of the topics.", no_args_is_help=True)
+
+_DIGITS = 12
+"""Hexadecimal digits that are shown of a digest."""
+
+
+@schemas_app.command("list")
+def schemas_list() -> None:
+    """List records, topics, versions, fingerprints, and the first digits of each frozen file's SHA-256."""
+    # Without lines, so that nothing is cut off in a terminal of 80 columns.
+    table = Table("record", "topic", "version", "fingerprint", "SHA-256", box=None, pad_edge=False)
+    for entry in list_schemas():
+        table.add_row(entry.record, entry.topic, str(entry.version), entry.fingerprint, entry.sha256[:_DIGITS])
+    console.print(table)
+
+
+@schemas_app.command("export")
+def schemas_export(directory: Annotated[Path, typer.Argument(help="Where to write the .avsc files")]) -> None:
+    """Write the Avro contracts for programs in other languages."""
+    for path in export_schemas(directory):
+        console.print(str(path))
+
+
+@schemas_app.command("check")
+def schemas_check() -> None:
+    """Check that no frozen version was changed, and that the versions of each record read each other as promised."""
+    checks, altered = check_records(), check_frozen()
+    table = Table("record", "versions", "compatibility", "state")
+    for check in checks:
+        state = "[red]broken[/]" if check.problems else "[green]ok[/]"
+        table.add_row(check.record, str(check.versions), check.compatibility, state)
+    console.print(table)
+    problems = [f"{check.record}: {problem}" for check in checks for problem in check.problems]
+    for problem in [*altered, *problems]:
+        console.print(Text(problem, style="red"))
+    if altered or problems:
+        raise typer.Exit(1)
+    console.print(f"{sum(check.versions for check in checks)} frozen versions are unchanged")

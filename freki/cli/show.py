@@ -1,0 +1,211 @@
+"""How results look in a terminal."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+
+from rich.console import Console, Group, RenderableType
+from rich.markup import escape
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from freki.infra.telemetry.telemetry import SpanRecord
+from freki.schemas import (
+    ContextExpansion,
+    ContextHit,
+    ContextPart,
+    ContextResult,
+    NoticeKind,
+    ResultStatus,
+    StageTime,
+)
+from freki.streams.observe.attributes import (
+    ERROR_TYPE,
+    FREKI_DOCUMENT_ID,
+    FREKI_ITEMS,
+    FREKI_STATUS,
+    GEN_AI_REQUEST_MODEL,
+)
+
+SHOWN_CHARACTERS = 420
+SHOWN_HEADINGS = 2
+BAR_WIDTH = 24
+WHOLE_DOCUMENT = "0"
+NANOS = 1_000_000
+_TOLD = (FREKI_DOCUMENT_ID, FREKI_STATUS, FREKI_ITEMS, GEN_AI_REQUEST_MODEL, ERROR_TYPE)
+"""Attributes of a span that are shown with it."""
+_NOTICE_STYLE = {
+    NoticeKind.DEGRADED: "yellow",
+    NoticeKind.SKIPPED: "yellow",
+    NoticeKind.DROPPED: "dim",
+    NoticeKind.FRESHNESS: "yellow",
+    NoticeKind.REJECTED: "red",
+    NoticeKind.UNMET: "yellow",
+}
+
+
+def show_result(console: Console, result: ContextResult, *, question: str, whole: bool = False) -> None:
+    """Print hits with citations, with all of their text or a part, then how they came about."""
+    console.print()
+    console.print(Text(question, style="bold"))
+    for hit in result.hits:
+        console.print(_hit(hit, hit.text if whole else _part(hit)))
+    if result.hits and result.hits[0].parent is not None and result.hits[0].parent.path == WHOLE_DOCUMENT:
+        console.print(_around(result.hits[0].name, result.hits[0].parent))
+    for _, further in groupby(result.expansions, key=lambda expansion: expansion.document_id):
+        console.print(_further(list(further)))
+    # Advice says it in the language of the question; who reads chunks by name gets none.
+    if not result.hits and not result.advice and result.status in {ResultStatus.EMPTY, ResultStatus.DEGRADED}:
+        nothing = Text("Nothing was found. That does not mean that nothing exists.", style="yellow")
+        console.print(Padding(nothing, (0, 2)))
+    for advice in result.advice:
+        console.print(Padding(Text(f"→ {advice}"), (0, 2)))
+    for notice in result.notices:
+        style = _NOTICE_STYLE[notice.kind]
+        console.print(Padding(Text(f"{notice.kind.lower()} · {notice.stage}: {notice.message}", style=style), (0, 2)))
+    console.print(Padding(_summary(result), (0, 2)))
+    if result.stages:
+        console.print(Padding(_stages(result.stages), (0, 2)))
+
+
+def _part(hit: ContextHit) -> str:
+    if hit.snippets:
+        return " … ".join(snippet.text for snippet in hit.snippets)
+    return hit.text if len(hit.text) <= SHOWN_CHARACTERS else hit.text[:SHOWN_CHARACTERS].rsplit(" ", 1)[0] + " …"
+
+
+def _hit(hit: ContextHit, text: str) -> RenderableType:
+    scores = [f"score {hit.score:.3f}"]
+    for name, score in (
+        ("dense", hit.dense_score),
+        ("BM25", hit.lexical_score),
+        ("fused", hit.fused_score),
+        ("reranked", hit.rerank_score),
+    ):
+        scores.append(f"{name} –" if score is None else f"{name} {score:.3f}")
+    if hit.judged:
+        scores.append(f"judged {hit.judged:+.3f}")
+    where = " › ".join(hit.heading_path[-SHOWN_HEADINGS:]) or hit.name
+    origin = f"{hit.document_id}  version {hit.version}  characters {hit.start}–{hit.end}  {_age(hit.age_ms)} old"
+    lines = [Text(where, style="bold"), Text(text), Text(origin, style="dim"), Text("  ".join(scores), style="dim")]
+    if hit.duplicates:
+        others = dict.fromkeys(f"{each.document_id}  version {each.version}" for each in hit.duplicates)
+        lines.append(Text(f"the same stands in {', '.join(others)}", style="dim"))
+    return Panel(
+        Group(*lines),
+        title=Text(hit.citation, style="cyan"),
+        title_align="left",
+        border_style="cyan" if hit.rank == 1 else "dim",
+    )
+
+
+def _around(name: str, part: ContextPart) -> RenderableType:
+    lines = "\n".join(line for line in part.text.splitlines() if line.strip())
+    return Panel(Text(lines, style="dim"), title=Text(f"around it: {name}"), title_align="left", border_style="dim")
+
+
+def _further(expansions: Sequence[ContextExpansion]) -> RenderableType:
+    """Show chunks of a document that are no hits, each on a line."""
+    table = Table.grid(padding=(0, 2), expand=True)
+    table.add_column(width=3, justify="right")
+    table.add_column(width=5, justify="right")
+    table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
+    for each in expansions:
+        where = each.heading_path[-1] if each.heading_path else ""
+        line = " ".join(f"{where}  {each.text}".split())
+        table.add_row(*(Text(cell, style="dim") for cell in (str(each.number), f"{each.similarity:.2f}", line)))
+    title = Text(f"further in {expansions[0].name}, by similarity")
+    return Panel(table, title=title, title_align="left", border_style="dim")
+
+
+def _age(milliseconds: int) -> str:
+    seconds = milliseconds / 1000
+    for unit, size in (("days", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.1f} s"
+
+
+def _summary(result: ContextResult) -> Text:
+    parts = [result.status.lower(), f"reranker {result.reranker}"]
+    if result.analysis is not None:
+        analysis = result.analysis
+        weight = "" if analysis.alpha is None else f", alpha {analysis.alpha:.2f}"
+        parts.append(f"{analysis.language}, {analysis.query_type.lower()}{weight}")
+    fresh = result.freshness
+    if fresh.last_commit_at is not None:
+        parts.append(f"last change {_age(result.answered_at - fresh.last_commit_at)} ago, {fresh.consistency.lower()}")
+    if result.cached_ms is not None:
+        parts.append(f"an answer of {_age(result.cached_ms)} ago")
+    parts.append(f"{result.answered_at - result.asked_at} ms from question to answer")
+    return Text(" · ".join(parts), style="dim")
+
+
+def _stages(stages: Iterable[StageTime]) -> Table:
+    stages = list(stages)
+    longest = max(stage.milliseconds for stage in stages) or 1.0
+    table = Table.grid(padding=(0, 2))
+    for stage in stages:
+        bar = "█" * max(1, round(BAR_WIDTH * stage.milliseconds / longest)) if stage.milliseconds > 0 else ""
+        table.add_row(
+            Text(stage.stage, style="dim"),
+            Text(f"{stage.milliseconds:7.1f} ms", style="dim"),
+            Text(f"{stage.items}", style="dim", justify="right"),
+            Text(bar, style="cyan"),
+        )
+    return table
+
+
+def show_error(console: Console, message: str) -> None:
+    """Print what went wrong and how to mend it."""
+    console.print(f"[bold red]freki:[/] {escape(message)}", soft_wrap=True)
+
+
+def show_trace(console: Console, trace_id: str, spans: Sequence[SpanRecord]) -> None:
+    """Print the spans of a trace as a tree, in the order of their starts."""
+    if not spans:
+        console.print(Text(f"no span of trace {trace_id} was written yet", style="yellow"))
+        return
+    known = {span.span_id for span in spans}
+    below: defaultdict[str | None, list[SpanRecord]] = defaultdict(list)
+    for span in sorted(spans, key=lambda span: span.start_ns):
+        below[span.parent_id if span.parent_id in known else None].append(span)
+    begin = min(span.start_ns for span in spans)
+    tree = Tree(Text(f"trace {trace_id}", style="bold"))
+
+    def grow(branch: Tree, parent: str | None) -> None:
+        for span in below[parent]:
+            grow(branch.add(_span(span, begin)), span.span_id)
+
+    grow(tree, None)
+    console.print(tree)
+
+
+def _span(span: SpanRecord, begin_ns: int) -> Text:
+    lasted_ms = (span.end_ns - span.start_ns) / NANOS
+    told = [str(span.attributes[name]) for name in _TOLD if name in span.attributes]
+    return Text.assemble(
+        (span.name, "red" if span.failed else ""),
+        (f"  {lasted_ms:.1f} ms", "cyan"),
+        f"  {' '.join(told)}" if told else "",
+        (f"  at {(span.start_ns - begin_ns) / NANOS:.1f} ms  {span.service}", "dim"),
+    )
+
+
+@contextmanager
+def building() -> Iterator[Callable[[int, int, str], None]]:
+    """Show how far the models are built."""
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), transient=True
+    ) as progress:
+        bar = progress.add_task("models", total=None)
+
+        def report(done: int, total: int, message: str) -> None:
+            progress.update(bar, completed=done, total=total, description=message)
+
+        yield report

@@ -1,0 +1,86 @@
+"""What the commands share whose source remembers what it has published."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Annotated, Generic, TypeVar
+
+import typer
+
+from freki.cli.bars import bars
+from freki.cli.context import console, errors
+from freki.cli.publish import PATIENCE_S, collect, show_outcomes
+from freki.cli.show import show_error
+from freki.infra.settings.sections import Settings
+from freki.schemas import DocumentChange
+from freki.schemas.errors import Unavailable
+from freki.streams.client import Publisher, Receipts
+from freki.streams.connect import open_ledger, open_publisher, open_receipts
+from freki.streams.feed.ledger import Ledger
+
+T = TypeVar("T")
+
+SHOWN = 5
+
+Wait = Annotated[bool, typer.Option("--wait", help="Wait for what became of each change")]
+Every = Annotated[float | None, typer.Option(help="Look again after so many seconds, until Ctrl-C", min=0.1)]
+Priority = Annotated[int, typer.Option(help="Higher is indexed first")]
+
+
+class Feed(Generic[T]):
+    """A way to publish, and what was published before."""
+
+    def __init__(self, publisher: Publisher, ledger: Ledger[T], receipts: Receipts | None) -> None:
+        self.ledger = ledger
+        self._publisher = publisher
+        self._receipts = receipts
+        self._sent = 0
+
+    async def publish(self, changes: Sequence[DocumentChange]) -> None:
+        """Return when the broker has the changes."""
+        if self._receipts is not None:
+            for change in changes:
+                self._receipts.expect(change)
+        await self._publisher.publish(*changes)
+        self._sent += len(changes)
+
+    async def settle(self) -> bool:
+        """Show what became of the changes, if somebody wants to wait for that; tell whether all went well."""
+        if self._receipts is None or not self._sent:
+            return True
+        with bars() as progress:
+            outcomes = await collect(self._receipts, total=self._sent, progress=progress, patience_s=PATIENCE_S)
+        missing, self._sent = self._sent - len(outcomes), 0
+        return show_outcomes(outcomes, missing=missing)
+
+
+@asynccontextmanager
+async def open_feed(settings: Settings, source: str, kind: type[T], *, wait: bool) -> AsyncIterator[Feed[T]]:
+    """Open what a source publishes with; its name is where a later run finds what this one has published."""
+    async with AsyncExitStack() as opened:
+        # Opened before the first change is sent, so that no receipt is missed.
+        receipts = await opened.enter_async_context(open_receipts(settings)) if wait else None
+        publisher = await opened.enter_async_context(open_publisher(settings))
+        yield Feed(publisher, await opened.enter_async_context(open_ledger(settings, source, kind)), receipts)
+
+
+async def look_again(look: Callable[[], Awaitable[bool]], *, every: float | None) -> None:
+    """Look once, or again and again; then a source that is not there is named, and waited for."""
+    if every is None:
+        if not await look():
+            raise typer.Exit(1)
+        return
+    while True:
+        try:
+            await look()
+        except Unavailable as error:
+            show_error(errors, f"{error}; trying again in {every:g} s")
+        await asyncio.sleep(every)
+
+
+def show_first(found: Sequence[str], *, each: str, together: str) -> None:
+    """Name the first few of what was not published, each with what became of it, then how many there are."""
+    for one in found[:SHOWN]:
+        show_error(errors, f"{each}: {one}")
+    if len(found) > SHOWN:
+        console.print(f"{len(found)} {together}")

@@ -1,0 +1,58 @@
+"""`freki tools` and `freki mcp`: what agents can call."""
+
+import json
+from contextlib import AbstractAsyncContextManager
+from typing import Annotated
+
+import typer
+
+from freki.cli.context import command, errors, load_settings
+from freki.infra.mcp_server import PATH, check_installed, make_app, make_server, serve_http, serve_stdio
+from freki.schemas import TenantId
+from freki.schemas.errors import InfraError
+from freki.streams.client import Asker as TopicAsker
+from freki.streams.connect import open_asker, wall_clock
+from freki.streams.tools.definition import INSTRUCTIONS, tools
+from freki.streams.tools.json_schema import functions
+from freki.streams.tools.line import Line
+from freki.streams.tools.toolbox import Asker, Toolbox
+
+
+def describe() -> None:
+    """Print the tools as JSON for OpenAI's function calling, strict mode."""
+    typer.echo(json.dumps(functions(tools()), indent=2, ensure_ascii=False))
+
+
+@command
+async def serve(
+    *,
+    http: Annotated[bool, typer.Option("--http", help="Serve over HTTP, at FREKI_MCP__HOST, instead of stdio")] = False,
+    tenant: Annotated[str | None, typer.Option(help="Whose documents; default: FREKI_TENANT")] = None,
+    principal: Annotated[
+        list[str] | None,
+        typer.Option("--as", help="A user or group that asks; may be repeated; default: FREKI_MCP__PRINCIPALS"),
+    ] = None,
+    deadline: Annotated[int | None, typer.Option(help="Milliseconds for each call")] = None,
+) -> None:
+    """Serve keyword_search, semantic_search and chunk_read to agents, by the Model Context Protocol."""
+    check_installed()
+    settings = load_settings()
+    asker = Asker(
+        tenant=TenantId(tenant or settings.tenant),
+        principals=tuple(principal or settings.mcp.principals),
+        deadline_ms=deadline or settings.retrieval.deadline_ms,
+    )
+    async with Line(_opened, failures=(InfraError,)) as line:
+        toolbox = Toolbox(line, asker, failures=(InfraError,), now=wall_clock)
+        server = make_server(tools(), toolbox.call, instructions=INSTRUCTIONS)
+        if http:
+            app = make_app(server, settings.mcp)
+            errors.print(f"serving at http://{settings.mcp.host}:{settings.mcp.port}{PATH} until Ctrl-C")
+            await serve_http(app, settings.mcp)
+        else:
+            await serve_stdio(server)
+
+
+def _opened() -> AbstractAsyncContextManager[TopicAsker]:
+    """Look again where the local stack is: it may have started since, or elsewhere."""
+    return open_asker(load_settings())

@@ -1,0 +1,271 @@
+"""Asks a language model, by any server with OpenAI's chat interface.
+
+`POST {url}/chat/completions {"model", "messages", "max_tokens", "temperature"}` answers
+`{"choices": [{"message": {"content"}}], "usage": {"prompt_tokens", "completion_tokens", ...}}`.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from http import HTTPStatus
+from types import TracebackType
+from typing import Self
+
+import httpx
+import stamina
+import structlog
+from pydantic import BaseModel, Field, ValidationError
+
+from freki.infra.http.errors import OF_SETTINGS, gist_of, may_pass
+from freki.infra.http.retry_after import retry_after_s
+from freki.infra.settings.sections import LlmSettings
+from freki.infra.telemetry.calls import Calls
+from freki.schemas import Completion, NoCompletion, Prompt
+from freki.schemas.errors import Busy, InfraError, Misconfigured, Rejected, Unavailable
+
+ATTEMPTS = 3
+FAILURES = 3
+"""Calls in a row that fail before the server counts as down."""
+REST_S = 30.0
+"""How long it is left alone then; after that one call tries whether it is back, and if not the rest is doubled."""
+LONGEST_REST_S = 600.0
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 10.0
+_REPLY_BYTES = 1_000_000
+"""More than any answer of bounded length: a server that goes on has to be stopped."""
+_CHARS_A_TOKEN = 4
+"""Where the server counts no tokens: about right for English, and somewhat low for German."""
+
+_log = structlog.get_logger(__name__)
+
+
+class _Message(BaseModel):
+    content: str | None = None
+
+
+class _Choice(BaseModel):
+    message: _Message
+
+
+class _Cached(BaseModel):
+    cached_tokens: int | None = Field(default=None, ge=0)
+
+
+class _Usage(BaseModel):
+    prompt_tokens: int = Field(ge=0)
+    completion_tokens: int = Field(default=0, ge=0)
+    prompt_tokens_details: _Cached | None = None
+
+
+class _Reply(BaseModel):
+    choices: list[_Choice] = Field(min_length=1)
+    usage: _Usage | None = None
+
+
+class LlmClient:
+    """The language model that the settings name. Satisfies Llm of `streams.ports`.
+
+    Connections are kept. After calls that failed in a row, those that follow fail at once for a while, so that
+    nobody waits for a server that is down.
+    """
+
+    def __init__(
+        self, settings: LlmSettings, calls: Calls | None = None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        if not settings.url or not settings.model:
+            raise Misconfigured("FREKI_LLM__URL and FREKI_LLM__MODEL must both be set for a language model to be asked")
+        key = settings.api_key
+        _check(settings.url)
+        self.model = settings.model
+        self._settings = settings
+        self._url = f"{settings.url.rstrip('/')}/chat/completions"
+        self._calls = calls or Calls()
+        self._places = asyncio.Semaphore(settings.at_once)
+        self._rest = _Rest(clock)
+        self._client = httpx.AsyncClient(
+            headers={"Authorization": f"Bearer {key.get_secret_value()}"} if key else {},
+            timeout=settings.timeout_s,
+            limits=httpx.Limits(max_connections=settings.at_once),
+        )
+
+    async def __aenter__(self) -> Self:
+        await self._client.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._client.__aexit__(kind, error, trace)
+
+    async def complete(
+        self, prompts: Sequence[Prompt], *, max_tokens: int, budget_s: float | None = None
+    ) -> list[Completion | NoCompletion]:
+        """Answer each prompt, or say why not; begun in order, some at once. Raises nothing.
+
+        max_tokens: of one answer. budget_s: longest wait for each answer once its call begins; None: the setting's.
+        """
+        limit_s = self._settings.timeout_s if budget_s is None else min(budget_s, self._settings.timeout_s)
+        return list(await asyncio.gather(*(self._answer(prompt, max_tokens, limit_s) for prompt in prompts)))
+
+    async def _answer(self, prompt: Prompt, max_tokens: int, limit_s: float) -> Completion | NoCompletion:
+        async with self._places:
+            if self._rest.reason:
+                return NoCompletion(reason=self._rest.reason, gist=self._rest.reason)
+            try:
+                completion = await self._patiently(prompt, max_tokens, limit_s)
+            except InfraError as error:
+                rest_s = self._rest.failed(error)
+                if rest_s:
+                    _log.warning("the language model is left alone", error=str(error), rest_s=rest_s)
+                return NoCompletion(reason=str(error), gist=error.gist)
+            self._rest.succeeded()
+            return completion
+
+    async def _patiently(self, prompt: Prompt, max_tokens: int, limit_s: float) -> Completion:
+        failure: Unavailable | None = None
+
+        async def attempt() -> Completion:
+            nonlocal failure
+            try:
+                return await self._ask(prompt, max_tokens)
+            except Unavailable as error:
+                failure = error
+                raise
+
+        retrying = stamina.AsyncRetryingCaller(
+            attempts=ATTEMPTS, timeout=limit_s, wait_initial=_FIRST_WAIT_S, wait_max=_LONGEST_WAIT_S
+        )
+        try:
+            async with asyncio.timeout(limit_s):
+                return await retrying.on(partial(_again, limit_s=limit_s))(attempt)
+        except TimeoutError as error:
+            raise failure or Unavailable(
+                f"{self._url} gave no answer within {limit_s:g} s; see FREKI_LLM__TIMEOUT_S"
+            ) from error
+
+    async def _ask(self, prompt: Prompt, max_tokens: int) -> Completion:
+        body = {
+            "model": self.model,
+            "messages": [
+                {"role": "system", "content": prompt.system},
+                {"role": "user", "content": prompt.user},
+            ],
+            "max_tokens": max_tokens,
+            "temperature": 0,
+        }
+        started = time.perf_counter()
+        with _translated(self._url):
+            async with self._client.stream("POST", self._url, json=body) as response:
+                raw = await self._read(response)
+            reply = _Reply.model_validate_json(raw)
+        text = reply.choices[0].message.content or ""
+        usage = reply.usage or _Usage(
+            prompt_tokens=(len(prompt.system) + len(prompt.user)) // _CHARS_A_TOKEN,
+            completion_tokens=len(text) // _CHARS_A_TOKEN,
+        )
+        details = usage.prompt_tokens_details
+        self._calls.computed(
+            "chat",
+            self.model,
+            tokens=usage.prompt_tokens + usage.completion_tokens,
+            seconds=time.perf_counter() - started,
+        )
+        return Completion(
+            text=text,
+            prompt_tokens=usage.prompt_tokens,
+            cached_tokens=(details and details.cached_tokens) or 0,
+            completion_tokens=usage.completion_tokens,
+        )
+
+    async def _read(self, response: httpx.Response) -> bytes:
+        raw = bytearray()
+        async for piece in response.aiter_bytes():
+            raw += piece
+            if len(raw) > _REPLY_BYTES:
+                raise Rejected(f"{self._url} answers with more than {_REPLY_BYTES} bytes")
+        if not response.is_success:
+            raise _refused(response, raw.decode(errors="replace"))
+        return bytes(raw)
+
+
+class _Rest:
+    """Remembers failures in a row; once there are enough, calls rest for a while."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._failures = 0
+        self._until = 0.0
+        self._why = ""
+
+    @property
+    def reason(self) -> str:
+        """Say why no call may begin; empty where one may. After the rest that is one, and the others wait for it."""
+        if self._failures < FAILURES:
+            return ""
+        if self._clock() >= self._until:
+            self._until = self._clock() + REST_S
+            return ""
+        return self._why
+
+    def failed(self, error: InfraError) -> float:
+        """Count a failure; give the seconds of the rest that begins with it, 0 where none does.
+
+        What is wrong with one request says nothing of others.
+        """
+        if isinstance(error, Rejected) and not isinstance(error, Misconfigured):
+            return 0.0
+        self._failures += 1
+        if self._failures < FAILURES:
+            return 0.0
+        asked_s = error.wait_s if isinstance(error, Busy) else 0.0
+        rest_s = max(asked_s, min(LONGEST_REST_S, REST_S * 2.0 ** (self._failures - FAILURES)))
+        self._until = self._clock() + rest_s
+        # It is told to others than the one who met it.
+        self._why = f"the language model is left alone: {error.gist}"
+        return rest_s
+
+    def succeeded(self) -> None:
+        """Begin anew."""
+        self._failures = 0
+
+
+def _again(error: Exception, *, limit_s: float) -> bool | float:
+    """Tell whether to try again, and after how long where the server said so."""
+    if isinstance(error, Busy):
+        return error.wait_s < limit_s and error.wait_s
+    return isinstance(error, Unavailable)
+
+
+def _check(url: str) -> None:
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise Misconfigured(f"FREKI_LLM__URL={url} is not a URL: {error}") from error
+    if parsed.scheme not in {"http", "https"} or not parsed.host:
+        raise Misconfigured(f"FREKI_LLM__URL={url} is no URL of a server: http://localhost:11434/v1 is one")
+
+
+def _refused(response: httpx.Response, text: str) -> InfraError:
+    status = response.status_code
+    message = f"{response.url} answered {status}: {text[:200]}"
+    # With this interface a conflict is about a lock of the server's, which passes: OpenAI's own client tries again.
+    if may_pass(status) or status == HTTPStatus.CONFLICT:
+        wait_s = retry_after_s(response.headers.get("Retry-After", ""))
+        gist = gist_of(status)
+        return Unavailable(message, gist=gist) if wait_s is None else Busy(message, wait_s, gist=gist)
+    if status in OF_SETTINGS:
+        return Misconfigured(f"{message}; see FREKI_LLM__URL, __MODEL and __API_KEY")
+    return Rejected(message, gist=gist_of(status))
+
+
+@contextmanager
+def _translated(url: str) -> Iterator[None]:
+    """Raise ours for theirs, keeping theirs as the cause."""
+    try:
+        yield
+    except httpx.HTTPError as error:
+        message = f"{url} does not answer: {type(error).__name__} {error}"
+        raise Unavailable(message, gist=gist_of(error)) from error
+    except ValidationError as error:
+        raise Rejected(f"{url} does not answer as a chat interface: {error}") from error

@@ -1,0 +1,65 @@
+"""Counts the tokens of a language model that all workers of a machine use in a day."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from freki.schemas.errors import Misconfigured, Unavailable
+
+_LOCK_S = 10.0
+"""It is held for a fraction of a millisecond."""
+
+
+def today() -> str:
+    """Give the day, in UTC."""
+    return datetime.now(UTC).date().isoformat()
+
+
+class TokenLedger:
+    """One line in a file: the day and its tokens. It outlives its workers, so that no restart spends them twice.
+
+    Satisfies Ledger of `streams.ports`.
+    """
+
+    def __init__(self, path: Path, *, most: int, day: Callable[[], str] = today) -> None:
+        """Count up to `most` tokens a day; 0: any number."""
+        self._path = path
+        self._most = most
+        self._day = day
+        self._lock = FileLock(path.with_name(f"{path.name}.lock"), timeout=_LOCK_S)
+
+    async def take(self, tokens: int) -> bool:
+        """Count tokens in advance; False, and none counted, where the day has not so many left."""
+        return await asyncio.to_thread(self._add, tokens)
+
+    async def give_back(self, tokens: int) -> None:
+        """Count less: fewer were used. Negative: more."""
+        await asyncio.to_thread(self._add, -tokens, by_force=True)
+
+    def _add(self, tokens: int, *, by_force: bool = False) -> bool:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._lock:
+                used = self._used() + tokens
+                if self._most and used > self._most and not by_force:
+                    return False
+                written = self._path.with_name(f"{self._path.name}.new")
+                written.write_text(f"{self._day()} {max(0, used)}\n", encoding="ascii")
+                written.replace(self._path)
+                return True
+        except Timeout as error:
+            raise Unavailable(f"{self._lock.lock_file} is locked; see FREKI_LLM__LEDGER") from error
+        except OSError as error:
+            raise Misconfigured(f"FREKI_LLM__LEDGER={self._path} cannot be written: {error}") from error
+
+    def _used(self) -> int:
+        try:
+            day, tokens = self._path.read_text(encoding="ascii").split()
+        except FileNotFoundError:
+            return 0
+        except ValueError as error:
+            raise Misconfigured(f"FREKI_LLM__LEDGER={self._path} holds no day and number: remove it") from error
+        return int(tokens) if day == self._day() else 0

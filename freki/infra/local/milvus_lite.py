@@ -1,0 +1,100 @@
+"""Serves Milvus Lite: `python -m freki.infra.local.milvus_lite PATH PORT`, until SIGTERM or the end of its parent.
+
+Python gives way to the server, which keeps its process id, and with it the lock of the database file and the wish to
+die with its parent. Every write is on disk when it is answered, so that any signal may end it.
+"""
+
+import ctypes
+import fcntl
+import importlib.util
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+from freki.schemas.errors import InfraError, Misconfigured, Rejected
+
+HOST = "127.0.0.1"
+PROGRAM = "milvus"
+_LIBRARY_PATHS = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+"""Where the dynamic linkers of Linux and macOS look first."""
+_PR_SET_PDEATHSIG = 1
+
+
+def serve(path: Path, port: int) -> None:
+    """Become the server of the database file, which is created with its directory if need be.
+
+    Raises Rejected if another process serves the file or listens on the port, Misconfigured if the file cannot be used.
+    """
+    path = path.absolute()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _lock(path)
+    except OSError as error:
+        raise Misconfigured(f"cannot serve {path}: {error}") from error
+    _check_port(port)
+    directory = program_directory()
+    _die_with_parent()
+    os.chdir(path.parent)
+    libraries = {name: f"{directory}:{os.environ.get(name, '')}" for name in _LIBRARY_PATHS}
+    program = str(directory / PROGRAM)
+    arguments = [program, str(path), f"{HOST}:{port}", "ERROR"]
+    # The server keeps scratch files at home, and fails where that is missing or `/`, as it is for users of containers.
+    environment = {**os.environ, **libraries, "HOME": str(path.parent)}
+    os.execve(program, arguments, environment)  # noqa: S606 - no shell
+
+
+def program_directory() -> Path:
+    """Return the directory of the installed server and its shared libraries. Raises Misconfigured if there is none."""
+    # Not imported: milvus-lite 2.5.1 imports pkg_resources, which environments of Python 3.12 and newer do not have.
+    package = importlib.util.find_spec("milvus_lite")
+    for location in (package and package.submodule_search_locations) or ():
+        directory = Path(location) / "lib"
+        if (directory / PROGRAM).is_file():
+            return directory
+    raise Misconfigured("the server of the package milvus-lite is not installed: install milvus-lite 2.5.1")
+
+
+def _lock(path: Path) -> None:
+    """Hold the lock that pymilvus takes too when it opens such a file itself."""
+    lock = os.open(path.parent / f".{path.name}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        holder = os.read(lock, 20).decode() or "unknown"
+        raise Rejected(f"{path} is served by another process (id {holder}): stop it, or give another path") from error
+    os.truncate(lock, 0)
+    os.write(lock, str(os.getpid()).encode())
+    # The lock lasts as long as the descriptor.
+    os.set_inheritable(lock, True)  # noqa: FBT003 - positional only
+
+
+def _check_port(port: int) -> None:
+    """Refuse a port where something listens: the server would share it, and get some of the calls."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise Rejected(f"port {port} is taken: stop what listens there, or give another port") from error
+
+
+def _die_with_parent() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def main() -> None:
+    """Serve the file and port of the command line."""
+    try:
+        path, port = sys.argv[1:]
+        serve(Path(path), int(port))
+    except ValueError:
+        sys.exit("usage: python -m freki.infra.local.milvus_lite PATH PORT")
+    except InfraError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""Calls a function in child processes: one that crashes, hangs or eats memory harms neither us nor the next call."""
+
+import asyncio
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from hashlib import blake2b
+from multiprocessing.connection import Pipe
+from types import TracebackType
+from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, Self, TypeVar
+
+from freki.infra.processes.served import Outcome, Setup
+from freki.infra.settings.sections import ParsingSettings
+from freki.schemas.errors import Rejected, Unavailable
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+MAX_CALLS = 200
+"""Then a fresh child takes over: what native libraries leak, and what an odd document bent, goes with the old one."""
+
+_START_TIMEOUT_S = 30.0
+"""Half a second is usual; more passes on a machine that swaps."""
+_REMEMBER_S = 3600.0
+"""A batch that fails is tried again in halves, and would wait for the same timeout each time."""
+
+_FIXES = {"SIGKILL": "the machine ran out of memory; split it, or give the worker more"}
+# Native libraries abort where they get no memory.
+_USUAL_FIX = "damaged, or too large for FREKI_PARSING__MAX_MEMORY_MB; open it and save or print it again"
+
+# Not `multiprocessing`'s own start: it would import the whole program that we are first.
+_BOOT = (
+    "import sys; sys.path[:] = sys.argv[2:]; from freki.infra.processes.served import serve; serve(int(sys.argv[1]))"
+)
+
+
+class Children(Generic[P, R]):
+    """Some processes that call one function, each for one caller at a time; started on demand, ended on exit.
+
+    The function must be importable, or a `partial` of one that is. Its first argument names what it works on. A call
+    gives what the function gives and raises what it raises; Rejected, with that name and the way out, where it takes
+    too much time or memory or ends two processes in a row; Unavailable where no process can be started.
+    """
+
+    def __init__(self, work: Callable[Concatenate[str, P], R], settings: ParsingSettings) -> None:
+        self._settings = settings
+        self._setup = pickle.dumps(Setup(work, settings.max_memory_mb << 20, settings.timeout_s))
+        self._turns = asyncio.Semaphore(settings.processes)
+        self._idle: list[_Child] = []
+        self._refused: dict[bytes, _Refusal] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        while self._idle:
+            await asyncio.to_thread(self._idle.pop().close)
+
+    async def __call__(self, name: str, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function in a child."""
+        request = await asyncio.to_thread(pickle.dumps, ((name, *args), kwargs))
+        key = blake2b(request, digest_size=16).digest()
+        if (refusal := self._refused.get(key)) and time.monotonic() < refusal.until_s:
+            raise Rejected(refusal.reason)
+        async with self._turns:
+            result, error = await self._outcome(name, key, request)
+        if isinstance(error, MemoryError):
+            setting = f"more than {self._settings.max_memory_mb} MB to parse: split it, or raise"
+            raise self._refuse(key, f"{name}: took {setting} FREKI_PARSING__MAX_MEMORY_MB") from error
+        if error is not None:
+            raise error
+        return result
+
+    async def _outcome(self, name: str, key: bytes, request: bytes) -> "Outcome[R]":
+        try:
+            return await self._answer(request)
+        except TimeoutError as error:
+            setting = f"more than {self._settings.timeout_s:g} s to parse: split it, or raise"
+            raise self._refuse(key, f"{name}: took {setting} FREKI_PARSING__TIMEOUT_S") from error
+        except _EndedError as error:
+            fix = _FIXES.get(str(error), _USUAL_FIX)
+            raise self._refuse(key, f"{name}: ended the parser ({error}): {fix}") from error
+
+    async def _answer(self, request: bytes) -> "Outcome[R]":
+        """Ask a child; a fresh one where the first ended: whoever killed that may have meant another process."""
+        with suppress(_EndedError):
+            return await self._ask(self._idle.pop() if self._idle else await self._started(), request)
+        return await self._ask(await self._started(), request)
+
+    async def _ask(self, child: "_Child", request: bytes) -> "Outcome[R]":
+        answer: Outcome[R] = await _within(self._settings.timeout_s, child, request)
+        if child.calls > MAX_CALLS or isinstance(answer.error, MemoryError):
+            await asyncio.to_thread(child.close)
+        else:
+            self._idle.append(child)
+        return answer
+
+    async def _started(self) -> "_Child":
+        try:
+            child = await asyncio.to_thread(_Child)
+            await _within(_START_TIMEOUT_S, child, self._setup)
+        except (_EndedError, OSError) as error:
+            reason = str(error) or f"no answer in {_START_TIMEOUT_S:g} s"
+            raise Unavailable(f"no process to parse in could be started: {reason}; the log says more") from error
+        return child
+
+    def _refuse(self, key: bytes, reason: str) -> Rejected:
+        now_s = time.monotonic()
+        current = {known: refusal for known, refusal in self._refused.items() if now_s < refusal.until_s}
+        self._refused = {**current, key: _Refusal(reason, now_s + _REMEMBER_S)}
+        return Rejected(reason)
+
+
+class _Refusal(NamedTuple):
+    reason: str
+    until_s: float
+    """By the monotonic clock."""
+
+
+class _EndedError(Exception):
+    """The child ended before it answered: by which signal, or with which status."""
+
+
+class _Child:
+    """The process and our end of the line to it. All methods but `kill` wait."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self._line, theirs = Pipe()
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: S603 - ourselves
+                [sys.executable, "-c", _BOOT, str(theirs.fileno()), *sys.path],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+            )
+
+    def ask(self, request: bytes) -> Any:  # noqa: ANN401 - whatever the function gives
+        """Send a request and wait for the answer. Raises _EndedError if none comes."""
+        self.calls += 1
+        try:
+            self._line.send_bytes(request)
+            answer = self._line.recv_bytes()
+        except (EOFError, OSError) as error:
+            self.close()
+            raise _EndedError(self._how) from error
+        return pickle.loads(answer)  # noqa: S301 - from our own child
+
+    def close(self) -> None:
+        """End the process, which has nothing to do."""
+        self._line.close()
+        self._process.wait()
+
+    def kill(self) -> None:
+        """End the process in the middle of its work; who waits for its answer then clears up."""
+        self._process.kill()
+
+    @property
+    def _how(self) -> str:
+        status = self._process.returncode
+        return f"exit status {status}" if status >= 0 else signal.Signals(-status).name
+
+
+async def _within(limit_s: float, child: _Child, request: bytes) -> Any:  # noqa: ANN401 - as `_Child.ask`
+    """Ask a child; kill it if it takes too long, or if nobody wants to know any more."""
+    try:
+        return await asyncio.wait_for(asyncio.to_thread(child.ask, request), limit_s)
+    except BaseException:
+        child.kill()
+        raise

@@ -1,0 +1,130 @@
+"""What all ranking services have in common: pairs go out in calls, scores come back in any order, within a budget."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+from pydantic import ValidationError
+
+from freki.infra.http.errors import OF_SETTINGS, gist_of, may_pass
+from freki.infra.http.retry_after import retry_after_s
+from freki.schemas.errors import Busy, InfraError, Misconfigured, Rejected, Unavailable
+from freki.schemas.index import RerankPair
+
+Ask = Callable[[str, Sequence[RerankPair]], Awaitable[Mapping[int, float]]]
+"""Asks for scores of pairs of one query; gives them by place."""
+
+
+class RankingService:
+    """A client of one URL; errors are ours, and name the section of the settings where one is to blame."""
+
+    def __init__(self, url: str, *, section: str, timeout_s: float) -> None:
+        self.url = url
+        self._section = section
+        self._client = httpx.AsyncClient(timeout=timeout_s)
+
+    async def __aenter__(self) -> Self:
+        await self._client.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._client.__aexit__(kind, error, trace)
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """Raise ours for theirs, keeping theirs as the cause."""
+        try:
+            yield
+        except httpx.HTTPStatusError as error:
+            raise self._refused(error.response) from error
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+            raise Misconfigured(f"{self._section}__URL={self.url} is not a URL: {error}") from error
+        except httpx.HTTPError as error:
+            message = f"{self.url} does not answer: {type(error).__name__} {error}"
+            raise Unavailable(message, gist=gist_of(error)) from error
+        except ValidationError as error:
+            raise Rejected(f"{self.url} does not answer as a ranking service: {error}") from error
+
+    async def post(self, body: Mapping[str, Any], *, token: str) -> bytes:
+        """Ask; to be called within `translated`."""
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        response = await self._client.post(self.url, json=body, headers=headers)
+        return response.raise_for_status().content
+
+    def complete(self, scores: Mapping[int, float], count: int) -> Mapping[int, float]:
+        """Give the scores. Raises Rejected unless they are of all `count` places, and of no others."""
+        if scores.keys() != set(range(count)):
+            raise Rejected(f"{self.url} scored {len(scores)} of {count} texts")
+        return scores
+
+    def _refused(self, response: httpx.Response) -> InfraError:
+        status = response.status_code
+        message = f"{self.url} answered {status}: {response.text[:200]}"
+        if may_pass(status):
+            wait_s = retry_after_s(response.headers.get("Retry-After", ""))
+            gist = gist_of(status)
+            return Unavailable(message, gist=gist) if wait_s is None else Busy(message, wait_s, gist=gist)
+        if status in OF_SETTINGS:
+            return Misconfigured(f"{message}; see the settings {self._section}__…")
+        return Rejected(message, gist=gist_of(status))
+
+
+class ServiceReranker:
+    """A reranker that is a ranking service: a subclass says what to ask, and how many texts a call may hold."""
+
+    def __init__(self, service: RankingService, *, most: int) -> None:
+        self._service = service
+        self._most = most
+
+    async def __aenter__(self) -> Self:
+        await self._service.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._service.__aexit__(kind, error, trace)
+
+    async def score(self, pairs: Sequence[RerankPair], *, budget_s: float | None) -> list[float | None]:
+        """Score pairs, 0..1; None for those whose call did not return within the budget."""
+        return await _score_in_calls(pairs, self._ask, most=self._most, budget_s=budget_s)
+
+    async def _ask(self, query: str, pairs: Sequence[RerankPair]) -> Mapping[int, float]:
+        raise NotImplementedError
+
+
+async def _score_in_calls(
+    pairs: Sequence[RerankPair], ask: Ask, *, most: int, budget_s: float | None
+) -> list[float | None]:
+    """Score pairs by calls of one query and at most so many texts, side by side; None where none came in time."""
+    scores: dict[int, float] = {}
+
+    async def call(places: Sequence[int]) -> None:
+        found = await ask(pairs[places[0]].query, [pairs[place] for place in places])
+        scores.update((places[index], score) for index, score in found.items())
+
+    try:
+        async with asyncio.timeout(budget_s), asyncio.TaskGroup() as calls:
+            for places in _calls(pairs, most):
+                calls.create_task(call(places))
+    except TimeoutError:
+        pass  # what came in time counts
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from errors
+    return [scores.get(place) for place in range(len(pairs))]
+
+
+def _calls(pairs: Sequence[RerankPair], most: int) -> Iterator[list[int]]:
+    """Group the places of pairs by query, as many as a call may hold."""
+    places: defaultdict[str, list[int]] = defaultdict(list)
+    for place, pair in enumerate(pairs):
+        places[pair.query].append(place)
+    for of_query in places.values():
+        for start in range(0, len(of_query), most):
+            yield of_query[start : start + most]

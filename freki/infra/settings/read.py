@@ -1,0 +1,77 @@
+"""Reads the settings, and says of wrong ones what to correct."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from tomllib import TOMLDecodeError
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from freki.infra.settings.names import Names, nearest
+from freki.infra.settings.sections import SECRET_TWICE, SECRET_UNUSABLE, Settings, secret_of
+from freki.infra.settings.sources import UNKNOWN
+from freki.schemas.errors import Misconfigured
+
+_OF_JSON = frozenset({"tuple_type", "dict_type", "mapping_type", "model_type"})
+"""What pydantic says of a list or a table that is none."""
+_PREFIX = str(Settings.model_config["env_prefix"])
+_FILE = str(Settings.model_config["toml_file"])
+
+
+class WrongSettings(Misconfigured):
+    """Settings that cannot be used; `problems` has a line for each."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
+def read_settings() -> Settings:
+    """Read the environment and `freki.toml`. Raises WrongSettings."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        # Values stay out of messages: some are secrets.
+        raise WrongSettings([_problem(each) for each in error.errors(include_input=False)]) from None
+    except TOMLDecodeError as error:
+        raise WrongSettings([f"{_FILE}: {error}; correct it"]) from error
+    except UnicodeDecodeError as error:
+        raise WrongSettings([f"{_FILE} is not UTF-8 at byte {error.start}; save it as UTF-8"]) from error
+    except OSError as error:
+        raise WrongSettings([f"{Path(_FILE).absolute()} cannot be read: {error.strerror}; correct it"]) from error
+
+
+def _problem(error: ErrorDetails) -> str:
+    path = tuple(map(str, error["loc"]))
+    if error["type"] == "extra_forbidden":
+        return _unknown(path)
+    if error["type"] == "value_error":
+        # Ours, of settings that contradict each other: it names them and the fix.
+        return f"{error['ctx']['error']}; in the environment or in {_FILE}"
+    if error["type"] == SECRET_TWICE:
+        file = error["ctx"]["setting"]
+        both = f"{_variable((*path, secret_of(file)))} and {_variable((*path, file))}"
+        return (
+            f"{both} are both set, and a secret comes from one place: leave one out, in the environment or in {_FILE}"
+        )
+    if error["type"] == SECRET_UNUSABLE:
+        path = (*path, error["ctx"]["setting"])
+    how = " (in the environment as JSON)" if error["type"] in _OF_JSON else ""
+    return f"{_variable(path)}: {error['msg']}; correct it in the environment{how} or in {_FILE}"
+
+
+def _unknown(path: Names) -> str:
+    name = path[-1]
+    if len(path) == 1 and name.startswith(UNKNOWN):
+        variable = name.removeprefix(UNKNOWN)
+        wrong, like = variable, nearest(tuple(variable[len(_PREFIX) :].split("__")), Settings)
+        meant = f"did you mean {_variable(like)}?" if like else ""
+    else:
+        # In the file, or in a section that the environment has as JSON.
+        wrong, like = f"{_variable(path)}, or {'.'.join(path)} in {_FILE}", nearest(path, Settings)
+        meant = f"did you mean {'.'.join(like)}?" if like else ""
+    return f"{wrong}: there is no such setting; {meant or 'correct it or leave it out: docs/settings.md lists all'}"
+
+
+def _variable(path: Names) -> str:
+    return _PREFIX + "__".join(path).upper()

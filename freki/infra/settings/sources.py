@@ -1,0 +1,83 @@
+"""Where settings come from: the environment, and `freki.toml`."""
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, EnvSettingsSource, TomlConfigSettingsSource
+
+from freki.infra.settings.names import names_of
+
+UNKNOWN = "$"
+"""Stands before the name of a variable that names no setting, where pydantic is told of it."""
+_OF_TESTS = re.compile("FREKI_TEST_.*", re.IGNORECASE)
+_OF_KUBERNETES = re.compile(
+    r"FREKI(_[A-Z0-9_]+)?_(SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)=.*|PORT(_\d+_(TCP|UDP|SCTP))?=(tcp|udp|sctp)://.*"
+    r"|PORT_\d+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)=.*)"
+)
+"""Variables that Kubernetes gives every pod for a Service whose name begins with `freki`, such as `freki-milvus`."""
+
+
+class Environment(EnvSettingsSource):
+    """The variables that are set and not empty. One that names no setting is told of, so that it is refused."""
+
+    def __init__(self, settings_cls: type[BaseSettings]) -> None:
+        super().__init__(settings_cls)
+        self._unknown = [name for name in os.environ if self._is_ours(name) and not self._is_setting(name)]
+        left_out = {name.lower() for name in self._unknown}
+        self.env_vars = {name: value for name, value in self.env_vars.items() if name not in left_out}
+
+    def _is_ours(self, name: str) -> bool:
+        """Tell whether a variable can only be meant for us."""
+        is_foreign = _OF_TESTS.fullmatch(name) or _OF_KUBERNETES.fullmatch(f"{name}={os.environ[name]}")
+        return name.upper().startswith(self.env_prefix) and not is_foreign
+
+    def _is_setting(self, name: str) -> bool:
+        path = tuple(name[len(self.env_prefix) :].lower().split(self.env_nested_delimiter or ""))
+        return path in names_of(self.settings_cls, path)
+
+    def next_field(
+        self,
+        field: FieldInfo | Any | None,  # noqa: ANN401
+        key: str,
+        case_sensitive: bool | None = None,  # noqa: FBT001 - pydantic-settings calls it so
+    ) -> FieldInfo | None:
+        """Find what a key of a table stands for, so that a value which is a table itself is read as JSON."""
+        annotation = field.annotation if isinstance(field, FieldInfo) else field
+        if get_origin(annotation) is Mapping:
+            value: FieldInfo | None = get_args(annotation)[1]
+            return value
+        return super().next_field(field, key, case_sensitive)
+
+    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:  # noqa: ANN401
+        """Read lists and tables as JSON; other text stays text, so that the checks that follow name its variable."""
+        try:
+            return super().decode_complex_value(field_name, field, value)
+        except ValueError:
+            return value
+
+    def __call__(self) -> dict[str, Any]:
+        """Give the settings that are set, and names that are none; not their values, which may be secrets."""
+        return {**_without_empty(super().__call__()), **{f"{UNKNOWN}{name}": None for name in self._unknown}}
+
+
+class File(TomlConfigSettingsSource):
+    """The lines of `freki.toml` whose value is not empty."""
+
+    def __call__(self) -> dict[str, Any]:
+        """Give the settings that are set."""
+        return _without_empty(super().__call__())
+
+
+def _without_empty(values: dict[str, Any]) -> dict[str, Any]:
+    """Leave out empty texts, also in tables: deployment tools hand them over for what nobody set.
+
+    Zero, false and an empty list are values.
+    """
+    return {
+        name: _without_empty(value) if isinstance(value, dict) else value
+        for name, value in values.items()
+        if value != ""
+    }

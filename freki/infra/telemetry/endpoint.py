@@ -1,0 +1,83 @@
+"""Where a worker can be asked how it is: `/metrics` for Prometheus, `/health/…` for who starts and stops workers."""
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from http import HTTPStatus
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+from wsgiref.types import StartResponse, WSGIEnvironment
+
+from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client.exposition import ThreadingWSGIServer
+
+from freki.infra.settings.sections import TelemetrySettings
+from freki.schemas.errors import Misconfigured
+
+Checks = Callable[[], Mapping[str, str]]
+"""Gives what is wrong by the name of each check, an empty text where nothing is; in any thread."""
+Application = Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]
+
+METRICS = "/metrics"
+HEALTH = "/health/"
+
+
+@contextmanager
+def serving(settings: TelemetrySettings, registry: CollectorRegistry, health: Mapping[str, Checks]) -> Iterator[str]:
+    """Answer requests in a thread of its own, whatever the event loop does; gives the URL, empty if not served.
+
+    `health` has the checks by the last part of their path. Raises Misconfigured where the address cannot be had.
+    """
+    if settings.http_port is None:
+        yield ""
+        return
+    try:
+        server = make_server(
+            settings.http_host, settings.http_port, _application(registry, health), ThreadingWSGIServer, _Silent
+        )
+    except OSError as error:
+        raise Misconfigured(
+            f"FREKI_TELEMETRY__HTTP_HOST={settings.http_host} with FREKI_TELEMETRY__HTTP_PORT={settings.http_port} "
+            f"cannot be listened on: {error}; choose another port, or 0 for a free one"
+        ) from error
+    thread = threading.Thread(target=server.serve_forever, name="freki-endpoint", daemon=True)
+    thread.start()
+    try:
+        yield f"http://{settings.http_host}:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class _Silent(WSGIRequestHandler):
+    """A probe every few seconds is not worth a line in the log."""
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def _application(registry: CollectorRegistry, health: Mapping[str, Checks]) -> Application:
+    metrics: Application = make_wsgi_app(registry)
+
+    def application(environment: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        path = environment["PATH_INFO"]
+        if path == METRICS:
+            return metrics(environment, start_response)
+        checks = health.get(path.removeprefix(HEALTH)) if path.startswith(HEALTH) else None
+        if checks is None:
+            known = [METRICS, *(f"{HEALTH}{name}" for name in health)]
+            return _reply(start_response, HTTPStatus.NOT_FOUND, {"paths": known})
+        found = checks()
+        status = HTTPStatus.SERVICE_UNAVAILABLE if any(found.values()) else HTTPStatus.OK
+        described = {name: {"ok": not why, "why": why} for name, why in found.items()}
+        return _reply(start_response, status, {"ok": status is HTTPStatus.OK, "checks": described})
+
+    return application
+
+
+def _reply(start_response: StartResponse, status: HTTPStatus, content: object) -> list[bytes]:
+    body = json.dumps(content).encode()
+    headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+    start_response(f"{status.value} {status.phrase}", headers)
+    return [body]

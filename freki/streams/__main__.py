@@ -1,5 +1,0 @@
-"""`python -m freki.streams`: the command line."""
-
-from freki.streams.cli import main
-
-main()

@@ -1,0 +1,132 @@
+"""The rights in Kafka that each part of Freki needs, and no more: `freki topics acls` shows them.
+
+Whoever may read, write or create a topic may see it, and whoever may read a group may see that. To number records, as
+Freki's producers do, takes no right of its own since Kafka 3.0.
+"""
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal
+
+from freki.infra.settings.sections import Settings
+from freki.schemas.names import record
+from freki.streams.connect import group_of, topics_of
+from freki.streams.deliver.lanes import Lane, in_lane
+from freki.streams.topics import Topic
+
+Operation = Literal["Read", "Write", "Create", "Describe", "DescribeConfigs"]
+
+
+@record
+class Right:
+    """What may be done with one topic or consumer group."""
+
+    resource: Literal["topic", "group"]
+    name: str
+    operations: tuple[Operation, ...]
+
+
+def rights_of(settings: Settings) -> Mapping[str, Sequence[Right]]:
+    """Return the rights by part: stages as `freki worker` names them, and commands; the settings decide on some."""
+    return {**_of_stages(settings), **_of_clients(settings), **_of_operators(settings)}
+
+
+def relay_group(settings: Settings, name: str) -> str:
+    """Name the consumer group of a relay: all generations have it in common."""
+    return f"{settings.kafka.topic_prefix}-relay-{name}"
+
+
+def acl_lines(
+    parts: Iterable[Sequence[Right]], principal: str, *, bootstrap: str, login: str | None = None
+) -> Iterator[str]:
+    """Write commands that give a principal the rights of some parts, once each; `login`: properties of the tool."""
+    granted: dict[tuple[str, str], set[Operation]] = {}
+    for rights in parts:
+        for right in rights:
+            granted.setdefault((right.resource, right.name), set()).update(right.operations)
+    for (resource, name), operations in granted.items():
+        words = ["kafka-acls.sh", "--bootstrap-server", bootstrap, "--add", "--allow-principal", principal]
+        words += [] if login is None else ["--command-config", login]
+        for operation in sorted(operations):
+            words += ["--operation", operation]
+        yield shlex.join([*words, f"--{resource}", name])
+
+
+def _of_stages(settings: Settings) -> dict[str, list[Right]]:
+    topics = topics_of(settings)
+    cuts, contextual = topics.chunks.values(), topics.contextual_chunks.values()
+    feedback, cached = settings.feedback.read, settings.retrieval.cache_mb > 0
+    return {
+        # The lanes read the same topic, each as a group of its own.
+        "chunk": [
+            *_may("Read", topics.documents),
+            *_groups(settings, "chunk", in_lane("chunk", Lane.EXPRESS)),
+            *_may("Write", *cuts, topics.outcomes, topics.dead_letters),
+        ],
+        "contextualise": [
+            *_may("Read", *cuts),
+            *_groups(settings, "contextualise"),
+            *_may("Write", *contextual, topics.outcomes, topics.dead_letters),
+        ],
+        "embed": [
+            *_may("Read", *contextual),
+            *_groups(settings, "embed"),
+            *_may("Write", topics.outcomes, topics.dead_letters),
+            # Judgements of deleted documents are erased, also where nobody reads judgements.
+            *_may(("Read", "Write"), topics.judgements),
+        ],
+        "retrieve": [
+            *_may("Read", topics.queries),
+            *_groups(settings, "retrieve"),
+            *_may("Write", topics.contexts, topics.dead_letters),
+            *(Right(resource="topic", name=name, operations=("Write",)) for name in settings.retrieval.reply_topics),
+            # Receipts end what is remembered of answers, and erase judgements of documents that are gone.
+            *(_may("Read", topics.outcomes) if feedback or cached else ()),
+            *(_may(("Read", "Write"), topics.judgements) if feedback else ()),
+        ],
+    }
+
+
+def _of_clients(settings: Settings) -> dict[str, list[Right]]:
+    topics = topics_of(settings)
+    publish = [*_may("Write", topics.documents), *_may("Read", topics.outcomes)]
+    relayed = [(one.topic, one.name or one.topic) for one in settings.relays]
+    return {
+        "publish": publish,
+        "sources": [*publish, *_may(("Read", "Write"), topics.sources)],
+        "relay": [
+            *(Right(resource="topic", name=topic, operations=("Read",)) for topic, _ in relayed),
+            *(Right(resource="group", name=relay_group(settings, name), operations=("Read",)) for _, name in relayed),
+            *_may("Write", topics.documents, topics.dead_letters),
+        ],
+        "ask": [*_may("Write", topics.queries), *_may("Read", topics.contexts)],
+        "judge": _may(("Read", "Write"), topics.judgements),
+    }
+
+
+def _of_operators(settings: Settings) -> dict[str, list[Right]]:
+    topics = topics_of(settings)
+    work = [*topics.chunks.values(), *topics.contextual_chunks.values()]
+    groups = ["chunk", in_lane("chunk", Lane.EXPRESS), "contextualise", "embed", "retrieve"]
+    return {
+        "topics": _may(("Create", "Describe", "DescribeConfigs"), *topics),
+        "status": [
+            *_may("Read", topics.documents, *work, topics.queries, topics.dead_letters),
+            *_groups(settings, *groups, operation="Describe"),
+        ],
+        "verify": _may("Read", topics.documents, topics.outcomes),
+        "dead-letters": [
+            # A record that was too large for its letter is read where it lay, and all are sent there again.
+            *_may(("Read", "Write"), topics.documents, *work, topics.queries, topics.dead_letters),
+            *(Right(resource="topic", name=one.topic, operations=("Read", "Write")) for one in settings.relays),
+        ],
+    }
+
+
+def _may(operations: Operation | tuple[Operation, ...], *topics: Topic) -> list[Right]:
+    chosen = operations if isinstance(operations, tuple) else (operations,)
+    return [Right(resource="topic", name=topic.name, operations=chosen) for topic in topics]
+
+
+def _groups(settings: Settings, *names: str, operation: Operation = "Read") -> list[Right]:
+    return [Right(resource="group", name=group_of(settings, name), operations=(operation,)) for name in names]

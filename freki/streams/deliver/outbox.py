@@ -1,0 +1,66 @@
+"""Sends what a stage makes."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Protocol
+
+from opentelemetry.trace import Span, Tracer
+
+from freki.streams.deliver.messages import Headers, Outgoing
+from freki.streams.observe.tracing import failed, sending
+
+
+class Producer(Protocol):
+    """Takes records to the broker."""
+
+    async def send(
+        self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers = ()
+    ) -> Awaitable[object]:
+        """Queue a record, in order per partition; what is returned ends when the broker has stored it.
+
+        Waits where too many are under way. Both raise Rejected for a record that can never be stored, such as one
+        that is too large, and Unavailable where the broker is down. Owns its timeout.
+        """
+
+
+class Outbox:
+    """Sends records and waits until the broker has them, each with a span of its record's trace."""
+
+    def __init__(self, producer: Producer, tracer: Tracer) -> None:
+        self._producer = producer
+        self._tracer = tracer
+
+    async def send(self, *records: Outgoing) -> None:
+        """Queue all records in order, then wait until the broker has stored every one.
+
+        Raises the first error there was, after all others have ended too; any of the records may be stored then.
+        """
+        deliveries: list[Awaitable[None]] = []
+        try:
+            for record in records:
+                deliveries.append(await self._queue(record))  # noqa: PERF401 - what is queued must be awaited on errors
+        finally:
+            endings = await asyncio.gather(*deliveries, return_exceptions=True)
+        for ending in endings:
+            if ending is not None:
+                raise ending
+
+    async def _queue(self, record: Outgoing) -> Awaitable[None]:
+        span, headers = sending(self._tracer, record)
+        try:
+            delivery = await self._producer.send(record.topic, key=record.key, value=record.value, headers=headers)
+        except BaseException as error:
+            failed(span, error)
+            span.end()
+            raise
+        return asyncio.ensure_future(_delivered(delivery, span))
+
+
+async def _delivered(delivery: Awaitable[object], span: Span) -> None:
+    try:
+        await delivery
+    except BaseException as error:
+        failed(span, error)
+        raise
+    finally:
+        span.end()

@@ -1,0 +1,79 @@
+"""Tells the producer that its change lies in the dead letters."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from freki.schemas import (
+    ChunkBatch,
+    ContextualChunkBatch,
+    DocumentChange,
+    DocumentId,
+    IndexOutcome,
+    OutcomeStatus,
+    TenantId,
+    Timestamp,
+)
+from freki.streams.deliver.dead_letters import DeadLetter
+from freki.streams.deliver.delivery import OnDeadLetter
+from freki.streams.deliver.messages import Outgoing, Received, recorded_at
+from freki.streams.deliver.outbox import Outbox
+from freki.streams.observe.meters import Meters
+
+Source = DocumentChange | ChunkBatch | ContextualChunkBatch | None
+T = TypeVar("T", bound=Source)
+
+
+def rejecting(
+    *,
+    encode: Callable[[IndexOutcome], bytes],
+    outbox: Outbox,
+    sink: str,
+    generation: str,
+    meters: Meters,
+) -> OnDeadLetter[T]:
+    """Send a REJECTED receipt for each dead letter whose key names a document."""
+
+    async def reject(letter: DeadLetter, received: Received[T] | None) -> None:
+        tenant, slash, document_id = (letter.key or b"").decode(errors="replace").partition("/")
+        if not slash:
+            return
+        version, occurred_at = (0, letter.timestamp) if received is None else _change(received)
+        outcome = IndexOutcome(
+            tenant=TenantId(tenant),
+            document_id=DocumentId(document_id),
+            version=version,
+            status=OutcomeStatus.REJECTED,
+            reason=f"{letter.stage}: {letter.message}",
+            generation=generation,
+            chunks=0,
+            embedded=0,
+            removed=0,
+            tokens=0,
+            occurred_at=occurred_at,
+            recorded_at=recorded_at(letter.headers, letter.timestamp) if received is None else _recorded_at(received),
+            received_at=letter.died_at,
+            embedded_at=None,
+            searchable_at=None,
+        )
+        trace = None if received is None else received.trace
+        await outbox.send(Outgoing(topic=sink, key=letter.key, value=encode(outcome), trace=trace))
+        meters.became(outcome)
+
+    return reject
+
+
+def _recorded_at(received: Received[Source]) -> Timestamp:
+    value = received.value
+    return (
+        value.revision.recorded_at
+        if isinstance(value, ChunkBatch | ContextualChunkBatch)
+        else recorded_at(received.headers, received.timestamp)
+    )
+
+
+def _change(received: Received[Source]) -> tuple[int, Timestamp]:
+    value = received.value
+    if value is None:
+        return 0, recorded_at(received.headers, received.timestamp)
+    source = value if isinstance(value, DocumentChange) else value.revision
+    return source.version, source.occurred_at

@@ -1,0 +1,138 @@
+"""Which configurations show what each step of retrieval is worth: all as set, each step off, the ends of the scale."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import product
+
+from freki.operators.errors import InvalidQuery
+from freki.schemas import RequestKind, RerankerChoice, Widening
+from freki.schemas.names import record
+from freki.streams.evaluate.configuration import Configuration, parse_configuration, spelt
+from freki.streams.retrieve.query_options import QueryOptions
+from freki.streams.retrieve.steps.rewrite import is_written
+
+AS_SET = "as set"
+ALL_ON = (
+    f"widen={'+'.join(kind for kind in Widening if not is_written(kind))}",
+    "widen_when=always",
+    "expand_documents=3",
+)
+"""Beside every step: what is off since it costs more than it gains. A language model is not everywhere."""
+
+
+@record
+class Step:
+    """Something that retrieval does, or does not."""
+
+    name: str
+    off: str
+    """The option that ends it."""
+    is_on: Callable[[QueryOptions], bool]
+    on: str = ""
+    """The option that begins it; empty: it needs a value of its own, which nobody but the user knows."""
+
+
+@record
+class Row:
+    """A configuration that is measured."""
+
+    title: str
+    step: str
+    """What it leaves out; empty: no single step."""
+    configuration: Configuration
+
+
+def _reranks(options: QueryOptions) -> bool:
+    return options.reranker is not RerankerChoice.NONE and options.rerank_candidates > 0
+
+
+def _blends(options: QueryOptions) -> bool:
+    return _reranks(options) and any(options.blend_for(exact=exact) > 0 for exact in (False, True))
+
+
+_STEPS = (
+    Step(name="reranking", off="reranker=none", on="reranker=auto", is_on=_reranks),
+    Step(name="blending", off="rerank_blend=0", is_on=_blends),
+    Step(name="diversity", off="mmr_lambda=1", on="mmr_lambda=0.7", is_on=lambda options: options.mmr_lambda < 1),
+    Step(name="further searches", off="widen=none", is_on=lambda options: bool(options.widen)),
+    Step(name="exact terms", off="exact=false", on="exact=true", is_on=lambda options: options.exact),
+    Step(
+        name="types by examples", off="prototypes=false", on="prototypes=true", is_on=lambda options: options.prototypes
+    ),
+    Step(name="folding", off="fold_at=1", is_on=lambda options: options.fold_at < 1),
+    Step(name="limit per document", off="per_document=0", is_on=lambda options: options.per_document > 0),
+    Step(name="expansion", off="expand_documents=0", is_on=lambda options: options.expand_documents > 0),
+    Step(name="judgements", off="feedback=0", is_on=lambda options: options.feedback > 0),
+)
+"""In the order in which what they gain is looked for."""
+_OF_CONTEXTS = (
+    Step(name="sections", off="parents=false", on="parents=true", is_on=lambda options: options.parents),
+    Step(name="neighbours", off="neighbours=0", is_on=lambda options: options.neighbours > 0),
+)
+"""They move no ranking: only what is found in contexts tells what they are worth."""
+
+
+def rows(defaults: QueryOptions, also: Sequence[str] = (), *, contexts: bool = False) -> list[Row]:
+    """Give what is measured, as set first; no two rows ask the same, and each but the first turns something.
+
+    also: further configurations, as `freki eval` takes them. contexts: have questions figures of contexts?
+    Raises InvalidQuery for a configuration that cannot be read, or that is what is set.
+    """
+    steps = [*_STEPS, *(_OF_CONTEXTS if contexts else ())]
+    found = [Row(title=AS_SET, step="", configuration=parse_configuration(""))]
+    for row in (*_without(steps, defaults), *_ends(steps, defaults), *_given(also, defaults)):
+        if turns(row.configuration, defaults) and all(
+            row.configuration.overrides != each.overrides for each in _of(found)
+        ):
+            found.append(row)
+    return found
+
+
+def turns(configuration: Configuration, defaults: QueryOptions) -> bool:
+    """Say whether a configuration turns any query into another one than what is set."""
+    return any(
+        value != defaults.held(name, keyword=keyword, exact=exact)
+        for name, value in configuration.overrides.items()
+        for keyword, exact in product((False, True), repeat=2)
+    )
+
+
+def _without(steps: Iterable[Step], defaults: QueryOptions) -> Iterator[Row]:
+    for step in steps:
+        if step.is_on(defaults):
+            yield Row(title=f"without {step.name}", step=step.name, configuration=parse_configuration(step.off))
+
+
+def _ends(steps: Sequence[Step], defaults: QueryOptions) -> Iterator[Row]:
+    off = [step.off for step in steps if step.is_on(defaults)]
+    on = [step.on for step in steps if step.on and not step.is_on(defaults)]
+    yield _row("hybrid search alone", off)
+    # Kinds of requests leave out the other search, which a weight of 0 would still wait for.
+    for title, kind in (
+        ("dense search alone", RequestKind.SEMANTIC_SEARCH),
+        ("BM25 alone", RequestKind.KEYWORD_SEARCH),
+    ):
+        yield _row(title, [f"kind={kind}", *off, *_around(off, defaults)])
+    yield _row("all on", [*on, *ALL_ON])
+
+
+def _around(off: Iterable[str], defaults: QueryOptions) -> Iterator[str]:
+    """Ask for what stands around hits, as other rows do: those kinds of requests would leave it out."""
+    named = [text.partition("=")[0] for text in off]
+    held = {"parents": spelt(defaults.parents), "neighbours": spelt(defaults.neighbours)}
+    return (f"{name}={value}" for name, value in held.items() if name not in named)
+
+
+def _given(also: Iterable[str], defaults: QueryOptions) -> Iterator[Row]:
+    for text in also:
+        row = _row("", [text])
+        if not turns(row.configuration, defaults):
+            raise InvalidQuery(f"{text!r} is what is set: turn an option to another value")
+        yield Row(title=row.configuration.text, step="", configuration=row.configuration)
+
+
+def _row(title: str, texts: Iterable[str]) -> Row:
+    return Row(title=title, step="", configuration=parse_configuration(",".join(texts)))
+
+
+def _of(found: Iterable[Row]) -> Iterator[Configuration]:
+    return (row.configuration for row in found)

@@ -1,0 +1,278 @@
+"""Asks questions through the real topics and judges the answers."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple, Protocol, TypeVar
+
+from freki.operators.evaluate import (
+    RankedDocument,
+    false_positives,
+    judge_rankings,
+    place_in_sections,
+    rank_documents,
+    share_found,
+)
+from freki.operators.evaluate.figures import EMPTY, FACTS, FALSE_POSITIVES, HIT_1, HIT_5, RECALL_100, SPANS
+from freki.schemas import ContextQuery, ContextResult, DocumentId, Notice, NoticeKind, QueryId, TenantId, Timestamp
+from freki.schemas.evaluation import Question
+from freki.schemas.names import record
+from freki.streams.evaluate.configuration import Configuration
+from freki.streams.evaluate.result import Answered, Place, Run
+from freki.streams.retrieve.query_options import QueryOptions
+
+DEPTH = 200
+"""The most hits that a query may ask for."""
+CUTOFF = 100
+"""Documents that the deepest figure looks at."""
+KEPT = 10
+"""Documents of a ranking that reports show."""
+EXCERPT_CHARS = 90
+DEADLINE_MS = 180_000
+"""Quality is measured, not this machine's load; a configuration may say otherwise."""
+# An answer that is due may still be on its way.
+SLACK_S = 10.0
+CALIBRATED = frozenset({"remote", "local"})
+"""Rerankers whose scores mean the same for every question."""
+T = TypeVar("T")
+
+_HITS = {HIT_1: 1, HIT_5: 5}
+_TOLD = frozenset({NoticeKind.DEGRADED, NoticeKind.SKIPPED, NoticeKind.FRESHNESS, NoticeKind.REJECTED})
+
+
+class Asks(Protocol):
+    """Asks a running Freki."""
+
+    async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:
+        """Return the answer. Raises TimeoutError where none comes in time."""
+
+
+@record
+class Reply:
+    """As much of an answer as figures need."""
+
+    language: str
+    query_type: str
+    ranking: tuple[RankedDocument, ...]
+    is_cut: bool
+    """Were there as many hits as a query may ask for, of fewer documents than the deepest figure looks at?"""
+    figures: Mapping[str, float]
+    """Those that judge no ranking."""
+    notices: tuple[Notice, ...]
+
+
+class Served(NamedTuple):
+    """An answer as a service gets it."""
+
+    figures: Mapping[str, float]
+    notices: tuple[Notice, ...]
+    """Those that readers of figures should know."""
+
+
+class Examiner:
+    """Asks questions as a service would, and judges the answers.
+
+    A run asks each question twice: as it is, and for as many hits as a query may ask for. The first answer gives
+    context, scores and the first places; documents that only the second has follow, so that Recall@100 can be told.
+    The second alone would not do: diversification chooses among twice as many candidates as hits, and on one
+    collection its first 8 hits were others for a third of the questions.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is one thing from outside
+        self,
+        asker: Asks,
+        *,
+        tenant: TenantId,
+        defaults: QueryOptions,
+        threshold: float,
+        at_once: int,
+        now: Callable[[], Timestamp],
+        new_id: Callable[[], QueryId],
+    ) -> None:
+        self._asker = asker
+        self._tenant = tenant
+        self._defaults = defaults
+        self._threshold = threshold
+        self._at_once = at_once
+        self._now = now
+        self._new_id = new_id
+
+    async def run(
+        self, questions: Sequence[Question], configuration: Configuration, *, title: str, advance: Callable[[], None]
+    ) -> tuple[Run, dict[DocumentId, str]]:
+        """Ask all questions, some at once; give the run, and what to call the documents that are kept of it.
+
+        Raises TimeoutError, with the question, where an answer does not come.
+        """
+        replies: dict[str, Reply] = {}
+
+        async def reply(question: Question) -> None:
+            replies[question.question_id] = await self._reply(question, configuration)
+
+        await self._some_at_once(questions, reply, advance)
+        return _run(questions, replies, title), _titles(replies.values())
+
+    async def served(
+        self, asks: Sequence[tuple[Question, Configuration]], *, advance: Callable[[], None]
+    ) -> list[Served]:
+        """Ask each once, some at once; give the answers in the order of the asks.
+
+        A ranking ends where the hits of an answer do, and so do Recall and failed. Raises TimeoutError like `run`.
+        """
+        results: dict[int, ContextResult] = {}
+
+        async def reply(place: int) -> None:
+            results[place] = await self.answer(*asks[place])
+
+        await self._some_at_once(range(len(asks)), reply, advance)
+        rankings = {
+            str(place): [each.document_id for each in rank_documents(result.hits)] for place, result in results.items()
+        }
+        judgements = {
+            str(place): question.judgements
+            for place, (question, _) in enumerate(asks)
+            if question.judgements is not None
+        }
+        judged = judge_rankings(rankings, judgements)
+        return [
+            Served(
+                {**judged.get(str(place), {}), **self._other_figures(question, results[place])},
+                _of_note(results[place]),
+            )
+            for place, (question, _) in enumerate(asks)
+        ]
+
+    async def answer(self, question: Question, configuration: Configuration) -> ContextResult:
+        """Ask once. Raises TimeoutError, with the question, where no answer comes."""
+        return await self._ask(question, configuration.applied)
+
+    async def _some_at_once(
+        self, items: Iterable[T], work: Callable[[T], Awaitable[None]], advance: Callable[[], None]
+    ) -> None:
+        waiting = iter(items)
+
+        async def take() -> None:
+            for item in waiting:
+                await work(item)
+                advance()
+
+        workers = [asyncio.create_task(take()) for _ in range(self._at_once)]
+        try:
+            await asyncio.gather(*workers)
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+
+    async def _reply(self, question: Question, configuration: Configuration) -> Reply:
+        served = await self.answer(question, configuration)
+        deep = await self._ask(question, lambda query: self._deepened(configuration.applied(query)))
+        ranking = rank_documents([*served.hits, *deep.hits])
+        read = served.analysis
+        return Reply(
+            language="?" if read is None else read.language,
+            query_type="?" if read is None else read.query_type.lower(),
+            ranking=tuple(ranking),
+            is_cut=len(deep.hits) == DEPTH and len(ranking) < CUTOFF,
+            figures=self._other_figures(question, served),
+            notices=(*_of_note(served), *_of_note(deep)),
+        )
+
+    async def _ask(self, question: Question, turn: Callable[[ContextQuery], ContextQuery]) -> ContextResult:
+        query = turn(
+            ContextQuery(
+                query_id=self._new_id(),
+                tenant=self._tenant,
+                text=question.text,
+                asked_at=self._now(),
+                deadline_ms=DEADLINE_MS,
+            )
+        )
+        patience_s = (query.deadline_ms or DEADLINE_MS) / 1000 + SLACK_S
+        try:
+            return await self._asker.ask(query, patience_s=patience_s)
+        except TimeoutError as error:
+            raise TimeoutError(f"no answer to question {question.question_id} within {patience_s:.0f} s") from error
+
+    def _deepened(self, query: ContextQuery) -> ContextQuery:
+        """Ask for more hits, with nothing around them, of retrievers that look as deep as before."""
+        depth = self._defaults.with_overrides(query).depth
+        return replace(query, top_k=DEPTH, candidates=depth, parents=False, neighbours=0)
+
+    def _other_figures(self, question: Question, served: ContextResult) -> dict[str, float]:
+        figures = {}
+        if question.is_answerable:
+            figures[EMPTY] = float(not served.hits)
+        if question.judgements is not None and served.reranker in CALIBRATED:
+            share = false_positives(served.hits, question.judgements, threshold=self._threshold)
+            if share is not None:
+                figures[FALSE_POSITIVES] = share
+        if question.spans:
+            figures[SPANS] = share_found(question.spans, served.context)
+        if question.facts:
+            figures[FACTS] = share_found(question.facts, served.context)
+        if question.sections:
+            place = place_in_sections(served.hits, question.sections)
+            figures |= {name: float(place is not None and place <= most) for name, most in _HITS.items()}
+        return figures
+
+
+def _run(questions: Sequence[Question], replies: Mapping[str, Reply], title: str) -> Run:
+    rankings = {name: [each.document_id for each in reply.ranking] for name, reply in replies.items()}
+    judgements = {each.question_id: each.judgements for each in questions if each.judgements is not None}
+    judged = judge_rankings(rankings, judgements)
+    answers = tuple(_answered(each, replies[each.question_id], judged.get(each.question_id, {})) for each in questions)
+    cut = sum(replies[each.question_id].is_cut and None in each.relevant.values() for each in answers)
+    return Run(
+        title=title,
+        answers=answers,
+        lower_bounds=(RECALL_100,) if cut else (),
+        remarks=(*_bound(cut, len(answers)), *told([reply.notices for reply in replies.values()])),
+    )
+
+
+def _answered(question: Question, reply: Reply, judged: Mapping[str, float]) -> Answered:
+    grades = question.judgements or {}
+    places = {each.document_id: place for place, each in enumerate(reply.ranking, start=1)}
+    return Answered(
+        question_id=question.question_id,
+        text=question.text,
+        language=reply.language,
+        query_type=reply.query_type,
+        figures={**judged, **reply.figures},
+        ranking=tuple(
+            Place(each.document_id, each.score, grades.get(each.document_id)) for each in reply.ranking[:KEPT]
+        ),
+        relevant={name: places.get(name) for name, grade in grades.items() if grade > 0},
+    )
+
+
+def _titles(replies: Iterable[Reply]) -> dict[DocumentId, str]:
+    """Call documents by their name and the beginning of a chunk that was found: names need not differ."""
+    return {
+        each.document_id: f"{each.name}: {' '.join(each.text[:EXCERPT_CHARS].split())} …"
+        for reply in replies
+        for each in reply.ranking[:KEPT]
+    }
+
+
+def _bound(cut: int, asked: int) -> list[str]:
+    if not cut:
+        return []
+    reason = f"the {DEPTH} hits that a query may ask for hold fewer than {CUTOFF} documents, and not all relevant ones"
+    return [f"{RECALL_100} is a lower bound: for {cut} of {asked} questions {reason}"]
+
+
+def _of_note(result: ContextResult) -> tuple[Notice, ...]:
+    return tuple(notice for notice in result.notices if notice.kind in _TOLD)
+
+
+def told(answers: Sequence[Sequence[Notice]]) -> list[str]:
+    """Say which notices answers had: each kind once, with how often and an example."""
+    counts = Counter(key for notices in answers for key in {(notice.stage, notice.kind) for notice in notices})
+    examples = {(notice.stage, notice.kind): notice.message for notices in answers for notice in notices}
+    return [
+        f"{kind.lower()} in {count} of {len(answers)} answers, {stage}: {examples[stage, kind]}"
+        for (stage, kind), count in sorted(counts.items())
+    ]

@@ -1,0 +1,66 @@
+"""Answers to tuned questions as scores, gains and costs, by the figure that is tuned."""
+
+from collections.abc import Mapping, Sequence
+
+from freki.operators.evaluate import FIGURES, Asked, Figure, Gain, cost_of, gain_of, less, mean_over_sets
+from freki.streams.evaluate.tuning import Check, Tried
+
+Answers = Mapping[Asked, Mapping[str, float]]
+"""Figures by question."""
+Timed = Mapping[str, Sequence[float]]
+"""Milliseconds by value, in the same order of questions for each."""
+
+
+class Worth:
+    """Judges by one figure. Above 0 is better, also where the figure should be low."""
+
+    def __init__(self, figure: Figure, *, seed: int) -> None:
+        self._name = figure.name
+        self._sign = 1 if figure.higher_is_better else -1
+        self._seed = seed
+
+    def scores(self, answers: Mapping[str, Answers]) -> dict[str, dict[Asked, float]]:
+        """Give the figure of each value and question, higher is better."""
+        return {value: self._of(each) for value, each in answers.items()}
+
+    def tried(  # noqa: PLR0913 - two sides of a comparison, and how they were asked
+        self, value: str, answers: Answers, *, present: str, beside: Answers, times: Timed, dropped: bool
+    ) -> Tried:
+        """Describe a value beside the present one."""
+        gain, by_set = self._gains(answers, beside)
+        return Tried(
+            title=value,
+            figures=_means(answers),
+            gain=gain,
+            by_set=by_set,
+            cost=cost_of(times[value], times[present]),
+            dropped=dropped,
+        )
+
+    def checked(  # noqa: PLR0913 - the same
+        self, answers: Mapping[str, Answers], times: Timed, *, moved: str, present: str, fresh: bool, shortened: bool
+    ) -> Check:
+        """Describe all that moved beside what is set."""
+        gain, by_set = self._gains(answers[moved], answers[present])
+        cost = cost_of(times[moved], times[present])
+        return Check(fresh=fresh, shortened=shortened, gain=gain, by_set=by_set, cost=cost)
+
+    def _gains(self, answers: Answers, beside: Answers) -> tuple[Gain, dict[str, Gain]]:
+        found = less(self._of(answers), self._of(beside))
+        by_set = {
+            name: {asked: each for asked, each in found.items() if asked.set_name == name}
+            for name in sorted({asked.set_name for asked in found})
+        }
+        return gain_of(found, seed=self._seed), {name: gain_of(each, seed=self._seed) for name, each in by_set.items()}
+
+    def _of(self, answers: Answers) -> dict[Asked, float]:
+        return {asked: self._sign * found[self._name] for asked, found in answers.items() if self._name in found}
+
+
+def _means(answers: Answers) -> dict[str, float]:
+    """Give the mean over sets of each figure that any question has."""
+    columns = {
+        figure.name: {asked: found[figure.name] for asked, found in answers.items() if figure.name in found}
+        for figure in FIGURES
+    }
+    return {name: mean_over_sets(values) for name, values in columns.items() if values}

@@ -1,0 +1,72 @@
+"""Relay: records of somebody else's topic become document changes."""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from freki.operators.errors import InvalidEnvelope
+from freki.operators.map_envelope import Envelope
+from freki.operators.validate_change import validate_change
+from freki.schemas import DocumentChange
+from freki.schemas.avro import JsonOfAvro, SchemaLookup, UndecodableError
+from freki.streams.deliver.delivery import Handle
+from freki.streams.deliver.messages import Received
+
+Publish = Callable[..., Awaitable[None]]
+"""Takes changes, and returns when the broker has them."""
+Map = Callable[[Envelope], DocumentChange | None]
+"""Makes the change that a record tells of; None: it tells of none. Raises InvalidEnvelope."""
+Decode = Callable[[Sequence[Envelope]], Awaitable[Sequence[Envelope]]]
+"""Gives records with key and value in JSON. Raises InvalidEnvelope, and what waiting for a registry raises."""
+
+
+class Registry(SchemaLookup, Protocol):
+    """A schema registry, asked for what is not in memory."""
+
+    async def prepare(self, values: Iterable[bytes | None]) -> None:
+        """Read the schemas that values name."""
+
+
+async def as_they_are(envelopes: Sequence[Envelope]) -> Sequence[Envelope]:
+    """Leave records that are JSON already."""
+    return envelopes
+
+
+def from_avro(registry: Registry) -> Decode:
+    """Decode keys and values that a schema registry's converter wrote."""
+    avro = JsonOfAvro(registry)
+
+    def read(part: bytes | None) -> bytes | None:
+        try:
+            return None if part is None else avro.read(part)
+        except UndecodableError as error:
+            raise InvalidEnvelope(str(error)) from error
+
+    async def decode(envelopes: Sequence[Envelope]) -> Sequence[Envelope]:
+        await registry.prepare(part for envelope in envelopes for part in (envelope.key, envelope.value))
+        return [replace(envelope, key=read(envelope.key), value=read(envelope.value)) for envelope in envelopes]
+
+    return decode
+
+
+def relaying(to_change: Map, publish: Publish, *, decode: Decode = as_they_are) -> Handle[bytes | None]:
+    """Publish what records tell of. All are mapped before any is sent, so a bad one among them repeats nothing."""
+
+    async def handle(batch: Sequence[Received[bytes | None]]) -> None:
+        mapped = [to_change(envelope) for envelope in await decode([_envelope(received) for received in batch])]
+        changes = [change for change in mapped if change is not None]
+        for change in changes:
+            validate_change(change, key=f"{change.tenant}/{change.document_id}")
+        await publish(*changes)
+
+    return handle
+
+
+def _envelope(received: Received[bytes | None]) -> Envelope:
+    return Envelope(
+        key=received.key,
+        value=received.value,
+        headers=received.headers,
+        timestamp=received.timestamp,
+        offset=received.offset,
+    )

@@ -1,0 +1,341 @@
+"""Takes revisions to the store: decides what each needs, embeds it in slices, and commits slice by slice.
+
+Revisions of one document may come in several lanes, and from several workers while partitions move. The versions and
+the protocol of `commit.py` keep that harmless; that one lane of a process works at a time only saves work.
+"""
+
+import asyncio
+import secrets
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+
+from opentelemetry.trace import Tracer
+
+from freki.operators.fence import Action, Decision, decide
+from freki.schemas import ChunkId, IndexOutcome, OutcomeStatus, RootId, Timestamp
+from freki.schemas.index import Root, RowId, StoredRow, Watermark, row_id
+from freki.streams.deliver.lanes import Lane
+from freki.streams.ingest.index.commit import Committer, Draft, Swept
+from freki.streams.ingest.index.pieces import Part, Piece, Slice, by_root, in_parts, packed, pieces_of, remaining, waves
+from freki.streams.ingest.index.records import (
+    ENDED,
+    Manifest,
+    chunk_row,
+    dead_root,
+    ended_at,
+    live_root,
+    manifest_pages,
+    receipt,
+    remark,
+    written_status,
+)
+from freki.streams.ingest.index.repair import Repair
+from freki.streams.ingest.index.vectors import ChunkVectors
+from freki.streams.ingest.lane_scheduler import LaneScheduler
+from freki.streams.observe import attributes
+from freki.streams.observe.tracing import UNTRACED, step
+from freki.streams.ports import AnalyseText, ChunkRows, Embedder, Floats, Roots, Vectors
+
+Bases = Mapping[RootId, Root]
+"""The roots that counted when pieces were looked up."""
+
+
+class Indexer:
+    """Writes revisions to the store; holds no state that a crash could lose, but for counts in receipts."""
+
+    def __init__(  # noqa: PLR0913 - each is one thing from outside
+        self,
+        *,
+        rows: ChunkRows,
+        roots: Roots,
+        embedder: Embedder,
+        vectors: Vectors,
+        analyse_text: AnalyseText,
+        analyser: str,
+        generation: str,
+        slice_tokens: int,
+        now: Callable[[], Timestamp],
+        tracer: Tracer = UNTRACED,
+        entropy: Callable[[], str] = lambda: secrets.token_hex(4),
+    ) -> None:
+        self._rows = rows
+        self._roots = roots
+        self._vectors = ChunkVectors(embedder, cache=vectors, rows=rows, now=now, tracer=tracer)
+        self._committer = Committer(rows=rows, roots=roots, now=now, tracer=tracer, entropy=entropy)
+        self._analyse_text = analyse_text
+        self._analyser = analyser
+        self._generation = generation
+        self._slice_tokens = slice_tokens
+        self._now = now
+        self._tracer = tracer
+        self._turns = LaneScheduler()
+        self._repair = Repair(
+            rows=rows,
+            roots=roots,
+            vectors=self._vectors,
+            committer=self._committer,
+            analyse_text=analyse_text,
+            slice_tokens=slice_tokens,
+            is_over=self._turns.over,
+        )
+        self._seen: dict[int, Timestamp] = {}
+
+    async def index(
+        self, parts: Sequence[Part], *, lane: Lane = Lane.REGULAR
+    ) -> AsyncGenerator[list[IndexOutcome], None]:
+        """Write parts in the order of each document; give receipts as soon as their changes are visible.
+
+        One call a lane at a time. Close the iterator where it is left before its end: it may have the turn.
+        """
+        for wave in waves(pieces_of(parts, analyser=self._analyser)):
+            rest = wave
+            while rest:
+                async with self._turns.taken(lane), aclosing(self._index_turn(rest, lane)) as turn:
+                    async for outcomes, left in turn:
+                        rest = left
+                        if outcomes:
+                            yield outcomes
+
+    async def _index_turn(
+        self, pieces: Sequence[Piece], lane: Lane
+    ) -> AsyncGenerator[tuple[list[IndexOutcome], list[Piece]], None]:
+        """Index pieces of different documents, until all are done or the turn is over; each time tell what is left."""
+        bases = await self._committer.look_up([piece.root_id for piece in pieces])
+        decisions = _decisions(pieces, bases)
+        repeats = [piece for piece in pieces if decisions[piece.root_id].action is Action.REPEAT]
+        if not await self._repair(repeats, bases, lane):
+            yield [], list(pieces)
+            return
+        writes = [piece for piece in pieces if decisions[piece.root_id].action is Action.WRITE]
+        ended = [piece for piece in pieces if decisions[piece.root_id].action is not Action.WRITE and piece.complete]
+        yield await self._end(ended, decisions, bases), writes
+        committing: asyncio.Task[list[IndexOutcome]] | None = None
+        slices = await self._sliced(writes, bases)
+        try:
+            while slices:
+                # The store writes one slice while the model embeds the next.
+                piece_slice = slices.pop(0)
+                vectors = await self._vectors.of_slice(piece_slice)
+                if committing is not None:
+                    yield await committing, remaining([piece_slice, *slices])
+                committing = asyncio.create_task(self._commit(piece_slice, vectors, bases))
+                if slices and self._turns.over(lane):
+                    break
+            if committing is not None:
+                yield await committing, remaining(slices)
+        finally:
+            if committing is not None:
+                # Not cancelled: its effect would be open, and others have their turn next.
+                await asyncio.gather(committing, return_exceptions=True)
+
+    async def _sliced(self, pieces: Sequence[Piece], bases: Bases) -> list[Slice]:
+        """Compare pieces with what the store holds, and share them out over slices, cut between parts."""
+        chunk_ids = [chunk.chunk.chunk_id for piece in pieces for chunk in piece.chunks]
+        if not chunk_ids:
+            return packed((Slice([part]) for parts in in_parts(pieces) for part in parts), self._slice_tokens)
+        with step(self._tracer, "compare", lambda: {attributes.FREKI_ITEMS: len(chunk_ids)}):
+            stored = await self._rows.stored(chunk_ids)
+            live = [base for piece in pieces if (base := bases.get(piece.root_id)) is not None and not base.deleted]
+            places = await self._roots.places(live, list(stored)) if live and stored else {}
+        named = {chunk_id: place.row_id for of_root in places.values() for chunk_id, place in of_root.items()}
+        compared = (self._compared(part, stored, named) for parts in in_parts(pieces) for part in parts)
+        return packed(compared, self._slice_tokens)
+
+    def _compared(
+        self, piece: Piece, stored: Mapping[ChunkId, Sequence[StoredRow]], named: Mapping[ChunkId, RowId]
+    ) -> Slice:
+        """Tell which rows a piece keeps, which it copies the vectors of, and what has to be embedded.
+
+        Kept are only rows that the base names: others may be deleted at any time.
+        """
+        found = Slice([piece])
+        for chunk in piece.chunks:
+            chunk_id, kind = chunk.chunk.chunk_id, chunk.chunk.kind
+            fitting = [row for row in stored.get(chunk_id, ()) if self._vectors.fits(row, chunk)]
+            kept = named.get(chunk_id)
+            if any(
+                row.row_id == kept and (row.metadata_hash, row.kind) == (piece.metadata_hash, kind) for row in fitting
+            ):
+                found.reused[chunk_id] = named[chunk_id]
+            elif fitting:
+                found.to_copy[chunk_id] = (piece, chunk)
+                found.sources[chunk_id] = next((row.row_id for row in fitting if row.row_id == kept), fitting[0].row_id)
+            else:
+                found.to_embed[chunk_id] = (piece, chunk)
+        return found
+
+    async def _commit(self, piece_slice: Slice, vectors: Mapping[ChunkId, Floats], bases: Bases) -> list[IndexOutcome]:
+        """Write and commit a slice; where another owner commits to a document meanwhile, decide about it anew."""
+        outcomes: list[IndexOutcome] = []
+        while True:
+            draft = await self._draft(piece_slice, vectors)
+            complete = [piece for piece in piece_slice.pieces if piece.complete]
+            # Before the check: pages that are there now stay until a newer revision is committed, which it would find.
+            found = await self._committer.manifests(complete, draft)
+            manifests = {key: manifest for key, manifest in found.items() if manifest is not None}
+            same, current = await self._committer.unchanged(
+                {piece.root_id: bases.get(piece.root_id) for piece in piece_slice.pieces}
+            )
+            moved = [piece for piece in piece_slice.pieces if piece.root_id not in same]
+            open_ = [piece for piece in piece_slice.pieces if piece.root_id in same and not piece.complete]
+            await self._committer.mark_checked([page for piece in open_ for page in draft.pages[piece.root_id]])
+            ready = [piece for piece in complete if piece.root_id in same and piece.root_id in manifests]
+            outcomes += await self._confirm(ready, draft, manifests, bases)
+            if moved:
+                await self._committer.abandon(draft, [piece.root_id for piece in moved])
+            await self._committer.fail_missing(
+                [piece for piece in complete if piece.root_id in same and piece.root_id not in manifests], draft
+            )
+            if not moved:
+                return outcomes
+            bases, decisions = current, _decisions(moved, current)
+            ended = [piece for piece in moved if decisions[piece.root_id].action is not Action.WRITE]
+            outcomes += await self._end([piece for piece in ended if piece.complete], decisions, bases)
+            piece_slice = Slice()
+            for part in await self._sliced(
+                [piece for piece in moved if decisions[piece.root_id].action is Action.WRITE], bases
+            ):
+                piece_slice.take(part)
+            if not piece_slice.pieces:
+                return outcomes
+            vectors = await self._vectors.of_slice(piece_slice)
+
+    async def _draft(self, piece_slice: Slice, vectors: Mapping[ChunkId, Floats]) -> Draft:
+        attempt = self._committer.new_attempt()
+        written = {**piece_slice.to_embed, **piece_slice.to_copy}
+        row_ids = piece_slice.reused | {chunk_id: row_id(chunk_id, attempt) for chunk_id in written}
+        rows = [
+            chunk_row(
+                piece,
+                chunk,
+                row_id=row_ids[chunk.chunk.chunk_id],
+                edition=0,
+                embedder=self._vectors.embedder.of(chunk.chunk.kind).fingerprint,
+                analyse_text=self._analyse_text,
+            )
+            for piece, chunk in written.values()
+        ]
+        pages = [page for piece in piece_slice.pieces for page in manifest_pages(piece, row_ids, attempt)]
+        return await self._committer.write(
+            attempt, rows, self._vectors.matrix([vectors[chunk_id] for chunk_id in written]), pages
+        )
+
+    async def _confirm(
+        self, pieces: Sequence[Piece], draft: Draft, manifests: Mapping[RootId, Manifest], bases: Bases
+    ) -> list[IndexOutcome]:
+        """Commit revisions whose pages are all checked."""
+        if not pieces:
+            return []
+        committed = self._now()
+        roots = {
+            piece.root_id: live_root(
+                piece,
+                bases.get(piece.root_id),
+                attempt=draft.attempt,
+                manifest=manifests[piece.root_id],
+                embedder=self._vectors.embedder.fingerprint,
+                searchable_at=committed,
+            )
+            for piece in pieces
+        }
+        await self._committer.commit(list(roots.values()), self._watermarks(pieces, committed))
+        searchable_at = self._now()
+        swept = await self._committer.sweep(list(roots))
+        return [
+            self._written(piece, roots[piece.root_id], swept[piece.root_id], bases.get(piece.root_id), searchable_at)
+            for piece in pieces
+        ]
+
+    def _written(
+        self, piece: Piece, root: Root, swept: Swept, base: Root | None, searchable_at: Timestamp
+    ) -> IndexOutcome:
+        """Make the receipt of a commit: STALE where a newer revision was committed before it."""
+        counts = swept.root
+        overtaken = counts is not None and (counts.version, counts.deleted) > (root.version, root.deleted)
+        reason = remark(piece.revision, root.chunks)
+        if overtaken and counts is not None:
+            reason = f"version {counts.version} was committed while version {root.version} was written"
+        return self._receipt(
+            piece,
+            OutcomeStatus.STALE if overtaken else written_status(piece, base),
+            chunks=0 if overtaken else root.chunks,
+            removed=swept.removed,
+            searchable_at=None if overtaken else searchable_at,
+            reason=reason,
+        )
+
+    async def _end(
+        self, pieces: Sequence[Piece], decisions: Mapping[RootId, Decision], bases: Bases
+    ) -> list[IndexOutcome]:
+        """Finish revisions that need no chunk written: deletions, repeats and stale ones."""
+        if not pieces:
+            return []
+        deletions = [piece for piece in pieces if decisions[piece.root_id].action is Action.DELETE]
+        committed = self._now()
+        if deletions:
+            attempt = self._committer.new_attempt()
+            roots = [
+                dead_root(piece, bases.get(piece.root_id), attempt=attempt, searchable_at=committed)
+                for piece in deletions
+            ]
+            await self._committer.commit(roots, self._watermarks(deletions, committed))
+        searchable_at = self._now()
+        # A crash between commit and sweep leaves rows behind; the repeated event sweeps them.
+        swept = await self._committer.sweep([piece.root_id for piece in pieces])
+        return [
+            self._ended(
+                piece, decisions[piece.root_id], bases.get(piece.root_id), swept[piece.root_id].removed, searchable_at
+            )
+            for piece in pieces
+        ]
+
+    def _ended(
+        self, piece: Piece, decision: Decision, base: Root | None, removed: int, searchable_at: Timestamp
+    ) -> IndexOutcome:
+        return self._receipt(
+            piece,
+            ENDED[decision.action],
+            reason=decision.reason,
+            chunks=base.chunks if base is not None and decision.action is Action.REPEAT else 0,
+            removed=removed,
+            searchable_at=ended_at(decision, base, searchable_at),
+        )
+
+    def _watermarks(self, pieces: Sequence[Piece], committed_at: Timestamp) -> list[Watermark]:
+        """Move each partition's watermark forward, never back."""
+        for piece in pieces:
+            seen = self._seen.get(piece.partition, Timestamp(0))
+            self._seen[piece.partition] = max(seen, piece.revision.occurred_at)
+        return [
+            Watermark(partition=partition, occurred_at=self._seen[partition], committed_at=committed_at)
+            for partition in sorted({piece.partition for piece in pieces})
+        ]
+
+    def _receipt(  # noqa: PLR0913 - the fields of a receipt that differ
+        self,
+        piece: Piece,
+        status: OutcomeStatus,
+        *,
+        chunks: int,
+        removed: int,
+        searchable_at: Timestamp | None,
+        reason: str,
+    ) -> IndexOutcome:
+        return receipt(
+            piece,
+            status,
+            self._vectors.take_tally(piece),
+            generation=self._generation,
+            chunks=chunks,
+            removed=removed,
+            searchable_at=searchable_at,
+            reason=reason,
+        )
+
+
+def _decisions(pieces: Sequence[Piece], bases: Bases) -> dict[RootId, Decision]:
+    """Fence pieces of different documents."""
+    return {
+        key: decide(bases.get(key), piece.revision, metadata_hash=piece.metadata_hash)
+        for key, piece in by_root(pieces).items()
+    }

@@ -1,0 +1,162 @@
+"""What is indexed together: parts of a revision as pieces, and pieces as slices of at most so many tokens."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import NamedTuple
+
+from freki.operators.breadcrumb import with_context
+from freki.operators.identify import root_id
+from freki.operators.metadata_hash import metadata_hash
+from freki.schemas import ChunkId, ContextualChunk, ContextualChunkBatch, Revision, RootId
+from freki.schemas.index import RowId
+from freki.streams.ingest.late_chunking import Embeddable
+
+
+class MissingPartsError(Exception):
+    """The end of a revision arrived without its beginning."""
+
+
+class Part(NamedTuple):
+    """One batch of chunks as it stood in the stream."""
+
+    batch: ContextualChunkBatch
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Consecutive parts of one revision that arrived together, with what is to be done with them."""
+
+    root_id: RootId
+    revision: Revision
+    parts: tuple[ContextualChunkBatch, ...]
+    partition: int
+    metadata_hash: str
+
+    @property
+    def complete(self) -> bool:
+        """Does it end the revision?"""
+        last = self.parts[-1]
+        return last.part == last.parts - 1
+
+    @property
+    def chunks(self) -> Iterator[ContextualChunk]:
+        """All chunks, in reading order."""
+        return (chunk for part in self.parts for chunk in part.chunks)
+
+    @property
+    def cut(self) -> str:
+        """Fingerprint of how the revision was cut: only parts of one cut make a revision."""
+        made_of = (self.revision.chunker, self.revision.content_hash, self.metadata_hash, str(self.parts[-1].parts))
+        return blake2b("\n".join(made_of).encode(), digest_size=8).hexdigest()
+
+    def embeddable(self, contextual: ContextualChunk) -> Embeddable:
+        """Say what the vector of one of its chunks is made of."""
+        chunk, text = contextual.chunk, with_context(contextual.context, contextual.chunk.text)
+        if chunk.window < 0:
+            return Embeddable(text)
+        part = next(part for part in self.parts if part.chunks and chunk.ordinal <= part.chunks[-1].chunk.ordinal)
+        return Embeddable(
+            text, part.windows[chunk.window], chunk.window_start, chunk.window_start + chunk.end - chunk.start
+        )
+
+
+Chunks = dict[ChunkId, tuple[Piece, ContextualChunk]]
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Pieces that are embedded in one call and committed in one write."""
+
+    pieces: list[Piece] = field(default_factory=list)
+    to_embed: Chunks = field(default_factory=dict)
+    """Chunks that have no vector yet."""
+    to_copy: Chunks = field(default_factory=dict)
+    """Chunks that get a row of their own with the vector of another row."""
+    sources: dict[ChunkId, RowId] = field(default_factory=dict)
+    """The rows whose vectors are copied."""
+    reused: dict[ChunkId, RowId] = field(default_factory=dict)
+    """The rows that the revision before names and this one keeps."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens to embed."""
+        return sum(chunk.chunk.tokens for _, chunk in self.to_embed.values())
+
+    def take(self, other: "Slice") -> None:
+        """Add what another holds, which may continue the last piece."""
+        self.pieces[:] = joined([*self.pieces, *other.pieces])
+        self.to_embed.update(other.to_embed)
+        self.to_copy.update(other.to_copy)
+        self.sources.update(other.sources)
+        self.reused.update(other.reused)
+
+
+def pieces_of(parts: Sequence[Part], *, analyser: str) -> Iterator[Piece]:
+    """Join consecutive parts of one revision."""
+    open_pieces: dict[RootId, Piece] = {}
+    for batch, partition in parts:
+        key = root_id(batch.revision.tenant, batch.revision.document_id)
+        piece = open_pieces.get(key)
+        if piece is not None and piece.revision == batch.revision and piece.parts[-1].part + 1 == batch.part:
+            open_pieces[key] = replace(piece, parts=(*piece.parts, batch))
+            continue
+        if piece is not None:
+            yield piece
+        open_pieces[key] = Piece(
+            key, batch.revision, (batch,), partition, metadata_hash(batch.revision, analyser=analyser)
+        )
+    yield from open_pieces.values()
+
+
+def waves(pieces: Iterable[Piece]) -> list[list[Piece]]:
+    """Put the n-th piece of each document into wave n."""
+    queues: defaultdict[RootId, list[Piece]] = defaultdict(list)
+    for piece in pieces:
+        queues[piece.root_id].append(piece)
+    longest = max((len(queue) for queue in queues.values()), default=0)
+    return [[queue[turn] for queue in queues.values() if turn < len(queue)] for turn in range(longest)]
+
+
+def in_parts(pieces: Iterable[Piece]) -> list[list[Piece]]:
+    """Cut each piece into its parts; important documents first, then small ones, so that none waits for a large one."""
+    documents = [[replace(piece, parts=(part,)) for part in piece.parts] for piece in pieces]
+    documents.sort(key=lambda parts: (-parts[0].revision.priority, sum(map(_tokens, parts)), parts[0].root_id))
+    return documents
+
+
+def packed(parts: Iterable[Slice], max_tokens: int) -> list[Slice]:
+    """Join parts in their order to slices of at most so many tokens; one that is larger is a slice by itself."""
+    slices: list[Slice] = []
+    for part in parts:
+        if not slices or slices[-1].tokens + part.tokens > max_tokens:
+            slices.append(Slice())
+        slices[-1].take(part)
+    return slices
+
+
+def remaining(slices: Iterable[Slice]) -> list[Piece]:
+    """Put the pieces of slices together again."""
+    return joined(piece for piece_slice in slices for piece in piece_slice.pieces)
+
+
+def joined(pieces: Iterable[Piece]) -> list[Piece]:
+    """Put neighbours of the same revision together again."""
+    found: list[Piece] = []
+    for piece in pieces:
+        if found and found[-1].root_id == piece.root_id:
+            found[-1] = replace(found[-1], parts=(*found[-1].parts, *piece.parts))
+        else:
+            found.append(piece)
+    return found
+
+
+def by_root(pieces: Iterable[Piece]) -> Mapping[RootId, Piece]:
+    """Index pieces of different documents by document."""
+    return {piece.root_id: piece for piece in pieces}
+
+
+def _tokens(piece: Piece) -> int:
+    return sum(chunk.chunk.tokens for chunk in piece.chunks)

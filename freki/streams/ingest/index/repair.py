@@ -1,0 +1,113 @@
+"""Improves revisions that are live already: chunks get better contexts, and rows that were lost are written again."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from freki.schemas import ContextualChunk, RootId
+from freki.schemas.index import Attempt, IndexedChunk, ManifestPage, PageId, Root, RowId, row_id
+from freki.streams.deliver.lanes import Lane
+from freki.streams.ingest.index.commit import Committer
+from freki.streams.ingest.index.pieces import Chunks, Piece, Slice, packed
+from freki.streams.ingest.index.records import chunk_row
+from freki.streams.ingest.index.vectors import ChunkVectors
+from freki.streams.ports import AnalyseText, ChunkRows, Roots
+
+
+class Repair:
+    """Commits another edition of a version, in which some rows are new and the others stay."""
+
+    def __init__(  # noqa: PLR0913 - each is one thing from outside
+        self,
+        *,
+        rows: ChunkRows,
+        roots: Roots,
+        vectors: ChunkVectors,
+        committer: Committer,
+        analyse_text: AnalyseText,
+        slice_tokens: int,
+        is_over: Callable[[Lane], bool],
+    ) -> None:
+        self._rows = rows
+        self._roots = roots
+        self._vectors = vectors
+        self._committer = committer
+        self._analyse_text = analyse_text
+        self._slice_tokens = slice_tokens
+        self._is_over = is_over
+
+    async def __call__(self, pieces: Sequence[Piece], bases: Mapping[RootId, Root], lane: Lane) -> bool:
+        """Write what pieces of live revisions know better; tell whether all is done, or the turn is over before."""
+        outdated = await self._outdated(pieces, bases)
+        slices = packed((Slice(to_embed={key: chunk}) for key, chunk in outdated.items()), self._slice_tokens)
+        for number, better in enumerate(slices, start=1):
+            await self._write(better.to_embed)
+            if number < len(slices) and self._is_over(lane):
+                return False
+        return True
+
+    async def _outdated(self, pieces: Sequence[Piece], bases: Mapping[RootId, Root]) -> Chunks:
+        """Find chunks that the live manifest names, and whose row is lost or was made with another context.
+
+        A repetition that was cut in another way has chunks that the manifest does not name: they change nothing.
+        """
+        chunks = {chunk.chunk.chunk_id: (piece, chunk) for piece in pieces for chunk in piece.chunks}
+        if not chunks:
+            return {}
+        places = await self._roots.places([bases[piece.root_id] for piece in pieces], list(chunks))
+        named = {chunk_id: place.row_id for of_root in places.values() for chunk_id, place in of_root.items()}
+        stored = await self._rows.stored(list(named))
+        rows = {row.row_id: row for of_chunk in stored.values() for row in of_chunk}
+        return {
+            chunk_id: chunks[chunk_id]
+            for chunk_id, live in named.items()
+            if live not in rows
+            or (chunks[chunk_id][1].context_key and not self._vectors.fits(rows[live], chunks[chunk_id][1]))
+        }
+
+    async def _write(self, chunks: Chunks) -> None:
+        """Commit an edition with new rows for these chunks, unless something newer is committed meanwhile."""
+        vectors = await self._vectors.of_chunks(chunks)
+        attempt = self._committer.new_attempt()
+        bases = await self._committer.look_up({piece.root_id for piece, _ in chunks.values()})
+        versions = {piece.root_id: piece.revision.version for piece, _ in chunks.values()}
+        live = {key: base for key, base in bases.items() if not base.deleted and base.version == versions[key]}
+        places = await self._roots.places(list(live.values()), list(chunks))
+        # All of them: another edition may be on its way, and its sweep knows nothing of pages that both keep.
+        read = await self._roots.pages([page_id for base in live.values() for page_id in base.pages])
+        new_rows = {chunk_id: row_id(chunk_id, attempt) for of_root in places.values() for chunk_id in of_root}
+        pages = {
+            old: replace(
+                page,
+                edition=live[page.root_id].edition + 1,
+                attempt=attempt,
+                entries=tuple(
+                    replace(entry, row_id=new_rows.get(entry.chunk_id, entry.row_id)) for entry in page.entries
+                ),
+            )
+            for old, page in read.items()
+        }
+        rows = [self._row(*chunks[chunk_id], new=new, live=live) for chunk_id, new in new_rows.items()]
+        draft = await self._committer.write(
+            attempt, rows, self._vectors.matrix([vectors[row.chunk_id] for row in rows]), list(pages.values())
+        )
+        same, _ = await self._committer.unchanged(dict(live))
+        await self._committer.abandon(draft, live.keys() - same)
+        if same:
+            await self._committer.commit([_edition(live[key], pages, attempt) for key in sorted(same)])
+            await self._committer.sweep(sorted(same))
+
+    def _row(self, piece: Piece, chunk: ContextualChunk, *, new: RowId, live: Mapping[RootId, Root]) -> IndexedChunk:
+        return chunk_row(
+            piece,
+            chunk,
+            row_id=new,
+            edition=live[piece.root_id].edition + 1,
+            embedder=self._vectors.embedder.of(chunk.chunk.kind).fingerprint,
+            analyse_text=self._analyse_text,
+        )
+
+
+def _edition(base: Root, better: Mapping[PageId, ManifestPage], attempt: Attempt) -> Root:
+    """Put better pages in the place of the old ones; one that is lost stays named, as nothing better is known."""
+    pages = tuple(better[page_id].page_id if page_id in better else page_id for page_id in base.pages)
+    return replace(base, edition=base.edition + 1, attempt=attempt, pages=pages)

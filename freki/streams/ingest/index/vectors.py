@@ -1,0 +1,116 @@
+"""Gives the chunks of a slice their vectors: copied from the store, from the cache, or by a model."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+from opentelemetry.trace import Tracer
+
+from freki.schemas import ChunkId, ContextualChunk, RootId, Timestamp
+from freki.schemas.index import StoredRow
+from freki.streams.ingest.index.pieces import Piece, Slice
+from freki.streams.ingest.index.records import Tally, cache_key
+from freki.streams.ingest.late_chunking import embed_each
+from freki.streams.observe import attributes
+from freki.streams.observe.tracing import Attributes, step
+from freki.streams.ports import ChunkRows, Embedder, EmbeddingCacheKey, Floats, Vectors
+
+PieceChunk = tuple[Piece, ContextualChunk]
+
+
+class ChunkVectors:
+    """Embeds each text once, and counts what it embedded for each revision."""
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        *,
+        cache: Vectors,
+        rows: ChunkRows,
+        now: Callable[[], Timestamp],
+        tracer: Tracer,
+    ) -> None:
+        self.embedder = embedder
+        self._cache = cache
+        self._rows = rows
+        self._now = now
+        self._tracer = tracer
+        self._tallies: dict[tuple[RootId, int], Tally] = {}
+
+    def fits(self, row: StoredRow, chunk: ContextualChunk) -> bool:
+        """Tell whether a row has the vector that its chunk has now."""
+        embedder = self.embedder.of(chunk.chunk.kind)
+        return row.embedder == embedder.fingerprint and row.context_key == chunk.context_key
+
+    def take_tally(self, piece: Piece) -> Tally:
+        """Return what was embedded for a revision since its last receipt."""
+        return self._tallies.pop((piece.root_id, piece.revision.version), Tally())
+
+    async def of_slice(self, piece_slice: Slice) -> dict[ChunkId, Floats]:
+        """Return the vectors of all chunks that get a row, shape (dim,) each."""
+        copied = await self._copied(piece_slice)
+        # A row that was to be copied may be gone by now.
+        lost = {chunk_id: chunk for chunk_id, chunk in piece_slice.to_copy.items() if chunk_id not in copied}
+        return copied | await self.of_chunks({**piece_slice.to_embed, **lost})
+
+    async def of_chunks(self, chunks: Mapping[ChunkId, PieceChunk]) -> dict[ChunkId, Floats]:
+        """Return the vectors of chunks from the cache or a model, shape (dim,) each."""
+        keys = {
+            chunk_id: cache_key(piece, chunk, embedder=self.embedder.of(chunk.chunk.kind).fingerprint)
+            for chunk_id, (piece, chunk) in chunks.items()
+        }
+        vectors = dict(self._cache.among(keys.values()))
+        unknown: dict[EmbeddingCacheKey, PieceChunk] = {}
+        for chunk_id, key in keys.items():
+            if key not in vectors:
+                unknown.setdefault(key, chunks[chunk_id])
+        for embedder, share in self._by_embedder(unknown):
+            new = dict(zip(share, await self._embed(embedder, list(share.values())), strict=True))
+            self._cache.keep(new)
+            vectors.update(new)
+        embedded_at = self._now()
+        for piece, chunk in unknown.values():
+            tally = self._tallies.setdefault((piece.root_id, piece.revision.version), Tally())
+            tally.embedded += 1
+            tally.tokens += chunk.chunk.tokens
+            tally.embedded_at = embedded_at
+        return {chunk_id: vectors[key] for chunk_id, key in keys.items()}
+
+    def matrix(self, vectors: Sequence[Floats]) -> Floats:
+        """Stack vectors, (vectors, dim); also none."""
+        return np.array(vectors, np.float32).reshape(-1, self.embedder.dim)
+
+    async def _copied(self, piece_slice: Slice) -> dict[ChunkId, Floats]:
+        if not piece_slice.to_copy:
+            return {}
+        stored = await self._rows.fetch(list(piece_slice.sources.values()))
+        return {chunk_id: stored[row_id][1] for chunk_id, row_id in piece_slice.sources.items() if row_id in stored}
+
+    def _by_embedder(
+        self, chunks: Mapping[EmbeddingCacheKey, PieceChunk]
+    ) -> Iterator[tuple[Embedder, dict[EmbeddingCacheKey, PieceChunk]]]:
+        """Share chunks out over the embedders of their kinds."""
+        shares: defaultdict[str, dict[EmbeddingCacheKey, PieceChunk]] = defaultdict(dict)
+        embedders: dict[str, Embedder] = {}
+        for key, (piece, chunk) in chunks.items():
+            embedder = self.embedder.of(chunk.chunk.kind)
+            embedders[embedder.fingerprint] = embedder
+            shares[embedder.fingerprint][key] = (piece, chunk)
+        return ((embedders[fingerprint], share) for fingerprint, share in shares.items())
+
+    async def _embed(self, embedder: Embedder, chunks: Sequence[PieceChunk]) -> Floats:
+        tokens = sum(chunk.chunk.tokens for _, chunk in chunks)
+
+        def described() -> Attributes:
+            return {
+                attributes.FREKI_ITEMS: len(chunks),
+                attributes.EMBEDDING_MODEL_NAME: embedder.fingerprint,
+                attributes.LLM_TOKEN_COUNT_PROMPT: tokens,
+                attributes.GEN_AI_OPERATION_NAME: "embeddings",
+                attributes.GEN_AI_REQUEST_MODEL: embedder.fingerprint,
+                attributes.GEN_AI_USAGE_INPUT_TOKENS: tokens,
+                attributes.GEN_AI_EMBEDDINGS_DIMENSION_COUNT: embedder.dim,
+            }
+
+        with step(self._tracer, "embed", described, kind=attributes.EMBEDDING):
+            return await embed_each(embedder, [piece.embeddable(chunk) for piece, chunk in chunks])

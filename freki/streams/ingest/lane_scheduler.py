@@ -1,0 +1,59 @@
+"""Who writes next, where several lanes of a process share a model and write the same documents."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from freki.streams.deliver.lanes import Lane
+
+MOST_PASSED = 4
+"""Slices of more urgent lanes that a lane lets pass while it waits: a fifth of the work is its own."""
+
+
+class LaneScheduler:
+    """Lets one lane at a time work: the most urgent of those that wait, and none waits for ever."""
+
+    def __init__(self) -> None:
+        self._waiting: Counter[Lane] = Counter()
+        self._passed: Counter[Lane] = Counter()
+        self._taken = False
+        self._changed = asyncio.Event()
+
+    @asynccontextmanager
+    async def taken(self, lane: Lane) -> AsyncIterator[None]:
+        """Work alone until the end of the block."""
+        self._waiting[lane] += 1
+        try:
+            while self._taken or self._next() is not lane:
+                await self._changed.wait()
+            self._taken = True
+        finally:
+            self._waiting[lane] -= 1
+            self._notify()
+        try:
+            yield
+        finally:
+            self._taken = False
+            self._count(lane)
+            self._notify()
+
+    def over(self, lane: Lane) -> bool:
+        """Tell a lane, which has done a slice in its turn and has more, whether another lane should go on."""
+        if self._next(lane) is lane:
+            self._count(lane)
+        return self._next(lane) is not lane
+
+    def _count(self, lane: Lane) -> None:
+        """Note that those who wait have let a lane pass."""
+        self._passed[lane] = 0
+        self._passed.update(other for other in Lane if self._waiting[other] and other is not lane)
+
+    def _next(self, also: Lane | None = None) -> Lane | None:
+        waiting = [lane for lane in Lane if self._waiting[lane] or lane is also]
+        passed_over = [lane for lane in waiting if self._passed[lane] >= MOST_PASSED]
+        return next(iter(passed_over or waiting), None)
+
+    def _notify(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()

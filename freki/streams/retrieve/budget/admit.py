@@ -1,0 +1,73 @@
+"""Decides which queries there is time for."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from freki.schemas import ContextQuery, Timestamp
+from freki.streams.retrieve.budget.attempts import FINISHING, LEAVING
+from freki.streams.retrieve.budget.estimates import Estimates
+from freki.streams.retrieve.budget.in_flight import InFlight
+from freki.streams.retrieve.budget.load import Load
+
+BACK_OFF = 2.0
+"""What is given up takes longer than it was waited for: twice as long until it is known better (RFC 6298, 5.5)."""
+
+
+class Admission:
+    """Where more arrives than can be answered, nothing is gained if all are late together: some are refused at once."""
+
+    def __init__(
+        self, *, deadline_ms: int, estimates: Estimates, in_flight: InFlight, now: Callable[[], Timestamp]
+    ) -> None:
+        self._deadline_ms = deadline_ms
+        self._estimates = estimates
+        self._in_flight = in_flight
+        self._now = now
+        self._load = Load()
+        self._at_once = 0
+
+    def refusals(self, queries: Sequence[ContextQuery]) -> list[str | None]:
+        """Tell of each query, in the order of arrival, why there is no time left to answer it; None where there is."""
+        at_once, now_s = self._at_once, self._now() / 1000
+        finishing_s, leaving_s = self._estimates.likely_s(*FINISHING), self._estimates.typical_s(*LEAVING)
+        due: list[float] = []
+        reasons: list[str | None] = []
+        for query in queries:
+            deadline_ms = self._deadline_ms if query.deadline_ms is None else query.deadline_ms
+            # A clock that is ahead of ours does not give more time.
+            due_s = min(query.asked_at / 1000, now_s) + deadline_ms / 1000
+            expected_s = (
+                self._load.expected_s(at_once + 1) + finishing_s + self._in_flight.before(due_s, due) * leaving_s
+            )
+            # One that is alone is tried: else a worker that was slow once would never learn that it no longer is.
+            if due_s - now_s > (expected_s if at_once else 0):
+                at_once += 1
+                due.append(due_s)
+                reasons.append(None)
+            else:
+                reasons.append(_refusal(1000 * (due_s - now_s), 1000 * expected_s, at_once))
+        return reasons
+
+    @contextmanager
+    def counted(self, queries: int) -> Iterator[None]:
+        """Learn how long it takes to look up so many, also where it is given up."""
+        self._at_once += queries
+        at_once, started = self._at_once, self._now()
+        patience = 1.0
+        try:
+            yield
+        except asyncio.CancelledError:
+            patience = BACK_OFF
+            raise
+        finally:
+            self._at_once -= queries
+            self._load.learn(at_once, patience * (self._now() - started) / 1000)
+
+
+def _refusal(left_ms: float, expected_ms: float, at_once: int) -> str:
+    left = f"{left_ms:.0f} ms were left" if left_ms > 0 else f"its time had been over for {-left_ms:.0f} ms"
+    return (
+        f"{left} when it was read, and answers take about {expected_ms:.0f} ms with {at_once} others at hand: "
+        "ask again, allow more time with deadline_ms, or run more workers"
+    )

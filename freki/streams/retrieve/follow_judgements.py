@@ -1,0 +1,123 @@
+"""Reads what workers heed besides their own topic: judgements of users, and receipts of documents that are gone."""
+
+from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
+
+import structlog
+
+from freki.operators.identify import root_id
+from freki.schemas import DocumentId, IndexOutcome, Judgement, OutcomeStatus, RootId, TenantId, Timestamp
+from freki.schemas.avro import UndecodableError
+from freki.streams.deliver.delivery import Prepare
+from freki.streams.deliver.messages import Outgoing, Stored
+from freki.streams.deliver.outbox import Outbox
+from freki.streams.ports import Roots
+from freki.streams.retrieve.cache.epochs import Epochs
+from freki.streams.retrieve.steps.judged import Judgements, key_parts, keyed
+
+LOOKED_UP = 400
+"""Judgements whose documents are looked up together."""
+
+_log = structlog.get_logger(__name__)
+
+
+async def follow_judgements(  # noqa: PLR0913 - each is one thing from outside
+    records: AsyncIterable[Stored],
+    judgements: Judgements,
+    *,
+    decode: Callable[[bytes], Judgement],
+    now: Callable[[], Timestamp],
+    epochs: Epochs | None = None,
+    prepare: Prepare | None = None,
+) -> None:
+    """Take every record of a topic, from its beginning; what is remembered of answers ends with each.
+
+    A record that cannot be read moves nothing and stays on the topic: the log names it.
+    """
+    tenants = judgements.read_anew()
+    if epochs is not None:
+        for each in tenants:
+            epochs.changed(each)
+    async for stored in records:
+        if prepare is not None:
+            await prepare([stored.value])
+        try:
+            key = stored.key or b""
+            tenant, *_ = key_parts(key)
+            judgement = None if stored.value is None else keyed(key, decode(stored.value))
+        except ValueError as error:
+            _log.warning(
+                "a judgement is left out",
+                topic=stored.topic,
+                partition=stored.partition,
+                offset=stored.offset,
+                error=str(error),
+            )
+            continue
+        judgements.take(key, judgement, now=now())
+        if epochs is not None:
+            epochs.changed(TenantId(tenant))
+
+
+async def erase_deleted(
+    records: AsyncIterable[Stored],
+    judgements: Judgements,
+    *,
+    decode: Callable[[bytes], IndexOutcome],
+    erase: Callable[[Sequence[bytes]], Awaitable[None]],
+    prepare: Prepare | None = None,
+) -> None:
+    """Erase from the topic what was said of documents that are deleted; from there it is erased here too."""
+    async for stored in records:
+        if stored.value is None:
+            continue
+        if prepare is not None:
+            await prepare([stored.value])
+        try:
+            outcome = decode(stored.value)
+        except UndecodableError:
+            continue
+        if outcome.status is OutcomeStatus.DELETED:
+            await erase(judgements.of_document(outcome.tenant, outcome.document_id))
+
+
+async def erase_what_is_left(
+    records: AsyncIterable[Stored], roots: Roots, *, erase: Callable[[Sequence[bytes]], Awaitable[None]]
+) -> int:
+    """Erase what was said of documents that are deleted, whoever missed their receipts; return how much that was.
+
+    records: all of the topic, in the order of each key. Of a document that the index does not know nothing is erased:
+    it may still come.
+    """
+    left: set[bytes] = set()
+    batch: dict[bytes, bool] = {}
+
+    async def look_up() -> None:
+        left.difference_update(batch)
+        documents = {key: document for key, is_there in batch.items() if is_there and (document := _judged(key))}
+        found = await roots.roots(sorted(set(documents.values()))) if documents else {}
+        left.update(key for key, document in documents.items() if document in found and found[document].deleted)
+        batch.clear()
+
+    async for stored in records:
+        batch[stored.key or b""] = stored.value is not None
+        if len(batch) == LOOKED_UP:
+            await look_up()
+    await look_up()
+    keys = sorted(left)
+    for at in range(0, len(keys), LOOKED_UP):
+        await erase(keys[at : at + LOOKED_UP])
+    return len(keys)
+
+
+def _judged(key: bytes) -> RootId | None:
+    """Name the document that the key of a judgement is of; None where it is no such key."""
+    try:
+        tenant, _, _, document = key_parts(key)
+        return root_id(TenantId(tenant), DocumentId(document))
+    except ValueError:
+        return None
+
+
+async def erase_judgements(outbox: Outbox, topic: str, keys: Sequence[bytes]) -> None:
+    """Send tombstones, which erase from every worker at once, and from the topic when it is compacted."""
+    await outbox.send(*(Outgoing(topic=topic, key=key, value=None) for key in keys))

@@ -1,0 +1,126 @@
+"""Answers queries: one batch in, one result a query out."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+
+import structlog
+from opentelemetry.context import Context
+from opentelemetry.trace import get_current_span
+
+from freki.operators.errors import InvalidQuery
+from freki.operators.validate_query import validate_query
+from freki.schemas import ContextQuery, ContextResult, Notice, NoticeKind
+from freki.streams.deliver.messages import Received
+from freki.streams.deliver.outbox import Outbox
+from freki.streams.observe.meters import Meters
+from freki.streams.observe.tracing import attached
+from freki.streams.retrieve.cache.caching import CachingRetriever
+from freki.streams.retrieve.query_state import QueryState
+from freki.streams.retrieve.replies import Replies
+from freki.streams.retrieve.retriever import Retriever
+from freki.streams.retrieve.trace import QueryTrace
+
+# Questions that wait for a document to become fresher do so beside the others, up to this many at once.
+MOST_PATIENT = 64
+
+_log = structlog.get_logger(__name__)
+
+
+class QueryHandler:
+    """Publishes a result for each query, also for one that breaks a rule."""
+
+    def __init__(  # noqa: PLR0913 - each is one thing from outside
+        self,
+        retriever: Retriever | CachingRetriever,
+        *,
+        encode: Callable[[ContextResult], bytes],
+        outbox: Outbox,
+        sink: str,
+        reply_topics: Sequence[str],
+        max_query_chars: int,
+        failures: tuple[type[Exception], ...],
+        traces: QueryTrace,
+        meters: Meters,
+    ) -> None:
+        self._retriever = retriever
+        self._replies = Replies(encode=encode, outbox=outbox, sink=sink, failures=failures)
+        self._reply_topics = frozenset(reply_topics)
+        self._max_query_chars = max_query_chars
+        self._traces = traces
+        self._meters = meters
+        self._patient: set[asyncio.Task[None]] = set()
+
+    async def handle(self, batch: Sequence[Received[ContextQuery]]) -> None:
+        """Answer at once what can be answered at once.
+
+        A query with `at_least` may take all of its time, so it is answered beside the batch. Its offset is committed
+        before: after a crash the asker's deadline is over anyway, and the asker asks again.
+        """
+        prompt: list[Received[ContextQuery]] = []
+        for received in await self._in_time(await self._valid(batch)):
+            if received.value.at_least and len(self._patient) < MOST_PATIENT:
+                task = asyncio.create_task(self._answer([received]))
+                self._patient.add(task)
+                task.add_done_callback(self._ended)
+            else:
+                prompt.append(received)
+        if prompt:
+            await self._answer(prompt)
+
+    async def _valid(self, batch: Sequence[Received[ContextQuery]]) -> list[Received[ContextQuery]]:
+        """Refuse queries that break a rule; give the others."""
+        valid = []
+        for received in batch:
+            try:
+                validate_query(received.value, max_characters=self._max_query_chars, reply_topics=self._reply_topics)
+            except InvalidQuery as error:
+                notice = Notice(stage="validate", kind=NoticeKind.REJECTED, message=str(error))
+                await self._refuse(received, notice, to=None)
+            else:
+                valid.append(received)
+        return valid
+
+    async def _in_time(self, batch: Sequence[Received[ContextQuery]]) -> list[Received[ContextQuery]]:
+        """Refuse queries that there is no time for; give the others."""
+        reasons = self._retriever.refusals([received.value for received in batch])
+        for received, reason in zip(batch, reasons, strict=True):
+            if reason is not None:
+                notice = Notice(stage="admit", kind=NoticeKind.SKIPPED, message=reason)
+                await self._refuse(received, notice, to=received.value.reply_to)
+        return [received for received, reason in zip(batch, reasons, strict=True) if reason is None]
+
+    async def _refuse(self, received: Received[ContextQuery], notice: Notice, *, to: str | None) -> None:
+        refusal = self._retriever.refusal(received.value, notice, trace_id=_trace_id(received.trace))
+        self._traces.refuse(received.trace, refusal)
+        await self._replies.send(received, refusal, to=to)
+        self._meters.answered(refusal)
+
+    async def _answer(self, batch: Sequence[Received[ContextQuery]]) -> None:
+        answers = self._retriever.answer([(received.value, _trace_id(received.trace)) for received in batch])
+        async with aclosing(answers):
+            async for place, result, state in answers:
+                received = batch[place]
+                self._report(received.trace, state, result)
+                started_s = time.perf_counter()
+                await self._replies.send(received, result, to=received.value.reply_to)
+                self._retriever.learn_sending(time.perf_counter() - started_s)
+                self._meters.answered(result)
+                self._meters.unranked(state.unranked)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._patient.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            task.get_loop().call_exception_handler({"message": "a waiting query failed", "exception": error})
+
+    def _report(self, trace: Context, state: QueryState, result: ContextResult) -> None:
+        self._traces.report(trace, state, result)
+        with attached(trace):
+            for (step, reason), chunk_ids in state.dropped.items():
+                _log.info("chunks dropped", query_id=result.query_id, step=step, reason=reason, chunks=list(chunk_ids))
+
+
+def _trace_id(trace: Context) -> str:
+    span = get_current_span(trace).get_span_context()
+    return f"{span.trace_id:032x}" if span.is_valid else ""

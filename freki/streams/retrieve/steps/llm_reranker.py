@@ -1,0 +1,49 @@
+"""Scores how well texts answer a question by asking a language model for grades."""
+
+from collections.abc import Sequence
+
+import structlog
+
+from freki.operators.ask_llm import TOKENS_A_GRADE, grades_prompt, read_grades
+from freki.schemas import NoCompletion
+from freki.schemas.index import RerankPair
+from freki.streams.ports import Ledger, Llm
+from freki.streams.retrieve.budget.attempts import StepFailed
+
+_log = structlog.get_logger(__name__)
+
+CHARS_A_TOKEN = 4
+"""About right for English, and somewhat low for German."""
+
+
+class LlmReranker:
+    """One request a question, within what the day's budget of tokens allows.
+
+    Grades come in steps of a tenth and are no probabilities: hybrid search decides among equals.
+    """
+
+    name = "llm"
+
+    def __init__(self, llm: Llm, ledger: Ledger) -> None:
+        self._llm = llm
+        self._ledger = ledger
+
+    async def score(self, pairs: Sequence[RerankPair], *, budget_s: float | None) -> list[float | None]:
+        """Score pairs of one question, 0..1; None for those without a grade. Raises StepFailed where none has one."""
+        if not pairs:
+            return []
+        prompt = grades_prompt(pairs[0].query, [pair.text for pair in pairs])
+        max_tokens = TOKENS_A_GRADE * len(pairs)
+        most = (len(prompt.system) + len(prompt.user)) // CHARS_A_TOKEN + max_tokens
+        if not await self._ledger.take(most):
+            raise StepFailed("the language model has no tokens left today: see FREKI_LLM__MAX_TOKENS_DAY")
+        (answer,) = await self._llm.complete([prompt], max_tokens=max_tokens, budget_s=budget_s)
+        if isinstance(answer, NoCompletion):
+            await self._ledger.give_back(most)
+            _log.warning("a language model gave no grades", reason=answer.reason)
+            raise StepFailed(answer.gist)
+        await self._ledger.give_back(most - answer.prompt_tokens - answer.completion_tokens)
+        scores = read_grades(answer.text, count=len(pairs))
+        if all(score is None for score in scores):
+            raise StepFailed(f"{self._llm.model} gave no grades")
+        return scores
