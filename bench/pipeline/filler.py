@@ -13,8 +13,8 @@ from freki.operators.identify import root_id
 from freki.schemas import ChunkBatch, ChunkId, ContextualChunkBatch, DocumentChange, RootId
 from freki.schemas.avro import Codec
 from freki.streams.connect import wall_clock
-from freki.streams.ingest.chunk import Chunking
-from freki.streams.ingest.contextualise import contextualised
+from freki.streams.ingest.chunk import Chunker
+from freki.streams.ingest.contextualise import contextualise
 from freki.streams.ingest.index import Indexer, Part
 from freki.streams.ingest.outline import Outliner
 from tests.received import received
@@ -30,7 +30,7 @@ class Filler:
         settings = ground.settings
         self.index = index
         self.embedder = embedder
-        self._ingest = Chunking(
+        self._ingest = Chunker(
             claims=ClaimStore(settings.claims),
             outliner=outline,
             part_chunks=settings.chunking.part_chunks,
@@ -75,7 +75,7 @@ class Filler:
 
     async def _parts(self, change: DocumentChange) -> list[Part]:
         batches = await self._ingest.revise(received(change, wall_clock()))
-        contextual = [contextualised(batch) for batch in batches]
+        contextual = [contextualise(batch) for batch in batches]
         self.documents += 1
         self.root_ids.append(root_id(change.tenant, change.document_id))
         self.chunk_ids += [chunk.chunk_id for batch in batches for chunk in batch.chunks]

@@ -117,7 +117,7 @@ class Probe:
 class Prober:
     """Publishes changes that hold a word that was never there before, and asks for that word."""
 
-    def __init__(  # noqa: PLR0913 - each is one thing from outside
+    def __init__(
         self,
         publisher: Publisher,
         receipts: Receipts,

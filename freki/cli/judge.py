@@ -27,7 +27,7 @@ On = Annotated[str | None, typer.Option("--query", help="Only those of a query i
 
 @judge_app.command("give")
 @command
-async def give(  # noqa: PLR0913 - each is a field of a judgement
+async def give(
     question: Annotated[str, typer.Argument(help="What was asked")],
     document: Annotated[str, typer.Argument(help="Id of the document that was found")],
     verdict: Annotated[Verdict, typer.Argument(help="How it did", case_sensitive=False)],
@@ -111,7 +111,7 @@ async def _standing(settings: Settings) -> AsyncIterator[AsyncIterator[tuple[byt
         yield standing()
 
 
-def _meant(  # noqa: PLR0913, PLR0917 - each is a condition
+def _meant(
     settings: Settings, key: bytes, tenant: str | None, document: str | None, judge: str | None, query: str | None
 ) -> bool:
     try:

@@ -16,13 +16,15 @@ from freki.operators.map_envelope import Envelope, Event, Fields, read_change, r
 from freki.schemas import DocumentChange, TenantId
 from freki.schemas.errors import Misconfigured
 from freki.streams.acls import relay_group
-from freki.streams.app import FAILURES
 from freki.streams.client import Publisher
 from freki.streams.connect import open_publisher, open_registry, topics_of
+from freki.streams.deliver.dead_letter_queue import DeadLetterQueue
 from freki.streams.deliver.delivery import Delivery, Handle
+from freki.streams.deliver.intake import Intake
 from freki.streams.deliver.outbox import Outbox
-from freki.streams.deliver.stage import Stage, register, run_stages
-from freki.streams.feed.relay import as_they_are, from_avro, relaying
+from freki.streams.deliver.run import run_stages
+from freki.streams.deliver.stage import Batching, Stage, register
+from freki.streams.feed.relay import as_they_are, from_avro, relay_handler
 
 _READERS: Mapping[str, Callable[[Envelope], Event | None]] = {
     "cloudevents": read_cloudevent,
@@ -87,7 +89,7 @@ def _handle(
 ) -> Handle[bytes | None]:
     to_change = _mapping(one, TenantId(one.tenant or settings.tenant))
     decode = as_they_are if one.encoding == "json" or registry is None else from_avro(registry)
-    return relaying(to_change, publisher.publish, decode=decode)
+    return relay_handler(to_change, publisher.publish, decode=decode)
 
 
 def _stage(
@@ -95,23 +97,15 @@ def _stage(
 ) -> Stage:
     name = f"relay-{_name(one)}"
     delivery = Delivery(
-        stage=name,
-        decode=lambda value: value,
+        name,
+        intake=Intake(lambda value: value, keyed=False),
         handle=handle,
-        outbox=outbox,
-        dead_letters=topics_of(settings).dead_letters.name,
-        failures=FAILURES,
+        dead_letters=DeadLetterQueue(outbox, topics_of(settings).dead_letters.name),
         tracer=tracer,
-        keyed=False,
     )
     app = make_app(settings.kafka, relay_group(settings, _name(one)), state_dir=settings.local.state_dir / "faust")
-    return register(
-        app,
-        one.topic,
-        delivery,
-        batch_events=settings.ingest.batch_events,
-        batch_wait_s=settings.ingest.batch_wait_s,
-    )
+    ingest = settings.ingest
+    return register(app, one.topic, delivery, Batching(records=ingest.batch_events, wait_s=ingest.batch_wait_s))
 
 
 def _mapping(one: RelaySettings, tenant: TenantId) -> Callable[[Envelope], DocumentChange | None]:

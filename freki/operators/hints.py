@@ -49,7 +49,7 @@ _ENGLISH = Sayings(
 )
 
 
-def hints(  # noqa: PLR0913 - what there is to say
+def hints(
     query: ContextQuery,
     analysis: QueryAnalysis,
     *,

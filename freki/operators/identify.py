@@ -12,7 +12,7 @@ def root_id(tenant: TenantId, document_id: DocumentId) -> RootId:
     return RootId(_digest("freki-root", [tenant, document_id]))
 
 
-def chunk_id(  # noqa: PLR0913 - each part makes another chunk
+def chunk_id(
     tenant: TenantId,
     document_id: DocumentId,
     *,

@@ -45,7 +45,7 @@ class Publisher:
     all that was recorded before them.
     """
 
-    def __init__(  # noqa: PLR0913 - each is one thing from outside
+    def __init__(
         self,
         *,
         outbox: Outbox,
@@ -153,7 +153,7 @@ class Receipts(_Follower):
 class Asker(_Follower):
     """Sends questions and gives each its answer."""
 
-    def __init__(  # noqa: PLR0913 - each is one thing from outside
+    def __init__(
         self,
         *,
         outbox: Outbox,

@@ -74,7 +74,7 @@ class Topics:
     sources: Topic
 
     @classmethod
-    def from_settings(  # noqa: PLR0913 - each is a setting
+    def from_settings(
         cls,
         *,
         prefix: str,

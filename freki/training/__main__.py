@@ -30,7 +30,7 @@ KEPT = Path("~/.cache/freki/training")
 
 
 @app.command()
-def train(  # noqa: PLR0913 - options of a command
+def train(
     *,
     data: Annotated[Path, typer.Option(help="Folder with files NAME-LANGUAGE.jsonl.zst of pairs", show_default=False)],
     out: Annotated[Path, typer.Option(help="Folder for run.json and piece_weights.npy", show_default=False)],

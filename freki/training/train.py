@@ -83,9 +83,7 @@ class Bench:
         return found
 
 
-def train_all(  # noqa: PLR0913 - what the command gives
-    data: Path, out: Path, recipe: Recipe, *, settings: ModelSettings, cache: Cache, stage: Stage
-) -> Run:
+def train_all(data: Path, out: Path, recipe: Recipe, *, settings: ModelSettings, cache: Cache, stage: Stage) -> Run:
     """Read pairs, learn the weights of pieces, which are written into `out`, and those of each route.
 
     Raises Rejected for what is no folder of pairs or has too few of them.

@@ -119,7 +119,7 @@ def head(chunk: IndexedChunk) -> RowHead:
     return RowHead(row_id=chunk.row_id, version=chunk.version, edition=chunk.edition)
 
 
-def page(  # noqa: PLR0913 - what a page has
+def page(
     root_id: str, version: int, part: int, entries: int = 1, *, attempt: str = "a1", edition: int = 0, **changes: Any
 ) -> ManifestPage:
     """Make a page whose rows were written by its own attempt; changes: of each of its entries."""

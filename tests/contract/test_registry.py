@@ -10,7 +10,7 @@ from freki.infra.settings.sections import RegistrySettings
 from freki.schemas import ContextQuery, DocumentChange, DocumentId, IndexOutcome, Operation, TenantId, Timestamp
 from freki.schemas.avro import Codec, UnknownSchemaIdError, packaged_contracts
 from freki.schemas.errors import InfraError, Misconfigured, Unavailable
-from freki.streams.deliver.delivery import Backoff
+from freki.streams.deliver.retry import Backoff
 from tests.contract.registry_server import Answer, RegistryServer, running_registry
 
 TOPIC = "freki.documents.v1"

@@ -11,18 +11,19 @@ from opentelemetry.trace import NoOpTracer
 
 from freki.infra.kafka import Admin, Producer, Reader, Record, look_behind, make_app
 from freki.infra.settings.sections import KafkaSettings
-from freki.operators.errors import OperatorError
-from freki.schemas.errors import Misconfigured, Rejected, Unavailable
+from freki.streams.deliver.dead_letter_queue import DeadLetterQueue
 from freki.streams.deliver.dead_letters import DeadLetter, from_record
-from freki.streams.deliver.delivery import Backoff, Delivery, Failures, Handle, required
+from freki.streams.deliver.delivery import Delivery, Handle
+from freki.streams.deliver.intake import Intake, required
 from freki.streams.deliver.lanes import Lane
 from freki.streams.deliver.messages import Outgoing, Received
 from freki.streams.deliver.outbox import Outbox
-from freki.streams.deliver.stage import Stage, register, run_stages
+from freki.streams.deliver.retry import Backoff, Retry
+from freki.streams.deliver.run import run_stages
+from freki.streams.deliver.stage import Batching, Stage, register
 from freki.streams.topics import Topic, Topics
 
 TRACER = NoOpTracer()
-FAILURES = Failures(stop=(Misconfigured,), retry=(Unavailable,), dead_letter=(OperatorError, Rejected))
 PATIENCE_S = 20.0
 
 Batch = Sequence[Received[str]]
@@ -51,16 +52,14 @@ class World:
 
     def _stage(self, app: faust.App, name: str, topic: Topic, handle: Handle[str]) -> Stage:
         delivery = Delivery(
-            stage=name,
-            decode=required(bytes.decode),
+            name,
+            intake=Intake(required(bytes.decode)),
             handle=handle,
-            outbox=self.outbox,
-            dead_letters=self.topics.dead_letters.name,
-            failures=FAILURES,
+            dead_letters=DeadLetterQueue(self.outbox, self.topics.dead_letters.name),
             tracer=TRACER,
-            backoff=Backoff(attempts=3, first_s=0.01),
+            retry=Retry(name, backoff=Backoff(attempts=3, first_s=0.01)),
         )
-        return register(app, topic.name, delivery, batch_events=8, batch_wait_s=0.02)
+        return register(app, topic.name, delivery, Batching(records=8, wait_s=0.02))
 
     async def publish(self, *pairs: tuple[bytes | None, bytes | None]) -> None:
         """Send keys and values to `documents`."""

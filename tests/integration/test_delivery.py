@@ -13,7 +13,8 @@ from freki.schemas.errors import Rejected, Unavailable
 from freki.streams.deliver.dead_letters import replay
 from freki.streams.deliver.lanes import Lane
 from freki.streams.deliver.messages import Outgoing
-from freki.streams.deliver.stage import Stage, Stalled
+from freki.streams.deliver.run import Stalled
+from freki.streams.deliver.stage import Stage
 from tests.integration.stages import PATIENCE_S, Batch, World, running
 from tests.integration.transactions import transaction
 
@@ -201,8 +202,8 @@ async def test_on_stop_the_batch_at_hand_is_finished_and_committed(world: World)
 async def test_a_stage_that_stands_still_while_records_wait_ends_the_worker(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("freki.streams.deliver.stage._STALLED_S", 0.5)
-    monkeypatch.setattr("freki.streams.deliver.stage._CHECKS_PER_WATCH", 1)
+    monkeypatch.setattr("freki.streams.deliver.progress.STALLED_S", 0.5)
+    monkeypatch.setattr("freki.streams.deliver.run._CHECKS_PER_WATCH", 1)
     stage = world.stage(world.forward)
     before: list[int] = []
 
@@ -304,8 +305,8 @@ async def test_a_slow_batch_is_given_up_before_another_worker_begins_with_its_re
 async def test_what_an_open_transaction_has_written_is_neither_handled_nor_waited_for(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("freki.streams.deliver.stage._STALLED_S", 0.5)
-    monkeypatch.setattr("freki.streams.deliver.stage._CHECKS_PER_WATCH", 1)
+    monkeypatch.setattr("freki.streams.deliver.progress.STALLED_S", 0.5)
+    monkeypatch.setattr("freki.streams.deliver.run._CHECKS_PER_WATCH", 1)
     topic = world.topics.documents.name
     stage = world.stage(world.forward)
     await world.publish((b"k", b"before"))

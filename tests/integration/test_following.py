@@ -12,11 +12,12 @@ from freki.infra.kafka import Reader
 from freki.infra.settings.sections import ClaimSettings, Settings
 from freki.infra.telemetry.calls import Calls
 from freki.schemas.errors import Misconfigured, Unavailable
-from freki.streams.app import Pipeline
-from freki.streams.deliver.delivery import Backoff
 from freki.streams.deliver.messages import Outgoing
+from freki.streams.deliver.retry import Backoff
 from freki.streams.observe.meters import Meters
 from freki.streams.topics import Topic
+from freki.streams.wire.background import follow
+from freki.streams.wire.parts import Parts
 from tests.integration.stages import PATIENCE_S, TRACER, World, running
 
 
@@ -25,18 +26,18 @@ async def following(world: World, topic: Topic, *failures: Exception) -> AsyncIt
     """Run a stage, and beside it read a topic: a record brings the failures, one after the other, then it is read."""
     left, read = list(failures), asyncio.Event()
 
-    async def follow(reader: Reader) -> None:
+    async def take(reader: Reader) -> None:
         async for _ in reader:
             if left:
                 raise left.pop(0)
             read.set()
 
     await world.outbox.send(Outgoing(topic=world.topics.judgements.name, key=b"k", value=b"v"))
-    async with Pipeline(
+    async with Parts(
         Settings(kafka=world.kafka, claims=ClaimSettings(inline_bytes=10_000)), TRACER, Meters(), Calls()
-    ) as pipeline:
-        pipeline.spawn(pipeline._follow(topic, "earliest", follow))
-        async with running(world.stage(world.forward), beside=pipeline.background_tasks) as run:
+    ) as parts:
+        parts.background.spawn(follow(world.kafka, topic.name, "earliest", take))
+        async with running(world.stage(world.forward), beside=parts.background.tasks) as run:
             is_read = asyncio.create_task(read.wait())
             await asyncio.wait({run, is_read}, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE_S)
             is_read.cancel()
@@ -60,7 +61,7 @@ async def test_a_topic_that_is_missing_ends_the_worker_and_is_named(world: World
 
 
 async def test_an_outage_that_lasts_ends_the_worker(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("freki.streams.app.Backoff", partial(Backoff, attempts=2, first_s=0.01))
+    monkeypatch.setattr("freki.streams.wire.background.Backoff", partial(Backoff, attempts=2, first_s=0.01))
 
     with pytest.raises(Unavailable, match="still"):
         await ended(world, world.topics.judgements, Unavailable("for a moment"), Unavailable("still"))

@@ -28,11 +28,12 @@ from freki.infra.settings.sections import (
 from freki.infra.telemetry.calls import Calls
 from freki.schemas.errors import Misconfigured
 from freki.streams.acls import Right, rights_of
-from freki.streams.app import STAGES, Pipeline
+from freki.streams.app import STAGES, make_stages
 from freki.streams.connect import apply_topics, check_sources, open_ledger, open_publisher, topics_of
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.observe.meters import Meters
 from freki.streams.topics import Topics
+from freki.streams.wire import parts as wiring
 from tests.integration.stages import PATIENCE_S, TRACER, World, running
 from tests.kafka.secured import PASSWORD, Secured
 
@@ -85,9 +86,9 @@ async def as_user(secured: Secured, settings: Settings, user: str, rights: Seque
 @asynccontextmanager
 async def working(settings: Settings, stage: str) -> AsyncIterator[None]:
     """Run a stage as a worker does."""
-    async with Pipeline(settings, NoOpTracer(), Meters(), Calls()) as pipeline:
-        stages = await pipeline.stages([stage])
-        async with running(*stages, beside=pipeline.background_tasks):
+    async with wiring.Parts(settings, NoOpTracer(), Meters(), Calls()) as opened:
+        stages = await make_stages(opened, [stage])
+        async with running(*stages, beside=opened.background.tasks):
             yield
 
 

@@ -28,8 +28,8 @@ from freki.streams.evaluate.configuration import parse_configuration
 from freki.streams.evaluate.corpus import missing, roots_of
 from freki.streams.evaluate.examine import Examiner
 from freki.streams.evaluate.result import Run
-from freki.streams.ingest.chunk import Chunking
-from freki.streams.ingest.contextualise import contextualised
+from freki.streams.ingest.chunk import Chunker
+from freki.streams.ingest.contextualise import contextualise
 from freki.streams.ingest.index import Indexer, Part
 from freki.streams.ingest.outline import Outliner
 from freki.streams.ports import Reranker
@@ -113,7 +113,7 @@ class Freki:
         index = MemoryIndex(
             Generation(name=GENERATION, embedder=self._embedder.fingerprint, dim=self._embedder.dim, analyser=ANALYSER)
         )
-        chunking = Chunking(
+        chunking = Chunker(
             claims=ClaimStore(ClaimSettings()),
             outliner=Outliner(limits_of(CHUNKING), parse=parse_here, count_tokens=self._embedder.count_tokens),
             part_chunks=CHUNKING.part_chunks,
@@ -133,7 +133,7 @@ class Freki:
         changes = missing(roots_of(corpus, TENANT), {}, tenant=TENANT, now=wall_clock())
         arrived = [received(change, Timestamp(change.version)) for change in changes]
         batches = [batch for each in arrived for batch in await chunking.revise(each)]
-        async for _ in indexer.index([Part(contextualised(batch), 0) for batch in batches]):
+        async for _ in indexer.index([Part(contextualise(batch), 0) for batch in batches]):
             pass
         return index
 

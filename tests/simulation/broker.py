@@ -122,7 +122,7 @@ class Broker:
         """Choose the partition of a key as Kafka's clients do; records without one go to the first."""
         return topic, 0 if key is None else _hashed(key) % self.partitions
 
-    def append(  # noqa: PLR0913 - what a record is made of
+    def append(
         self,
         place: Place,
         key: bytes | None,

@@ -34,7 +34,7 @@ class Asked:
 class Clients:
     """All producers and askers, which never fail."""
 
-    def __init__(  # noqa: PLR0913 - what they are connected to
+    def __init__(
         self,
         broker: Broker,
         network: Network,

@@ -117,7 +117,7 @@ class _Storm:
 class _Drawn:
     """Draws the operations of producers and askers."""
 
-    def __init__(  # noqa: PLR0913 - what kinds there are
+    def __init__(
         self, random: Random, lasts_s: float, *, has_bare: bool, compacts: bool, repeats: bool, large: bool
     ) -> None:
         self._random = random

@@ -23,16 +23,19 @@ from freki.schemas import (
 )
 from freki.schemas.avro.codec import UndecodableError
 from freki.schemas.errors import InfraError, Unavailable
-from freki.streams.app import FAILURES, LANES, QUERY_WAIT_S
+from freki.streams.app import LANES
 from freki.streams.connect import limits_of, options_of
-from freki.streams.deliver.delivery import Delivery, or_tombstone, required
+from freki.streams.deliver.dead_letter_queue import DeadLetterQueue
+from freki.streams.deliver.delivery import Delivery
+from freki.streams.deliver.intake import Intake, or_tombstone, required
 from freki.streams.deliver.lanes import Lane, in_lane, lanes_of
-from freki.streams.deliver.outbox import Outbox
-from freki.streams.deliver.reject import rejecting
-from freki.streams.deliver.stage import Progress, Stage
-from freki.streams.ingest.chunk import Chunking, chunking
-from freki.streams.ingest.contextualise import contextualising
-from freki.streams.ingest.embed import embedding
+from freki.streams.deliver.outbox import Outbox, Sink
+from freki.streams.deliver.progress import Progress
+from freki.streams.deliver.reject import reject_with_receipt
+from freki.streams.deliver.stage import Batching, Stage
+from freki.streams.ingest.chunk import Chunker, chunk_handler
+from freki.streams.ingest.contextualise import contextualise_handler
+from freki.streams.ingest.embed import embed_handler
 from freki.streams.ingest.index import Indexer
 from freki.streams.ingest.outline import Outliner
 from freki.streams.observe.meters import Meters
@@ -40,6 +43,7 @@ from freki.streams.observe.tracing import UNTRACED
 from freki.streams.retrieve.handler import QueryHandler
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.trace import Models, QueryTrace
+from freki.streams.wire.parts import QUERY_WAIT_S
 from tests.parsing import parse_here
 from tests.simulation import adapter
 from tests.simulation.codecs import CODECS
@@ -94,9 +98,7 @@ class Running:
     delivery: Delivery[Any]
     group: str
     topic: str
-    most: int
-    within_s: float
-    at_once: int
+    batching: Batching
 
 
 @dataclass(slots=True)
@@ -156,9 +158,7 @@ class Worker:
             each for each in self.consumers if running.topic in each.streams and each.name.endswith(f"@{running.group}")
         )
         stream = cast("Any", consumer.streams[running.topic])
-        await running.stage.consume(
-            stream, running.delivery, most=running.most, within_s=running.within_s, at_once=running.at_once
-        )
+        await running.stage.consume(stream, running.delivery, running.batching)
 
     def _made(self, apps: dict[str, Any]) -> Sequence[Running]:
         around = self.surroundings
@@ -167,38 +167,37 @@ class Worker:
         embedder = SlowEmbedder(around.token_s)
         made: list[Running] = []
 
-        def add(name: str, source: str, decode: Any, handle: Any, *, group: str, **options: Any) -> None:
-            most, within_s = options.pop("most", around.batch_events), options.pop("within_s", BATCH_WAIT_S)
-            at_once = options.pop("at_once", 1)
+        def add(name: str, source: str, intake: Any, handle: Any, *, group: str, **options: Any) -> None:
             delivery: Delivery[Any] = Delivery(
-                stage=name,
-                decode=decode,
+                name,
+                intake=intake,
                 handle=handle,
-                outbox=outbox,
-                dead_letters="dead-letters",
-                failures=FAILURES,
+                dead_letters=DeadLetterQueue(
+                    outbox,
+                    "dead-letters",
+                    on_dead_letter=options.get("on_dead_letter"),
+                    clock=lambda: around.now() / 1000,
+                ),
                 tracer=UNTRACED,
                 meters=_METERS,
-                clock=lambda: around.now() / 1000,
-                **options,
             )
+            batching = options.get("batching", Batching(records=around.batch_events, wait_s=BATCH_WAIT_S))
             app = apps.setdefault(group, SimpleNamespace(conf=SimpleNamespace(id=group), should_stop=False))
             stage = Stage(app, name, source, meters=_METERS)
             stage.progress = Progress(around.loop.time)
-            made.append(Running(stage, delivery, group, source, most, within_s, at_once))
+            made.append(Running(stage, delivery, group, source, batching))
 
-        rejected: Any = rejecting(
-            encode=CODECS[IndexOutcome].encode, outbox=outbox, sink="outcomes", generation=GENERATION, meters=_METERS
-        )
+        receipts = Sink(outbox, "outcomes", CODECS[IndexOutcome].encode)
+        rejected: Any = reject_with_receipt(receipts, generation=GENERATION, meters=_METERS)
         if "chunk" in self.names:
             self._chunk(add, outbox, embedder, rejected)
         if "contextualise" in self.names:
             for lane in LANES["contextualise"]:
                 sink = in_lane("contextual-chunks", lane)
-                handle = contextualising(encode=CODECS[ContextualChunkBatch].encode, outbox=outbox, sink=sink)
-                decode = required(CODECS[ChunkBatch].decode)
+                handle = contextualise_handler(Sink(outbox, sink, CODECS[ContextualChunkBatch].encode))
+                intake = Intake(required(CODECS[ChunkBatch].decode))
                 name, source = in_lane("contextualise", lane), in_lane("chunks", lane)
-                add(name, source, decode, handle, group="contextualise", on_dead_letter=rejected)
+                add(name, source, intake, handle, group="contextualise", on_dead_letter=rejected)
         if "embed" in self.names:
             self._embed(add, outbox, embedder, store, rejected)
         if "retrieve" in self.names:
@@ -206,7 +205,7 @@ class Worker:
         return made
 
     def _chunk(self, add: Any, outbox: Outbox, embedder: SlowEmbedder, rejected: Any) -> None:
-        stage = Chunking(
+        chunker = Chunker(
             claims=ClaimStore(ClaimSettings()),
             outliner=Outliner(_LIMITS[self.release], parse=parse_here, count_tokens=embedder.count_tokens),
             part_chunks=PART_CHUNKS,
@@ -214,17 +213,16 @@ class Worker:
         )
         decode = or_tombstone(self._change)
         for lane in LANES["chunk"]:
-            handle = chunking(
-                stage,
-                encode=CODECS[ChunkBatch].encode,
-                outbox=outbox,
-                sink=in_lane("chunks", lane),
-                large=in_lane("chunks", Lane.BULK if lane is Lane.REGULAR else lane),
-                at_once=2,
+            large = in_lane("chunks", Lane.BULK if lane is Lane.REGULAR else lane)
+            handle = chunk_handler(
+                chunker,
+                Sink(outbox, in_lane("chunks", lane), CODECS[ChunkBatch].encode),
+                large=Sink(outbox, large, CODECS[ChunkBatch].encode),
+                max_in_flight=2,
             )
             name = in_lane("chunk", lane)
-            ours = partial(_is_of, lane, decode)
-            add(name, "documents", decode, handle, group=name, on_dead_letter=rejected, accepts=ours)
+            intake = Intake(decode, accepts=partial(_is_of, lane, decode))
+            add(name, "documents", intake, handle, group=name, on_dead_letter=rejected)
 
     def _change(self, value: bytes) -> DocumentChange:
         if self.surroundings.loop.time() < self.reads_from_s:
@@ -245,17 +243,11 @@ class Worker:
             entropy=adapter.entropy,
         )
         for lane in LANES["embed"]:
-            encode = CODECS[IndexOutcome].encode
-            handle = embedding(indexer, lane=lane, encode=encode, outbox=outbox, sink="outcomes", meters=_METERS)
+            receipts = Sink(outbox, "outcomes", CODECS[IndexOutcome].encode)
+            handle = embed_handler(indexer, receipts, lane=lane, meters=_METERS)
             name, source = in_lane("embed", lane), in_lane("contextual-chunks", lane)
-            add(
-                name,
-                source,
-                required(CODECS[ContextualChunkBatch].decode),
-                handle,
-                group="embed",
-                on_dead_letter=rejected,
-            )
+            intake = Intake(required(CODECS[ContextualChunkBatch].decode))
+            add(name, source, intake, handle, group="embed", on_dead_letter=rejected)
 
     def _retrieve(self, add: Any, outbox: Outbox, embedder: SlowEmbedder, store: Any) -> None:
         retriever = Retriever(
@@ -283,8 +275,9 @@ class Worker:
             traces=QueryTrace(UNTRACED, models=Models(embedder=embedder.fingerprint, reranker=""), content=False),
             meters=_METERS,
         )
-        decode = required(CODECS[ContextQuery].decode)
-        add("retrieve", "queries", decode, retrieving.handle, group="retrieve", within_s=QUERY_WAIT_S, at_once=4)
+        intake = Intake(required(CODECS[ContextQuery].decode))
+        batching = Batching(records=self.surroundings.batch_events, wait_s=QUERY_WAIT_S, in_flight=4)
+        add("retrieve", "queries", intake, retrieving.handle, group="retrieve", batching=batching)
 
 
 _LIMITS = [

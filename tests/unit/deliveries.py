@@ -9,37 +9,36 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from freki.streams.deliver.delivery import (
-    Backoff,
-    Decode,
-    Delivery,
-    Failures,
-    Handle,
-    OnDeadLetter,
-    Prepare,
-    RecordFilter,
-)
+from freki.operators.errors import OperatorError
+from freki.schemas.errors import Misconfigured, Unavailable
+from freki.streams.deliver.dead_letter_queue import DeadLetterQueue, OnDeadLetter
+from freki.streams.deliver.delivery import Delivery, Handle
+from freki.streams.deliver.intake import Decode, Intake, Prepare, RecordFilter
 from freki.streams.deliver.messages import Headers
 from freki.streams.deliver.outbox import Outbox
+from freki.streams.deliver.retry import Backoff, Retry
 
 T = TypeVar("T")
 
 DEAD_LETTERS = "dead-letters"
 
 
-class Bad(Exception):
+class Bad(OperatorError):
     """A record is to blame."""
 
 
-class Down(Exception):
-    """The world is to blame."""
+class Down(Unavailable):
+    """A service is to blame."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message)
 
 
-class Misconfigured(Exception):
+class WrongSetting(Misconfigured):
     """A setting is to blame."""
 
-
-FAILURES = Failures(stop=(Misconfigured,), retry=(Down,), dead_letter=(Bad,))
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,19 +150,12 @@ class Bench:
         accepts: RecordFilter | None = None,
     ) -> Delivery[T]:
         return Delivery(
-            stage="stage",
-            decode=decode,
+            "stage",
+            intake=Intake(decode, prepare=prepare, accepts=accepts),
             handle=handle,
-            outbox=self.outbox,
-            dead_letters=DEAD_LETTERS,
-            failures=FAILURES,
+            dead_letters=DeadLetterQueue(self.outbox, DEAD_LETTERS, on_dead_letter=on_dead_letter, clock=lambda: 42.0),
             tracer=self.spans.tracer,
-            on_dead_letter=on_dead_letter,
-            prepare=prepare,
-            accepts=accepts,
-            backoff=self.backoff,
-            sleep=self.waits,
-            clock=lambda: 42.0,
+            retry=Retry("stage", backoff=self.backoff, sleep=self.waits),
         )
 
     @property

@@ -8,9 +8,7 @@ _WRONG_PASSWORD = (
 )
 
 
-def shown(  # noqa: PLR0913 - what a line may look like
-    left: float, height: float, text: str, *, size: float = 11, bold: bool = False, fixed: bool = False
-) -> bytes:
+def shown(left: float, height: float, text: str, *, size: float = 11, bold: bool = False, fixed: bool = False) -> bytes:
     """Give the operators that show a text."""
     escaped = text.replace("\\", r"\\").replace("(", r"\(").replace(")", r"\)").encode("cp1252")
     return b"BT /F%d %g Tf %g %g Td (%s) Tj ET\n" % (3 if fixed else 1 + bold, size, left, height, escaped)

@@ -23,14 +23,16 @@ from freki.schemas.avro import Codec
 from freki.schemas.errors import InfraError
 from freki.schemas.index import Generation
 from freki.streams.connect import limits_of, options_of, rules_of
-from freki.streams.deliver.delivery import Delivery, or_tombstone, required
+from freki.streams.deliver.dead_letter_queue import DeadLetterQueue
+from freki.streams.deliver.delivery import Delivery
+from freki.streams.deliver.intake import Intake, or_tombstone, required
 from freki.streams.deliver.messages import Headers
-from freki.streams.deliver.outbox import Outbox
-from freki.streams.deliver.reject import rejecting
-from freki.streams.ingest.chunk import Chunking, chunking
+from freki.streams.deliver.outbox import Outbox, Sink
+from freki.streams.deliver.reject import reject_with_receipt
+from freki.streams.ingest.chunk import Chunker, chunk_handler
 from freki.streams.ingest.context_writer import ContextWriter
-from freki.streams.ingest.contextualise import contextualising
-from freki.streams.ingest.embed import embedding, record_key
+from freki.streams.ingest.contextualise import contextualise_handler
+from freki.streams.ingest.embed import embed_handler, record_key
 from freki.streams.ingest.index import Indexer
 from freki.streams.ingest.outline import Outliner
 from freki.streams.observe.meters import Meters
@@ -40,7 +42,7 @@ from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.trace import Models, QueryTrace
 from tests.memory_index import MemoryIndex
 from tests.parsing import parse_here
-from tests.unit.deliveries import DEAD_LETTERS, FAILURES, Event, FakeProducer, Sent, Spans
+from tests.unit.deliveries import DEAD_LETTERS, Event, FakeProducer, Sent, Spans
 
 MODELS = Models(embedder="fake@64", reranker="fake-reranker-1")
 
@@ -48,7 +50,7 @@ MODELS = Models(embedder="fake@64", reranker="fake-reranker-1")
 class Pipeline:
     """Takes changes and queries through real stages; embeds with a fake, and keeps the index in memory."""
 
-    def __init__(  # noqa: PLR0913 - what tests exchange
+    def __init__(
         self,
         *,
         content: bool = False,
@@ -74,7 +76,7 @@ class Pipeline:
                 rules_of(contexts), llm=llm, ledger=ledger, rows=self.index, roots=self.index, meters=Meters()
             )
         limits = limits_of(ChunkingSettings(min_tokens=5, max_tokens=40))
-        chunk = Chunking(
+        chunk = Chunker(
             claims=ClaimStore(ClaimSettings()),
             outliner=Outliner(
                 limits,
@@ -127,22 +129,19 @@ class Pipeline:
             (
                 "documents",
                 or_tombstone(Codec(DocumentChange).decode),
-                chunking(chunk, encode=Codec(ChunkBatch).encode, outbox=outbox, sink="chunks"),
+                chunk_handler(chunk, Sink(outbox, "chunks", Codec(ChunkBatch).encode)),
             ),
             (
                 "chunks",
                 required(Codec(ChunkBatch).decode),
-                contextualising(
-                    encode=Codec(ContextualChunkBatch).encode,
-                    outbox=outbox,
-                    sink="contextual-chunks",
-                    situate_all=writer,
+                contextualise_handler(
+                    Sink(outbox, "contextual-chunks", Codec(ContextualChunkBatch).encode), write_contexts=writer
                 ),
             ),
             (
                 "contextual-chunks",
                 required(Codec(ContextualChunkBatch).decode),
-                embedding(indexer, encode=Codec(IndexOutcome).encode, outbox=outbox, sink="outcomes", meters=Meters()),
+                embed_handler(indexer, Sink(outbox, "outcomes", Codec(IndexOutcome).encode), meters=Meters()),
             ),
             ("queries", required(Codec(ContextQuery).decode), self.retrieving.handle),
         ):
@@ -152,18 +151,19 @@ class Pipeline:
         self, topic: str, decode: Callable[..., Any], handle: Callable[..., Any], outbox: Outbox
     ) -> Delivery[Any]:
         return Delivery(
-            stage=topic,
-            decode=decode,
+            topic,
+            intake=Intake(decode),
             handle=handle,
-            outbox=outbox,
-            dead_letters=DEAD_LETTERS,
-            failures=FAILURES,
-            tracer=self.spans.tracer,
-            on_dead_letter=None
-            if topic == "queries"
-            else rejecting(
-                encode=Codec(IndexOutcome).encode, outbox=outbox, sink="outcomes", generation="g1", meters=Meters()
+            dead_letters=DeadLetterQueue(
+                outbox,
+                DEAD_LETTERS,
+                on_dead_letter=None
+                if topic == "queries"
+                else reject_with_receipt(
+                    Sink(outbox, "outcomes", Codec(IndexOutcome).encode), generation="g1", meters=Meters()
+                ),
             ),
+            tracer=self.spans.tracer,
         )
 
     async def take(self, topic: str, *events: Event) -> None:

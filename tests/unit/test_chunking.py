@@ -11,8 +11,8 @@ from freki.schemas.avro import Codec
 from freki.streams.connect import limits_of
 from freki.streams.deliver.delivery import Handle
 from freki.streams.deliver.messages import Received
-from freki.streams.deliver.outbox import Outbox
-from freki.streams.ingest.chunk import Chunking, chunking
+from freki.streams.deliver.outbox import Outbox, Sink
+from freki.streams.ingest.chunk import Chunker, chunk_handler
 from freki.streams.ingest.outline import Outliner
 from freki.streams.ingest.parse import Parse, Parsed
 from freki.streams.observe.tracing import UNTRACED
@@ -22,14 +22,14 @@ from tests.unit.deliveries import FakeProducer
 
 
 def handler(parse: Parse, producer: FakeProducer, *, at_once: int) -> Handle[DocumentChange | None]:
-    stage = Chunking(
+    stage = Chunker(
         claims=ClaimStore(ClaimSettings()),
         outliner=Outliner(limits_of(ChunkingSettings()), parse=parse, count_tokens=FakeEmbedder().count_tokens),
         part_chunks=4,
         now=lambda: Timestamp(3_000),
     )
     outbox = Outbox(producer, UNTRACED)
-    return chunking(stage, encode=Codec(ChunkBatch).encode, outbox=outbox, sink="chunks", at_once=at_once)
+    return chunk_handler(stage, Sink(outbox, "chunks", Codec(ChunkBatch).encode), max_in_flight=at_once)
 
 
 def arrived(name: str, priority: int = 0) -> Received[DocumentChange | None]:

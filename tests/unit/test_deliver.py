@@ -6,10 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freki.schemas.errors import Misconfigured
 from freki.streams.deliver.dead_letters import DeadLetter, from_record
-from freki.streams.deliver.delivery import Backoff, ErrorAction, or_tombstone, required
+from freki.streams.deliver.errors import ErrorAction, action_for
+from freki.streams.deliver.intake import or_tombstone, required
 from freki.streams.deliver.messages import Headers, Outgoing, Received
-from tests.unit.deliveries import FAILURES, Bad, Bench, Down, Event, FakeProducer, Misconfigured
+from freki.streams.deliver.retry import Backoff
+from tests.unit.deliveries import Bad, Bench, Down, Event, FakeProducer, WrongSetting
 
 Batch = Sequence[Received[str]]
 
@@ -207,7 +210,7 @@ async def test_when_the_world_stays_down_the_stage_stops_and_parks_nothing() -> 
 
 
 async def test_a_wrong_setting_stops_the_stage_at_once() -> None:
-    bench, work = Bench(), Work(a=Misconfigured())
+    bench, work = Bench(), Work(a=WrongSetting())
 
     with pytest.raises(Misconfigured):
         await bench.delivery(decode=required(text), handle=work).deliver(events("a"), group="g")
@@ -305,13 +308,13 @@ async def test_what_decoding_needs_is_fetched_before_it_patiently_and_for_all_va
         ([Bad(), Bad()], ErrorAction.DEAD_LETTER),
         ([Bad(), ValueError()], ErrorAction.BUG),
         ([ValueError(), Down()], ErrorAction.RETRY),
-        ([Down(), ExceptionGroup("", [Misconfigured()])], ErrorAction.STOP),
+        ([Down(), ExceptionGroup("", [WrongSetting()])], ErrorAction.STOP),
     ],
 )
 def test_a_group_of_errors_counts_as_the_one_that_is_least_the_record_s_fault(
     errors: list[Exception], ending: ErrorAction
 ) -> None:
-    assert FAILURES.action(ExceptionGroup("several", errors)) is ending
+    assert action_for(ExceptionGroup("several", errors)) is ending
 
 
 @given(attempt=st.integers(min_value=1, max_value=60), spread=st.floats(min_value=0, max_value=1))

@@ -16,10 +16,11 @@ from freki.infra.models import OnnxReranker
 from freki.infra.settings.sections import Settings
 from freki.infra.telemetry.calls import Calls
 from freki.schemas.errors import Misconfigured
-from freki.streams.app import Pipeline
 from freki.streams.connect import limits_of, options_of, profiles_of, rules_of, topics_of
 from freki.streams.observe.meters import Meters
 from freki.streams.retrieve.steps.llm_reranker import LlmReranker
+from freki.streams.wire.parts import Parts
+from freki.streams.wire.query_parts import QueryParts
 from tests.compose import ROOT, image_environment, process_environment, read_compose
 from tests.unit.tiny_models import write_cross_encoder
 
@@ -156,9 +157,9 @@ async def test_half_a_language_model_stops_the_worker_that_answers(
 
 async def test_the_worker_that_chunks_asks_no_language_model_that_nobody_named(settings_of: SettingsOf) -> None:
     async with AsyncExitStack() as opened:
-        pipeline = pipeline_of(settings_of("chunk"), opened)
+        parts = query_parts_of(settings_of("chunk"), opened)._parts
 
-        assert await pipeline._context_writer() is None
+        assert await parts.open_context_writer() is None
 
 
 def test_prometheus_asks_every_worker_where_the_image_listens() -> None:
@@ -191,11 +192,11 @@ def test_the_image_installs_what_the_project_asks_for() -> None:
         assert wanted.specifier.contains(version, prereleases=True), wanted
 
 
-def pipeline_of(settings: Settings, opened: AsyncExitStack) -> Pipeline:
-    """Make a pipeline that has not gone to the broker."""
-    pipeline = Pipeline(settings, NoOpTracer(), Meters(), Calls())
-    opened.push_async_exit(pipeline)
-    return pipeline
+def query_parts_of(settings: Settings, opened: AsyncExitStack) -> QueryParts:
+    """Make the parts of a worker that has not gone to the broker."""
+    parts = Parts(settings, NoOpTracer(), Meters(), Calls())
+    opened.push_async_exit(parts)
+    return QueryParts(parts)
 
 
 async def opened_for_answers(settings: Settings, model: Path) -> tuple[list[type], bool]:
@@ -204,6 +205,6 @@ async def opened_for_answers(settings: Settings, model: Path) -> tuple[list[type
     write_cross_encoder(model)
     models = settings.models.model_copy(update={"reranker": str(model), "cache_dir": model.parent / "cache"})
     async with AsyncExitStack() as opened:
-        pipeline = pipeline_of(settings.model_copy(update={"models": models}), opened)
-        rerankers = [type(each) for each in await pipeline._rerankers()]
-        return rerankers, await pipeline._rewriter() is not None
+        parts = query_parts_of(settings.model_copy(update={"models": models}), opened)
+        rerankers = [type(each) for each in await parts._open_rerankers()]
+        return rerankers, await parts._open_rewriter() is not None

@@ -4,7 +4,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from freki.schemas.errors import Unavailable
-from freki.streams.deliver.stage import Progress, Stage
+from freki.streams.deliver.progress import Progress
+from freki.streams.deliver.stage import Stage
 from freki.streams.observe.health import Health
 
 

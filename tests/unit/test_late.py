@@ -22,8 +22,8 @@ from freki.schemas import (
 )
 from freki.schemas.index import Generation
 from freki.streams.connect import limits_of
-from freki.streams.ingest.chunk import Chunking
-from freki.streams.ingest.contextualise import contextualised
+from freki.streams.ingest.chunk import Chunker
+from freki.streams.ingest.contextualise import contextualise
 from freki.streams.ingest.index import Indexer, Part
 from freki.streams.ingest.late_chunking import Embeddable, embed_each
 from freki.streams.ingest.outline import Outliner
@@ -53,7 +53,7 @@ async def test_no_chunks_give_no_rows() -> None:
 async def revised(
     content: str, version: int, *, name: str = "bees.txt", apart: Collection[ChunkKind] = ()
 ) -> list[ContextualChunkBatch]:
-    stage = Chunking(
+    stage = Chunker(
         claims=ClaimStore(ClaimSettings()),
         outliner=Outliner(
             limits_of(ChunkingSettings(min_tokens=5, max_tokens=32)),
@@ -75,7 +75,7 @@ async def revised(
         content=content,
     )
     batches = await stage.revise(received(change, Timestamp(0)))
-    return [contextualised(batch) for batch in batches]
+    return [contextualise(batch) for batch in batches]
 
 
 TOLD = [f"Absatz {number} sagt etwas über {number * 7919 % 1009} Dinge und noch mehr." for number in range(90)]

@@ -123,7 +123,7 @@ def pipeline() -> Pipeline:
     timestamp_ms=LONG,
     topic=st.sampled_from(tuple(OUTPUTS)),
 )
-async def test_every_record_of_whatever_bytes_ends_in_its_output_or_in_the_dead_letters(  # noqa: PLR0913, PLR0917
+async def test_every_record_of_whatever_bytes_ends_in_its_output_or_in_the_dead_letters(
     pipeline: Pipeline, key: bytes | None, value: bytes | None, headers: Any, timestamp_ms: int, topic: str
 ) -> None:
     sent = pipeline.producer.sent

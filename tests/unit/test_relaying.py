@@ -9,7 +9,7 @@ from freki.operators.map_envelope import Envelope
 from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.avro import schema_id_of
 from freki.streams.deliver.messages import Received
-from freki.streams.feed.relay import from_avro, relaying
+from freki.streams.feed.relay import from_avro, relay_handler
 
 
 def received(text: str) -> Received[bytes | None]:
@@ -48,7 +48,7 @@ class Published(list[str]):
 async def test_what_records_tell_of_is_published_in_order() -> None:
     published = Published()
 
-    await relaying(mapped, published.take)([received("b"), received("nothing"), received("a")])
+    await relay_handler(mapped, published.take)([received("b"), received("nothing"), received("a")])
 
     assert published == ["b", "a"]
 
@@ -58,7 +58,7 @@ async def test_a_bad_record_among_others_publishes_none_of_them_twice(text: str,
     published = Published()
 
     with pytest.raises(error):
-        await relaying(mapped, published.take)([received("a"), received(text)])
+        await relay_handler(mapped, published.take)([received("a"), received(text)])
 
     assert published == []
 

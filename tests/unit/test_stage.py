@@ -7,7 +7,8 @@ import pytest
 
 from freki.streams.deliver.delivery import Delivery
 from freki.streams.deliver.messages import Stored
-from freki.streams.deliver.stage import Progress, Stage, StreamEnded
+from freki.streams.deliver.progress import Progress
+from freki.streams.deliver.stage import Batching, Stage, StreamEnded
 from freki.streams.observe.meters import Meters
 
 
@@ -147,9 +148,8 @@ class Running:
         self.stream, self.delivery = Stream(), delivery or Held()
         app = SimpleNamespace(conf=SimpleNamespace(id="g"), should_stop=False)
         self.stage = Stage(cast("Any", app), "retrieve", "t", meters=Meters(), holds=holds)
-        work = self.stage.consume(
-            cast("Any", self.stream), cast("Delivery[Any]", self.delivery), most=8, within_s=0.01, at_once=at_once
-        )
+        batching = Batching(records=8, wait_s=0.01, in_flight=at_once)
+        work = self.stage.consume(cast("Any", self.stream), cast("Delivery[Any]", self.delivery), batching)
         self.task = asyncio.create_task(work)
 
     async def settle(self) -> None:

@@ -71,7 +71,7 @@ class LocalStack:
     if Apache Kafka cannot be fetched, Rejected if a stack runs there already or a child fails again and again.
     """
 
-    def __init__(  # noqa: PLR0913 - all but the first may be left out
+    def __init__(
         self,
         settings: Settings,
         *,

@@ -421,7 +421,7 @@ class MilvusIndex:
                 for row in page:
                     yield row
 
-    async def _rankings(  # noqa: PLR0913 - what a search is
+    async def _rankings(
         self,
         shard: Shard,
         column: str,

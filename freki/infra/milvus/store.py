@@ -142,7 +142,7 @@ class Store:
         )
         return int(counted[0]["count(*)"])
 
-    async def search(  # noqa: PLR0913 - what a search is
+    async def search(
         self, layout: Layout, column: str, data: Sequence[Any], condition: str, *, limit: int, strong: bool
     ) -> list[list[Row]]:
         """Find the chunks nearest to each datum: `distance`, and the ids of chunk and root under `entity`."""

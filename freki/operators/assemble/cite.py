@@ -8,7 +8,7 @@ from freki.schemas import ChunkId, CitationStyle, DocumentId
 MAX_NAME_CHARS = 120
 
 
-def cite(  # noqa: PLR0913 - what a reader needs to find the place
+def cite(
     rank: int,
     *,
     name: str,

@@ -49,7 +49,7 @@ def checksums(text: str, pieces: Sequence[Piece]) -> list[float]:
     return [crc32(text[piece.start : piece.end].encode("utf-8", "surrogatepass")) for piece in pieces]
 
 
-def join(  # noqa: PLR0913 - the sizes belong together
+def join(
     pieces: Sequence[Piece],
     *,
     marks: Sequence[float],
@@ -80,7 +80,7 @@ def join(  # noqa: PLR0913 - the sizes belong together
     return groups
 
 
-def _next_cut(  # noqa: PLR0913, PLR0917 - the sizes belong together
+def _next_cut(
     pieces: Sequence[Piece], marks: Sequence[float], first: int, low: Size, high: Size, limit: Size, sharp: float
 ) -> int:
     """Return the end of the group that begins at `first`."""

@@ -94,7 +94,7 @@ def choose(scores: Scores, *, present: str, times: Times) -> str:
     return min(faster, key=lambda value: cost_of(times[value], times[kept]).difference_ms, default=kept)
 
 
-def cross_validate(  # noqa: PLR0913 - the data, and how they are divided
+def cross_validate(
     scores: Scores,
     *,
     screened: Scores,

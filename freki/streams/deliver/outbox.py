@@ -1,13 +1,17 @@
-"""Sends what a stage makes."""
+"""Sends the records that a stage makes."""
 
 import asyncio
-from collections.abc import Awaitable
-from typing import Protocol
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
+from opentelemetry.context import Context
 from opentelemetry.trace import Span, Tracer
 
 from freki.streams.deliver.messages import Headers, Outgoing
 from freki.streams.observe.tracing import failed, sending
+
+T_contra = TypeVar("T_contra", contravariant=True)
 
 
 class Producer(Protocol):
@@ -64,3 +68,20 @@ async def _delivered(delivery: Awaitable[object], span: Span) -> None:
         raise
     finally:
         span.end()
+
+
+@dataclass(frozen=True, slots=True)
+class Sink(Generic[T_contra]):
+    """A topic that values of one type are sent to."""
+
+    outbox: Outbox
+    topic: str
+    encode: Callable[[T_contra], bytes]
+
+    def record(self, value: T_contra, *, key: bytes | None, trace: Context | None = None) -> Outgoing:
+        """Encode a value as a record of the topic."""
+        return Outgoing(topic=self.topic, key=key, value=self.encode(value), trace=trace)
+
+    async def send(self, *records: Outgoing) -> None:
+        """Send records as `Outbox.send` does."""
+        await self.outbox.send(*records)

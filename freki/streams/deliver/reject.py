@@ -1,6 +1,5 @@
-"""Tells the producer that its change lies in the dead letters."""
+"""Receipts for changes that became dead letters."""
 
-from collections.abc import Callable
 from typing import TypeVar
 
 from freki.schemas import (
@@ -13,24 +12,17 @@ from freki.schemas import (
     TenantId,
     Timestamp,
 )
+from freki.streams.deliver.dead_letter_queue import OnDeadLetter
 from freki.streams.deliver.dead_letters import DeadLetter
-from freki.streams.deliver.delivery import OnDeadLetter
-from freki.streams.deliver.messages import Outgoing, Received, recorded_at
-from freki.streams.deliver.outbox import Outbox
+from freki.streams.deliver.messages import Received, recorded_at
+from freki.streams.deliver.outbox import Sink
 from freki.streams.observe.meters import Meters
 
 Source = DocumentChange | ChunkBatch | ContextualChunkBatch | None
 T = TypeVar("T", bound=Source)
 
 
-def rejecting(
-    *,
-    encode: Callable[[IndexOutcome], bytes],
-    outbox: Outbox,
-    sink: str,
-    generation: str,
-    meters: Meters,
-) -> OnDeadLetter[T]:
+def reject_with_receipt(receipts: Sink[IndexOutcome], *, generation: str, meters: Meters) -> OnDeadLetter[T]:
     """Send a REJECTED receipt for each dead letter whose key names a document."""
 
     async def reject(letter: DeadLetter, received: Received[T] | None) -> None:
@@ -56,7 +48,7 @@ def rejecting(
             searchable_at=None,
         )
         trace = None if received is None else received.trace
-        await outbox.send(Outgoing(topic=sink, key=letter.key, value=encode(outcome), trace=trace))
+        await receipts.send(receipts.record(outcome, key=letter.key, trace=trace))
         meters.became(outcome)
 
     return reject

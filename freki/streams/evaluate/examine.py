@@ -79,7 +79,7 @@ class Examiner:
     collection its first 8 hits were others for a third of the questions.
     """
 
-    def __init__(  # noqa: PLR0913 - each is one thing from outside
+    def __init__(
         self,
         asker: Asks,
         *,

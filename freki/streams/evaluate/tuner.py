@@ -39,7 +39,7 @@ class Survey:
 class Tuner:
     """Finds what options are best set to. The ledger knows the questions that the tuner asks."""
 
-    def __init__(  # noqa: PLR0913 - each is one thing from outside
+    def __init__(
         self,
         posed: Mapping[Asked, Posed],
         turns: Sequence[Turn],

@@ -23,7 +23,7 @@ class Worth:
         """Give the figure of each value and question, higher is better."""
         return {value: self._of(each) for value, each in answers.items()}
 
-    def tried(  # noqa: PLR0913 - two sides of a comparison, and how they were asked
+    def tried(
         self, value: str, answers: Answers, *, present: str, beside: Answers, times: Timed, dropped: bool
     ) -> Tried:
         """Describe a value beside the present one."""
@@ -37,7 +37,7 @@ class Worth:
             dropped=dropped,
         )
 
-    def checked(  # noqa: PLR0913 - the same
+    def checked(
         self, answers: Mapping[str, Answers], times: Timed, *, moved: str, present: str, fresh: bool, shortened: bool
     ) -> Check:
         """Describe all that moved beside what is set."""

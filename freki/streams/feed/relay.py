@@ -1,4 +1,4 @@
-"""Relay: records of somebody else's topic become document changes."""
+"""Map records of other systems' topics to document changes."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
@@ -49,8 +49,8 @@ def from_avro(registry: Registry) -> Decode:
     return decode
 
 
-def relaying(to_change: Map, publish: Publish, *, decode: Decode = as_they_are) -> Handle[bytes | None]:
-    """Publish what records tell of. All are mapped before any is sent, so a bad one among them repeats nothing."""
+def relay_handler(to_change: Map, publish: Publish, *, decode: Decode = as_they_are) -> Handle[bytes | None]:
+    """Publish the changes that records describe; map all before any is sent, so that a bad record repeats nothing."""
 
     async def handle(batch: Sequence[Received[bytes | None]]) -> None:
         mapped = [to_change(envelope) for envelope in await decode([_envelope(received) for received in batch])]

@@ -1,4 +1,4 @@
-"""First stage: a document change becomes the chunks of a revision."""
+"""First stage: split a document change into the chunks of a revision."""
 
 import asyncio
 import hashlib
@@ -27,8 +27,8 @@ from freki.schemas import (
 )
 from freki.streams.deliver.delivery import Handle
 from freki.streams.deliver.lanes import priority_in
-from freki.streams.deliver.messages import Outgoing, Received, recorded_at, version_in
-from freki.streams.deliver.outbox import Outbox
+from freki.streams.deliver.messages import Received, recorded_at, version_in
+from freki.streams.deliver.outbox import Sink
 from freki.streams.ingest.outline import Outline, Outliner
 from freki.streams.observe import attributes
 from freki.streams.observe.tracing import UNTRACED, Attributes, describe, of_document, step
@@ -44,8 +44,8 @@ class Claims(Protocol):
         """Load content that matches the claim's size and digest."""
 
 
-class Chunking:
-    """Turns changes into batches of chunks."""
+class Chunker:
+    """Makes the chunks of a document change."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class Chunking:
             priority=change.priority,
         )
 
-    def _removal(  # noqa: PLR0913 - the fields of a revision without content
+    def _removal(
         self,
         operation: RevisionOperation,
         tenant: TenantId,
@@ -167,27 +167,21 @@ class Chunking:
         )
 
 
-def chunking(  # noqa: PLR0913 - each is one thing from outside
-    stage: Chunking,
-    *,
-    encode: Callable[[ChunkBatch], bytes],
-    outbox: Outbox,
-    sink: str,
-    large: str | None = None,
-    at_once: int = 1,
+def chunk_handler(
+    chunker: Chunker, sink: Sink[ChunkBatch], *, large: Sink[ChunkBatch] | None = None, max_in_flight: int = 1
 ) -> Handle[DocumentChange | None]:
-    """Send each document's parts as soon as they are made; important documents first, order per document kept.
+    """Send the parts of each document as soon as they are made; high priority first, in order per document.
 
-    sink, large: topics for revisions of one part and of more; None: the same.
-    at_once: documents that are in work together. A document has its place among them until it is sent.
+    sink, large: for revisions of one part and of more parts; None: the same.
+    max_in_flight: documents that are chunked at the same time, and not sent yet.
     """
 
     async def handle(batch: Sequence[Received[DocumentChange | None]]) -> None:
-        places = asyncio.Semaphore(at_once)
+        places = asyncio.Semaphore(max_in_flight)
 
         async def revised(received: Received[DocumentChange | None]) -> list[ChunkBatch]:
             await places.acquire()
-            return await stage.revise(received)
+            return await chunker.revise(received)
 
         ordered = _important_first(batch)
         revising = [asyncio.create_task(revised(received)) for received in ordered]
@@ -202,10 +196,8 @@ def chunking(  # noqa: PLR0913 - each is one thing from outside
 
     async def send(received: Received[DocumentChange | None], parts: Sequence[ChunkBatch]) -> None:
         describe(get_current_span(received.trace), partial(_described, parts))
-        topic = sink if large is None or len(parts) == 1 else large
-        await outbox.send(
-            *(Outgoing(topic=topic, key=received.key, value=encode(part), trace=received.trace) for part in parts)
-        )
+        target = sink if large is None or len(parts) == 1 else large
+        await target.send(*(target.record(part, key=received.key, trace=received.trace) for part in parts))
 
     return handle
 

@@ -24,7 +24,7 @@ from freki.schemas import (
 from freki.schemas.index import Root
 from freki.streams.deliver.messages import Received
 from freki.streams.ingest.context_prompts import ContextRules, Question, questions, writers
-from freki.streams.ingest.contextualise import contextualised
+from freki.streams.ingest.contextualise import contextualise
 from freki.streams.observe import attributes
 from freki.streams.observe.meters import Meters
 from freki.streams.observe.tracing import UNTRACED, Attributes, describe, step
@@ -86,7 +86,7 @@ class ContextWriter:
     was, or as name and headings say it, and the receipt counts it.
     """
 
-    def __init__(  # noqa: PLR0913 - each is one thing from outside
+    def __init__(
         self,
         rules: ContextRules,
         *,
@@ -234,7 +234,7 @@ class ContextWriter:
         )
 
     def _finished(self, part: _Part) -> ContextualChunkBatch:
-        plain = contextualised(part.received.value)
+        plain = contextualise(part.received.value)
         chunks = tuple(
             _with_line(chunk, part.lines[place]) if place in part.lines else chunk
             for place, chunk in enumerate(plain.chunks)

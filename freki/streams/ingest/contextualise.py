@@ -1,6 +1,6 @@
-"""Second stage: each chunk gets the words that say where it stands in its document."""
+"""Second stage: add the context of each chunk, which says where it stands in its document."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
 from freki.operators.breadcrumb import breadcrumb, context_key, joined
@@ -8,38 +8,41 @@ from freki.operators.define import explain
 from freki.schemas import ChunkBatch, ContextualChunk, ContextualChunkBatch
 from freki.streams.deliver.delivery import Handle
 from freki.streams.deliver.messages import Outgoing, Received
-from freki.streams.deliver.outbox import Outbox
+from freki.streams.deliver.outbox import Sink
 
 
-class Situate(Protocol):
-    """Situates chunks better than name and headings do."""
+class WriteContexts(Protocol):
+    """Writes contexts that say more than name and headings do."""
 
     def __call__(
         self, batch: Sequence[Received[ChunkBatch]]
     ) -> AsyncIterator[tuple[Received[ChunkBatch], ContextualChunkBatch]]:
-        """Give each part with its contexts as soon as they are there, in order for each document."""
+        """Yield each part with its contexts as soon as they are there, in order per document."""
 
 
-def contextualising(
-    *, encode: Callable[[ContextualChunkBatch], bytes], outbox: Outbox, sink: str, situate_all: Situate | None = None
+def contextualise_handler(
+    sink: Sink[ContextualChunkBatch], *, write_contexts: WriteContexts | None = None
 ) -> Handle[ChunkBatch]:
-    """Give each chunk its context, and send each part as soon as it is ready; None: nothing but what is in the part."""
+    """Add a context to each chunk, and send each part as soon as it is ready.
+
+    write_contexts: None: use only what the part itself holds.
+    """
 
     async def handle(batch: Sequence[Received[ChunkBatch]]) -> None:
-        if situate_all is None:
-            await outbox.send(*(outgoing(received, contextualised(received.value)) for received in batch))
+        if write_contexts is None:
+            await sink.send(*(outgoing(received, contextualise(received.value)) for received in batch))
             return
-        async for received, part in situate_all(batch):
-            await outbox.send(outgoing(received, part))
+        async for received, part in write_contexts(batch):
+            await sink.send(outgoing(received, part))
 
     def outgoing(received: Received[ChunkBatch], part: ContextualChunkBatch) -> Outgoing:
-        return Outgoing(topic=sink, key=received.key, value=encode(part), trace=received.trace)
+        return sink.record(part, key=received.key, trace=received.trace)
 
     return handle
 
 
-def contextualised(batch: ChunkBatch) -> ContextualChunkBatch:
-    """Situate the chunks of a part by document name, headings, and the short forms that the document explains."""
+def contextualise(batch: ChunkBatch) -> ContextualChunkBatch:
+    """Add document name, headings and the abbreviations that the document explains to the chunks of a part."""
     chunks = []
     for chunk in batch.chunks:
         explained = (

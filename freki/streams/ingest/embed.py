@@ -1,6 +1,6 @@
-"""Third stage: chunks get their vectors and become searchable, and the producer gets a receipt."""
+"""Third stage: embed chunks, make them searchable, and send a receipt to the producer."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from functools import partial
 
@@ -10,24 +10,18 @@ from freki.operators.errors import InvalidChange
 from freki.schemas import ContextualChunkBatch, DocumentId, IndexOutcome, TenantId
 from freki.streams.deliver.delivery import Handle
 from freki.streams.deliver.lanes import Lane
-from freki.streams.deliver.messages import Outgoing, Received
-from freki.streams.deliver.outbox import Outbox
+from freki.streams.deliver.messages import Received
+from freki.streams.deliver.outbox import Sink
 from freki.streams.ingest.index import Indexer, Part
 from freki.streams.observe import attributes
 from freki.streams.observe.meters import Meters
 from freki.streams.observe.tracing import Attributes, describe, of_document
 
 
-def embedding(  # noqa: PLR0913 - each is one thing from outside
-    indexer: Indexer,
-    *,
-    lane: Lane = Lane.REGULAR,
-    encode: Callable[[IndexOutcome], bytes],
-    outbox: Outbox,
-    sink: str,
-    meters: Meters,
+def embed_handler(
+    indexer: Indexer, receipts: Sink[IndexOutcome], *, lane: Lane = Lane.REGULAR, meters: Meters
 ) -> Handle[ContextualChunkBatch]:
-    """Index batches of a lane; each receipt leaves as soon as its change is visible."""
+    """Index batches of a lane, and send each receipt as soon as its change is visible."""
 
     async def handle(batch: Sequence[Received[ContextualChunkBatch]]) -> None:
         for received in batch:
@@ -36,13 +30,13 @@ def embedding(  # noqa: PLR0913 - each is one thing from outside
         parts = [Part(received.value, received.partition) for received in batch]
         async with aclosing(indexer.index(parts, lane=lane)) as indexed:
             async for outcomes in indexed:
-                receipts = []
+                records = []
                 for outcome in outcomes:
                     key = record_key(outcome.tenant, outcome.document_id)
                     trace = traces[key, outcome.version]
                     describe(get_current_span(trace), partial(_described, outcome))
-                    receipts.append(Outgoing(topic=sink, key=key, value=encode(outcome), trace=trace))
-                await outbox.send(*receipts)
+                    records.append(receipts.record(outcome, key=key, trace=trace))
+                await receipts.send(*records)
                 for outcome in outcomes:
                     meters.became(outcome)
 

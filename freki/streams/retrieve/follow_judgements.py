@@ -7,7 +7,7 @@ import structlog
 from freki.operators.identify import root_id
 from freki.schemas import DocumentId, IndexOutcome, Judgement, OutcomeStatus, RootId, TenantId, Timestamp
 from freki.schemas.avro import UndecodableError
-from freki.streams.deliver.delivery import Prepare
+from freki.streams.deliver.intake import Prepare
 from freki.streams.deliver.messages import Outgoing, Stored
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.ports import Roots
@@ -20,7 +20,7 @@ LOOKED_UP = 400
 _log = structlog.get_logger(__name__)
 
 
-async def follow_judgements(  # noqa: PLR0913 - each is one thing from outside
+async def follow_judgements(
     records: AsyncIterable[Stored],
     judgements: Judgements,
     *,

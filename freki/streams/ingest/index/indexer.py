@@ -311,7 +311,7 @@ class Indexer:
             for partition in sorted({piece.partition for piece in pieces})
         ]
 
-    def _receipt(  # noqa: PLR0913 - the fields of a receipt that differ
+    def _receipt(
         self,
         piece: Piece,
         status: OutcomeStatus,

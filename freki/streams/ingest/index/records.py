@@ -45,7 +45,7 @@ class Tally:
     embedded_at: Timestamp | None = None
 
 
-def chunk_row(  # noqa: PLR0913 - what a row has besides its chunk
+def chunk_row(
     piece: Piece,
     contextual: ContextualChunk,
     *,
@@ -118,7 +118,7 @@ def manifest_pages(piece: Piece, rows: Mapping[ChunkId, RowId], attempt: Attempt
         )
 
 
-def live_root(  # noqa: PLR0913 - what a root has besides its revision
+def live_root(
     piece: Piece,
     base: Root | None,
     *,

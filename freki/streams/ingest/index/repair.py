@@ -16,7 +16,7 @@ from freki.streams.ports import AnalyseText, ChunkRows, Roots
 class Repair:
     """Commits another edition of a version, in which some rows are new and the others stay."""
 
-    def __init__(  # noqa: PLR0913 - each is one thing from outside
+    def __init__(
         self,
         *,
         rows: ChunkRows,

@@ -44,7 +44,7 @@ class Attempts:
     failure itself says goes to the log only: it may name hosts, or quote what others asked; results tell its `gist`.
     """
 
-    def __init__(  # noqa: PLR0913 - what it knows time by, and whom it tells
+    def __init__(
         self,
         *,
         failures: tuple[type[Exception], ...],

@@ -36,7 +36,7 @@ Call = Callable[[], Awaitable[list[list[Candidate]]]]
 class Searcher:
     """Each step takes all queries and makes one call of the model, or one call each of the store's searches."""
 
-    def __init__(  # noqa: PLR0913 - each is one thing from outside
+    def __init__(
         self,
         *,
         embed: QueryVectors,

@@ -122,9 +122,7 @@ def _rule(path: str, *, is_zero: bool) -> str:
     return f'<path d="{path}" stroke="{_GREY if is_zero else _FAINT}" fill="none"/>'
 
 
-def _text(  # noqa: PLR0913 - where, what, how
-    x: float, y: float, text: str, *, anchor: str = "start", colour: str = "#444444", size: int = 10
-) -> str:
+def _text(x: float, y: float, text: str, *, anchor: str = "start", colour: str = "#444444", size: int = 10) -> str:
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" fill="{colour}">{escape(text)}</text>'
     )

@@ -1,0 +1,105 @@
+"""Sends records that cannot be processed to the topic of dead letters, and reports them."""
+
+import time
+import traceback
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Generic, TypeVar
+
+import structlog
+
+from freki.schemas.names import Timestamp
+from freki.streams.deliver.dead_letters import (
+    MESSAGE_BYTES,
+    TRACEBACK_BYTES,
+    DeadLetter,
+    abridged,
+    printable,
+    to_record,
+)
+from freki.streams.deliver.errors import ErrorAction, action_for, stops_stage
+from freki.streams.deliver.messages import Received, Stored
+from freki.streams.deliver.outbox import Outbox
+from freki.streams.deliver.retry import Retry
+
+T = TypeVar("T")
+
+OnDeadLetter = Callable[[DeadLetter, Received[T] | None], Awaitable[None]]
+"""Called after a record became a dead letter; None where it could not be decoded."""
+
+_log = structlog.get_logger(__name__)
+
+
+class DeadLetterQueue(Generic[T]):
+    """The topic of dead letters, for one stage."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        topic: str,
+        *,
+        on_dead_letter: OnDeadLetter[T] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._outbox = outbox
+        self._topic = topic
+        self._on_dead_letter = on_dead_letter
+        self._clock = clock
+
+    def letter(self, stored: Stored, error: Exception, *, stage: str, attempts: int) -> DeadLetter:
+        """Describe a record and the reason why it cannot be processed; attempts: 0 if it could not be decoded."""
+        is_expected = attempts == 0 or action_for(error) is ErrorAction.DEAD_LETTER
+        return DeadLetter(
+            key=stored.key,
+            value=stored.value,
+            headers=stored.headers,
+            topic=stored.topic,
+            partition=stored.partition,
+            offset=stored.offset,
+            timestamp=Timestamp(stored.timestamp_ms),
+            stage=stage,
+            error=type(error).__qualname__,
+            message=_words(error).encode()[:MESSAGE_BYTES].decode(errors="ignore"),
+            traceback="" if is_expected else _frames(error).encode()[-TRACEBACK_BYTES:].decode(errors="ignore"),
+            attempts=attempts,
+            died_at=Timestamp(int(self._clock() * 1000)),
+        )
+
+    async def add(self, letter: DeadLetter, retry: Retry) -> None:
+        """Send a dead letter, with as much of its record as the topic takes."""
+        *longer, shortest = abridged(letter)
+        for version in longer:
+            try:
+                await retry.while_unavailable(partial(self._outbox.send, to_record(version, self._topic)))
+            except Exception as error:
+                if stops_stage(error):
+                    raise
+                _log.warning("the dead letter has no room for its record", stage=letter.stage, error=repr(error))
+            else:
+                return
+        await retry.while_unavailable(partial(self._outbox.send, to_record(shortest, self._topic)))
+
+    async def report(self, letter: DeadLetter, received: Received[T] | None, retry: Retry) -> None:
+        """Tell the producer; a failure that the record causes is only logged, for the letter is there."""
+        if self._on_dead_letter is None:
+            return
+        try:
+            await retry.while_unavailable(partial(self._on_dead_letter, letter, received))
+        except Exception as error:
+            if stops_stage(error):
+                raise
+            _log.exception("no receipt for a dead letter", stage=letter.stage, topic=letter.topic, offset=letter.offset)
+
+
+def _words(error: Exception) -> str:
+    """Return the message of an error as printable text; empty where the error cannot even say it."""
+    try:
+        return printable(str(error))
+    except Exception:  # noqa: BLE001 - no error may stop the stage
+        return ""
+
+
+def _frames(error: Exception) -> str:
+    """List the frames of the traceback, innermost last, without source lines; also those in a child process."""
+    here = (f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__))
+    return printable("\n".join((*here, *map(str, getattr(error, "__notes__", ())))))

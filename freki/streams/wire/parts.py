@@ -1,0 +1,268 @@
+"""Opens what the stages of a process share, each part once and only if a stage needs it."""
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from importlib.metadata import version
+from types import TracebackType
+from typing import Self, TypeVar
+
+import faust
+import structlog
+from opentelemetry.trace import Tracer
+
+from freki.infra.claims import ClaimStore
+from freki.infra.kafka import Producer, Reader, make_app
+from freki.infra.llm.client import LlmClient
+from freki.infra.llm.ledger import TokenLedger
+from freki.infra.milvus.index import MilvusIndex
+from freki.infra.models import VectorCache, embedder_identity, open_embedder, open_token_counter
+from freki.infra.registry import RegistryClient
+from freki.infra.settings.sections import Settings
+from freki.infra.telemetry.calls import Calls
+from freki.schemas import ChunkBatch, ContextResult, ContextualChunkBatch, DocumentChange, IndexOutcome
+from freki.schemas.avro import Codec
+from freki.streams.connect import (
+    analyser_of,
+    check_shares,
+    check_sources,
+    group_of,
+    index_of,
+    open_outliner,
+    open_registry,
+    rules_of,
+    topics_of,
+    wall_clock,
+)
+from freki.streams.deliver.dead_letter_queue import DeadLetterQueue, OnDeadLetter
+from freki.streams.deliver.delivery import Delivery, Handle
+from freki.streams.deliver.intake import Decode, Intake, Prepare, RecordFilter
+from freki.streams.deliver.outbox import Outbox, Sink
+from freki.streams.deliver.reject import reject_with_receipt
+from freki.streams.deliver.stage import Batching, Stage, register
+from freki.streams.ingest.chunk import Chunker
+from freki.streams.ingest.context_writer import ContextWriter
+from freki.streams.ingest.index import Indexer
+from freki.streams.ingest.index.commit import Committer
+from freki.streams.ingest.outline import similarities_by
+from freki.streams.observe.meters import Meters
+from freki.streams.ports import Embedder
+from freki.streams.retrieve.follow_judgements import erase_judgements, erase_what_is_left
+from freki.streams.retrieve.handler import QueryHandler
+from freki.streams.topics import Topic
+from freki.streams.wire.background import Background, purge_deletions, reclaim_rows, warn_of_missed_deletions
+from freki.streams.wire.query_parts import QueryParts
+
+QUERY_WAIT_S = 0.002
+"""Do not delay a query to fill a batch."""
+LLM_EVENTS = 4
+"""Parts of 64 chunks, 13 calls each: more would look like standing still where a call takes half a minute."""
+MIB = 1 << 20
+
+_log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Parts:
+    """The parts of one process. Entering connects to the broker; `open_…` opens the rest on its first call."""
+
+    def __init__(self, settings: Settings, tracer: Tracer, meters: Meters, calls: Calls) -> None:
+        self.settings = settings
+        self.tracer = tracer
+        self.meters = meters
+        self.calls = calls
+        self.topics = topics_of(settings)
+        self.background = Background()
+        self.outbox: Outbox
+        self.opened = AsyncExitStack()
+        self._registry: RegistryClient | None = None
+        self._embedder: Embedder | None = None
+        self._index: MilvusIndex | None = None
+        self._indexer: Indexer | None = None
+        self._writer: ContextWriter | None = None
+        self._apps: dict[str, faust.App] = {}
+
+    async def __aenter__(self) -> Self:
+        self._registry = await self.opened.enter_async_context(open_registry(self.settings))
+        self.outbox = Outbox(await self.opened.enter_async_context(Producer(self.settings.kafka)), self.tracer)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.background.aclose()
+        await self.opened.aclose()
+
+    @property
+    def prepare(self) -> Prepare | None:
+        """Fetches the schemas that decoding needs; None without a schema registry."""
+        return None if self._registry is None else self._registry.prepare
+
+    def codec(self, record: type[R]) -> Codec[R]:
+        """Return the Avro codec of a record."""
+        return Codec(record, registry=self._registry)
+
+    def intake(self, decode: Decode[T], *, accepts: RecordFilter | None = None) -> Intake[T]:
+        """Return how a stage reads its records."""
+        return Intake(decode, prepare=self.prepare, accepts=accepts)
+
+    def sink(self, record: type[R], topic: Topic) -> Sink[R]:
+        """Return a topic to send records of a type to."""
+        return Sink(self.outbox, topic.name, self.codec(record).encode)
+
+    def reject(self) -> OnDeadLetter[DocumentChange | ChunkBatch | ContextualChunkBatch | None]:
+        """Return what sends a REJECTED receipt for each dead letter."""
+        receipts = self.sink(IndexOutcome, self.topics.outcomes)
+        return reject_with_receipt(receipts, generation=self.settings.milvus.generation, meters=self.meters)
+
+    def batching(self, *, calls_llm: bool = False) -> Batching:
+        """Return the batches of an ingest stage."""
+        ingest = self.settings.ingest
+        return Batching(records=LLM_EVENTS if calls_llm else ingest.batch_events, wait_s=ingest.batch_wait_s)
+
+    def query_batching(self) -> Batching:
+        """Return the batches of the retrieve stage."""
+        retrieval = self.settings.retrieval
+        return Batching(records=retrieval.batch_queries, wait_s=QUERY_WAIT_S, in_flight=retrieval.batches)
+
+    def stage(
+        self,
+        name: str,
+        source: Topic,
+        intake: Intake[T],
+        handle: Handle[T],
+        *,
+        group: str,
+        on_dead_letter: OnDeadLetter[T] | None = None,
+        batching: Batching | None = None,
+    ) -> Stage:
+        """Join a handler to its topic, as a member of a consumer group."""
+        delivery = Delivery(
+            name,
+            intake=intake,
+            handle=handle,
+            dead_letters=DeadLetterQueue(self.outbox, self.topics.dead_letters.name, on_dead_letter=on_dead_letter),
+            tracer=self.tracer,
+            meters=self.meters,
+        )
+        if group not in self._apps:
+            state_dir = self.settings.local.state_dir / "faust"
+            self._apps[group] = make_app(self.settings.kafka, group_of(self.settings, group), state_dir=state_dir)
+        return register(self._apps[group], source.name, delivery, batching or self.batching(), meters=self.meters)
+
+    async def open_embedder(self) -> Embedder:
+        """Load the embedding model."""
+        if self._embedder is None:
+            opening = open_embedder(self.settings.models, calls=self.calls)
+            self._embedder = await self.opened.enter_async_context(opening)
+        return self._embedder
+
+    async def open_index(self) -> MilvusIndex:
+        """Open the store."""
+        if self._index is None:
+            # Not the embedder's own identity: a process that embeds nothing does not load it.
+            fingerprint, dim = embedder_identity(self.settings.models)
+            index = index_of(self.settings, embedder=fingerprint, dim=dim, calls=self.calls)
+            self._index = await self.opened.enter_async_context(index)
+        return self._index
+
+    async def open_chunker(self) -> Chunker:
+        """Open parsing, in processes of its own, and chunking."""
+        settings = self.settings
+        count_tokens = await open_token_counter(settings.models)
+        is_semantic = settings.chunking.least_similarity is not None
+        similarities = similarities_by(await self.open_embedder()) if is_semantic else None
+        return Chunker(
+            claims=ClaimStore(settings.claims),
+            outliner=await self.opened.enter_async_context(
+                # One for each lane, or an urgent document would wait for a large one to be parsed.
+                open_outliner(settings, count_tokens, similarities=similarities)
+            ),
+            part_chunks=settings.chunking.part_chunks,
+            now=wall_clock,
+            tracer=self.tracer,
+        )
+
+    async def open_context_writer(self) -> ContextWriter | None:
+        """Open the language model that writes contexts; None where the settings name none."""
+        contexts = self.settings.contexts
+        if self._writer is None and (contexts.llm or contexts.summaries):
+            index = await self.open_index()
+            self._writer = ContextWriter(
+                rules_of(contexts),
+                llm=await self.open_llm(),
+                ledger=self.token_ledger(),
+                rows=index,
+                roots=index,
+                meters=self.meters,
+                tracer=self.tracer,
+            )
+        return self._writer
+
+    async def open_llm(self) -> LlmClient:
+        """Open a connection to the language model."""
+        return await self.opened.enter_async_context(LlmClient(self.settings.llm, self.calls))
+
+    def token_ledger(self) -> TokenLedger:
+        """Return the count of tokens that the language model may still use today."""
+        return TokenLedger(self.settings.llm.ledger, most=self.settings.llm.max_tokens_day)
+
+    async def open_indexer(self) -> Indexer:
+        """Open the indexer, which all lanes share so that they take turns."""
+        if self._indexer is None:
+            await check_shares(self.settings)
+            index, embedder = await self.open_index(), await self.open_embedder()
+            analyser = analyser_of(self.settings.lexical)
+            self._indexer = Indexer(
+                rows=index,
+                roots=index,
+                embedder=embedder,
+                vectors=VectorCache(embedder.fingerprint, self.settings.models.embed_cache_mb * MIB, self.calls),
+                analyse_text=analyser.of_chunks,
+                analyser=analyser.version,
+                generation=self.settings.milvus.generation,
+                slice_tokens=self.settings.ingest.slice_tokens,
+                now=wall_clock,
+                tracer=self.tracer,
+            )
+            await warn_of_missed_deletions(index)
+            # Here and not where judgements count: they may be given where nobody reads them.
+            erase = partial(self._erase_judgements_of_deleted, index)
+            self.background.spawn(purge_deletions(index, self.settings.ingest.deleted_retention_days, erase))
+            committer = Committer(rows=index, roots=index, now=wall_clock, tracer=self.tracer)
+            self.background.spawn(reclaim_rows(index, committer))
+        return self._indexer
+
+    async def open_query_handler(self, results: Sink[ContextResult]) -> QueryHandler:
+        """Open retrieval."""
+        return await QueryParts(self).open_handler(results)
+
+    async def check_sources(self, stages: Sequence[Stage]) -> None:
+        """Raise Misconfigured unless the topics and consumer groups of stages can be read."""
+        await check_sources(self.settings, [(stage.app.conf.id, stage.topic) for stage in stages])
+
+    async def check_store(self) -> None:
+        """Raise InfraError if a stage of this process needs the store and it does not answer."""
+        if self._index is not None:
+            await self._index.check()
+
+    @property
+    def described(self) -> dict[str, str]:
+        """Versions and models that answers depend on."""
+        models = self.settings.models
+        return {
+            "version": version("freki"),
+            "generation": self.settings.milvus.generation,
+            "embedder": models.all_embedders,
+            "reranker": models.reranker or "",
+        }
+
+    async def _erase_judgements_of_deleted(self, index: MilvusIndex) -> None:
+        """Erase judgements of documents that were deleted while no worker read judgements."""
+        topic = self.topics.judgements.name
+        async with Reader(self.settings.kafka, topic, start="earliest") as reader:
+            erase = partial(erase_judgements, self.outbox, topic)
+            if erased := await erase_what_is_left(reader.until_end(), index, erase=erase):
+                _log.info("judgements of deleted documents were erased", judgements=erased)

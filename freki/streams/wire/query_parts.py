@@ -1,0 +1,185 @@
+"""Opens what the retrieve stage needs."""
+
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from freki.infra.caches import BoundedCache
+from freki.infra.kafka import Reader
+from freki.infra.models import OnnxReranker
+from freki.infra.rerankers.remote import RemoteReranker
+from freki.infra.rerankers.vertex import VertexReranker
+from freki.schemas import ContextResult, IndexOutcome, Judgement
+from freki.schemas.avro import Codec
+from freki.schemas.errors import InfraError, Misconfigured, Unavailable
+from freki.streams.connect import analyser_of, options_of, profiles_of, wall_clock
+from freki.streams.deliver.outbox import Sink
+from freki.streams.ports import Reranker
+from freki.streams.retrieve.cache.caching import CachedSearch, Caches, CachingRetriever
+from freki.streams.retrieve.cache.epochs import Epochs, follow_outcomes
+from freki.streams.retrieve.follow_judgements import erase_deleted, erase_judgements, follow_judgements
+from freki.streams.retrieve.handler import QueryHandler
+from freki.streams.retrieve.retriever import Retriever
+from freki.streams.retrieve.steps.judged import JudgementBounds, Judgements
+from freki.streams.retrieve.steps.llm_reranker import LlmReranker
+from freki.streams.retrieve.steps.rewrite import Rewriter
+from freki.streams.retrieve.trace import Models, QueryTrace
+from freki.streams.topics import Topic
+from freki.streams.wire.background import embed_judgements, follow
+
+if TYPE_CHECKING:
+    from freki.streams.wire.parts import Parts
+
+MIB = 1 << 20
+
+
+class QueryParts:
+    """The parts of the retrieve stage."""
+
+    def __init__(self, parts: "Parts") -> None:
+        self._parts = parts
+        self._settings = parts.settings
+
+    async def open_handler(self, results: Sink[ContextResult]) -> QueryHandler:
+        """Open the retriever, load its models, and return what answers queries."""
+        parts, settings = self._parts, self._settings.retrieval
+        retriever = await self._open_retriever()
+        await retriever.warm_up()
+        embedder = await parts.open_embedder()
+        models = Models(embedder=embedder.fingerprint, reranker=self._settings.models.reranker or "")
+        return QueryHandler(
+            retriever,
+            encode=results.encode,
+            outbox=results.outbox,
+            sink=results.topic,
+            reply_topics=settings.reply_topics,
+            max_query_chars=settings.max_query_chars,
+            failures=(InfraError,),
+            traces=QueryTrace(parts.tracer, models=models, content=self._settings.telemetry.content),
+            meters=parts.meters,
+        )
+
+    async def _open_retriever(self) -> Retriever | CachingRetriever:
+        parts, settings = self._parts, self._settings.retrieval
+        index = await parts.open_index()
+        caches = self._caches() if settings.cache_mb else None
+        retriever = Retriever(
+            embedder=await parts.open_embedder(),
+            vectors=caches.vectors if caches else None,
+            search=CachedSearch(index, rankings=caches.rankings, epochs=caches.epochs) if caches else index,
+            rows=index,
+            roots=index,
+            rerankers=await self._open_rerankers(),
+            analyse_text=analyser_of(self._settings.lexical).of_queries,
+            rewriter=await self._open_rewriter(),
+            defaults=options_of(settings),
+            profiles=profiles_of(settings),
+            generation=self._settings.milvus.generation,
+            strong=settings.strong,
+            failures=(InfraError,),
+            outages=(Unavailable, Misconfigured),
+            now=wall_clock,
+            clock_ns=time.time_ns,
+            judgements=await self._open_judgements(caches.epochs if caches else None),
+            meters=parts.meters,
+        )
+        if caches is None:
+            return retriever
+        self._follow(
+            parts.topics.outcomes,
+            "latest",
+            partial(
+                follow_outcomes,
+                epochs=caches.epochs,
+                decode=parts.codec(IndexOutcome).decode,
+                prepare=parts.prepare,
+            ),
+        )
+        return CachingRetriever(
+            retriever,
+            caches=caches,
+            search=index,
+            roots=index,
+            encode=Codec(ContextResult).encode,
+            decode=Codec(ContextResult).decode,
+            failures=(InfraError,),
+            now=wall_clock,
+        )
+
+    def _caches(self) -> Caches:
+        """Divide the memory for caches: half for answers, the rest for what they are made of."""
+        settings = self._settings.retrieval
+
+        def cache(name: str, share: float) -> BoundedCache[Any]:
+            most_bytes = int(settings.cache_mb * MIB * share)
+            return BoundedCache(name, most_bytes=most_bytes, seconds=settings.cache_s, calls=self._parts.calls)
+
+        return Caches(
+            vectors=cache("question_vectors", 0.1),
+            rankings=cache("rankings", 0.4),
+            answers=cache("answers", 0.5),
+            epochs=Epochs(strong=settings.strong),
+        )
+
+    async def _open_rerankers(self) -> list[Reranker]:
+        """Open those that the settings name; cosine needs nothing from outside."""
+        parts, settings = self._parts, self._settings
+        rerankers: list[Reranker] = []
+        if settings.remote_reranker.url is not None:
+            rerankers.append(await parts.opened.enter_async_context(RemoteReranker(settings.remote_reranker)))
+        if settings.vertex_reranker.project is not None:
+            rerankers.append(await parts.opened.enter_async_context(VertexReranker(settings.vertex_reranker)))
+        if settings.llm.url is not None:
+            rerankers.append(LlmReranker(await parts.open_llm(), parts.token_ledger()))
+        if settings.models.reranker:
+            reranker = OnnxReranker(settings.models, calls=parts.calls)
+            rerankers.append(await parts.opened.enter_async_context(reranker))
+        return rerankers
+
+    async def _open_rewriter(self) -> Rewriter | None:
+        """Open the language model that rephrases queries; None where the settings name none."""
+        settings = self._settings
+        if settings.llm.url is None and settings.llm.model is None:
+            return None
+        return Rewriter(
+            await self._parts.open_llm(), self._parts.token_ledger(), limit_s=settings.retrieval.widen_llm_s
+        )
+
+    async def _open_judgements(self, epochs: Epochs | None) -> Judgements | None:
+        """Read users' judgements of answers; None where they do not count."""
+        parts, settings = self._parts, self._settings.feedback
+        if not settings.read:
+            return None
+        topics = parts.topics
+        bounds = JudgementBounds(
+            most=settings.most,
+            most_of_judge=settings.most_of_judge,
+            half_life_days=settings.half_life_days,
+            least_cosine=settings.least_cosine,
+        )
+        judgements = Judgements(await parts.open_embedder(), bounds)
+        take = partial(
+            follow_judgements,
+            judgements=judgements,
+            decode=parts.codec(Judgement).decode,
+            now=wall_clock,
+            epochs=epochs,
+            prepare=parts.prepare,
+        )
+        erase = partial(
+            erase_deleted,
+            judgements=judgements,
+            decode=parts.codec(IndexOutcome).decode,
+            erase=partial(erase_judgements, parts.outbox, topics.judgements.name),
+            prepare=parts.prepare,
+        )
+        self._follow(topics.judgements, "earliest", take)
+        self._follow(topics.outcomes, "latest", erase)
+        parts.background.spawn(embed_judgements(judgements))
+        return judgements
+
+    def _follow(
+        self, topic: Topic, start: Literal["earliest", "latest"], take: Callable[[Reader], Awaitable[None]]
+    ) -> None:
+        self._parts.background.spawn(follow(self._settings.kafka, topic.name, start, take))

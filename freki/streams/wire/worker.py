@@ -1,0 +1,46 @@
+"""Runs stages in this process, with telemetry and health checks."""
+
+import asyncio
+import gc
+from collections.abc import Collection
+
+from freki.infra.kafka import look_behind
+from freki.infra.settings.sections import Settings
+from freki.infra.telemetry.calls import Calls
+from freki.infra.telemetry.endpoint import serving
+from freki.infra.telemetry.metrics import metering
+from freki.infra.telemetry.telemetry import set_up_logging, tracing
+from freki.streams.app import make_stages
+from freki.streams.connect import wall_clock
+from freki.streams.deliver.run import run_stages
+from freki.streams.observe.health import Health
+from freki.streams.observe.meters import Meters
+from freki.streams.wire.parts import Parts
+
+
+async def run_worker(settings: Settings, names: Collection[str], stop: asyncio.Event) -> None:
+    """Run stages until `stop` is set; the ready file tells a supervisor that they are at work."""
+    component, health = "-".join(names), Health()
+    set_up_logging(settings.telemetry)
+    with (
+        tracing(settings.telemetry, component) as tracer,
+        metering(settings.telemetry, component) as (meter, registry),
+        serving(settings.telemetry, registry, health.checks) as url,
+    ):
+
+        def on_ready() -> None:
+            # What is open now stays: every full collection would walk all of it, and delay a query by 0.1 s.
+            gc.collect()
+            gc.freeze()
+            health.joined()
+            if settings.ready_file is not None:
+                settings.ready_file.write_text(url, encoding="utf-8")
+
+        meters = Meters(meter)
+        async with Parts(settings, tracer, meters, Calls(meter)) as parts:
+            stages = await make_stages(parts, names)
+            health.opened(stages)
+            meters.stands(lambda: {stage.name: stage.standing(wall_clock()) for stage in stages})
+            meters.built(**parts.described)
+            parts.background.spawn(health.watch(parts.check_store))
+            await run_stages(stages, stop, look_behind=look_behind, on_ready=on_ready, beside=parts.background.tasks)
