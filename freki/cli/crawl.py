@@ -3,77 +3,84 @@
 import asyncio
 import time
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
+from freki.cli.arguments import Arguments, expanded
 from freki.cli.context import command, console, errors, fail, load_settings
-from freki.cli.publish import Principals, Tenant
 from freki.cli.show import show_error
-from freki.cli.sources import Every, Feed, Priority, Wait, look_again, open_feed, show_first
+from freki.cli.sources import Feed, SourceArguments, look_again, open_feed, show_first
 from freki.infra.processes.child import Children
 from freki.infra.settings.sections import CrawlSettings, Settings
 from freki.infra.sources.web import Browser, Guard, WebClient, find_chromium
 from freki.operators.crawl import host_of, normalise_url
-from freki.operators.errors import UnreadableContent
-from freki.schemas import EVERYONE, TenantId
-from freki.schemas.errors import Misconfigured, Rejected, Unavailable
+from freki.schemas import TenantId
+from freki.schemas.errors import Misconfigured
 from freki.streams.connect import parse_limits_of, wall_clock
-from freki.streams.feed.crawl import Crawl, Outside, Render, Report, Scope, Visit
+from freki.streams.feed.crawl import Crawl
+from freki.streams.feed.crawl_records import CrawlPorts, CrawlScope, Render, Report, Visit
 from freki.streams.feed.page_study import study
 
 
-@command
-async def crawl(  # noqa: PLR0913 - options of a command
-    urls: Annotated[list[str], typer.Argument(help="First pages", show_default=False)],
-    *,
-    depth: Annotated[int, typer.Option(help="Most links from a first page or a sitemap's", min=0)] = 5,
-    pages: Annotated[int, typer.Option(help="Most addresses asked for", min=1)] = 1000,
+@dataclass(frozen=True, kw_only=True)
+class CrawlArguments(Arguments):
+    """Options for the scope of a crawl."""
+
+    panel: ClassVar[str] = "Options"
+
+    depth: Annotated[int, typer.Option(help="Most links from a first page or a sitemap's", min=0)] = 5
+    pages: Annotated[int, typer.Option(help="Most addresses asked for", min=1)] = 1000
     host: Annotated[
         list[str] | None, typer.Option(help="Also read this host[:port]; may be repeated; default: those of the URLs")
-    ] = None,
+    ] = None
     private_host: Annotated[
         list[str] | None, typer.Option(help="A host that may have an address of a private network; may be repeated")
-    ] = None,
-    browser: Annotated[bool, typer.Option(help="Run the pages' scripts in Chromium")] = True,
+    ] = None
+    browser: Annotated[bool, typer.Option(help="Run the pages' scripts in Chromium")] = True
     name: Annotated[
         str | None, typer.Option(help="Under which later crawls know this one; default: the first host")
-    ] = None,
-    every: Every = None,
-    wait: Wait = False,
-    priority: Priority = 0,
-    tenant: Tenant = None,
-    principal: Principals = None,
+    ] = None
+
+
+@command
+@expanded
+async def crawl(
+    urls: Annotated[list[str], typer.Argument(help="First pages", show_default=False)],
+    *,
+    crawled: CrawlArguments,
+    publishing: SourceArguments,
 ) -> None:
     """Publish the pages and files of web sites, and what has changed or gone since the last crawl."""
     settings = load_settings()
     seeds = [_seed(url) for url in urls]
-    whose = TenantId(tenant or settings.tenant)
-    scope = Scope(
-        hosts=frozenset([*map(host_of, seeds), *(one.lower() for one in host or ())]),
-        depth=depth,
-        pages=pages,
+    whose = TenantId(publishing.tenant or settings.tenant)
+    scope = CrawlScope(
+        hosts=frozenset([*map(host_of, seeds), *(one.lower() for one in crawled.host or ())]),
+        depth=crawled.depth,
+        pages=crawled.pages,
         delay_s=settings.crawl.delay_s,
         max_bytes=min(settings.crawl.max_page_mb << 20, settings.claims.max_bytes),
         max_redirects=settings.crawl.max_redirects,
         tenant=whose,
-        principals=tuple(principal or [EVERYONE]),
-        priority=priority,
+        principals=publishing.principals,
+        priority=publishing.priority,
     )
-    guard = Guard(private_host or ())
+    guard = Guard(crawled.private_host or ())
     async with AsyncExitStack() as opened:
         feed = await opened.enter_async_context(
-            open_feed(settings, f"crawl {whose}/{name or host_of(seeds[0])}", Visit, wait=wait)
+            open_feed(settings, f"crawl {whose}/{crawled.name or host_of(seeds[0])}", Visit, wait=publishing.wait)
         )
-        outside = await _outside(opened, settings, guard, feed, browser=browser)
+        ports = await _ports(opened, settings, guard, feed, browser=crawled.browser)
 
         async def look() -> bool:
-            report = await Crawl(outside, feed.ledger, scope).walk(seeds)
+            report = await Crawl(ports, feed.ledger, scope).walk(seeds)
             _show(report)
             return await feed.settle()
 
-        await look_again(look, every=every)
+        await look_again(look, every=publishing.every)
 
 
 def _seed(url: str) -> str:
@@ -83,14 +90,14 @@ def _seed(url: str) -> str:
     return seed
 
 
-async def _outside(
+async def _ports(
     opened: AsyncExitStack, settings: Settings, guard: Guard, feed: Feed[Visit], *, browser: bool
-) -> Outside:
+) -> CrawlPorts:
     client = await opened.enter_async_context(WebClient(settings.crawl, guard))
     study_apart = await opened.enter_async_context(
         Children(partial(study, limits=parse_limits_of(settings)), settings.parsing)
     )
-    return Outside(
+    return CrawlPorts(
         fetch=client.get,
         render=await _renderer(opened, settings.crawl, guard) if browser else None,
         study=study_apart,
@@ -98,9 +105,6 @@ async def _outside(
         now=wall_clock,
         clock=time.monotonic,
         sleep=asyncio.sleep,
-        down=(Unavailable,),
-        refused=(Rejected,),
-        unreadable=(UnreadableContent,),
     )
 
 

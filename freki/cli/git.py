@@ -6,19 +6,18 @@ from typing import Annotated
 
 import typer
 
+from freki.cli.arguments import expanded
 from freki.cli.context import command, console, load_settings
-from freki.cli.publish import Principals, Tenant
-from freki.cli.sources import Every, Priority, Wait, look_again, open_feed, show_first
+from freki.cli.sources import SourceArguments, look_again, open_feed, show_first
 from freki.infra.sources import GitRepository, is_skipped, media_type_of
-from freki.operators.errors import UnreadableContent
 from freki.operators.recognise import recognise
-from freki.schemas import EVERYONE, TenantId
-from freki.schemas.errors import Rejected
-from freki.streams.feed.git import GitSource, Mark
+from freki.schemas import TenantId
+from freki.streams.feed.git import DocumentFields, GitSource, Mark
 
 
 @command
-async def publish_git(  # noqa: PLR0913 - options of a command
+@expanded
+async def publish_git(
     repository: Annotated[Path, typer.Argument(help="A repository, with files or bare", show_default=False)],
     *,
     branch: Annotated[str, typer.Option(help="Branch, tag or commit")] = "HEAD",
@@ -29,29 +28,23 @@ async def publish_git(  # noqa: PLR0913 - options of a command
         bool, typer.Option("--history", help="Publish every commit in turn, not only what came of them")
     ] = False,
     fetch: Annotated[bool, typer.Option("--fetch", help="Fetch from the repository's origin before each look")] = False,
-    every: Every = None,
-    wait: Wait = False,
-    priority: Priority = 0,
-    tenant: Tenant = None,
-    principal: Principals = None,
+    publishing: SourceArguments,
 ) -> None:
     """Publish the files of a branch, and from then on what its new commits change."""
     settings = load_settings()
     name = name or repository.resolve().name.removesuffix(".git")
-    whose = TenantId(tenant or settings.tenant)
+    whose = TenantId(publishing.tenant or settings.tenant)
     with GitRepository(repository, branch, max_bytes=settings.claims.max_bytes) as git:
-        async with open_feed(settings, f"git {whose}/{name}", Mark, wait=wait) as feed:
+        async with open_feed(settings, f"git {whose}/{name}", Mark, wait=publishing.wait) as feed:
             source = GitSource(
                 git,
                 feed.ledger,
                 feed.publish,
-                name=name,
-                tenant=whose,
-                principals=tuple(principal or [EVERYONE]),
-                priority=priority,
+                documents=DocumentFields(
+                    name=name, tenant=whose, principals=publishing.principals, priority=publishing.priority
+                ),
                 is_skipped=is_skipped,
                 media_type=_media_type,
-                refusals=(Rejected, UnreadableContent),
             )
 
             async def look() -> bool:
@@ -59,11 +52,11 @@ async def publish_git(  # noqa: PLR0913 - options of a command
                     await asyncio.to_thread(git.fetch)
                 tally = await source.sync(history=history)
                 show_first(tally.left_out, each="left out", together="files were left out")
-                if tally.upserts or tally.deletes or every is None:
+                if tally.upserts or tally.deletes or publishing.every is None:
                     console.print(f"{name}: published {tally.upserts} upserts, {tally.deletes} deletions")
                 return await feed.settle()
 
-            await look_again(look, every=every)
+            await look_again(look, every=publishing.every)
 
 
 def _media_type(path: str, content: bytes) -> str | None:

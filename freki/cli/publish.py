@@ -3,16 +3,18 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from math import ceil
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 from rich.progress import Progress
 from rich.text import Text
 
+from freki.cli.arguments import Arguments, expanded
 from freki.cli.bars import bars
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.show import show_error
@@ -48,35 +50,41 @@ Principals = Annotated[
 ]
 
 
+@dataclass(frozen=True, kw_only=True)
+class PublishArguments(Arguments):
+    """Options of `freki publish`."""
+
+    panel: ClassVar[str] = "Options"
+
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for what became of each change")] = False
+    prune: Annotated[bool, typer.Option("--prune", help="Delete documents whose file is gone from the folders")] = False
+    priority: Annotated[int, typer.Option(help="Above 0: overtakes what waits; higher is indexed first")] = 0
+    urgent: Annotated[bool, typer.Option("--urgent", help="The same as --priority 1")] = False
+    tenant: Tenant = None
+    principal: Principals = None
+    patience: Annotated[float, typer.Option(help="With --wait: seconds without any receipt before giving up")] = (
+        PATIENCE_S
+    )
+
+
 @command
-async def publish(  # noqa: PLR0913 - options of a command
-    paths: Paths,
-    *,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait for what became of each change")] = False,
-    prune: Annotated[
-        bool, typer.Option("--prune", help="Delete documents whose file is gone from the folders")
-    ] = False,
-    priority: Annotated[int, typer.Option(help="Above 0: overtakes what waits; higher is indexed first")] = 0,
-    urgent: Annotated[bool, typer.Option("--urgent", help="The same as --priority 1")] = False,
-    tenant: Tenant = None,
-    principal: Principals = None,
-    patience: Annotated[
-        float, typer.Option(help="With --wait: seconds without any receipt before giving up")
-    ] = PATIENCE_S,
-) -> None:
+@expanded
+async def publish(paths: Paths, *, given: PublishArguments) -> None:
     """Publish files, folders and recorded streams as document changes."""
     settings = load_settings()
-    maker = ChangeMaker(settings, tenant, principal, max(priority, int(urgent)))
+    maker = ChangeMaker(settings, given.tenant, given.principal, max(given.priority, int(given.urgent)))
     total, changes = plan(paths, maker)
-    pruned = await gone(settings, maker, paths) if prune else []
+    pruned = await gone(settings, maker, paths) if given.prune else []
     total += len(pruned)
     async with AsyncExitStack() as opened:
         # Opened before the first change is sent, so that no receipt is missed.
-        receipts = await opened.enter_async_context(open_receipts(settings)) if wait else None
+        receipts = await opened.enter_async_context(open_receipts(settings)) if given.wait else None
         publisher = await opened.enter_async_context(open_publisher(settings))
         with bars() as progress:
             sent = await send(publisher, receipts, chain(pruned, changes), total=total, progress=progress)
-            outcomes = await collect(receipts, total=sent, progress=progress, patience_s=patience) if receipts else []
+            outcomes = (
+                await collect(receipts, total=sent, progress=progress, patience_s=given.patience) if receipts else []
+            )
     if receipts is None:
         console.print(f"Published {sent} changes. With --wait you see what becomes of them.")
     elif not show_outcomes(outcomes, missing=sent - len(outcomes)):

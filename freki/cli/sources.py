@@ -3,16 +3,18 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Annotated, Generic, TypeVar
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Generic, TypeVar
 
 import typer
 
+from freki.cli.arguments import Arguments
 from freki.cli.bars import bars
 from freki.cli.context import console, errors
-from freki.cli.publish import PATIENCE_S, collect, show_outcomes
+from freki.cli.publish import PATIENCE_S, Principals, Tenant, collect, show_outcomes
 from freki.cli.show import show_error
 from freki.infra.settings.sections import Settings
-from freki.schemas import DocumentChange
+from freki.schemas import EVERYONE, DocumentChange
 from freki.schemas.errors import Unavailable
 from freki.streams.client import Publisher, Receipts
 from freki.streams.connect import open_ledger, open_publisher, open_receipts
@@ -22,9 +24,23 @@ T = TypeVar("T")
 
 SHOWN = 5
 
-Wait = Annotated[bool, typer.Option("--wait", help="Wait for what became of each change")]
-Every = Annotated[float | None, typer.Option(help="Look again after so many seconds, until Ctrl-C", min=0.1)]
-Priority = Annotated[int, typer.Option(help="Higher is indexed first")]
+
+@dataclass(frozen=True, kw_only=True)
+class SourceArguments(Arguments):
+    """Options that `freki git` and `freki crawl` share."""
+
+    panel: ClassVar[str] = "Options"
+
+    every: Annotated[float | None, typer.Option(help="Look again after so many seconds, until Ctrl-C", min=0.1)] = None
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for what became of each change")] = False
+    priority: Annotated[int, typer.Option(help="Higher is indexed first")] = 0
+    tenant: Tenant = None
+    principal: Principals = None
+
+    @property
+    def principals(self) -> tuple[str, ...]:
+        """Readers of the documents."""
+        return tuple(self.principal or [EVERYONE])
 
 
 class Feed(Generic[T]):

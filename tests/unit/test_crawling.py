@@ -6,18 +6,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from freki.operators.errors import UnreadableContent
 from freki.schemas import Operation, TenantId, Timestamp
 from freki.schemas.errors import Rejected, Unavailable
 from freki.schemas.web import WebAnswer
-from freki.streams.feed.crawl import Crawl, Outside, Report, Scope, Visit, document_id
+from freki.streams.feed.crawl import Crawl
+from freki.streams.feed.crawl_documents import document_id
+from freki.streams.feed.crawl_records import CrawlPorts, CrawlScope, Report, Visit
 from freki.streams.feed.page_study import PageStudy
 from freki.streams.feed.page_study import study as study_page
 from freki.streams.ingest.parse import ParseLimits
 from tests.unit.published import Killed, World
 
 HOME = "https://example.org"
-SCOPE = Scope(
+SCOPE = CrawlScope(
     hosts=frozenset({"example.org"}),
     depth=5,
     pages=100,
@@ -82,7 +83,7 @@ async def crawl(
     site: Site, world: World, *seeds: str, render: Any = None, study: Any = studied, **changes: Any
 ) -> Report:
     """Crawl once, as a process does that was just started."""
-    outside = Outside(
+    ports = CrawlPorts(
         fetch=site.fetch,
         render=render,
         study=study,
@@ -90,13 +91,10 @@ async def crawl(
         now=lambda: Timestamp(int(site.time * 1000)),
         clock=lambda: site.time,
         sleep=site.sleep,
-        down=(Unavailable,),
-        refused=(Rejected,),
-        unreadable=(UnreadableContent,),
     )
     site.time += 1
     ledger = await world.open_ledger("crawl t/example.org", Visit)
-    return await Crawl(outside, ledger, replace(SCOPE, **changes)).walk([HOME + seed for seed in seeds or ("/",)])
+    return await Crawl(ports, ledger, replace(SCOPE, **changes)).walk([HOME + seed for seed in seeds or ("/",)])
 
 
 def paths(world: World) -> list[str]:

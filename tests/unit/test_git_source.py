@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from freki.infra.sources import GitRepository, is_skipped, media_type_of
 from freki.schemas import Operation, TenantId
 from freki.schemas.errors import Rejected, Unavailable
-from freki.streams.feed.git import GitSource, Mark, Tally
+from freki.streams.feed.git import DocumentFields, GitSource, Mark, Tally
 from tests.unit.published import Killed, World
 from tests.unit.repositories import Repository
 
@@ -48,13 +48,9 @@ async def sync(
             git,
             await world.open_ledger("git t/wiki", Mark),
             world.publish,
-            name="wiki",
-            tenant=TenantId("t"),
-            principals=principals,
-            priority=0,
+            documents=DocumentFields(name="wiki", tenant=TenantId("t"), principals=principals, priority=0),
             is_skipped=is_skipped,
             media_type=readable,
-            refusals=(Rejected,),
         )
         return await source.sync(history=history)
 

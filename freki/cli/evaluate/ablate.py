@@ -2,14 +2,16 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import typer
 from pydantic import TypeAdapter
 
+from freki.cli.arguments import Arguments, expanded
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.evaluate.evaluate import made_with, read_sets, require_extra, sample
@@ -40,36 +42,46 @@ class Found(NamedTuple):
     """Milliseconds."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class AblateArguments(Arguments):
+    """Options of `freki ablate`."""
+
+    panel: ClassVar[str] = "Options"
+
+    corpus: Annotated[
+        Path | None, typer.Option(help="Documents for gold questions that name none: folder, file or recorded stream")
+    ] = None
+    also: Annotated[
+        list[str] | None,
+        typer.Option("--also", help="QueryOptions to measure too, such as fusion=zscore; again for more"),
+    ] = None
+    queries: Annotated[int | None, typer.Option(min=1, help="Ask only so many questions of each set")] = None
+    timed: Annotated[int, typer.Option(min=1, help="Take the time of so many questions of each set")] = 40
+    seed: Annotated[int, typer.Option(min=0, help="Which ones")] = 0
+    running: Annotated[
+        bool, typer.Option("--running", help="Use what runs, under tenants of its own, instead of stacks of its own")
+    ] = False
+    report: Annotated[Path | None, typer.Option(help="Write the report there too, as Markdown")] = None
+    out: Annotated[Path, typer.Option(help="Folder for the report and its JSON")] = Path("evaluation-results")
+
+
 @command
-async def ablate(  # noqa: PLR0913 - options of a command
+@expanded
+async def ablate(
     sets: Annotated[
         list[Path],
         typer.Argument(help="Sets as `freki eval` takes them, each of which counts the same", show_default=False),
     ],
     *,
-    corpus: Annotated[
-        Path | None, typer.Option(help="Documents for gold questions that name none: folder, file or recorded stream")
-    ] = None,
-    also: Annotated[
-        list[str] | None,
-        typer.Option("--also", help="QueryOptions to measure too, such as fusion=zscore; again for more"),
-    ] = None,
-    queries: Annotated[int | None, typer.Option(min=1, help="Ask only so many questions of each set")] = None,
-    timed: Annotated[int, typer.Option(min=1, help="Take the time of so many questions of each set")] = 40,
-    seed: Annotated[int, typer.Option(min=0, help="Which ones")] = 0,
-    running: Annotated[
-        bool, typer.Option("--running", help="Use what runs, under tenants of its own, instead of stacks of its own")
-    ] = False,
-    report: Annotated[Path | None, typer.Option(help="Write the report there too, as Markdown")] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the report and its JSON")] = Path("evaluation-results"),
+    given: AblateArguments,
 ) -> None:
     """Leave out each step of retrieval, one at a time, and measure what that loses and saves."""
     require_extra("ablate")
     settings = load_settings()
-    examined = read_sets(sets, corpus=corpus)
-    asked = {one.name: sample(one.questions, queries, seed) for one in examined}
-    clocked = {one.name: sample(asked[one.name], timed, seed) for one in examined}
-    table = rows(options_of(settings.retrieval), also or (), contexts=any(map(_has_contexts, asked.values())))
+    examined = read_sets(sets, corpus=given.corpus)
+    asked = {one.name: sample(one.questions, given.queries, given.seed) for one in examined}
+    clocked = {one.name: sample(asked[one.name], given.timed, given.seed) for one in examined}
+    table = rows(options_of(settings.retrieval), given.also or (), contexts=any(map(_has_contexts, asked.values())))
     made_at, started = datetime.now(UTC), time.monotonic()
     found: dict[str, Found] = {}
     results: list[AblatedSet] = []
@@ -79,7 +91,7 @@ async def ablate(  # noqa: PLR0913 - options of a command
         # One round of the timed questions warms up.
         rounds = sum(len(asked[name]) + len(clocked[name]) + 1 for name in asked)
         bar = progress.add_task("asked", total=len(table) * rounds)
-        async with Places(settings, examined, progress, running=running) as places:
+        async with Places(settings, examined, progress, running=given.running) as places:
             for one in examined:
                 name = one.name
                 tell = partial(progress.update, bar)
@@ -95,7 +107,7 @@ async def ablate(  # noqa: PLR0913 - options of a command
                     *places.notes[name],
                     *one.notes,
                     *_of_sample(one, asked[name]),
-                    *([_REMEMBERED] if running else []),
+                    *([_REMEMBERED] if given.running else []),
                 ]
                 results.append(_result(one, table, found[name], notes))
                 progress.stop()
@@ -111,7 +123,7 @@ async def ablate(  # noqa: PLR0913 - options of a command
     )
     show_overall(console, ablation)
     name = f"ablation-{'+'.join(one.name for one in examined)[:_NAME_CHARACTERS]}-{made_at:%Y%m%d-%H%M%S}"
-    for path in _write(ablation, out, name, report):
+    for path in _write(ablation, given.out, name, given.report):
         console.print(str(path), soft_wrap=True, highlight=False)
 
 

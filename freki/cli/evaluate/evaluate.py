@@ -4,17 +4,18 @@ import json
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 import typer
 from pydantic import TypeAdapter, ValidationError
 
+from freki.cli.arguments import Arguments, expanded
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.evaluate.place import Place, open_place
@@ -40,8 +41,33 @@ AT_ONCE = 32
 _NAME_CHARACTERS = 60
 
 
+@dataclass(frozen=True, kw_only=True)
+class EvaluateArguments(Arguments):
+    """Options of `freki eval`."""
+
+    panel: ClassVar[str] = "Options"
+
+    corpus: Annotated[
+        Path | None, typer.Option(help="Documents for gold questions that name none: folder, file or recorded stream")
+    ] = None
+    a: Annotated[str, typer.Option("--a", help="QueryOptions of the queries, such as alpha=0.4,fusion=rrf")] = ""
+    b: Annotated[str | None, typer.Option("--b", help="Other options to compare with; '' turns none")] = None
+    against: Annotated[
+        Path | None, typer.Option(help="JSON of an earlier evaluation, whose first run stands for --a")
+    ] = None
+    queries: Annotated[int | None, typer.Option(min=1, help="Ask only so many questions of each set")] = None
+    seed: Annotated[int, typer.Option(min=0, help="Which ones, with --queries")] = 0
+    threshold: Annotated[float, typer.Option(help="Score from which on a hit that is wrong is a false positive")] = 0.5
+    running: Annotated[
+        bool, typer.Option("--running", help="Use what runs, under a tenant of its own, instead of a stack of its own")
+    ] = False
+    fresh: Annotated[bool, typer.Option("--fresh", help="Index again what an earlier evaluation has indexed")] = False
+    out: Annotated[Path, typer.Option(help="Folder for the report and its JSON")] = Path("evaluation-results")
+
+
 @command
-async def evaluate(  # noqa: PLR0913 - options of a command
+@expanded
+async def evaluate(
     sets: Annotated[
         list[Path],
         typer.Argument(
@@ -50,39 +76,26 @@ async def evaluate(  # noqa: PLR0913 - options of a command
         ),
     ],
     *,
-    corpus: Annotated[
-        Path | None, typer.Option(help="Documents for gold questions that name none: folder, file or recorded stream")
-    ] = None,
-    a: Annotated[str, typer.Option("--a", help="QueryOptions of the queries, such as alpha=0.4,fusion=rrf")] = "",
-    b: Annotated[str | None, typer.Option("--b", help="Other options to compare with; '' turns none")] = None,
-    against: Annotated[
-        Path | None, typer.Option(help="JSON of an earlier evaluation, whose first run stands for --a")
-    ] = None,
-    queries: Annotated[int | None, typer.Option(min=1, help="Ask only so many questions of each set")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Which ones, with --queries")] = 0,
-    threshold: Annotated[float, typer.Option(help="Score from which on a hit that is wrong is a false positive")] = 0.5,
-    running: Annotated[
-        bool, typer.Option("--running", help="Use what runs, under a tenant of its own, instead of a stack of its own")
-    ] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Index again what an earlier evaluation has indexed")] = False,
-    out: Annotated[Path, typer.Option(help="Folder for the report and its JSON")] = Path("evaluation-results"),
+    given: EvaluateArguments,
 ) -> None:
     """Measure retrieval through the whole pipeline, and compare two configurations of its queries."""
     require_extra("eval")
-    if against is not None and a:
+    if given.against is not None and given.a:
         fail("--against stands for --a: give the options of the new run with --b", code=2)
-    if running and fresh:
+    if given.running and given.fresh:
         fail("--fresh is for a stack of its own: what runs keeps its index", code=2)
     settings = load_settings()
-    configurations = _configurations([b or ""] if against else [a] if b is None else [a, b])
-    earlier = None if against is None else _read(against)
-    examined = read_sets(sets, corpus=corpus)
+    configurations = _configurations(
+        [given.b or ""] if given.against else [given.a] if given.b is None else [given.a, given.b]
+    )
+    earlier = None if given.against is None else _read(given.against)
+    examined = read_sets(sets, corpus=given.corpus)
     made_at, started = datetime.now(UTC), time.monotonic()
     results: list[SetResult] = []
     for one in examined:
-        async with open_place(settings, one.corpus, running=running, fresh=fresh) as place:
-            asked = sample(one.questions, queries, seed)
-            runs, titles = await _ask(place, asked, configurations, threshold)
+        async with open_place(settings, one.corpus, running=given.running, fresh=given.fresh) as place:
+            asked = sample(one.questions, given.queries, given.seed)
+            runs, titles = await _ask(place, asked, configurations, given.threshold)
         result = _result(one, place, runs, titles)
         results.append(result if earlier is None else _beside(earlier, result))
         show_set(console, results[-1])
@@ -90,11 +103,11 @@ async def evaluate(  # noqa: PLR0913 - options of a command
         format="freki evaluation 1",
         made_at=made_at.isoformat(timespec="seconds"),
         took_s=round(time.monotonic() - started, 1),
-        made_with={**provenance(), **made_with(settings), "threshold": f"{threshold:g}"},
+        made_with={**provenance(), **made_with(settings), "threshold": f"{given.threshold:g}"},
         sets=tuple(results),
     )
     name = f"{'+'.join(result.name for result in results)[:_NAME_CHARACTERS]}-{made_at:%Y%m%d-%H%M%S}"
-    for path in _write(evaluation, out, name):
+    for path in _write(evaluation, given.out, name):
         console.print(str(path), soft_wrap=True, highlight=False)
 
 

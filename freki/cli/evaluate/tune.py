@@ -3,15 +3,17 @@
 import json
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 from pydantic import TypeAdapter
 from rich.progress import Progress, TaskID
 
+from freki.cli.arguments import Arguments, expanded
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.evaluate.evaluate import made_with, read_sets, require_extra
@@ -36,39 +38,49 @@ _NEEDS_MORE = (RECALL_100, FALSE_POSITIVES)
 _NAME_CHARACTERS = 60
 
 
-@command
-async def tune(  # noqa: PLR0913 - options of a command
-    sets: Annotated[
-        list[Path],
-        typer.Argument(help="Sets as `freki eval` takes them, each of which counts the same", show_default=False),
-    ],
-    *,
+@dataclass(frozen=True, kw_only=True)
+class TuneArguments(Arguments):
+    """Options of `freki tune`."""
+
+    panel: ClassVar[str] = "Options"
+
     turn: Annotated[
         list[str] | None,
         typer.Option(
             "--turn", help="An option and its values, such as alpha=0.3,0.4; again for more; none: those that matter"
         ),
-    ] = None,
-    queries: Annotated[int | None, typer.Option(min=1, help="Choose by so many questions of each set only")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Which ones, and how they are divided")] = 0,
-    folds: Annotated[int, typer.Option(min=2, help="Parts of the cross-validation")] = 5,
-    figure: Annotated[str, typer.Option(help="What to raise, or to lower where less is better")] = NDCG,
+    ] = None
+    queries: Annotated[int | None, typer.Option(min=1, help="Choose by so many questions of each set only")] = None
+    seed: Annotated[int, typer.Option(min=0, help="Which ones, and how they are divided")] = 0
+    folds: Annotated[int, typer.Option(min=2, help="Parts of the cross-validation")] = 5
+    figure: Annotated[str, typer.Option(help="What to raise, or to lower where less is better")] = NDCG
     running: Annotated[
         bool, typer.Option("--running", help="Use what runs, under tenants of its own, instead of stacks of its own")
-    ] = False,
-    report: Annotated[Path | None, typer.Option(help="Write the report there too: .md, with a .svg beside it")] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the report and its JSON")] = Path("evaluation-results"),
+    ] = False
+    report: Annotated[Path | None, typer.Option(help="Write the report there too: .md, with a .svg beside it")] = None
+    out: Annotated[Path, typer.Option(help="Folder for the report and its JSON")] = Path("evaluation-results")
+
+
+@command
+@expanded
+async def tune(
+    sets: Annotated[
+        list[Path],
+        typer.Argument(help="Sets as `freki eval` takes them, each of which counts the same", show_default=False),
+    ],
+    *,
+    given: TuneArguments,
 ) -> None:
     """Find what options are best set to, by cross-validation, and what each value gains and costs in milliseconds."""
     require_extra("tune")
     settings = load_settings()
-    tuned = _figure(figure)
+    tuned = _figure(given.figure)
     defaults = options_of(settings.retrieval)
-    turns = [parse_turn(text, defaults) for text in turn] if turn else grid(defaults)
+    turns = [parse_turn(text, defaults) for text in given.turn] if given.turn else grid(defaults)
     if len({each.name for each in turns}) < len(turns):
         fail("--turn: an option is given twice; give all its values at once", code=2)
     shorten = any(each.name == KEYWORD_ALPHA for each in turns)
-    material = [material_of(one, tuned, queries, seed, shorten=shorten) for one in read_sets(sets)]
+    material = [material_of(one, tuned, given.queries, given.seed, shorten=shorten) for one in read_sets(sets)]
     posed = {asked: each for one in material for asked, each in one.posed.items()}
     fresh = {asked: each for one in material for asked, each in one.fresh.items()}
     made_at, started = datetime.now(UTC), time.monotonic()
@@ -76,7 +88,7 @@ async def tune(  # noqa: PLR0913 - options of a command
         # Answers come in bursts, and stacks take their time to start.
         progress.speed_estimate_period = 300.0
         bar = progress.add_task("asked", total=None)
-        async with Places(settings, [one.examined for one in material], progress, running=running) as places:
+        async with Places(settings, [one.examined for one in material], progress, running=given.running) as places:
             ledger = Ledger(
                 {**posed, **fresh},
                 visit=places.visit,
@@ -89,8 +101,8 @@ async def tune(  # noqa: PLR0913 - options of a command
                 turns,
                 ledger=ledger,
                 figure=tuned,
-                folds=folds,
-                seed=seed,
+                folds=given.folds,
+                seed=given.seed,
                 expect=partial(_foresee, progress, bar),
             )
             try:
@@ -104,7 +116,7 @@ async def tune(  # noqa: PLR0913 - options of a command
         took_s=round(time.monotonic() - started, 1),
         made_with={**provenance(), **made_with(settings)},
         figure=tuned.name,
-        folds=folds,
+        folds=given.folds,
         hits=defaults.top_k,
         sets=tuple(_described(one, places.notes.get(one.examined.name, ())) for one in material),
         steps=tuple(steps),
@@ -115,7 +127,7 @@ async def tune(  # noqa: PLR0913 - options of a command
     )
     show_tuning(console, tuning)
     name = f"tuning-{'+'.join(one.examined.name for one in material)[:_NAME_CHARACTERS]}-{made_at:%Y%m%d-%H%M%S}"
-    for path in _write(tuning, out, name, report):
+    for path in _write(tuning, given.out, name, given.report):
         console.print(str(path), soft_wrap=True, highlight=False)
 
 

@@ -6,7 +6,9 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from freki.operators.errors import UnreadableContent
 from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Timestamp
+from freki.schemas.errors import Rejected
 from freki.schemas.names import record
 from freki.streams.feed.ledger import ITSELF, Ledger
 
@@ -17,7 +19,7 @@ AT_ONCE_BYTES = 8_000_000
 Publish = Callable[[Sequence[DocumentChange]], Awaitable[None]]
 """Returns when the broker has the changes."""
 MediaType = Callable[[str, bytes], str | None]
-"""Tells the media type of what lies at a path. Raises one of `refusals` for what cannot be a document."""
+"""Tells the media type of what lies at a path. Raises Rejected or UnreadableContent for what cannot be a document."""
 Trees = Iterable[tuple[tuple[str, Timestamp], Sequence[tuple[str, str | None]]]]
 
 
@@ -80,6 +82,17 @@ class Tally:
     """Path and reason of each file that cannot be a document."""
 
 
+@record
+class DocumentFields:
+    """Fields that all documents of a repository have."""
+
+    name: str
+    """First part of their ids."""
+    tenant: TenantId
+    principals: tuple[str, ...]
+    priority: int
+
+
 class GitSource:
     """Publishes a branch, and what changed since the ledger was written.
 
@@ -88,31 +101,23 @@ class GitSource:
     was published: its documents become what the new head holds.
     """
 
-    def __init__(  # noqa: PLR0913 - each is one thing that a document is made with
+    def __init__(
         self,
         repository: Repository,
         ledger: Ledger[Mark],
         publish: Publish,
         *,
-        name: str,
-        tenant: TenantId,
-        principals: tuple[str, ...],
-        priority: int,
+        documents: DocumentFields,
         is_skipped: Callable[[str], bool],
         media_type: MediaType,
-        refusals: tuple[type[Exception], ...],
     ) -> None:
         self._repository = repository
         self._ledger = ledger
         self._publish = publish
-        self._name = name
-        self._tenant = tenant
-        self._principals = principals
-        self._readers = " ".join(sorted(principals))
-        self._priority = priority
+        self._documents = documents
+        self._readers = " ".join(sorted(documents.principals))
         self._is_skipped = is_skipped
         self._media_type = media_type
-        self._refusals: tuple[type[Exception], ...] = (UnicodeEncodeError, *refusals)
 
     async def sync(self, *, history: bool) -> Tally:
         """Publish what leads to the branch's head: each commit in turn, or only what each path has become."""
@@ -214,12 +219,12 @@ class GitSource:
         if made is not None or known is None or not (known.state or known.pending):
             return made
         return DocumentChange(
-            tenant=self._tenant,
+            tenant=self._documents.tenant,
             document_id=self._document_id(target.path),
             operation=Operation.DELETE,
             version=version,
             occurred_at=target.time,
-            priority=self._priority,
+            priority=self._documents.priority,
         )
 
     def _upsert(self, target: Target, blob: str, version: int, tally: Tally) -> DocumentChange | None:
@@ -229,26 +234,26 @@ class GitSource:
             target.path.encode()
             content = self._repository.read(blob)
             media_type = self._media_type(target.path, content)
-        except self._refusals as error:
+        except (UnicodeEncodeError, Rejected, UnreadableContent) as error:
             reason = str(error).removeprefix(f"{target.path}: ")
             tally.left_out.append(f"{target.path!a}: {reason}")
             return None
         return DocumentChange(
-            tenant=self._tenant,
+            tenant=self._documents.tenant,
             document_id=self._document_id(target.path),
             operation=Operation.UPSERT,
             version=version,
             occurred_at=target.time,
             name=target.path.rpartition("/")[2],
             media_type=media_type,
-            principals=self._principals,
+            principals=self._documents.principals,
             attributes={"path": target.path, "commit": target.commit},
-            priority=self._priority,
+            priority=self._documents.priority,
             content=content,
         )
 
     def _document_id(self, path: str) -> DocumentId:
-        return DocumentId(unicodedata.normalize("NFC", f"{self._name}/{path}"))
+        return DocumentId(unicodedata.normalize("NFC", f"{self._documents.name}/{path}"))
 
 
 def _folded(steps: Iterable[list[Target]]) -> list[Target]:

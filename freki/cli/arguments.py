@@ -1,0 +1,54 @@
+"""Groups of command-line options: one parameter of a command stands for all options of its group."""
+
+import inspect
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import MISSING, fields
+from functools import wraps
+from inspect import Parameter
+from typing import Any, ClassVar, TypeVar, get_type_hints
+
+import typer
+
+R = TypeVar("R")
+
+
+class Arguments:
+    """Base of dataclasses whose fields are options, declared as `Annotated[..., typer.Option(...)]`."""
+
+    panel: ClassVar[str]
+    """Heading of the group in the help."""
+
+    @classmethod
+    def parameters(cls) -> Sequence[Parameter]:
+        """Return the parameters that typer reads."""
+        hints = get_type_hints(cls, include_extras=True)
+        declared = []
+        for each in fields(cls):  # type: ignore[arg-type] # a dataclass, by convention
+            for info in getattr(hints[each.name], "__metadata__", ()):
+                if isinstance(info, typer.models.OptionInfo):
+                    info.rich_help_panel = info.rich_help_panel or cls.panel
+            default = Parameter.empty if each.default is MISSING else each.default
+            declared.append(Parameter(each.name, Parameter.KEYWORD_ONLY, default=default, annotation=hints[each.name]))
+        return declared
+
+
+def expanded(function: Callable[..., Coroutine[Any, Any, R]]) -> Callable[..., Coroutine[Any, Any, R]]:
+    """Replace each parameter whose type is a group of options by the options of the group."""
+    signature = inspect.signature(function, eval_str=True)
+    groups: dict[str, type[Arguments]] = {
+        name: each.annotation
+        for name, each in signature.parameters.items()
+        if isinstance(each.annotation, type) and issubclass(each.annotation, Arguments)
+    }
+    names = {name: [each.name for each in group.parameters()] for name, group in groups.items()}
+
+    @wraps(function)
+    async def run(**values: Any) -> R:  # noqa: ANN401 - as the options are declared
+        for name, group in groups.items():
+            values[name] = group(**{each: values.pop(each) for each in names[name]})
+        return await function(**values)
+
+    options = [each for group in groups.values() for each in group.parameters()]
+    others = [each for name, each in signature.parameters.items() if name not in groups]
+    run.__signature__ = signature.replace(parameters=[*others, *options])  # type: ignore[attr-defined]
+    return run

@@ -1,0 +1,84 @@
+"""Fetches addresses no faster than their hosts allow, and reads robots.txt."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from urllib.parse import urljoin
+
+from freki.operators.crawl import Robots, host_of, normalise_url
+from freki.schemas.errors import Rejected, Unavailable
+from freki.schemas.web import WebAnswer
+from freki.streams.feed.crawl_records import CrawlPorts, CrawlScope, Fetch
+
+AGENT = "freki"
+"""Name of the crawler in robots.txt."""
+MAX_WAIT_S = 120.0
+"""Maximum Retry-After that is obeyed, in seconds."""
+
+OK, NOT_MODIFIED = 200, 304
+MOVED = frozenset({301, 308})
+ELSEWHERE = frozenset({302, 303, 307})
+GONE = frozenset({404, 410})
+TOO_MANY = 429
+BUSY = frozenset({TOO_MANY, 503})
+_CLIENT_ERROR, _SERVER_ERROR = 400, 500
+
+
+class PoliteFetcher:
+    """Keeps the pause between two requests that a host asks for."""
+
+    def __init__(self, ports: CrawlPorts, scope: CrawlScope) -> None:
+        self._fetch: Fetch = ports.fetch
+        self._clock: Callable[[], float] = ports.clock
+        self._sleep: Callable[[float], Awaitable[None]] = ports.sleep
+        self._scope = scope
+        self._robots: dict[str, Robots | None] = {}
+        self._ready_at: dict[str, float] = {}
+
+    def ready_at(self, host: str) -> float:
+        """Return when a host may be asked again, by the clock."""
+        return self._ready_at.get(host, 0.0)
+
+    def wait_longer(self, host: str, seconds: float) -> None:
+        """Leave a host alone for a time that it asked for, at most `MAX_WAIT_S`."""
+        self._ready_at[host] = max(self.ready_at(host), self._clock() + min(seconds, MAX_WAIT_S))
+
+    async def rules(self, url: str) -> Robots | None:
+        """Return the robots.txt of a host; None where it cannot be read: then the host is left alone."""
+        origin = urljoin(url, "/")
+        if origin not in self._robots:
+            self._robots[origin] = await self._read_robots(urljoin(origin, "/robots.txt"))
+        return self._robots[origin]
+
+    async def _read_robots(self, url: str) -> Robots | None:
+        """Source: RFC 9309, 2.3.1: no robots.txt means no rules; after a server error the host is left alone."""
+        try:
+            answer = await self.follow(url)
+        except (Unavailable, Rejected):
+            return None
+        if answer.status == OK:
+            return Robots(answer.content, AGENT)
+        return (
+            Robots(b"", AGENT) if _CLIENT_ERROR <= answer.status < _SERVER_ERROR and answer.status != TOO_MANY else None
+        )
+
+    async def follow(self, url: str) -> WebAnswer:
+        """Fetch a file that is no document, through its redirects."""
+        answer = await self.ask(url, {})
+        for _ in range(self._scope.max_redirects):
+            target = normalise_url(answer.headers.get("location", ""), base=url)
+            if answer.status not in MOVED | ELSEWHERE or target is None:
+                break
+            answer = await self.ask(target, {})
+        return answer
+
+    async def ask(self, url: str, headers: Mapping[str, str]) -> WebAnswer:
+        """Fetch an address, once its host may be asked again."""
+        host = host_of(url)
+        wait_s = self.ready_at(host) - self._clock()
+        if wait_s > 0:
+            await self._sleep(wait_s)
+        try:
+            return await self._fetch(url, headers=headers, max_bytes=self._scope.max_bytes)
+        finally:
+            robots = self._robots.get(urljoin(url, "/"))
+            delay_s = max(self._scope.delay_s, 0.0 if robots is None else robots.delay_s)
+            self._ready_at[host] = self._clock() + delay_s
