@@ -15,7 +15,7 @@ from freki.schemas.avro import Codec
 from freki.streams.connect import wall_clock
 from freki.streams.ingest.chunk import Chunker
 from freki.streams.ingest.contextualise import contextualise
-from freki.streams.ingest.index import Indexer, Part
+from freki.streams.ingest.index import Indexer, IndexRules, Part
 from freki.streams.ingest.outline import Outliner
 from tests.received import received
 
@@ -37,14 +37,15 @@ class Filler:
             now=wall_clock,
         )
         self._indexer = Indexer(
-            rows=index,
-            roots=index,
+            IndexRules(
+                generation=settings.milvus.generation,
+                analyse_text=analyse_text,
+                analyser=ANALYSER,
+                slice_tokens=settings.ingest.slice_tokens,
+            ),
+            store=index,
             embedder=embedder,
             vectors=VectorCache("", 0),
-            analyse_text=analyse_text,
-            analyser=ANALYSER,
-            generation=settings.milvus.generation,
-            slice_tokens=settings.ingest.slice_tokens,
             now=wall_clock,
         )
         self._documents = Codec(DocumentChange)

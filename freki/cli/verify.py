@@ -74,7 +74,7 @@ async def verify(
 
 async def _repair(index: MilvusIndex, outdated: Sequence[Root]) -> None:
     """Delete documents that the stream does not have, then everything that no live manifest names."""
-    committer = Committer(rows=index, roots=index, now=wall_clock)
+    committer = Committer(store=index, now=wall_clock)
     await committer.delete(outdated)
     removed = await reclaim(index, committer, now=wall_clock)
     console.print(f"repaired: {len(outdated)} documents deleted, {removed} rows left behind removed")

@@ -47,7 +47,7 @@ from freki.streams.client import Asker, Publisher, Receipts
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.feed.ledger import Ledger
 from freki.streams.ingest.context_prompts import ContextRules
-from freki.streams.ingest.outline import CountTokens, Outliner
+from freki.streams.ingest.outline import CountTokens, Outliner, OutlineRules
 from freki.streams.ingest.parse import ParseLimits, by_weight, parse
 from freki.streams.ports import AnalyseText
 from freki.streams.retrieve.profiles import ReaderProfile
@@ -218,15 +218,15 @@ async def open_outliner(
     limits = parse_limits_of(settings)
     async with Children(partial(parse, limits=limits), settings.parsing) as parse_apart:
         contexts = settings.contexts
-        yield Outliner(
-            limits_of(settings.chunking),
-            parse=by_weight(parse_apart, limits),
-            count_tokens=count_tokens,
+        rules = OutlineRules(
+            limits=limits_of(settings.chunking),
             define=contexts.definitions,
             lead_characters=contexts.document_chars if contexts.llm or contexts.summaries else 0,
-            similarities=similarities,
             window_tokens=settings.models.late_window_tokens,
             apart=settings.models.apart,
+        )
+        yield Outliner(
+            rules, parse=by_weight(parse_apart, limits), count_tokens=count_tokens, similarities=similarities
         )
 
 

@@ -172,6 +172,10 @@ class Roots(Protocol):
         """Remove pages and roots; absent ones are fine."""
 
 
+class Store(ChunkRows, Roots, Protocol):
+    """Rows, manifests and roots of one generation."""
+
+
 class ChunkSearch(Protocol):
     """Finds chunk rows that a scope may see; one ranking a query, best first, ties by chunk id."""
 

@@ -30,8 +30,8 @@ from freki.streams.evaluate.examine import Examiner
 from freki.streams.evaluate.result import Run
 from freki.streams.ingest.chunk import Chunker
 from freki.streams.ingest.contextualise import contextualise
-from freki.streams.ingest.index import Indexer, Part
-from freki.streams.ingest.outline import Outliner
+from freki.streams.ingest.index import Indexer, IndexRules, Part
+from freki.streams.ingest.outline import Outliner, OutlineRules
 from freki.streams.ports import Reranker
 from freki.streams.retrieve.retriever import Retriever
 from tests.memory_index import MemoryIndex
@@ -115,19 +115,22 @@ class Freki:
         )
         chunking = Chunker(
             claims=ClaimStore(ClaimSettings()),
-            outliner=Outliner(limits_of(CHUNKING), parse=parse_here, count_tokens=self._embedder.count_tokens),
+            outliner=Outliner(
+                OutlineRules(limits=limits_of(CHUNKING)), parse=parse_here, count_tokens=self._embedder.count_tokens
+            ),
             part_chunks=CHUNKING.part_chunks,
             now=wall_clock,
         )
         indexer = Indexer(
-            rows=index,
-            roots=index,
+            IndexRules(
+                generation=GENERATION,
+                analyse_text=analyse_text,
+                analyser=ANALYSER,
+                slice_tokens=IngestSettings().slice_tokens,
+            ),
+            store=index,
             embedder=self._embedder,
             vectors=VectorCache("", 0),
-            analyse_text=analyse_text,
-            analyser=ANALYSER,
-            generation=GENERATION,
-            slice_tokens=IngestSettings().slice_tokens,
             now=wall_clock,
         )
         changes = missing(roots_of(corpus, TENANT), {}, tenant=TENANT, now=wall_clock())

@@ -144,7 +144,7 @@ def entropy() -> str:
 
 async def reclaim(store: Any, now: Callable[[], Timestamp]) -> None:
     """Remove what nobody names any more, as the embed workers do on a timer."""
-    await reclaim_module.reclaim(store, Committer(rows=store, roots=store, now=now, entropy=entropy), now=now)
+    await reclaim_module.reclaim(store, Committer(store=store, now=now, entropy=entropy), now=now)
 
 
 async def reclaim_at_last(store: Any) -> None:

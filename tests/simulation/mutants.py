@@ -116,14 +116,17 @@ def _everywhere(name: str, other: Any) -> AbstractContextManager[Any]:
 
 async def _unchecked_too(self: Committer, pieces: Sequence[Piece], draft: Draft) -> Any:
     """Take parts of another process although they may name rows that are gone."""
-    roots = self._roots
+    store = self._store
 
     class Checked:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(store, name)
+
         async def page_heads(self, root_ids: Sequence[RootId]) -> Any:
-            heads = await roots.page_heads(root_ids)
+            heads = await store.page_heads(root_ids)
             return {key: [replace(head, checked=True) for head in some] for key, some in heads.items()}
 
-    with patch.object(self, "_roots", Checked()):
+    with patch.object(self, "_store", Checked()):
         return await _MANIFESTS(self, pieces, draft)
 
 
@@ -157,15 +160,15 @@ _DELETE = fence._delete
 
 async def _reads_pages_first(self: Committer, root_ids: Any, **options: Any) -> Any:
     """Sweep by pages and rows that were read before the roots."""
-    roots, rows = self._roots, self._rows
+    store = self._store
 
     class Early:
         def __getattr__(self, name: str) -> Any:
-            return getattr(roots, name)
+            return getattr(store, name)
 
         async def commits(self, keys: Sequence[RootId]) -> Any:
-            self.heads, self.rows = await roots.page_heads(keys), await rows.rows_of(keys)
-            return await roots.commits(keys)
+            self.heads, self.rows = await store.page_heads(keys), await store.rows_of(keys)
+            return await store.commits(keys)
 
         async def page_heads(self, _: Sequence[RootId]) -> Any:
             return self.heads
@@ -173,11 +176,8 @@ async def _reads_pages_first(self: Committer, root_ids: Any, **options: Any) -> 
         async def rows_of(self, _: Sequence[RootId]) -> Any:
             return self.rows
 
-        async def delete(self, row_ids: Sequence[RowId]) -> None:
-            await rows.delete(row_ids)
-
     early = Early()
-    own = Committer(rows=cast("Any", early), roots=cast("Any", early), now=self._now, entropy=self._entropy)
+    own = Committer(store=cast("Any", early), now=self._now, entropy=self._entropy)
     return await _SWEEP(own, root_ids, **options)
 
 

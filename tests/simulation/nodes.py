@@ -36,8 +36,8 @@ from freki.streams.deliver.stage import Batching, Stage
 from freki.streams.ingest.chunk import Chunker, chunk_handler
 from freki.streams.ingest.contextualise import contextualise_handler
 from freki.streams.ingest.embed import embed_handler
-from freki.streams.ingest.index import Indexer
-from freki.streams.ingest.outline import Outliner
+from freki.streams.ingest.index import Indexer, IndexRules
+from freki.streams.ingest.outline import Outliner, OutlineRules
 from freki.streams.observe.meters import Meters
 from freki.streams.observe.tracing import UNTRACED
 from freki.streams.retrieve.handler import QueryHandler
@@ -207,7 +207,9 @@ class Worker:
     def _chunk(self, add: Any, outbox: Outbox, embedder: SlowEmbedder, rejected: Any) -> None:
         chunker = Chunker(
             claims=ClaimStore(ClaimSettings()),
-            outliner=Outliner(_LIMITS[self.release], parse=parse_here, count_tokens=embedder.count_tokens),
+            outliner=Outliner(
+                OutlineRules(limits=_LIMITS[self.release]), parse=parse_here, count_tokens=embedder.count_tokens
+            ),
             part_chunks=PART_CHUNKS,
             now=self.now,
         )
@@ -231,14 +233,15 @@ class Worker:
 
     def _embed(self, add: Any, outbox: Outbox, embedder: SlowEmbedder, store: Any, rejected: Any) -> None:
         indexer = Indexer(
-            rows=store,
-            roots=store,
+            IndexRules(
+                generation=GENERATION,
+                analyse_text=_ANALYSED,
+                analyser="simulated",
+                slice_tokens=SLICE_TOKENS,
+            ),
+            store=store,
             embedder=embedder,
             vectors=VectorCache(embedder.fingerprint, 1 << 20),
-            analyse_text=_ANALYSED,
-            analyser="simulated",
-            generation=GENERATION,
-            slice_tokens=SLICE_TOKENS,
             now=self.now,
             entropy=adapter.entropy,
         )

@@ -12,7 +12,7 @@ from freki.infra.models.fake import FakeEmbedder
 from freki.infra.models.vectors import VectorCache
 from freki.schemas import ContextualChunkBatch, Timestamp
 from freki.schemas.index import Rank, standing
-from freki.streams.ingest.index import Indexer, Part
+from freki.streams.ingest.index import Indexer, IndexRules, Part
 from tests.memory_index import MemoryIndex
 from tests.unit.revisions import ANALYSER, World
 
@@ -56,14 +56,15 @@ class Owner:
             return f"{self.name:02d}{self.attempts:02d}"
 
         indexer = Indexer(
-            rows=self,
-            roots=self,
+            IndexRules(
+                generation="g1",
+                analyse_text=lambda text, language: f"{language} {text}",
+                analyser=ANALYSER,
+                slice_tokens=1000,
+            ),
+            store=self,
             embedder=FakeEmbedder(dim=16),
             vectors=VectorCache("fake", 0),
-            analyse_text=lambda text, language: f"{language} {text}",
-            analyser=ANALYSER,
-            generation="g1",
-            slice_tokens=1000,
             now=lambda: Timestamp(self.clock),
             entropy=entropy,
         )

@@ -33,8 +33,8 @@ from freki.streams.ingest.chunk import Chunker, chunk_handler
 from freki.streams.ingest.context_writer import ContextWriter
 from freki.streams.ingest.contextualise import contextualise_handler
 from freki.streams.ingest.embed import embed_handler, record_key
-from freki.streams.ingest.index import Indexer
-from freki.streams.ingest.outline import Outliner
+from freki.streams.ingest.index import Indexer, IndexRules
+from freki.streams.ingest.outline import Outliner, OutlineRules
 from freki.streams.observe.meters import Meters
 from freki.streams.ports import Ledger, Llm, Reranker
 from freki.streams.retrieve.handler import QueryHandler
@@ -72,32 +72,33 @@ class Pipeline:
         contexts = contexts or ContextSettings()
         writer = None
         if llm is not None and ledger is not None:
-            writer = ContextWriter(
-                rules_of(contexts), llm=llm, ledger=ledger, rows=self.index, roots=self.index, meters=Meters()
-            )
+            writer = ContextWriter(rules_of(contexts), llm=llm, ledger=ledger, store=self.index, meters=Meters())
         limits = limits_of(ChunkingSettings(min_tokens=5, max_tokens=40))
         chunk = Chunker(
             claims=ClaimStore(ClaimSettings()),
             outliner=Outliner(
-                limits,
+                OutlineRules(
+                    limits=limits,
+                    define=contexts.definitions,
+                    lead_characters=contexts.document_chars if writer else 0,
+                ),
                 parse=parse_here,
                 count_tokens=embedder.count_tokens,
-                define=contexts.definitions,
-                lead_characters=contexts.document_chars if writer else 0,
             ),
             part_chunks=4,
             now=_now,
             tracer=self.spans.tracer,
         )
         indexer = Indexer(
-            rows=self.index,
-            roots=self.index,
+            IndexRules(
+                generation="g1",
+                analyse_text=analyse_text,
+                analyser=ANALYSER,
+                slice_tokens=1_000,
+            ),
+            store=self.index,
             embedder=embedder,
             vectors=VectorCache("", 0),
-            analyse_text=analyse_text,
-            analyser=ANALYSER,
-            generation="g1",
-            slice_tokens=1_000,
             now=_now,
             tracer=self.spans.tracer,
         )

@@ -23,7 +23,7 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.index import Apart, Generation, IndexedChunk, RowId
-from freki.streams.ingest.index import Indexer, Part
+from freki.streams.ingest.index import Indexer, IndexRules, Part
 from freki.streams.ports import Floats
 from tests.memory_index import MemoryIndex
 
@@ -88,14 +88,15 @@ class World:
 
     def indexer(self, store: Any | None = None) -> Indexer:
         return Indexer(
-            rows=store or self.index,
-            roots=store or self.index,
+            IndexRules(
+                generation="g1",
+                analyse_text=_analysed,
+                analyser=ANALYSER,
+                slice_tokens=40,
+            ),
+            store=store or self.index,
             embedder=self.embedder,
             vectors=self.vectors,
-            analyse_text=_analysed,
-            analyser=ANALYSER,
-            generation="g1",
-            slice_tokens=40,
             now=lambda: Timestamp(next(self.ticks)),
         )
 

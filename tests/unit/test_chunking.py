@@ -13,7 +13,7 @@ from freki.streams.deliver.delivery import Handle
 from freki.streams.deliver.messages import Received
 from freki.streams.deliver.outbox import Outbox, Sink
 from freki.streams.ingest.chunk import Chunker, chunk_handler
-from freki.streams.ingest.outline import Outliner
+from freki.streams.ingest.outline import Outliner, OutlineRules
 from freki.streams.ingest.parse import Parse, Parsed
 from freki.streams.observe.tracing import UNTRACED
 from tests.parsing import parse_here
@@ -24,7 +24,9 @@ from tests.unit.deliveries import FakeProducer
 def handler(parse: Parse, producer: FakeProducer, *, at_once: int) -> Handle[DocumentChange | None]:
     stage = Chunker(
         claims=ClaimStore(ClaimSettings()),
-        outliner=Outliner(limits_of(ChunkingSettings()), parse=parse, count_tokens=FakeEmbedder().count_tokens),
+        outliner=Outliner(
+            OutlineRules(limits=limits_of(ChunkingSettings())), parse=parse, count_tokens=FakeEmbedder().count_tokens
+        ),
         part_chunks=4,
         now=lambda: Timestamp(3_000),
     )

@@ -24,9 +24,9 @@ from freki.schemas.index import Generation
 from freki.streams.connect import limits_of
 from freki.streams.ingest.chunk import Chunker
 from freki.streams.ingest.contextualise import contextualise
-from freki.streams.ingest.index import Indexer, Part
+from freki.streams.ingest.index import Indexer, IndexRules, Part
 from freki.streams.ingest.late_chunking import Embeddable, embed_each
-from freki.streams.ingest.outline import Outliner
+from freki.streams.ingest.outline import Outliner, OutlineRules
 from tests.memory_index import MemoryIndex
 from tests.parsing import parse_here
 from tests.received import received
@@ -56,11 +56,11 @@ async def revised(
     stage = Chunker(
         claims=ClaimStore(ClaimSettings()),
         outliner=Outliner(
-            limits_of(ChunkingSettings(min_tokens=5, max_tokens=32)),
+            OutlineRules(
+                limits=limits_of(ChunkingSettings(min_tokens=5, max_tokens=32)), window_tokens=64, apart=apart
+            ),
             parse=parse_here,
             count_tokens=FakeEmbedder().count_tokens,
-            window_tokens=64,
-            apart=apart,
         ),
         part_chunks=8,
         now=lambda: Timestamp(0),
@@ -117,14 +117,15 @@ async def test_an_edit_embeds_the_chunks_of_the_windows_that_it_touches_and_no_o
     embedder = FakeEmbedder()
     index = MemoryIndex(Generation(name="g1", embedder=embedder.fingerprint, dim=embedder.dim, analyser="plain"))
     indexer = Indexer(
-        rows=index,
-        roots=index,
+        IndexRules(
+            generation="g1",
+            analyse_text=plain_terms,
+            analyser="plain",
+            slice_tokens=500,
+        ),
+        store=index,
         embedder=embedder,
         vectors=VectorCache("", 1_000_000),
-        analyse_text=plain_terms,
-        analyser="plain",
-        generation="g1",
-        slice_tokens=500,
         now=lambda: Timestamp(0),
     )
     edited = await revised("\n\n".join([*TOLD[:40], "Hier steht nun etwas Neues.", *TOLD[40:]]), 2)

@@ -9,7 +9,7 @@ from tests.unit.revisions import TENANT, Crash, Crashing, World, revision
 
 
 def committer(world: World) -> Committer:
-    return Committer(rows=world.index, roots=world.index, now=lambda: Timestamp(next(world.ticks)))
+    return Committer(store=world.index, now=lambda: Timestamp(next(world.ticks)))
 
 
 async def died(world: World, *batches: object, at: int) -> None:

@@ -28,7 +28,7 @@ from freki.streams.ingest.contextualise import contextualise
 from freki.streams.observe import attributes
 from freki.streams.observe.meters import Meters
 from freki.streams.observe.tracing import UNTRACED, Attributes, describe, step
-from freki.streams.ports import ChunkRows, Ledger, Llm, Roots
+from freki.streams.ports import Ledger, Llm, Store
 
 REVISIONS = 1024
 """Whose use of the model is remembered until their last part."""
@@ -92,16 +92,14 @@ class ContextWriter:
         *,
         llm: Llm,
         ledger: Ledger,
-        rows: ChunkRows,
-        roots: Roots,
+        store: Store,
         meters: Meters,
         tracer: Tracer = UNTRACED,
     ) -> None:
         self._rules = rules
         self._llm = llm
         self._ledger = ledger
-        self._rows = rows
-        self._roots = roots
+        self._store = store
         self._meters = meters
         self._tracer = tracer
         self._used: MutableMapping[tuple[bytes, int], dict[int, LlmUse]] = LRUCache(REVISIONS)
@@ -126,7 +124,7 @@ class ContextWriter:
         """Compare with what the index holds."""
         revisions = [received.value.revision for received in batch]
         keys = [root_id(revision.tenant, revision.document_id) for revision in revisions]
-        roots = await self._roots.roots(keys)
+        roots = await self._store.roots(keys)
         wanted = [writers(received.value, self._rules, model=self._llm.model) for received in batch]
         stored = await self._stored(
             [
@@ -142,14 +140,14 @@ class ContextWriter:
 
     async def _stored(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, _Line | None]:
         """Read what a model wrote about chunks; None where they are there without."""
-        stored = await self._rows.stored(chunk_ids)
+        stored = await self._store.stored(chunk_ids)
         # Of several rows of a chunk, one that a model wrote about.
         best = {
             chunk_id: max(rows, key=lambda row: (writer_of(row.context_key), row.row_id))
             for chunk_id, rows in stored.items()
         }
         written = {chunk_id: row.row_id for chunk_id, row in best.items() if writer_of(row.context_key)}
-        passages = await self._rows.passages(list(written.values()))
+        passages = await self._store.passages(list(written.values()))
         lines = {
             chunk_id: _Line(written_in(passages[row_id].context), writer_of(passages[row_id].context_key))
             for chunk_id, row_id in written.items()

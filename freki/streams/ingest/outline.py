@@ -38,30 +38,34 @@ class Outline:
     """What chunks say that they are encoded within; those of the whole document."""
 
 
-class Outliner:
-    """Parses and chunks: it may take seconds."""
+@record
+class OutlineRules:
+    """How documents are chunked."""
 
-    def __init__(  # noqa: PLR0913 - each is one thing that decides on chunks
+    limits: Mapping[Profile, ChunkLimits]
+    define: bool = False
+    """Whether to find abbreviations that a document explains."""
+    lead_characters: int = 0
+    """Length of the document's beginning that a language model gets, in characters."""
+    window_tokens: int = 0
+    """Maximum tokens of a window of late chunking; 0: no windows."""
+    apart: Collection[ChunkKind] = ()
+    """Kinds with an embedder of their own: their chunks have ids of their own, and no window."""
+
+
+class Outliner:
+    """Parses and chunks a document, which may take seconds."""
+
+    def __init__(
         self,
-        limits: Mapping[Profile, ChunkLimits],
+        rules: OutlineRules,
         *,
         parse: Parse,
         count_tokens: CountTokens,
-        define: bool = False,
-        lead_characters: int = 0,
         similarities: Similarities | None = None,
-        window_tokens: int = 0,
-        apart: Collection[ChunkKind] = (),
     ) -> None:
-        """Chunk by `similarities` where the limits say so; lay windows of at most `window_tokens`, none for 0.
-
-        apart: kinds that have an embedder for themselves: their chunks have ids of their own, and no window.
-        """
-        self._apart = frozenset(apart)
-        self._define = define
-        self._lead_characters = lead_characters
-        self._window_tokens = window_tokens
-        self._limits = limits
+        """Chunk by `similarities` where the limits say so."""
+        self._rules = rules
         self._similarities = similarities
         self._parse = parse
         self._count_tokens = count_tokens
@@ -73,7 +77,7 @@ class Outliner:
         return await asyncio.to_thread(self._outline, change, parsed)
 
     def _outline(self, change: DocumentChange, parsed: Parsed) -> Outline:
-        document, limits = parsed.document, self._limits[parsed.profile]
+        document, limits = parsed.document, self._rules.limits[parsed.profile]
         chunks = chunk_document(
             document,
             identify=partial(chunk_id, change.tenant, change.document_id),
@@ -82,9 +86,9 @@ class Outliner:
             similarities=self._similarities,
         )
         windows: Sequence[str] = ()
-        if self._window_tokens:
+        if self._rules.window_tokens:
             chunks, windows = late_windows(
-                document.text, chunks, count_tokens=self._count_tokens, max_tokens=self._window_tokens
+                document.text, chunks, count_tokens=self._count_tokens, max_tokens=self._rules.window_tokens
             )
         language = change.language or detect_language(document.text)
         stated = document.attributes.get("lang", "")[:2].lower()
@@ -97,8 +101,8 @@ class Outliner:
             characters=len(document.text),
             chunker=chunker_fingerprint(parsed.profile, PARSER_VERSIONS[parsed.profile], limits),
             chunks=tuple(self._identified(chunk, windows) for chunk in chunks),
-            definitions=find_definitions(document.text) if self._define else (),
-            lead=document.text[: self._lead_characters].rstrip(),
+            definitions=find_definitions(document.text) if self._rules.define else (),
+            lead=document.text[: self._rules.lead_characters].rstrip(),
             windows=tuple(windows),
         )
 
@@ -108,7 +112,7 @@ class Outliner:
         The same text in other surroundings, or of a kind with another embedder, has another vector: it is another
         chunk, whose row is written beside the old one and not in its place.
         """
-        if chunk.kind in self._apart:
+        if chunk.kind in self._rules.apart:
             own = chunk_id_of_kind(chunk.chunk_id, chunk.kind)
             return replace(chunk, chunk_id=own, window=-1, window_start=0)
         if chunk.window >= 0:

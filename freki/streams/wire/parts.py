@@ -42,7 +42,7 @@ from freki.streams.deliver.reject import reject_with_receipt
 from freki.streams.deliver.stage import Batching, Stage, register
 from freki.streams.ingest.chunk import Chunker
 from freki.streams.ingest.context_writer import ContextWriter
-from freki.streams.ingest.index import Indexer
+from freki.streams.ingest.index import Indexer, IndexRules
 from freki.streams.ingest.index.commit import Committer
 from freki.streams.ingest.outline import similarities_by
 from freki.streams.observe.meters import Meters
@@ -194,8 +194,7 @@ class Parts:
                 rules_of(contexts),
                 llm=await self.open_llm(),
                 ledger=self.token_ledger(),
-                rows=index,
-                roots=index,
+                store=index,
                 meters=self.meters,
                 tracer=self.tracer,
             )
@@ -216,14 +215,15 @@ class Parts:
             index, embedder = await self.open_index(), await self.open_embedder()
             analyser = analyser_of(self.settings.lexical)
             self._indexer = Indexer(
-                rows=index,
-                roots=index,
+                IndexRules(
+                    generation=self.settings.milvus.generation,
+                    analyse_text=analyser.of_chunks,
+                    analyser=analyser.version,
+                    slice_tokens=self.settings.ingest.slice_tokens,
+                ),
+                store=index,
                 embedder=embedder,
                 vectors=VectorCache(embedder.fingerprint, self.settings.models.embed_cache_mb * MIB, self.calls),
-                analyse_text=analyser.of_chunks,
-                analyser=analyser.version,
-                generation=self.settings.milvus.generation,
-                slice_tokens=self.settings.ingest.slice_tokens,
                 now=wall_clock,
                 tracer=self.tracer,
             )
@@ -231,7 +231,7 @@ class Parts:
             # Here and not where judgements count: they may be given where nobody reads them.
             erase = partial(self._erase_judgements_of_deleted, index)
             self.background.spawn(purge_deletions(index, self.settings.ingest.deleted_retention_days, erase))
-            committer = Committer(rows=index, roots=index, now=wall_clock, tracer=self.tracer)
+            committer = Committer(store=index, now=wall_clock, tracer=self.tracer)
             self.background.spawn(reclaim_rows(index, committer))
         return self._indexer
 

@@ -29,7 +29,7 @@ from freki.streams.ingest.index.pieces import MissingPartsError, Piece
 from freki.streams.ingest.index.records import Manifest
 from freki.streams.observe import attributes
 from freki.streams.observe.tracing import UNTRACED, describe, step
-from freki.streams.ports import ChunkRows, Floats, Roots
+from freki.streams.ports import Floats, Store
 
 T = TypeVar("T")
 
@@ -58,14 +58,12 @@ class Committer:
     def __init__(
         self,
         *,
-        rows: ChunkRows,
-        roots: Roots,
+        store: Store,
         now: Callable[[], Timestamp],
         tracer: Tracer = UNTRACED,
         entropy: Callable[[], str] = lambda: secrets.token_hex(4),
     ) -> None:
-        self._rows = rows
-        self._roots = roots
+        self._store = store
         self._now = now
         self._tracer = tracer
         self._entropy = entropy
@@ -77,7 +75,7 @@ class Committer:
     async def look_up(self, root_ids: Collection[RootId]) -> Mapping[RootId, Root]:
         """Read the roots that count."""
         with step(self._tracer, "look up", lambda: {attributes.FREKI_ITEMS: len(root_ids)}):
-            return await self._roots.roots(list(root_ids))
+            return await self._store.roots(list(root_ids))
 
     async def write(
         self, attempt: Attempt, rows: Sequence[IndexedChunk], vectors: Floats, pages: Sequence[ManifestPage]
@@ -85,8 +83,8 @@ class Committer:
         """Write rows and pages of an attempt: rows first, for what a page names must be there."""
         with step(self._tracer, "write", lambda: {attributes.FREKI_ITEMS: len(rows)}):
             if rows:
-                await self._rows.upsert(rows, vectors)
-            await self._roots.write_pages(pages)
+                await self._store.upsert(rows, vectors)
+            await self._store.write_pages(pages)
         return Draft(
             attempt,
             _grouped((row.root_id, row.row_id) for row in rows),
@@ -99,7 +97,7 @@ class Committer:
         Parts that came earlier were written and checked by this process, or by one before it.
         """
         split = [piece.root_id for piece in pieces if piece.parts[0].part > 0]
-        heads = await self._roots.page_heads(split) if split else {}
+        heads = await self._store.page_heads(split) if split else {}
         manifests: dict[RootId, Manifest | None] = {}
         for piece in pieces:
             parts = {
@@ -123,7 +121,7 @@ class Committer:
         the check, or reads the attempt's pages before deleting.
         """
         with step(self._tracer, "check", lambda: {attributes.FREKI_ITEMS: len(bases)}):
-            current = await self._roots.roots(list(bases))
+            current = await self._store.roots(list(bases))
         same = {key for key, base in bases.items() if _identity(base) == _identity(current.get(key))}
         return same, current
 
@@ -141,17 +139,17 @@ class Committer:
     async def mark_checked(self, pages: Sequence[ManifestPage]) -> None:
         """Note that pages may be committed, for whoever gets the last part of their revision."""
         if pages:
-            await self._roots.mark_checked(pages)
+            await self._store.mark_checked(pages)
 
     async def commit(self, roots: Sequence[Root], watermarks: Sequence[Watermark] = ()) -> None:
         """Write roots: the commit point."""
         with step(self._tracer, "commit", lambda: {attributes.FREKI_ITEMS: len(roots)}):
-            await self._roots.commit(roots, watermarks)
+            await self._store.commit(roots, watermarks)
 
     async def abandon(self, draft: Draft, root_ids: Collection[RootId]) -> None:
         """Delete what an attempt wrote for documents: no root names it, and none ever will."""
-        await self._rows.delete([row_id for key in root_ids for row_id in draft.rows.get(key, ())])
-        await self._roots.discard([page.page_id for key in root_ids for page in draft.pages.get(key, ())])
+        await self._store.delete([row_id for key in root_ids for row_id in draft.rows.get(key, ())])
+        await self._store.discard([page.page_id for key in root_ids for page in draft.pages.get(key, ())])
 
     async def fail_missing(self, pieces: Sequence[Piece], draft: Draft) -> None:
         """Raise MissingPartsError where the beginning of a revision is missing."""
@@ -176,15 +174,15 @@ class Committer:
             return {}
         with step(self._tracer, "sweep") as span:
             # The commits first: a page that is not seen after them belongs to an attempt that has still to check.
-            commits = await self._sealed(await self._roots.commits(keys))
-            pages, rows = await asyncio.gather(self._roots.page_heads(keys), self._rows.rows_of(keys))
+            commits = await self._sealed(await self._store.commits(keys))
+            pages, rows = await asyncio.gather(self._store.page_heads(keys), self._store.rows_of(keys))
             limit = NO_ATTEMPT if abandoned_before is None else _begun(abandoned_before)
             gone = {key: superseded(commits[key], pages[key], rows[key], abandoned_before=limit) for key in keys}
-            await self._rows.delete(sorted(row_id for each in gone.values() for row_id in each.rows))
+            await self._store.delete(sorted(row_id for each in gone.values() for row_id in each.rows))
             page_ids = sorted(page_id for each in gone.values() for page_id in each.pages)
             commit_ids = sorted(commit_id for each in gone.values() for commit_id in each.commits)
             if page_ids or commit_ids:
-                await self._roots.discard(page_ids, commit_ids)
+                await self._store.discard(page_ids, commit_ids)
             describe(span, lambda: {attributes.FREKI_ITEMS: sum(len(each.rows) for each in gone.values())})
         return {key: Swept(standing(commits[key]), len(gone[key].rows)) for key in keys}
 
@@ -197,7 +195,7 @@ class Committer:
         }
         if not seals:
             return commits
-        await self._roots.commit(list(seals.values()), [])
+        await self._store.commit(list(seals.values()), [])
         return {key: [*roots, seals[key]] if key in seals else roots for key, roots in commits.items()}
 
 

@@ -14,11 +14,13 @@ from opentelemetry.trace import Tracer
 from freki.operators.fence import Action, Decision, decide
 from freki.schemas import ChunkId, IndexOutcome, OutcomeStatus, RootId, Timestamp
 from freki.schemas.index import Root, RowId, StoredRow, Watermark, row_id
+from freki.schemas.names import record
 from freki.streams.deliver.lanes import Lane
 from freki.streams.ingest.index.commit import Committer, Draft, Swept
 from freki.streams.ingest.index.pieces import Part, Piece, Slice, by_root, in_parts, packed, pieces_of, remaining, waves
 from freki.streams.ingest.index.records import (
     ENDED,
+    Effect,
     Manifest,
     chunk_row,
     dead_root,
@@ -34,48 +36,52 @@ from freki.streams.ingest.index.vectors import ChunkVectors
 from freki.streams.ingest.lane_scheduler import LaneScheduler
 from freki.streams.observe import attributes
 from freki.streams.observe.tracing import UNTRACED, step
-from freki.streams.ports import AnalyseText, ChunkRows, Embedder, Floats, Roots, Vectors
+from freki.streams.ports import AnalyseText, Embedder, Floats, Store, Vectors
 
 Bases = Mapping[RootId, Root]
 """The roots that counted when pieces were looked up."""
 
 
+@record
+class IndexRules:
+    """How revisions are indexed."""
+
+    generation: str
+    """Name in receipts."""
+    analyse_text: AnalyseText
+    analyser: str
+    """Name and version of `analyse_text`; it is part of what decides whether a row is kept."""
+    slice_tokens: int
+    """Maximum tokens that are embedded and written together."""
+
+
 class Indexer:
     """Writes revisions to the store; holds no state that a crash could lose, but for counts in receipts."""
 
-    def __init__(  # noqa: PLR0913 - each is one thing from outside
+    def __init__(
         self,
+        rules: IndexRules,
         *,
-        rows: ChunkRows,
-        roots: Roots,
+        store: Store,
         embedder: Embedder,
         vectors: Vectors,
-        analyse_text: AnalyseText,
-        analyser: str,
-        generation: str,
-        slice_tokens: int,
         now: Callable[[], Timestamp],
         tracer: Tracer = UNTRACED,
         entropy: Callable[[], str] = lambda: secrets.token_hex(4),
     ) -> None:
-        self._rows = rows
-        self._roots = roots
-        self._vectors = ChunkVectors(embedder, cache=vectors, rows=rows, now=now, tracer=tracer)
-        self._committer = Committer(rows=rows, roots=roots, now=now, tracer=tracer, entropy=entropy)
-        self._analyse_text = analyse_text
-        self._analyser = analyser
-        self._generation = generation
-        self._slice_tokens = slice_tokens
+        self._rules = rules
+        self._store = store
+        self._vectors = ChunkVectors(embedder, cache=vectors, rows=store, now=now, tracer=tracer)
+        self._committer = Committer(store=store, now=now, tracer=tracer, entropy=entropy)
         self._now = now
         self._tracer = tracer
         self._turns = LaneScheduler()
         self._repair = Repair(
-            rows=rows,
-            roots=roots,
+            store=store,
             vectors=self._vectors,
             committer=self._committer,
-            analyse_text=analyse_text,
-            slice_tokens=slice_tokens,
+            analyse_text=rules.analyse_text,
+            slice_tokens=rules.slice_tokens,
             is_over=self._turns.over,
         )
         self._seen: dict[int, Timestamp] = {}
@@ -87,7 +93,7 @@ class Indexer:
 
         One call a lane at a time. Close the iterator where it is left before its end: it may have the turn.
         """
-        for wave in waves(pieces_of(parts, analyser=self._analyser)):
+        for wave in waves(pieces_of(parts, analyser=self._rules.analyser)):
             rest = wave
             while rest:
                 async with self._turns.taken(lane), aclosing(self._index_turn(rest, lane)) as turn:
@@ -132,14 +138,14 @@ class Indexer:
         """Compare pieces with what the store holds, and share them out over slices, cut between parts."""
         chunk_ids = [chunk.chunk.chunk_id for piece in pieces for chunk in piece.chunks]
         if not chunk_ids:
-            return packed((Slice([part]) for parts in in_parts(pieces) for part in parts), self._slice_tokens)
+            return packed((Slice([part]) for parts in in_parts(pieces) for part in parts), self._rules.slice_tokens)
         with step(self._tracer, "compare", lambda: {attributes.FREKI_ITEMS: len(chunk_ids)}):
-            stored = await self._rows.stored(chunk_ids)
+            stored = await self._store.stored(chunk_ids)
             live = [base for piece in pieces if (base := bases.get(piece.root_id)) is not None and not base.deleted]
-            places = await self._roots.places(live, list(stored)) if live and stored else {}
+            places = await self._store.places(live, list(stored)) if live and stored else {}
         named = {chunk_id: place.row_id for of_root in places.values() for chunk_id, place in of_root.items()}
         compared = (self._compared(part, stored, named) for parts in in_parts(pieces) for part in parts)
-        return packed(compared, self._slice_tokens)
+        return packed(compared, self._rules.slice_tokens)
 
     def _compared(
         self, piece: Piece, stored: Mapping[ChunkId, Sequence[StoredRow]], named: Mapping[ChunkId, RowId]
@@ -211,7 +217,7 @@ class Indexer:
                 row_id=row_ids[chunk.chunk.chunk_id],
                 edition=0,
                 embedder=self._vectors.embedder.of(chunk.chunk.kind).fingerprint,
-                analyse_text=self._analyse_text,
+                analyse_text=self._rules.analyse_text,
             )
             for piece, chunk in written.values()
         ]
@@ -255,14 +261,14 @@ class Indexer:
         reason = remark(piece.revision, root.chunks)
         if overtaken and counts is not None:
             reason = f"version {counts.version} was committed while version {root.version} was written"
-        return self._receipt(
-            piece,
+        effect = Effect(
             OutcomeStatus.STALE if overtaken else written_status(piece, base),
             chunks=0 if overtaken else root.chunks,
             removed=swept.removed,
             searchable_at=None if overtaken else searchable_at,
             reason=reason,
         )
+        return self._receipt(piece, effect)
 
     async def _end(
         self, pieces: Sequence[Piece], decisions: Mapping[RootId, Decision], bases: Bases
@@ -292,14 +298,14 @@ class Indexer:
     def _ended(
         self, piece: Piece, decision: Decision, base: Root | None, removed: int, searchable_at: Timestamp
     ) -> IndexOutcome:
-        return self._receipt(
-            piece,
+        effect = Effect(
             ENDED[decision.action],
-            reason=decision.reason,
             chunks=base.chunks if base is not None and decision.action is Action.REPEAT else 0,
             removed=removed,
             searchable_at=ended_at(decision, base, searchable_at),
+            reason=decision.reason,
         )
+        return self._receipt(piece, effect)
 
     def _watermarks(self, pieces: Sequence[Piece], committed_at: Timestamp) -> list[Watermark]:
         """Move each partition's watermark forward, never back."""
@@ -311,26 +317,8 @@ class Indexer:
             for partition in sorted({piece.partition for piece in pieces})
         ]
 
-    def _receipt(
-        self,
-        piece: Piece,
-        status: OutcomeStatus,
-        *,
-        chunks: int,
-        removed: int,
-        searchable_at: Timestamp | None,
-        reason: str,
-    ) -> IndexOutcome:
-        return receipt(
-            piece,
-            status,
-            self._vectors.take_tally(piece),
-            generation=self._generation,
-            chunks=chunks,
-            removed=removed,
-            searchable_at=searchable_at,
-            reason=reason,
-        )
+    def _receipt(self, piece: Piece, effect: Effect) -> IndexOutcome:
+        return receipt(piece, effect, self._vectors.take_tally(piece), generation=self._rules.generation)
 
 
 def _decisions(pieces: Sequence[Piece], bases: Bases) -> dict[RootId, Decision]:

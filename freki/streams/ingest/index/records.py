@@ -169,35 +169,37 @@ def dead_root(piece: Piece, base: Root | None, *, attempt: Attempt, searchable_a
     return deleted(replace(root, version=version, principals=principals), tombstoned_at=tombstoned_at)
 
 
-def receipt(  # noqa: PLR0913 - the fields of a receipt that differ
-    piece: Piece,
-    status: OutcomeStatus,
-    tally: Tally,
-    *,
-    generation: str,
-    chunks: int,
-    removed: int,
-    searchable_at: Timestamp | None,
-    reason: str = "",
-) -> IndexOutcome:
+class Effect(NamedTuple):
+    """Result of a change, as its receipt reports it."""
+
+    status: OutcomeStatus
+    chunks: int
+    """Chunks of the revision."""
+    removed: int
+    """Rows that were deleted."""
+    searchable_at: Timestamp | None
+    reason: str = ""
+
+
+def receipt(piece: Piece, effect: Effect, tally: Tally, *, generation: str) -> IndexOutcome:
     """Make the receipt of a revision."""
     revision = piece.revision
     return IndexOutcome(
         tenant=revision.tenant,
         document_id=revision.document_id,
         version=revision.version,
-        status=status,
-        reason=reason,
+        status=effect.status,
+        reason=effect.reason,
         generation=generation,
-        chunks=chunks,
+        chunks=effect.chunks,
         embedded=tally.embedded,
-        removed=removed,
+        removed=effect.removed,
         tokens=tally.tokens,
         occurred_at=revision.occurred_at,
         recorded_at=revision.recorded_at,
         received_at=revision.received_at,
         embedded_at=tally.embedded_at,
-        searchable_at=searchable_at,
+        searchable_at=effect.searchable_at,
         llm=piece.parts[-1].llm,
     )
 

@@ -10,7 +10,7 @@ from freki.streams.ingest.index.commit import Committer
 from freki.streams.ingest.index.pieces import Chunks, Piece, Slice, packed
 from freki.streams.ingest.index.records import chunk_row
 from freki.streams.ingest.index.vectors import ChunkVectors
-from freki.streams.ports import AnalyseText, ChunkRows, Roots
+from freki.streams.ports import AnalyseText, Store
 
 
 class Repair:
@@ -19,16 +19,14 @@ class Repair:
     def __init__(
         self,
         *,
-        rows: ChunkRows,
-        roots: Roots,
+        store: Store,
         vectors: ChunkVectors,
         committer: Committer,
         analyse_text: AnalyseText,
         slice_tokens: int,
         is_over: Callable[[Lane], bool],
     ) -> None:
-        self._rows = rows
-        self._roots = roots
+        self._store = store
         self._vectors = vectors
         self._committer = committer
         self._analyse_text = analyse_text
@@ -53,9 +51,9 @@ class Repair:
         chunks = {chunk.chunk.chunk_id: (piece, chunk) for piece in pieces for chunk in piece.chunks}
         if not chunks:
             return {}
-        places = await self._roots.places([bases[piece.root_id] for piece in pieces], list(chunks))
+        places = await self._store.places([bases[piece.root_id] for piece in pieces], list(chunks))
         named = {chunk_id: place.row_id for of_root in places.values() for chunk_id, place in of_root.items()}
-        stored = await self._rows.stored(list(named))
+        stored = await self._store.stored(list(named))
         rows = {row.row_id: row for of_chunk in stored.values() for row in of_chunk}
         return {
             chunk_id: chunks[chunk_id]
@@ -71,9 +69,9 @@ class Repair:
         bases = await self._committer.look_up({piece.root_id for piece, _ in chunks.values()})
         versions = {piece.root_id: piece.revision.version for piece, _ in chunks.values()}
         live = {key: base for key, base in bases.items() if not base.deleted and base.version == versions[key]}
-        places = await self._roots.places(list(live.values()), list(chunks))
+        places = await self._store.places(list(live.values()), list(chunks))
         # All of them: another edition may be on its way, and its sweep knows nothing of pages that both keep.
-        read = await self._roots.pages([page_id for base in live.values() for page_id in base.pages])
+        read = await self._store.pages([page_id for base in live.values() for page_id in base.pages])
         new_rows = {chunk_id: row_id(chunk_id, attempt) for of_root in places.values() for chunk_id in of_root}
         pages = {
             old: replace(
