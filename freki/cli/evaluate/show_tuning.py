@@ -84,7 +84,7 @@ def costs(cost: Cost) -> str:
 
 def checked(check: Check, figure: str) -> str:
     """Say what all that moves is worth together."""
-    told = "questions that nothing was chosen by" if check.fresh else "questions that it was chosen by (which flatters)"
+    told = "held-out queries" if check.fresh else "queries used for the choice (optimistic)"
     asked = f"{check.gain.questions} {told}{', shortened to keywords' if check.shortened else ''}"
     return (
         f"All together, on {asked}: {figure} {gained(check.gain)}, {probability(check.gain.p)}; "
@@ -119,7 +119,7 @@ def harms(by_set: Mapping[str, Gain]) -> list[str]:
 
 def tried_with(step: Step) -> str:
     """Say what a step was tried with."""
-    asked = f"{step.questions} questions{' shortened to keywords' if step.shortened else ''}"
+    asked = f"{step.questions} queries{' shortened to keywords' if step.shortened else ''}"
     return f"{asked}{f', with {step.others}' if step.others else ''}{', again' if step.again else ''}"
 
 

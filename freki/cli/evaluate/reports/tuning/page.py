@@ -18,25 +18,29 @@ from freki.cli.evaluate.show_tuning import (
     short,
     tried_with,
 )
-from freki.operators.evaluate.figures import FAILED, MRR
+from freki.operators.evaluate.figures import FAILED
 from freki.operators.evaluate.tune import MOST_LOST
 from freki.streams.evaluate.answers import TIMED
 from freki.streams.evaluate.tuning import Step, Tried, Tuning
 
-_HEAD = """# What the options of retrieval are set to, and why
+_HEAD = """# Recommended values of the retrieval options
 
-Written by `freki tune {sets}` on {made_at} ({took_min:.0f} minutes); made anew, not edited.
+For operators who choose `FREKI_RETRIEVAL__…` settings: the gain and the latency of each value, measured. Report of this
+command, other options not shown ({made_at}, {took_min:.0f} minutes); generated, do not edit:
 
-Gains are of {figure} over what is set (the value marked "set"), as means over sets, each of which counts the
-same; 95 % bootstrap intervals, p-values of the paired randomisation test, not corrected for the number of values.
-Answers have {hits} hits, where rankings end: `{failed}` counts questions with nothing relevant among them.
-Milliseconds are of this machine, one question at a time, as the asker waits; differences are medians of pairs:
-{timed} questions of each set were asked with all values in turn.
+```sh
+freki tune {sets}
+```
 
-A value is chosen by {folds}-fold cross-validation: within one standard error of the best, the one that is clearly
-faster, else what is set. It moves only if the questions that its fold did not see gain (p ≤ 0.05), or surely lose
-less than {lost} while time is saved. "Dropped" values were clearly worse on a first part of the questions, and were
-asked no others.
+- Gains: {figure} minus that of the present value ("set"), as means over sets of equal weight, with 95 % bootstrap
+  intervals. p: paired randomisation test, not corrected for the number of values. `{failed}`: queries without a
+  relevant hit among {hits}. → marks the recommended value.
+- Milliseconds: latency on this machine, one query at a time; differences are medians of pairs, {timed} queries of each
+  set.
+- Choice: {folds}-fold cross-validation takes the clearly faster value within one standard error of the best, else the
+  present one. The present value is replaced only if held-out queries gain (p ≤ 0.05), or lose less than {lost} (lower
+  end of the interval) while latency falls. "Dropped" values were clearly worse on a first part of the queries and not
+  tried on the rest.
 """
 
 
@@ -62,7 +66,7 @@ def write_report(tuning: Tuning, *, plot: str) -> str:
             for sentence in (checked(check, tuning.figure), *harms(check.by_set))
         ),
         f"![Gain against cost of every value]({plot})\n",
-        table(["set", "documents", "questions", "left for the check"], _sets(tuning)),
+        table(["set", "documents", "queries", "held out for the check"], _sets(tuning)),
         *(_step(tuning, step) for step in tuning.steps),
         *(f"Not tuned: {reason}.\n" for reason in tuning.left_out),
         *(f"Note: {remark}.\n" for remark in tuning.remarks),
@@ -79,14 +83,15 @@ def _sets(tuning: Tuning) -> Iterable[list[str]]:
 
 def _step(tuning: Tuning, step: Step) -> str:
     names = measured_sets(tuning, step)
-    head = [step.option, "", tuning.figure, "gain", "p", MRR, f"{FAILED} ↓", "ms p50", "p95", "± ms", *names]
+    head = [step.option, "", tuning.figure, "gain", "p", f"{FAILED} ↓", "ms p50", "± ms", *names]
     rows = (_row(tried, step, tuning.figure, names) for tried in step.values)
     sentences = [f"{outcome(step, tuning.figure)}.", *(f"\n{harm}." for harm in chosen_harms(step))]
     return "\n".join(
         [
             f"## {step.option}{', again' if step.again else ''}\n",
             f"{tried_with(step)}.\n",
-            table(head, rows),
+            # The second round tries neighbours of the first choice: its outcome is enough.
+            *([] if step.again else [table(head, rows)]),
             *sentences,
             "",
         ]
@@ -102,10 +107,8 @@ def _row(tried: Tried, step: Step, figure: str, names: list[str]) -> list[str]:
         number(tried.figures.get(figure)),
         "" if is_present else gained(tried.gain),
         "" if is_present else p_value(tried.gain.p),
-        number(tried.figures.get(MRR)),
         number(tried.figures.get(FAILED)),
         f"{tried.cost.p50_ms:.0f}",
-        f"{tried.cost.p95_ms:.0f}",
         "" if is_present else costs(tried.cost),
         *("" if is_present or gain is None else f"{gain.value:+.3f}" for gain in sets),
     ]
