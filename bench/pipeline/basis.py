@@ -128,7 +128,7 @@ def basis_of(found: Figures) -> Basis:
     return Basis(
         chunk_cpu_ms=measured(run["cpu_ms_per_chunk"]["chunk-contextualise"], "core-ms per chunk", where),
         embed_cpu_ms=measured(run["cpu_ms_per_chunk"]["embed"], "core-ms per chunk", where),
-        retrieve_cpu_ms=measured(run["cpu_ms_per_question"]["retrieve"], "core-ms per question", where),
+        retrieve_cpu_ms=measured(run["cpu_ms_per_question"]["retrieve"], "core-ms per query", where),
         lexical_cpu_ms_per_million=measured(
             _per_million(store["points"], "lexical_cpu_ms"),
             "core-ms per query and million chunks",

@@ -237,12 +237,12 @@ def tables(figures: Figures) -> list[Table]:
 def _pipeline_table(runs: Sequence[Figures]) -> Table:
     table = Table(
         title="The whole pipeline with its model",
-        caption="CPU in ms per chunk, by process. A step goes from the size before to this one. Cores are shared out "
-        "among the embed workers. The model's cost per token is the embed workers' CPU, their own work included.",
+        caption="CPU in ms per chunk, by process. A row measures the growth from the size before. The embed workers "
+        "share the cores; embed CPU includes their own work beside the model.",
     )
     names = ("chunk-contextualise", "embed", "store", "broker")
-    columns = ("embed workers", "to chunks", "chunks/s", "tokens/s", "embed CPU µs/token", *names, "question p50 ms")
-    for column in (*columns, "retrieve CPU ms/question"):
+    columns = ("embed workers", "to chunks", "chunks/s", "tokens/s", "embed CPU µs/token", *names, "query p50 ms")
+    for column in (*columns, "retrieve CPU ms/query"):
         table.add_column(column, justify="right")
     for run in runs:
         table.add_row(
@@ -282,7 +282,7 @@ def _store_table(store: Figures) -> Table:
 def _fits_table(found: dict[str, Fit]) -> Table:
     table = Table(
         title="How the store grows with n chunks",
-        caption="The law of the two that leaves less; 95 % intervals of least squares; beyond the sizes a guess.",
+        caption="The better fit of two laws by least squares, with 95 % intervals of b; a guess beyond the sizes.",
     )
     for column in ("figure", "law", "a", "b", "b within", "residual"):
         table.add_column(column, justify="left" if column in {"figure", "law"} else "right")

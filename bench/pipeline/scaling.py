@@ -11,10 +11,9 @@ from rich.table import Table
 
 from bench.pipeline import growth
 from bench.pipeline.basis import Basis, Origin, basis_of
-from bench.pipeline.fit import Fit
 from bench.pipeline.ground import Figures
 from bench.pipeline.plots import lines
-from bench.pipeline.sizing import Index, Load, Plan, Prices, plan, sensitivity
+from bench.pipeline.sizing import Index, Item, Load, Plan, Prices, plan, sensitivity
 from bench.pipeline.write import table_lines
 
 LOADS = (
@@ -27,8 +26,8 @@ SHOWN_SENSITIVE = 8
 TEMPLATE = Path(__file__).with_name("scaling.template.md")
 
 
-def plan_table(found: Plan, prices: Prices) -> Table:
-    """Show a plan, line by line."""
+def plan_table(found: Plan, prices: Prices, shown: Sequence[Item] = ()) -> Table:
+    """Show a plan, line by line. shown: items of an earlier plan, omitted where they are the same."""
     load = found.load
     table = Table(
         title=f"{found.index}: {load.chunks:,.0f} chunks, {_asked(load)}",
@@ -39,17 +38,24 @@ def plan_table(found: Plan, prices: Prices) -> Table:
     for column in ("what", "number", "each", "why", "€/month"):
         table.add_column(column, justify="right" if column in {"number", "€/month"} else "left")
     for item in found.items:
+        if item in shown:
+            continue
         shape = item.shape
         disk = f", {shape.nvme_tb:g} TB NVMe" if shape.nvme_tb else ""
         each = f"{shape.vcpu:g} vCPU, {shape.gib:g} GiB{disk}" if shape.vcpu else "–"
         table.add_row(item.name, f"{item.count:,}", each, item.because, f"{item.euros(prices):,.0f}")
+    if any(item in shown for item in found.items):
+        table.add_row("all others", "", "", "as in the first plan", "")
     table.add_row("together", "", "", f"prices of {prices.as_of}, assumed", f"{found.euros(prices):,.0f}")
     return table
 
 
 def _asked(load: Load) -> str:
-    share = "all of the index" if load.searched_share == 1 else f"1/{1 / load.searched_share:.0f} of the index"
-    return f"{load.queries_per_s:g} queries/s over {share}, {load.changes_per_s:g} changes/s"
+    return f"{load.queries_per_s:g} queries/s over {_searched(load)} of the index, {load.changes_per_s:g} changes/s"
+
+
+def _searched(load: Load) -> str:
+    return "all" if load.searched_share == 1 else f"1/{1 / load.searched_share:.0f}"
 
 
 def write(found: Figures, prices: Prices, page: Path) -> list[Path]:
@@ -104,7 +110,8 @@ def text_of(found: Figures, basis: Basis, prices: Prices, drawn: Sequence[Path])
     """Put figures into the template of the page."""
     figures = found["measurements"]["growth"]["figures"]
     times, bytes_, euros = (f"images/{path.name}" for path in drawn)
-    plans = [plan_table(_cheapest(load, basis, prices), prices) for load in LOADS]
+    first, *others = (_cheapest(load, basis, prices) for load in LOADS)
+    plans = [plan_table(first, prices), *(plan_table(each, prices, first.items) for each in others)]
     return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
         machine=_machine(found["machine"], found["measurements"]["growth"]),
         grows="\n".join(fill(f"- {each}", 120, subsequent_indent="  ") for each in _what_grows(figures)),
@@ -141,25 +148,14 @@ def _what_grows(figures: Figures) -> Iterator[str]:
     small, large, shared = min(runs), max(key for key in runs if key[0] == 1), max(runs)
     before, after = (runs[key]["embed_cpu_us_per_token"] for key in (small, large))
     yield (
-        f"The embed worker's CPU per token, nearly all of it the model's: {before:.0f} µs up to {small[1]:,} chunks, "
-        f"{after:.0f} µs to {large[1]:,}: {after / before:.2f} times."
+        f"CPU of the embed worker, nearly all of it the model's: {before:.0f} µs/token up to {small[1]:,} chunks, "
+        f"{after:.0f} up to {large[1]:,} ({after / before:.2f} times)."
     )
     one, more = (runs[key]["chunks_per_s"] for key in (large, shared))
     yield (
-        f"One embed worker took {one:.0f} chunks/s, {shared[0]} that shared the cores {more:.0f}. On machines of "
-        "their own workers add up, as partitions are shared out among them; that was not measured here."
+        f"Throughput: {one:.0f} chunks/s with one embed worker, {more:.0f} with {shared[0]} that share the cores. "
+        "Workers on separate machines share the partitions; not measured."
     )
-    points, found = figures["store"]["points"], growth.fits(figures)
-    for name in growth.TIMED:
-        yield (
-            f"{growth.GROWING[name]}: {points[0][name]:.1f} ms at {points[0]['chunks']:,} chunks, "
-            f"{points[-1][name]:.1f} ms at {points[-1]['chunks']:,}; {_law(found[name])}."
-        )
-
-
-def _law(found: Fit) -> str:
-    low, high = found.b_within
-    return "no growth that could be told from noise" if low <= 0 <= high else f"{found.law} fits best"
 
 
 def _cheapest(load: Load, basis: Basis, prices: Prices) -> Plan:
@@ -167,16 +163,17 @@ def _cheapest(load: Load, basis: Basis, prices: Prices) -> Plan:
 
 
 def _summary(basis: Basis, prices: Prices) -> Table:
-    table = Table(title="Plans", caption="A load's cheapest kind of index stands in full below.")
-    columns = ("chunks", "load", "index", "query nodes", "embed workers", "partitions", "object store TB", "Kafka TB")
-    for column in (*columns, "€/month"):
-        table.add_column(column, justify="left" if column in {"load", "index"} else "right")
+    rates = f"{LOADS[0].queries_per_s:g} queries/s and {LOADS[0].changes_per_s:g} changes/s"
+    table = Table(title="Plans", caption=f"All with {rates}. The cheapest index of each load is shown in full below.")
+    columns = ("chunks", "searched", "index", "query nodes", "embed workers", "partitions")
+    for column in (*columns, "object store TB", "Kafka TB", "€/month"):
+        table.add_column(column, justify="left" if column in {"searched", "index"} else "right")
     for load in LOADS:
         for index in Index:
             found = plan(load, index, basis)
             items = {item.name: item for item in found.items}
             table.add_row(
-                *(f"{load.chunks:,.0f}", _asked(load), index),
+                *(f"{load.chunks:,.0f}", _searched(load), index),
                 *(f"{items[name].count:,}" for name in ("Milvus query nodes", "embed workers")),
                 *(f"{found.partitions:,}", f"{items['object store'].object_tb:,.1f}"),
                 *(f"{items['Kafka brokers'].block_tb:,.1f}", f"{found.euros(prices):,.0f}"),
@@ -189,8 +186,8 @@ def _sensitive(basis: Basis, prices: Prices) -> Table:
     index = _cheapest(load, basis, prices).index
     origins = dict(basis.known())
     table = Table(
-        title=f"Euros a month of the second load with {index}, if one number were half or twice as large",
-        caption="The widest ones. Assumed numbers high in this list are the ones to measure first.",
+        title=f"Euros a month of the second load with {index} if one number is halved or doubled",
+        caption="The largest effects only. Measure assumed numbers high in this list first.",
     )
     for column in ("number", "origin", "value", "halved", "doubled"):
         table.add_column(column, justify="left" if column in {"number", "origin"} else "right")
@@ -201,7 +198,7 @@ def _sensitive(basis: Basis, prices: Prices) -> Table:
 
 
 def _numbers(basis: Basis) -> Table:
-    table = Table(title="The basis")
+    table = Table(title="Numbers")
     for column in ("number", "value", "unit", "origin", "source or reason"):
         table.add_column(column, justify="right" if column == "value" else "left")
     order = list(Origin)

@@ -174,7 +174,7 @@ def _workers(load: Load, basis: Basis) -> list[Item]:
             MODEL_WORKER,
             load.queries_per_s * basis.retrieve_cpu_ms.value,
             basis,
-            f"{load.queries_per_s:,.0f} questions/s",
+            f"{load.queries_per_s:,.0f} queries/s",
         ),
     ]
 
