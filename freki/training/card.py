@@ -12,40 +12,43 @@ _SMALLEST_SHOWN = 0.001
 
 _WHAT = """# {reranker}
 
-Reorders what hybrid search found. English questions on English texts ask a second sentence encoder how close question
-and text, or heading, are; in all other languages each piece of the question, weighted by how rare it is, looks for its
-closest one in the text, in the states of the lowest layers of multilingual-e5-small. Either enters a sum with what
-search said before. No encoder was changed: what was learned are the rarity of pieces, the weights of the sums and their
-calibration.
-"""
-_MEASURED = """## How good it is
+Model card of the reranker that reorders the candidates of hybrid search, for those who choose thresholds or weigh
+its licences. English queries on English texts: cosine of a second sentence encoder between query and text or heading.
+All other languages: MaxSim of rarity-weighted word pieces in the lowest layers of multilingual-e5-small. Either is
+added to the hybrid scores. No encoder was trained; learned are the rarity of pieces, the weights and the calibration.
+Measure it on sets of your own:
 
-The same candidates of hybrid search ({embedder} and BM25), in its order and with the best {usual} reranked; documents
-are not chunked. Brackets hold 95 % of the bootstrap means; p-values are of the paired t-test and of the paired
-randomisation test, not corrected for the number of figures.
+```sh
+freki eval SET --a reranker=none --b reranker=local
+```
 """
-_CALIBRATION = """## What its scores mean
+_MEASURED = """## Quality
+
+The same candidates of hybrid search ({embedder} and BM25; documents not chunked), in its order and with the best
+{usual} reranked. Brackets: 95 % bootstrap intervals. p: paired t-test and paired randomisation test, not corrected for
+the number of figures. Figures that did not change for any query are omitted.
+"""
+_CALIBRATION = """## Calibration
 
 ![Share of relevant candidates by score]({plot})
 
-Of the best {usual} candidates of each question. What nobody judged counts as wrong, so that the truth lies higher.
+Best {usual} candidates of each query. Unjudged candidates count as wrong, so the true share is higher.
 """
-_LEARNED = """## How its weights came about
+_LEARNED = """## Training
 
-{recipe.lists} questions were drawn to learn from and {recipe.held_out} to judge by, each with {recipe.candidates}
-candidates of hybrid search, seed {recipe.seed}; no answer is in both parts. Learned weights make answers likely among
-their candidates (listwise softmax); served ones are those in the code. Both are calibrated (Platt) and judged by the
-questions that were held out.
+{recipe.lists} queries for learning and {recipe.held_out} held out, each with {recipe.candidates} candidates of hybrid
+search, seed {recipe.seed}; no answer is in both parts. "Learned" weights maximise the likelihood of answers among
+their candidates (listwise softmax); "served" ones are those in the code. Both are calibrated (Platt) and judged on the
+held-out queries.
 """
 _NOT_FOR = """## What it is not for
 
-- Its scores were calibrated on questions whose answer is among the documents. Where it is not, the best candidate still
-  gets a score; a threshold is to be chosen on your own questions.
-- It reads the scores of Freki's hybrid search: with candidates of another search its own mean little.
-- It was judged on {languages}. Other languages take the way of those that are not English, unmeasured.
-- It compares words and meaning; it does not reason. A text that negates an answer, or is outdated, scores as well as a
-  right one: no score says that a text is true.
-- It reads the beginning of a text, as much as its encoders take. What stands further down it does not see.
+- Scores were calibrated on queries whose answer is among the documents. Otherwise the best candidate still gets a
+  score: choose a threshold on your own queries.
+- Scores assume candidates of Freki's hybrid search.
+- It was judged on {languages} only; other languages are treated like those that are not English, unmeasured.
+- It compares words and meaning: a text that negates an answer, or is outdated, scores like a right one.
+- It reads only the beginning of a text, as much as its encoders take.
 """
 
 
@@ -71,7 +74,7 @@ def card(run: Run, figures: Figures, *, plot: str) -> str:
             *_measured(figures),
             _CALIBRATION.format(plot=plot, usual=USUAL),
             *_table(
-                ("set", "mean error of a score (ECE)", "candidates"),
+                ("set", "calibration error (ECE)", "candidates"),
                 (
                     (one.name, f"{one.error:.3f}", str(sum(each.count for each in one.calibration)))
                     for one in figures.sets
@@ -89,9 +92,9 @@ def _measured(figures: Figures) -> Iterator[str]:
         ("set", "figure", "hybrid", f"reranked {USUAL}", "difference", "p (t)", "p (rand.)", "better / worse"),
         (row for one in figures.sets for row in _compared(one)),
     )
-    yield "By how many candidates were reranked, nDCG@10 and failed@20:\n"
+    yield "nDCG@10 and failed@20 by number of reranked candidates:\n"
     yield from _table(
-        ("set", "language", "documents", "questions", "hybrid", *(f"best {depth}" for depth in DEPTHS)),
+        ("set", "language", "documents", "queries", "hybrid", *(f"best {depth}" for depth in DEPTHS)),
         (_by_depth(one) for one in figures.sets),
     )
 
@@ -101,6 +104,8 @@ def _compared(one: SetFigures) -> Iterator[tuple[str, ...]]:
     for figure in FIGURES:
         if figure.name in one.hybrid:
             change = reranked.against_hybrid[figure.name]
+            if not (change.better or change.worse):
+                continue
             yield (
                 one.name,
                 figure.name,
@@ -121,12 +126,12 @@ def _by_depth(one: SetFigures) -> tuple[str, ...]:
 
 def _learned(run: Run) -> Iterator[str]:
     yield from _table(
-        ("languages", "weights", "parts", "slope", "shift", "MRR, found", "MRR, reranked", "ECE"),
+        ("languages", "weights", "parts", "slope", "shift", "MRR, hybrid", "MRR, reranked", "ECE"),
         (row for route in run.routes for row in _weighings(route)),
     )
-    yield "Learned from:\n"
+    yield "Training data:\n"
     yield from _table(
-        ("file", "pairs", "documents", "questions", "licence", "sha256"),
+        ("file", "pairs", "documents", "queries", "licence", "sha256"),
         (
             (each.name, *map(str, (each.pairs, each.documents, each.questions)), each.licence, f"`{each.sha256[:16]}`")
             for each in run.files
