@@ -6,12 +6,8 @@ from freki.cli.evaluate.reports.markdown import table
 from freki.cli.evaluate.show_ablation import judged, remarks, shown, titled, verdict
 from freki.cli.evaluate.show_evaluation import p_value
 from freki.cli.evaluate.show_tuning import costs, gained, number
-from freki.operators.evaluate import Gain
-from freki.operators.evaluate.figures import FAILED
 from freki.streams.evaluate.ablated import AblatedSet, Ablation, Measured
 
-_DECIMALS = 3
-"""Decimal places of a difference, as shown."""
 _HEAD = """# What each step of retrieval is worth
 
 For operators who decide which steps of retrieval to switch off: quality and latency with each step left out, one at a
@@ -23,8 +19,7 @@ freki ablate {sets}
 
 ± is the difference to "as set" with its 95 % bootstrap interval; p is of the paired randomisation test, not corrected
 for the number of rows. Milliseconds are latencies on this machine, one query at a time; ± ms is the median of paired
-differences with its 95 % interval. A step is shown to gain where a figure is worse without it (p ≤ 0.05). Below a
-mean over sets, the tables of single sets omit rows that change nothing.
+differences with its 95 % interval. A step is shown to gain where a figure is worse without it (p ≤ 0.05).
 """
 
 
@@ -36,8 +31,7 @@ def write_report(ablation: Ablation) -> str:
             made_at=f"{ablation.made_at[:16].replace('T', ' ')} UTC",
             took_min=ablation.took_s / 60,
         ),
-        *(_over_sets(ablation) if ablation.overall else []),
-        *(part for one in ablation.sets for part in _set(one, is_brief=bool(ablation.overall))),
+        *(_over_sets(ablation) if ablation.overall else [part for one in ablation.sets for part in _set(one)]),
         "## Options of each row\n",
         table(["row", "options"], ([row.title, f"`{row.configuration}`"] for row in ablation.sets[0].rows[1:])),
         "## Made with\n",
@@ -47,42 +41,45 @@ def write_report(ablation: Ablation) -> str:
 
 
 def _over_sets(ablation: Ablation) -> list[str]:
+    figure = judged(ablation.overall)
     return [
         f"## Mean of {len(ablation.sets)} sets\n",
         "Each set has the same weight.\n",
         _table(ablation.overall),
         f"{verdict(ablation.overall)}.\n",
+        "## Sets\n",
+        table(["set", "documents", "queries", "timed", "notes"], map(_about, ablation.sets)),
+        f'"As set": {titled(figure)}; all others: ± {figure} and its p.\n',
+        table(
+            ["", *(one.name for one in ablation.sets)],
+            ([row.title, *(_change(one, row.title, figure) for one in ablation.sets)] for row in ablation.overall),
+        ),
     ]
 
 
-def _set(one: AblatedSet, *, is_brief: bool) -> list[str]:
-    """Write one set. is_brief: beside a mean over sets, which has all columns and the verdict."""
+def _about(one: AblatedSet) -> list[str]:
+    notes = "; ".join((*one.notes, *remarks(one)))
+    return [one.name, "–" if one.documents is None else str(one.documents), str(one.questions), str(one.timed), notes]
+
+
+def _change(one: AblatedSet, title: str, figure: str) -> str:
+    """Write by how much a row changes a figure of a set; for the first row the figure, where there is none a dash."""
+    row = next((row for row in one.rows if row.title == title), None)
+    if row is None or figure not in row.means:
+        return "–"
+    found = row.differences.get(figure)
+    return number(row.means[figure].value) if found is None else f"{found.value:+.3f} ({p_value(found.p)})"
+
+
+def _set(one: AblatedSet) -> list[str]:
     documents = "" if one.documents is None else f"{one.documents} documents, "
     return [
         f"## {one.name}\n",
-        " ".join(
-            [
-                f"{documents}{one.questions} queries, {one.timed} of them timed.",
-                *(f"Note: {note}." for note in (*one.notes, *remarks(one))),
-            ]
-        )
-        + "\n",
-        _brief_table(one.rows) if is_brief else _table(one.rows),
-        *([] if is_brief else [f"{verdict(one.rows)}.\n"]),
+        f"{documents}{one.questions} queries, {one.timed} of them timed.\n",
+        *(f"Note: {note}.\n" for note in (*one.notes, *remarks(one))),
+        _table(one.rows),
+        f"{verdict(one.rows)}.\n",
     ]
-
-
-def _brief_table(rows: Sequence[Measured]) -> str:
-    figure = judged(rows)
-    names = [name for name in (figure, FAILED) if name in rows[0].means]
-    head = ["", *map(titled, names), f"± {figure}", "p", "p50 ms"]
-    changed = [row for row in rows if figure not in row.differences or _is_changed(row.differences[figure])]
-    return table(head, (_row(row, names, figure)[: len(head)] for row in changed))
-
-
-def _is_changed(found: Gain) -> bool:
-    """Tell whether a difference or its interval shows more than zeros."""
-    return any(round(value, _DECIMALS) for value in (found.value, found.low, found.high))
 
 
 def _table(rows: Sequence[Measured]) -> str:

@@ -1,6 +1,6 @@
 """Tables and sentences."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from freki.cli.evaluate.reports.markdown import table
 from freki.cli.evaluate.show_evaluation import p_value
@@ -67,7 +67,8 @@ def write_report(tuning: Tuning, *, plot: str) -> str:
         ),
         f"![Gain against cost of every value]({plot})\n",
         table(["set", "documents", "queries", "held out for the check"], _sets(tuning)),
-        *(_step(tuning, step) for step in tuning.steps),
+        *(_step(tuning, step) for step in tuning.steps if step.choice.moves or not step.again),
+        *_second_round([step for step in tuning.steps if step.again and not step.choice.moves]),
         *(f"Not tuned: {reason}.\n" for reason in tuning.left_out),
         *(f"Note: {remark}.\n" for remark in tuning.remarks),
         "## Made with\n",
@@ -90,12 +91,19 @@ def _step(tuning: Tuning, step: Step) -> str:
         [
             f"## {step.option}{', again' if step.again else ''}\n",
             f"{tried_with(step)}.\n",
-            # The second round tries neighbours of the first choice: its outcome is enough.
-            *([] if step.again else [table(head, rows)]),
+            table(head, rows),
             *sentences,
             "",
         ]
     )
+
+
+def _second_round(steps: Sequence[Step]) -> list[str]:
+    """Name the options whose second round, beside the values chosen in the first, changed nothing."""
+    if not steps:
+        return []
+    others = f", with {steps[-1].others}," if steps[-1].others else ""
+    return [f"A second round{others} changed nothing: {', '.join(step.option for step in steps)}.\n"]
 
 
 def _row(tried: Tried, step: Step, figure: str, names: list[str]) -> list[str]:
