@@ -32,7 +32,7 @@ command, other options not shown ({made_at}, {took_min:.0f} minutes); generated,
 freki tune {sets}
 ```
 
-- Gains: {figure} minus that of the present value ("set"), as means over sets of equal weight, with 95 % bootstrap
+- Gains: {figure} minus that of the value present then ("set"), as means over sets of equal weight, with 95 % bootstrap
   intervals. p: paired randomisation test, not corrected for the number of values. `{failed}`: queries without a
   relevant hit among {hits}. → marks the recommended value.
 - Milliseconds: latency on this machine, one query at a time; differences are medians of pairs, {timed} queries of each
