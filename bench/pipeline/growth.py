@@ -284,11 +284,11 @@ def _fits_table(found: dict[str, Fit]) -> Table:
         title="How the store grows with n chunks",
         caption="The better fit of two laws by least squares, with 95 % intervals of b; a guess beyond the sizes.",
     )
-    for column in ("figure", "law", "a", "b", "b within", "residual"):
+    for column in ("figure", "law", "b", "b within"):
         table.add_column(column, justify="left" if column in {"figure", "law"} else "right")
     for name, fitted in found.items():
         low, high = fitted.b_within
-        numbers = (f"{fitted.a:.4g}", f"{fitted.b:.3g}", f"{low:.3g} … {high:.3g}", f"{fitted.residual:.3g}")
+        numbers = (f"{fitted.b:.3g}", f"{low:.3g} … {high:.3g}")
         table.add_row(GROWING[name], fitted.law, *numbers)
     return table
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from freki.operators.evaluate import FIGURES, Mean
+from freki.operators.evaluate import FIGURES
 from freki.training.figures import DEPTHS, USUAL, Figures, SetFigures
 from freki.training.plot import Line, line_plot
 from freki.training.run import RouteRun, Run, Weighing
@@ -25,8 +25,8 @@ freki eval SET --a reranker=none --b reranker=local
 _MEASURED = """## Quality
 
 The same candidates of hybrid search ({embedder} and BM25; documents not chunked), in its order and with the best
-{usual} reranked. Brackets: 95 % bootstrap intervals. p: paired t-test and paired randomisation test, not corrected for
-the number of figures. Figures that did not change for any query are omitted.
+{usual} reranked. Brackets: 95 % bootstrap intervals. p: paired randomisation test, not corrected for the number of
+figures. Figures that did not change for any query are omitted.
 """
 _CALIBRATION = """## Calibration
 
@@ -89,7 +89,7 @@ def card(run: Run, figures: Figures, *, plot: str) -> str:
 
 def _measured(figures: Figures) -> Iterator[str]:
     yield from _table(
-        ("set", "figure", "hybrid", f"reranked {USUAL}", "difference", "p (t)", "p (rand.)", "better / worse"),
+        ("set", "figure", "hybrid", f"reranked {USUAL}", "difference", "p", "better / worse"),
         (row for one in figures.sets for row in _compared(one)),
     )
     yield "nDCG@10 and failed@20 by number of reranked candidates:\n"
@@ -109,10 +109,9 @@ def _compared(one: SetFigures) -> Iterator[tuple[str, ...]]:
             yield (
                 one.name,
                 figure.name,
-                _mean(one.hybrid[figure.name]),
-                _mean(reranked.means[figure.name]),
+                f"{one.hybrid[figure.name].value:.3f}",
+                f"{reranked.means[figure.name].value:.3f}",
                 f"{change.difference.value:+.3f} ({change.difference.low:+.3f} to {change.difference.high:+.3f})",
-                _probability(change.p_t),
                 _probability(change.p_randomisation),
                 f"{change.better} / {change.worse}",
             )
@@ -164,10 +163,6 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     for row in rows:
         yield f"| {' | '.join(cell.replace('|', '·') for cell in row)} |"
     yield ""
-
-
-def _mean(mean: Mean) -> str:
-    return f"{mean.value:.3f} ({mean.low:.3f} to {mean.high:.3f})"
 
 
 def _probability(value: float) -> str:
