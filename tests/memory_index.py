@@ -11,10 +11,12 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from freki.infra.milvus.escape import checked_key, checked_long_key
 from freki.infra.milvus.filters import ATTRIBUTE, check_filter
 from freki.infra.milvus.layout import DOCUMENTS, MANIFESTS, size_of
-from freki.infra.milvus.rows import checked_key, checked_long_key, chunk_row, farthest, page_row, root_row
+from freki.infra.milvus.rows import chunk_row, page_row, root_row
 from freki.infra.milvus.shards import Shard, shard_of, shards_of
+from freki.infra.milvus.watermarks import farthest
 from freki.schemas import ChunkId, Filter, FilterOperator, RootId, Timestamp, may_read
 from freki.schemas.errors import Rejected
 from freki.schemas.index import (

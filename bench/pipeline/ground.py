@@ -22,9 +22,9 @@ from rich.table import Table
 from bench.pipeline.corpus import TENANT, Corpus, questions_of, some, text_of
 from freki.cli.evaluate.place import pipeline_of
 from freki.cli.operate import report
+from freki.infra.local.children import Died, Event, Restarting, Started, Unready
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import StackState, settings_for
-from freki.infra.local.supervise import Died, Event, Restarting, Started, Unready
 from freki.infra.models import open_token_counter
 from freki.infra.settings.sections import Settings
 from freki.schemas import ContextQuery, ContextResult, DocumentChange, IndexOutcome, QueryId, TenantId

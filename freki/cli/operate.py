@@ -16,8 +16,8 @@ from freki.cli.show import building
 from freki.infra.kafka import Admin, Reader
 from freki.infra.local import apache_kafka
 from freki.infra.local import stack as local
+from freki.infra.local.children import Died, Event, Ready, Restarting, Started, Stopped, Unready
 from freki.infra.local.state import StackState
-from freki.infra.local.supervise import Died, Event, Ready, Restarting, Started, Stopped, Unready
 from freki.infra.models import check_models, describe_models, ensure_built
 from freki.infra.settings.sections import Settings
 from freki.streams.acls import acl_lines, rights_of

@@ -11,7 +11,8 @@ from freki.cli.context import command, console, fail, load_settings
 from freki.infra.kafka import Admin, Producer, look_behind, make_app
 from freki.infra.registry import RegistryClient
 from freki.infra.settings.sections import RelaySettings, Settings
-from freki.infra.telemetry.telemetry import set_up_logging, tracing
+from freki.infra.telemetry.logs import set_up_logging
+from freki.infra.telemetry.traces import tracing
 from freki.operators.map_envelope import Envelope, Event, Fields, read_change, read_cloudevent, read_outbox, to_change
 from freki.schemas import DocumentChange, TenantId
 from freki.schemas.errors import Misconfigured

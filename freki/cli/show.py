@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from freki.infra.telemetry.telemetry import SpanRecord
+from freki.infra.telemetry.trace_files import SpanRecord
 from freki.schemas import (
     ContextExpansion,
     ContextHit,

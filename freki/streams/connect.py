@@ -25,7 +25,7 @@ from freki.infra.settings.sections import (
     Settings,
 )
 from freki.infra.telemetry.calls import Calls
-from freki.infra.telemetry.telemetry import tracing
+from freki.infra.telemetry.traces import tracing
 from freki.operators.analyse_text import ANALYSER, PLAIN, analyse_text, plain_terms, query_terms
 from freki.operators.chunk import ChunkLimits, Similarities
 from freki.operators.recognise import Profile

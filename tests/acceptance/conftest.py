@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from freki.infra.local.children import Event, Ready, RestartPolicy, Started
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
-from freki.infra.local.supervise import Event, Ready, RestartPolicy, Started
 from freki.infra.settings.sections import Settings
 from freki.streams.connect import apply_topics
 

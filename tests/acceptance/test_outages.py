@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
-from freki.infra.local.stack import BROKER, STORE
+from freki.infra.local.specs import BROKER, STORE
 from freki.infra.telemetry.endpoint import HEALTH, METRICS
 from freki.schemas import ContextResult, NoticeKind, OutcomeStatus, ResultStatus
 from freki.schemas.errors import Unavailable

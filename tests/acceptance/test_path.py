@@ -3,7 +3,7 @@
 import asyncio
 from importlib.resources import files
 
-from freki.infra.telemetry.telemetry import read_trace
+from freki.infra.telemetry.trace_files import read_trace
 from freki.schemas import (
     ChunkLevel,
     CitationStyle,

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 import pytest
 from opentelemetry.trace import format_trace_id
 
-from freki.infra.telemetry.telemetry import SpanRecord, read_trace, tracing
+from freki.infra.telemetry.trace_files import SpanRecord, read_trace
+from freki.infra.telemetry.traces import tracing
 from freki.schemas import OutcomeStatus
 from freki.streams.connect import open_publisher, open_receipts
 from tests.acceptance.conftest import Freki

@@ -1061,7 +1061,7 @@ class TestMilvusIndex(IndexContract):
     async def index(self, opened: tuple[MilvusIndex, MilvusIndex]) -> MilvusIndex:
         first, _ = opened
         for each in opened:
-            each._watermarks.clear()
+            each._watermarks._last.clear()
         for layout in LAYOUTS:
             delete = first._store._client.delete
             await first._store._call("clear", layout, delete, filter=f'{layout.key} > ""')

@@ -225,7 +225,7 @@ async def test_large_records_wait_at_the_broker_and_not_in_memory(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count, size = 60, 90_000
-    monkeypatch.setattr("freki.infra.kafka.app._HELD_BYTES", 4 * size)
+    monkeypatch.setattr("freki.infra.kafka.consumer._HELD_BYTES", 4 * size)
     held: list[int] = []
     done: set[int] = set()
     finished = asyncio.Event()

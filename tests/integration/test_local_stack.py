@@ -15,11 +15,11 @@ import pytest
 import pytest_asyncio
 from pymilvus import MilvusClient
 
+from freki.infra.local.children import Died, Event, Ready, Started, Stopped
 from freki.infra.local.ports import LOOPBACK, is_free
 from freki.infra.local.probes import broker_answers, store_answers
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import StackState, read_stack
-from freki.infra.local.supervise import Died, Event, Ready, Started, Stopped
 from freki.infra.settings.sections import Settings
 from freki.schemas.errors import Misconfigured, Rejected
 

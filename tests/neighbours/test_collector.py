@@ -12,7 +12,7 @@ import pytest
 
 from freki.infra.settings.sections import TelemetrySettings
 from freki.infra.telemetry.metrics import metering
-from freki.infra.telemetry.telemetry import tracing
+from freki.infra.telemetry.traces import tracing
 from tests.compose import ROOT, read_compose
 from tests.neighbours.programs import answers, digest_of, go_program, running
 from tests.stack import free_port

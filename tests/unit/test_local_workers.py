@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from freki.infra.local.stack import share_cores, worker_spec, workers_of
+from freki.infra.local.specs import share_cores, worker_spec, workers_of
 from freki.infra.local.state import Ports, StackState
 from freki.infra.settings.sections import KafkaSettings, LocalSettings, ModelSettings, Settings
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freki.infra.milvus.escape import armoured, armoured_key, checked_key, plain
 from freki.infra.milvus.filters import FIELDS, scope_expression
-from freki.infra.milvus.rows import armoured, armoured_key, checked_key, chunk_row, plain
+from freki.infra.milvus.rows import chunk_row
 from freki.schemas import ChunkKind, Filter, FilterOperator, TenantId
 from freki.schemas.errors import Rejected
 from freki.schemas.index import IndexedChunk, Scope

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from freki.infra.models.bert import INPUTS, OUTPUT, FloatDense, Graph, write_encoder
 from freki.infra.models.build import build, make, wheel_file
+from freki.infra.models.descriptions import ModelDescription, ModelKind, WheelSource
 from freki.infra.models.e5s1 import E5S1, read_e5s1, unigram_tokenizer
 from freki.infra.models.manifest import seal
 from freki.infra.models.progress import unseen
 from freki.infra.models.quantise import Ranges, smoothing_of
-from freki.infra.models.registry import MODELS, ModelDescription, ModelKind, WheelSource
+from freki.infra.models.registry import MODELS
 from freki.infra.models.session import Model, open_model
 from freki.schemas.errors import Misconfigured
 from tests.unit.tiny_models import PIECES, TinyE5S1

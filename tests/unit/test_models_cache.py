@@ -7,7 +7,8 @@ import pytest
 
 from freki.infra.models import embedder_identity
 from freki.infra.models.cache import obtain
-from freki.infra.models.registry import MODELS, ModelDescription, ModelKind, RegisteredModel, WheelSource
+from freki.infra.models.descriptions import ModelDescription, ModelKind, RegisteredModel, WheelSource
+from freki.infra.models.registry import MODELS
 from freki.infra.models.session import open_model
 from freki.infra.settings.sections import ModelSettings
 from freki.schemas.errors import Misconfigured

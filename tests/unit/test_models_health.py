@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 from freki.infra.models import ModelKind, ModelState, check_models, describe_models, ensure_built
-from freki.infra.models.manifest import seal
-from freki.infra.models.registry import (
-    MODELS,
+from freki.infra.models.descriptions import (
     BundledSource,
     HubSource,
     KnownVector,
@@ -14,6 +12,8 @@ from freki.infra.models.registry import (
     RegisteredModel,
     WheelSource,
 )
+from freki.infra.models.manifest import seal
+from freki.infra.models.registry import MODELS
 from freki.infra.settings.sections import ModelSettings
 from freki.schemas.errors import Misconfigured
 from tests.unit.tiny_models import write_cross_encoder, write_hub_files, write_sentence_encoder

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from freki.infra.models.bert import write_tokens
 from freki.infra.models.build import make
+from freki.infra.models.descriptions import Architecture, ModelDescription, ModelKind
 from freki.infra.models.e5s1 import read_e5s1, unigram_tokenizer
 from freki.infra.models.interaction import Matching, Owned, Remembered, SecondOpinion, is_english, read_piece_weights
 from freki.infra.models.manifest import seal
 from freki.infra.models.progress import unseen
-from freki.infra.models.registry import Architecture, ModelDescription, ModelKind
 from freki.infra.models.session import Floats, Model, open_model
 from freki.schemas.index import RerankPair
 from tests.unit.rerank_pairs import pair

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.infra.local import guard, supervise
-from freki.infra.local.logs import TAIL_LINES, BoundedLog
-from freki.infra.local.supervise import (
+from freki.infra.local.children import (
     ChildSpec,
     Died,
     Event,
@@ -23,9 +22,10 @@ from freki.infra.local.supervise import (
     RestartPolicy,
     Started,
     Stopped,
-    Supervisor,
     Unready,
 )
+from freki.infra.local.logs import TAIL_LINES, BoundedLog
+from freki.infra.local.supervise import Supervisor
 from freki.schemas.errors import Rejected, Unavailable
 
 SOON = RestartPolicy(first_s=0.01, longest_s=0.02, healthy_after_s=3600)

@@ -21,7 +21,9 @@ from opentelemetry.trace import (
 )
 
 from freki.infra.settings.sections import TelemetrySettings
-from freki.infra.telemetry.telemetry import JsonLinesExporter, read_trace, set_up_logging, tracing
+from freki.infra.telemetry.logs import set_up_logging
+from freki.infra.telemetry.trace_files import JsonLinesExporter, read_trace
+from freki.infra.telemetry.traces import tracing
 from freki.schemas.errors import Misconfigured
 
 NOBODY_LISTENS = "http://127.0.0.1:1"
@@ -183,8 +185,8 @@ def test_without_any_destination_spans_still_have_ids_for_logs_and_headers() -> 
 
 
 def test_an_endpoint_that_nobody_listens_at_costs_no_file_span(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("freki.infra.telemetry.telemetry._CLOSE_S", 0.3)
-    monkeypatch.setattr("freki.infra.telemetry.telemetry._OTLP_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("freki.infra.telemetry.traces._CLOSE_S", 0.3)
+    monkeypatch.setattr("freki.infra.telemetry.traces._OTLP_TIMEOUT_S", 0.3)
     before = set(threading.enumerate())
     settings = TelemetrySettings(trace_dir=tmp_path, otlp_endpoint=NOBODY_LISTENS)
 

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from freki.infra.models.bert import write_tokens
 from freki.infra.models.build import make
+from freki.infra.models.descriptions import Architecture, ModelDescription, ModelKind
 from freki.infra.models.e5s1 import read_e5s1, unigram_tokenizer
 from freki.infra.models.manifest import TOKENIZER, seal
 from freki.infra.models.progress import unseen
-from freki.infra.models.registry import Architecture, ModelDescription, ModelKind
-from freki.infra.models.session import Model, open_model, open_tokenizer
+from freki.infra.models.session import Model, open_model
+from freki.infra.models.tokenizer import open_tokenizer
 from freki.schemas.index import RerankPair
 from freki.training.examples import Example, drawn, hold_out
 from freki.training.features import Sum, matching, second_opinion

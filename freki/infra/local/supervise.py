@@ -11,134 +11,37 @@ import math
 import os
 import random
 import signal
-import sys
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field
-from graphlib import TopologicalSorter
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from freki.infra.local import guard
+from freki.infra.local.children import (
+    READY_FILE,
+    ChildSpec,
+    Died,
+    Event,
+    Ready,
+    Restarting,
+    Started,
+    Stopped,
+    Unready,
+    start_levels,
+)
+from freki.infra.local.guard_process import GuardProcess
 from freki.infra.local.logs import BoundedLog, LogPipe
 from freki.schemas.errors import InfraError, Rejected
-
-READY_FILE = "FREKI_READY_FILE"
-"""Names the file that a child creates once it is ready, where its spec says so."""
 
 PROBE_INTERVAL_S = 0.02
 KILLED_WITHIN_S = 2.0
 """How long killed processes may take to vanish and their output to end."""
-
 RECALL_TIMEOUT_S = 2.0
 """How long a child may take to stop when what it depends on was lost: what it has at hand cannot be finished."""
 
-GUARD_PAUSE_S = 1.0
-
 # Standard input is the pipe of the guard: no file descriptor above 9 can be named in every shell.
 _REGISTER = 'echo $$ >&0; exec "$@" </dev/null'
-
-Probe = Callable[[], Awaitable[bool]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestartPolicy:
-    """When to start a child again, and when to stop trying."""
-
-    first_s: float = 0.5
-    longest_s: float = 30.0
-    healthy_after_s: float = 30.0
-    """A child that was ready for this long counts as healthy: the backoff starts from the beginning."""
-    attempts: int = 3
-    """How often a child may fail before it was ever ready; afterwards it is started for ever."""
-
-    def delay_s(self, failures: int, jitter: float) -> float:
-        """Wait before the start that follows `failures` (at least 1) in a row; jitter: 0..1, spreads over a half."""
-        try:
-            full = min(self.longest_s, math.ldexp(self.first_s, failures - 1))
-        except OverflowError:
-            full = self.longest_s
-        return full * (1 + jitter) / 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChildSpec:
-    """A process to keep running."""
-
-    name: str
-    command: tuple[str, ...]
-    ready: Probe | Path
-    """Asked until it says yes; or a file that the child creates, given to it as `FREKI_READY_FILE`."""
-    env: Mapping[str, str] = field(default_factory=dict)
-    """Added to our own environment."""
-    depends_on: tuple[str, ...] = ()
-    """Names of the children that must be ready before this one starts, each time."""
-    volatile: bool = False
-    """What it holds is lost when it dies: those that depend on it are stopped and start anew after it."""
-    ready_timeout_s: float = 60.0
-    stop_signal: signal.Signals = signal.SIGTERM
-    stop_timeout_s: float = 10.0
-    restart: RestartPolicy = RestartPolicy()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
-    """A process runs, but is not ready yet."""
-
-    name: str
-    pid: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ready:
-    """A child answered, and was prepared."""
-
-    name: str
-    after_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unready:
-    """A child runs but did not become ready; it is stopped."""
-
-    name: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Died:
-    """A child ended by itself."""
-
-    name: str
-    returncode: int
-    """Exit status; negative: the signal that killed it."""
-    lasted_s: float
-    last_lines: tuple[str, ...]
-
-    @property
-    def how(self) -> str:
-        """`exit status 3` or `SIGKILL`."""
-        return f"exit status {self.returncode}" if self.returncode >= 0 else signal.Signals(-self.returncode).name
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Restarting:
-    """A child will be started again."""
-
-    name: str
-    in_s: float
-    failures: int
-    """How often it failed in a row."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stopped:
-    """We ended a child."""
-
-    name: str
-
-
-Event = Started | Ready | Unready | Died | Restarting | Stopped
 
 
 @dataclass(slots=True, eq=False)
@@ -179,11 +82,11 @@ class Supervisor:
         prepare: Callable[[str], Awaitable[None]] = _nothing,
         hold: Collection[int] = (),
     ) -> None:
-        self._order = _levels(specs)
+        self._order = start_levels(specs)
         self._children = {spec.name: _Child(spec, BoundedLog(log_dir / f"{spec.name}.log")) for spec in specs}
         self._report = report
         self._prepare = prepare
-        self._guard = _Guard(self._groups, hold)
+        self._guard = GuardProcess(self._groups, hold)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._killing = False
 
@@ -368,61 +271,6 @@ class Supervisor:
             async with asyncio.timeout(patience_s):
                 await process.wait()
                 await _vanished(process.pid, patience_s)
-
-
-class _Guard:
-    """Starts `guard.py`, and again should it end, and tells it about the process groups."""
-
-    def __init__(self, groups: Callable[[], Iterable[int]], hold: Collection[int]) -> None:
-        self._groups = groups
-        self._hold = tuple(hold)
-        self._closing = False
-
-    def open(self) -> None:
-        # Our own copy of the reading end keeps writers from failing while no guard runs.
-        self._reading, self.pipe = os.pipe()
-        self._task = asyncio.create_task(self._keep(), name="keep the guard")
-
-    def forget(self, group: int) -> None:
-        os.write(self.pipe, b"-%d\n" % group)
-
-    async def close(self) -> None:
-        self._closing = True
-        os.close(self.pipe)
-        await self._task
-        os.close(self._reading)
-
-    async def _keep(self) -> None:
-        while True:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-S", guard.__file__),
-                stdin=self._reading,
-                stdout=asyncio.subprocess.DEVNULL,
-                pass_fds=self._hold,
-                start_new_session=True,
-            )
-            await process.wait()
-            if self._closing:
-                return
-            os.write(self.pipe, b"".join(b"%d\n" % group for group in self._groups()))
-            await asyncio.sleep(GUARD_PAUSE_S)
-
-
-def _levels(specs: Sequence[ChildSpec]) -> list[tuple[str, ...]]:
-    """Order the children so that each follows those it depends on; those in one tuple are independent."""
-    names = {spec.name for spec in specs}
-    if len(names) < len(specs):
-        raise ValueError("names of children must differ")
-    for spec in specs:
-        if unknown := set(spec.depends_on) - names:
-            raise ValueError(f"{spec.name} depends on unknown children: {', '.join(sorted(unknown))}")
-    sorter = TopologicalSorter({spec.name: spec.depends_on for spec in specs})
-    sorter.prepare()
-    levels = []
-    while sorter.is_active():
-        levels.append(sorter.get_ready())
-        sorter.done(*levels[-1])
-    return levels
 
 
 async def _race(*runners: Coroutine[None, None, object]) -> None:

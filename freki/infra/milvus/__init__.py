@@ -1,11 +1,14 @@
 """The store: three collections of Milvus a generation, and one more for each further embedder.
 
-index.py         MilvusIndex: import it from there, so that the fake needs no pymilvus
+index.py         MilvusIndex, made of chunk_rows.py, roots.py and search.py on one connection.py; import it from there,
+                 so that the rest of the package needs no pymilvus
 store.py         calls: time limits, retries, batches
 collections.py   creates and checks the collections
-layout.py        their columns and limits
-shards.py        which chunk rows stand in which
+layout.py        columns and limits of the collections
+shards.py        the collection that holds the chunk rows of an embedder
 rows.py          records to rows and back
+watermarks.py    watermarks of several processes, merged
+escape.py        texts and keys as filter expressions take them
 filters.py       scopes to filter expressions
-translate.py     the vendor's exceptions to ours
+translate.py     exceptions of pymilvus to those of `schemas.errors`
 """

@@ -1,13 +1,13 @@
 """What a search may see, as an expression of Milvus: the one place where tenant and access become a filter.
 
-Texts stand in it armoured (`rows.armoured`), as in the columns: no quote, backslash or control character is left to
+Texts stand in it armoured (`escape.armoured`), as in the columns: no quote, backslash or control character is left to
 escape, so that no value can end its literal, whichever grammar reads it.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
-from freki.infra.milvus.rows import armoured, armoured_key
+from freki.infra.milvus.escape import armoured, armoured_key
 from freki.schemas import EVERYONE, Filter, FilterOperator
 from freki.schemas.errors import Rejected
 from freki.schemas.index import Scope

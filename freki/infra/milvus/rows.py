@@ -1,18 +1,15 @@
-"""Records to rows of the store and back, without loss."""
+"""Chunks, roots and manifest pages as rows of the store, and back without loss."""
 
-import re
 from collections.abc import Iterable, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from itertools import groupby
-from typing import TypeVar
-from urllib.parse import quote, unquote
 
 import numpy as np
 from numpy.typing import NDArray
 
+from freki.infra.milvus.escape import armoured, armoured_key, checked_key, checked_long_key, plain
 from freki.infra.milvus.layout import PLACEHOLDER, Row
 from freki.schemas import ChunkId, ChunkKind, DocumentId, RootId, TenantId
-from freki.schemas.errors import Rejected
 from freki.schemas.index import (
     Attempt,
     IndexedChunk,
@@ -23,24 +20,14 @@ from freki.schemas.index import (
     Root,
     RowId,
     StoredRow,
-    Watermark,
     attempt_of_page,
     page_id,
 )
 
 Floats = NDArray[np.float32]
-K = TypeVar("K", bound=str)
-
-ROOT, WATERMARK = "root", "watermark"
-
-_KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_LONG_KEY = re.compile(r"[A-Za-z0-9_:-]{1,128}")
+ROOT = "root"
+"""Value of the column `record` of a root."""
 MARKED = ":checked"
-
-# What ends a literal in some grammar of Milvus or changes between its versions: Lite does not know the escape \n, the
-# server cuts ideographs beyond the Basic Multilingual Plane to 16 bits. U+FFFF is the end of a prefix in filters.py.
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\"'%\\\\\u2028\u2029\ud800-\udfff\uffff\U00010000-\U0010ffff]")
-
 STORED = tuple(field.name for field in fields(StoredRow))
 """Columns that tell whether a chunk row can be used again."""
 _ROOT_BODY = tuple(field.name for field in fields(Root) if field.name != "attributes")
@@ -55,38 +42,6 @@ _ENTRY_COLUMNS = {
     "first_page": "first_pages",
     "last_page": "last_pages",
 }
-
-
-def armoured(text: str) -> str:
-    """Replace each character that has a meaning in a filter by its percent-encoding, one by one.
-
-    So every prefix of a text keeps being one. Filterable columns hold this form, and filters compare with it.
-    """
-    return _UNSAFE.sub(lambda found: quote(found[0], safe="", errors="surrogatepass"), text)
-
-
-def armoured_key(key: str) -> str:
-    """Do the same for the key of an attribute; only ASCII letters, digits, dots, dashes and underscores stay."""
-    return quote(key, safe="", errors="surrogatepass").replace("~", "%7E")
-
-
-def plain(text: str) -> str:
-    """Undo either."""
-    return unquote(text, errors="surrogatepass")
-
-
-def checked_key(key: K) -> K:
-    """Give a chunk or root id back. Raises Rejected if it is more than letters, digits, dashes and underscores."""
-    if not _KEY.fullmatch(key):
-        raise Rejected(f"{key[:80]!r} is no id of a chunk or root")
-    return key
-
-
-def checked_long_key(key: K) -> K:
-    """Give the key of a row, page or root back. Raises Rejected if it is more than a key of ours may be."""
-    if not _LONG_KEY.fullmatch(key):
-        raise Rejected(f"{key[:160]!r} is no key of a row, page or root")
-    return key
 
 
 def chunk_row(chunk: IndexedChunk, vector: Floats) -> Row:
@@ -182,57 +137,6 @@ def _page_ids(root_id: RootId, version: int, runs: Sequence[tuple[str, int]]) ->
     """Read what `_runs` wrote."""
     attempts = [Attempt(attempt) for attempt, count in runs for _ in range(count)]
     return tuple(page_id(root_id, version, part, attempt) for part, attempt in enumerate(attempts))
-
-
-def watermark_key(partition: int) -> str:
-    """Give the key that the watermarks of a partition have among the roots."""
-    return f"watermark-{partition}"
-
-
-def watermark_row(watermark: Watermark, *, writer: str) -> Row:
-    """Lay out a watermark; each writer has two rows in turn, so that one is there while the other is replaced."""
-    key = watermark_key(watermark.partition)
-    return {
-        "id": f"{key}:{checked_key(writer)}:{watermark.commits % 2}",
-        "key": key,
-        "record": WATERMARK,
-        "deleted": False,
-        "searchable_at": watermark.committed_at,
-        "body": {field.name: getattr(watermark, field.name) for field in fields(Watermark)},
-        "attributes": {},
-        "placeholder": PLACEHOLDER,
-    }
-
-
-def writer_of(row: Row) -> str:
-    """Give the part of a watermark's key that its writer has in both of its rows for a partition."""
-    key: str = row["id"]
-    return key.rpartition(":")[0]
-
-
-def last_watermarks(rows: Iterable[Row]) -> dict[str, Watermark]:
-    """Read what `watermark_row` laid out, by `writer_of`: of two rows of a writer the later one counts."""
-    last: dict[str, Watermark] = {}
-    for row in rows:
-        mark = Watermark(**row["body"])
-        known = last.setdefault(writer_of(row), mark)
-        if known.commits < mark.commits:
-            last[writer_of(row)] = mark
-    return last
-
-
-def farthest(watermarks: Iterable[Watermark]) -> dict[int, Watermark]:
-    """Merge the watermarks that several processes wrote, by partition, in whatever order."""
-    chosen: dict[int, Watermark] = {}
-    for mark in watermarks:
-        known = chosen.get(mark.partition, replace(mark, commits=0))
-        chosen[mark.partition] = Watermark(
-            partition=mark.partition,
-            occurred_at=max(known.occurred_at, mark.occurred_at),
-            committed_at=max(known.committed_at, mark.committed_at),
-            commits=known.commits + mark.commits,
-        )
-    return chosen
 
 
 def revision_of(root_id: RootId, version: int) -> str:

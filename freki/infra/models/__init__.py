@@ -1,11 +1,11 @@
 """Models that run in this process: embedder and reranker on onnxruntime."""
 
 from freki.infra.models.cache import apart_identities, embedder_identity, joint_identity
+from freki.infra.models.descriptions import ModelKind
 from freki.infra.models.embedder import OnnxEmbedder
 from freki.infra.models.fake import FakeEmbedder
 from freki.infra.models.health import ModelCheck, ModelInfo, ModelState, check_models, describe_models, ensure_built
 from freki.infra.models.multi_embedder import Family, open_embedder
-from freki.infra.models.registry import ModelKind
 from freki.infra.models.reranker import OnnxReranker
 from freki.infra.models.tokens import open_token_counter
 from freki.infra.models.vectors import VectorCache

@@ -13,17 +13,16 @@ import onnx
 from tokenizers import Tokenizer
 
 from freki.infra.models.bert import Dense, FloatDense, Graph, Weights, write_encoder, write_tokens
+from freki.infra.models.descriptions import BundledSource, WheelSource
 from freki.infra.models.e5s1 import read_e5s1, unigram_tokenizer
 from freki.infra.models.manifest import TOKENIZER, WEIGHTS, sha256_of
 from freki.infra.models.packed import read_packed
 from freki.infra.models.progress import Progress
 from freki.infra.models.quantise import Int8Dense, Ranges, calibrate
-from freki.infra.models.registry import BundledSource, WheelSource
 from freki.schemas.errors import Misconfigured
 
 _STEPS = 4
 _HERE = "freki.infra.models"
-
 Writer = Callable[[Graph, Weights, Dense], list[str]]
 
 

@@ -14,18 +14,11 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from freki.infra.models.build import build, build_bundled, wheel_file
+from freki.infra.models.descriptions import BundledSource, HubSource, ModelKind, RegisteredModel, Source, WheelSource
 from freki.infra.models.hub import download
 from freki.infra.models.manifest import MANIFEST, WEIGHTS, damage, dim_of, fingerprint_of, read_manifest, seal
 from freki.infra.models.progress import Progress
-from freki.infra.models.registry import (
-    MODELS,
-    BundledSource,
-    HubSource,
-    ModelKind,
-    RegisteredModel,
-    Source,
-    WheelSource,
-)
+from freki.infra.models.registry import MODELS
 from freki.infra.settings.sections import ModelSettings
 from freki.schemas import ChunkKind
 from freki.schemas.errors import Misconfigured, Unavailable

@@ -10,11 +10,12 @@ import numpy as np
 from tokenizers import Encoding
 
 from freki.infra.models.cache import late_fingerprint
+from freki.infra.models.descriptions import ModelKind, Pooling
 from freki.infra.models.manifest import Manifest
 from freki.infra.models.packing import pack
 from freki.infra.models.progress import Progress, unseen
-from freki.infra.models.registry import ModelKind, Pooling
-from freki.infra.models.session import Floats, Model, Runner, Span
+from freki.infra.models.runner import Runner
+from freki.infra.models.session import Floats, Model, Span
 from freki.infra.settings.sections import ModelSettings
 from freki.infra.telemetry.calls import Calls
 from freki.schemas import ChunkKind

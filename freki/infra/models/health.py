@@ -11,12 +11,7 @@ import numpy as np
 
 from freki.infra.models.build import bundled_file, wheel_file
 from freki.infra.models.cache import apart_embedders, apart_identities, cached, is_obtainable, obtain
-from freki.infra.models.embedder import OnnxEmbedder
-from freki.infra.models.manifest import MANIFEST, read_manifest
-from freki.infra.models.multi_embedder import alone
-from freki.infra.models.progress import Progress, unseen
-from freki.infra.models.registry import (
-    MODELS,
+from freki.infra.models.descriptions import (
     BundledSource,
     HubSource,
     KnownScore,
@@ -25,9 +20,12 @@ from freki.infra.models.registry import (
     ModelKind,
     RegisteredModel,
     Source,
-    companion_of,
-    known_of,
 )
+from freki.infra.models.embedder import OnnxEmbedder
+from freki.infra.models.manifest import MANIFEST, read_manifest
+from freki.infra.models.multi_embedder import alone
+from freki.infra.models.progress import Progress, unseen
+from freki.infra.models.registry import MODELS, companion_of, known_of
 from freki.infra.models.reranker import OnnxReranker, sigmoid
 from freki.infra.settings.sections import ModelSettings
 from freki.schemas.index import RerankPair

@@ -7,18 +7,12 @@ from pathlib import Path
 
 import httpx
 from huggingface_hub import hf_hub_download
-from huggingface_hub.errors import (
-    EntryNotFoundError,
-    HfHubHTTPError,
-    OfflineModeIsEnabled,
-    XetDownloadError,
-    XetError,
-)
+from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, OfflineModeIsEnabled, XetDownloadError, XetError
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
+from freki.infra.models.descriptions import HubSource
 from freki.infra.models.manifest import TOKENIZER
 from freki.infra.models.progress import Progress
-from freki.infra.models.registry import HubSource
 from freki.schemas.errors import Misconfigured, Unavailable
 
 _SERVER_ERROR = 500

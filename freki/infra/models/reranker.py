@@ -10,12 +10,14 @@ from typing import Self
 
 import numpy as np
 
+from freki.infra.models.descriptions import Architecture, ModelKind
 from freki.infra.models.interaction import Matching, Remembered, Route, SecondOpinion, is_english, read_piece_weights
 from freki.infra.models.pace import Pace
 from freki.infra.models.packing import pack
 from freki.infra.models.progress import Progress, unseen
-from freki.infra.models.registry import Architecture, ModelKind, companion_of
-from freki.infra.models.session import Floats, Model, Runner
+from freki.infra.models.registry import companion_of
+from freki.infra.models.runner import Runner
+from freki.infra.models.session import Floats, Model
 from freki.infra.settings.sections import ModelSettings
 from freki.infra.telemetry.calls import Calls
 from freki.schemas.errors import Misconfigured

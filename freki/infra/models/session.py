@@ -1,16 +1,9 @@
-"""Runs a model: tokens in, vectors or scores out."""
+"""An open model: tokens in; vectors, token states or scores out."""
 
-import asyncio
 import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
-from hashlib import sha256
 from pathlib import Path
-from threading import Lock
-from types import TracebackType
-from typing import ParamSpec, Self, TypeVar
 
 import numpy as np
 import onnxruntime as ort
@@ -18,27 +11,21 @@ from numpy.typing import NDArray
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 from tokenizers import Encoding, Tokenizer
 
-from freki.infra.models.cache import obtain
+from freki.infra.models.descriptions import ModelKind, Pooling
 from freki.infra.models.manifest import TOKENIZER, Manifest, dim_of, fingerprint_of, read_manifest
-from freki.infra.models.progress import Progress
-from freki.infra.models.registry import ModelKind, Pooling
-from freki.infra.settings.sections import ModelSettings
+from freki.infra.models.tokenizer import open_tokenizer, pad_id
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 
 Floats = NDArray[np.float32]
-P = ParamSpec("P")
-T = TypeVar("T")
-
 Span = tuple[int, int]
 """Half-open, in code points of a text."""
 
 # Texts, tokens, dimensions.
 _STATES_NDIM = 3
 _INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
-_PAD_TOKENS = ("<pad>", "[PAD]")
+
 # Slower than the operators that they join, see `bert.py`.
 _SLOW_FUSIONS = ("BiasGeluFusion", "SkipLayerNormFusion")
-
 TRANSIENT = (
     ort_errors.DeviceReset,
     ort_errors.EngineError,
@@ -77,7 +64,7 @@ class Model:
             raise Misconfigured(f"{manifest.name} wants {', '.join(sorted(unknown))}, which Freki does not give")
         self._output = _output_of(session, manifest)
         self._states = _states_of(session)
-        self._pad = _pad_id(tokenizer)
+        self._pad = pad_id(tokenizer)
 
     @property
     def dim(self) -> int:
@@ -173,40 +160,6 @@ class Model:
         return np.asarray(found, np.float32), mask
 
 
-class Runner:
-    """A model in a thread of its own, so that the event loop lives while it computes: onnxruntime releases the GIL."""
-
-    def __init__(self, settings: ModelSettings, chosen: str, kind: ModelKind, progress: Progress) -> None:
-        self._open = partial(_obtain_and_open, settings, chosen, kind, progress)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"freki-{kind}")
-        self._model: Model | None = None
-
-    async def __aenter__(self) -> Self:
-        self._model = await self.call(self._open)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._model = None
-        await asyncio.to_thread(self._thread.shutdown, cancel_futures=True)
-
-    @property
-    def model(self) -> Model:
-        """The open model."""
-        if self._model is None:
-            raise RuntimeError("the model is not open: use `async with`")
-        return self._model
-
-    async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a function in the model's thread, after those that wait there already."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, partial(function, *args, **kwargs))
-
-
-def _obtain_and_open(settings: ModelSettings, chosen: str, kind: ModelKind, progress: Progress) -> Model:
-    return open_model(obtain(settings, chosen, kind, progress), threads=settings.threads)
-
-
 def open_model(directory: Path, *, threads: int) -> Model:
     """Load a model; `threads` 0 means all cores.
 
@@ -229,41 +182,6 @@ def open_model(directory: Path, *, threads: int) -> Model:
     except (*TRANSIENT, *LASTING) as error:
         raise Misconfigured(f"{directory / manifest.weights} is not a model that onnxruntime runs: {error}") from error
     return Model(manifest, fingerprint_of(directory, manifest), open_tokenizer(directory / TOKENIZER), session)
-
-
-def open_tokenizer(path: Path) -> Tokenizer:
-    """Load a tokenizer that neither pads nor cuts, the same one for equal files.
-
-    Raises Misconfigured where the file is none.
-    """
-    content = path.read_bytes()
-    digest = sha256(content).digest()
-    with _opening:
-        if digest not in _tokenizers:
-            _tokenizers[digest] = _parsed(content, path)
-        return _tokenizers[digest]
-
-
-# The vocabulary of the default models takes 300 MB, and both have the same.
-_tokenizers: dict[bytes, Tokenizer] = {}
-_opening = Lock()
-
-
-def _parsed(content: bytes, path: Path) -> Tokenizer:
-    try:
-        tokenizer = Tokenizer.from_buffer(content)
-    except Exception as error:  # the library raises nothing more precise
-        raise Misconfigured(f"{path} is not a tokenizer: {error}") from error
-    # Files from the hub may carry either; both are ours to decide.
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    return tokenizer
-
-
-def _pad_id(tokenizer: Tokenizer) -> int:
-    """Find the token that graphs skip when they count positions."""
-    ids = (tokenizer.token_to_id(token) for token in _PAD_TOKENS)
-    return next((token_id for token_id in ids if token_id is not None), 0)
 
 
 def _output_of(session: ort.InferenceSession, manifest: Manifest) -> str:

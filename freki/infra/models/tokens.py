@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from freki.infra.models.cache import obtain
+from freki.infra.models.descriptions import ModelKind
 from freki.infra.models.manifest import TOKENIZER
 from freki.infra.models.progress import unseen
-from freki.infra.models.registry import ModelKind
-from freki.infra.models.session import open_tokenizer
+from freki.infra.models.tokenizer import open_tokenizer
 from freki.infra.settings.sections import ModelSettings
 from freki.schemas.errors import Misconfigured
 

@@ -13,7 +13,7 @@ from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from freki.infra.settings.sections import TelemetrySettings
-from freki.infra.telemetry.telemetry import SCHEMA_URL
+from freki.infra.telemetry.traces import SCHEMA_URL
 
 _OTLP_TIMEOUT_S = 3.0
 _OTLP_EVERY_MS = 15_000

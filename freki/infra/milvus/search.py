@@ -1,0 +1,114 @@
+"""Dense and lexical search in Milvus, within a scope."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+from freki.infra.milvus.chunk_rows import check_vectors
+from freki.infra.milvus.connection import MilvusConnection
+from freki.infra.milvus.filters import scope_expression
+from freki.infra.milvus.layout import Row
+from freki.infra.milvus.rows import Floats
+from freki.infra.milvus.shards import Shard
+from freki.infra.milvus.store import together
+from freki.schemas import ChunkId, RootId
+from freki.schemas.index import Candidate, Scope
+
+
+class MilvusSearch(MilvusConnection):
+    """Satisfies ChunkSearch of `streams.ports`, but for its watermarks."""
+
+    async def dense(
+        self, vectors: Floats, scopes: Sequence[Scope], *, limit: int, strong: bool
+    ) -> list[list[Candidate]]:
+        """Search by cosine similarity; vectors: (queries, width). Queries of equal scope share a call a shard."""
+        check_vectors(vectors, (len(scopes), self._generation.width))
+        return _merged(
+            await together(
+                self._rankings(
+                    shard, "dense", dict(enumerate(vectors[:, shard.block])), scopes, limit=limit, strong=strong
+                )
+                for shard in self._shards
+            ),
+            limit,
+        )
+
+    async def lexical(
+        self, texts: Sequence[str], scopes: Sequence[Scope], *, limit: int, strong: bool
+    ) -> list[list[Candidate]]:
+        """Search by BM25 over analysed terms; an empty text finds nothing. Queries of equal scope share a call a shard.
+
+        Each shard counts how rare a word is in its own rows, as shards of any search engine do.
+        """
+        asked = {position: text for position, text in enumerate(texts) if text.strip()}
+        return _merged(
+            await together(
+                self._rankings(shard, "sparse", asked, scopes, limit=limit, strong=strong) for shard in self._shards
+            ),
+            limit,
+        )
+
+    async def visible(
+        self, wanted: Sequence[Sequence[ChunkId]], scopes: Sequence[Scope]
+    ) -> list[Mapping[ChunkId, RootId]]:
+        """Tell which of the wanted chunks a scope may see, each list in its own."""
+        found = await together(
+            self._rows_with_chunks(chunk_ids, ["row_id", "chunk_id", "root_id"], condition=scope_expression(scope))
+            for chunk_ids, scope in zip(wanted, scopes, strict=True)
+        )
+        return [{ChunkId(row["chunk_id"]): RootId(row["root_id"]) for _, row in rows} for rows in found]
+
+    async def _rankings(  # noqa: PLR0913 - what a search is
+        self,
+        shard: Shard,
+        column: str,
+        asked: Mapping[int, Any],
+        scopes: Sequence[Scope],
+        *,
+        limit: int,
+        strong: bool,
+    ) -> list[list[Candidate]]:
+        """Search a shard for what is asked, by position, one call for each different scope."""
+        groups: defaultdict[str, list[int]] = defaultdict(list)
+        for position in asked:
+            groups[scope_expression(scopes[position])].append(position)
+        answers = await together(
+            self._store.search(
+                shard.layout,
+                column,
+                [asked[position] for position in positions],
+                condition,
+                limit=limit,
+                strong=strong,
+            )
+            for condition, positions in groups.items()
+        )
+        rankings: list[list[Candidate]] = [[] for _ in scopes]
+        for positions, found in zip(groups.values(), answers, strict=True):
+            for position, hits in zip(positions, found, strict=True):
+                rankings[position] = _ranking(hits)
+        return rankings
+
+
+def _merged(shards: Sequence[list[list[Candidate]]], limit: int) -> list[list[Candidate]]:
+    """Make one ranking a query of those of all shards."""
+    if len(shards) == 1:
+        return shards[0]
+    return [sorted(chain(*rankings), key=_best_first)[:limit] for rankings in zip(*shards, strict=True)]
+
+
+def _ranking(hits: Iterable[Row]) -> list[Candidate]:
+    """Order hits, each chunk once: while a document changes, several rows may hold it."""
+    best: dict[ChunkId, Candidate] = {}
+    for hit in sorted(map(_candidate, hits), key=_best_first):
+        best.setdefault(hit.chunk_id, hit)
+    return list(best.values())
+
+
+def _best_first(hit: Candidate) -> tuple[float, ChunkId]:
+    return -hit.score, hit.chunk_id
+
+
+def _candidate(hit: Row) -> Candidate:
+    return Candidate(chunk_id=hit["entity"]["chunk_id"], root_id=hit["entity"]["root_id"], score=hit["distance"])

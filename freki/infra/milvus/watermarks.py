@@ -1,0 +1,94 @@
+"""Watermarks: one row or two of each process that commits, merged when they are read."""
+
+from collections.abc import Iterable
+from dataclasses import fields, replace
+from uuid import uuid4
+
+from freki.infra.milvus.escape import checked_key
+from freki.infra.milvus.layout import PLACEHOLDER, Row
+from freki.schemas.index import Watermark
+
+WATERMARK = "watermark"
+"""Value of the column `record` of a watermark."""
+
+
+def watermark_key(partition: int) -> str:
+    """Give the key that the watermarks of a partition have among the roots."""
+    return f"watermark-{partition}"
+
+
+def watermark_row(watermark: Watermark, *, writer: str) -> Row:
+    """Lay out a watermark; each writer has two rows in turn, so that one is there while the other is replaced."""
+    key = watermark_key(watermark.partition)
+    return {
+        "id": f"{key}:{checked_key(writer)}:{watermark.commits % 2}",
+        "key": key,
+        "record": WATERMARK,
+        "deleted": False,
+        "searchable_at": watermark.committed_at,
+        "body": {field.name: getattr(watermark, field.name) for field in fields(Watermark)},
+        "attributes": {},
+        "placeholder": PLACEHOLDER,
+    }
+
+
+class WatermarkWriter:
+    """The watermarks of this process, as it wrote them last, under a key of its own."""
+
+    def __init__(self) -> None:
+        self._key = uuid4().hex
+        self._last: dict[int, Watermark] = {}
+
+    def row(self, watermark: Watermark) -> Row:
+        """Lay out a watermark of this process."""
+        return watermark_row(watermark, writer=self._key)
+
+    def wrote(self, key: str) -> bool:
+        """Tell whether a key of `writer_of` is that of this process."""
+        return key.endswith(f":{self._key}")
+
+    def advanced(self, mark: Watermark) -> Watermark:
+        """Count one more commit of this process, and never fall back."""
+        before = self._last.get(mark.partition, mark)
+        after = farthest([replace(before, commits=before.commits + 1), replace(mark, commits=0)])[mark.partition]
+        self._last[mark.partition] = after
+        return after
+
+    def added(self, theirs: Watermark) -> Watermark:
+        """Add a watermark to that of this process; one commit more where its rows would not alternate."""
+        own = self._last.get(theirs.partition, replace(theirs, commits=0))
+        turn = 1 if theirs.commits % 2 == 0 else 0
+        total = farthest([own, theirs, replace(theirs, commits=turn)])[theirs.partition]
+        self._last[theirs.partition] = total
+        return total
+
+
+def writer_of(row: Row) -> str:
+    """Give the part of a watermark's key that its writer has in both of its rows for a partition."""
+    key: str = row["id"]
+    return key.rpartition(":")[0]
+
+
+def last_watermarks(rows: Iterable[Row]) -> dict[str, Watermark]:
+    """Read what `watermark_row` laid out, by `writer_of`: of two rows of a writer the later one counts."""
+    last: dict[str, Watermark] = {}
+    for row in rows:
+        mark = Watermark(**row["body"])
+        known = last.setdefault(writer_of(row), mark)
+        if known.commits < mark.commits:
+            last[writer_of(row)] = mark
+    return last
+
+
+def farthest(watermarks: Iterable[Watermark]) -> dict[int, Watermark]:
+    """Merge the watermarks that several processes wrote, by partition, in whatever order."""
+    chosen: dict[int, Watermark] = {}
+    for mark in watermarks:
+        known = chosen.get(mark.partition, replace(mark, commits=0))
+        chosen[mark.partition] = Watermark(
+            partition=mark.partition,
+            occurred_at=max(known.occurred_at, mark.occurred_at),
+            committed_at=max(known.committed_at, mark.committed_at),
+            commits=known.commits + mark.commits,
+        )
+    return chosen

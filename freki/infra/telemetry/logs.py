@@ -1,0 +1,70 @@
+"""Log output of a process."""
+
+import logging
+import sys
+
+import structlog
+from opentelemetry.trace import format_span_id, format_trace_id, get_current_span
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from freki.infra.settings.sections import TelemetrySettings
+
+_CHATTY = (
+    "aiokafka",
+    "freki.infra.kafka.app",
+    "freki.infra.kafka.consumer",
+    "asyncio",
+    "faust",
+    "grpc",
+    "httpcore",
+    "httpx",
+    "kafka",
+    "markdown_it",
+    "mode",
+    "pymilvus",
+    "urllib3",
+)
+
+
+def set_up_logging(settings: TelemetrySettings) -> None:
+    """Send what we and the libraries log to standard error, with the trace that it belongs to."""
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _add_trace,
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+    )
+    # Plain tracebacks: the rich ones print local variables, and with them the text of documents.
+    renderers: list[Processor] = (
+        [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+        if settings.log_format == "json"
+        else [
+            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)
+        ]
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(settings.log_level)
+    for name in _CHATTY:
+        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+
+
+def _add_trace(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    context = get_current_span().get_span_context()
+    if context.is_valid:
+        event["trace_id"] = format_trace_id(context.trace_id)
+        event["span_id"] = format_span_id(context.span_id)
+    return event

@@ -1,0 +1,87 @@
+"""Groups of lines or tables, written as parts of an outline."""
+
+import re
+from collections.abc import Container, Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from freki.operators.parse_pdf.lines import Line, extended, joined
+from freki.operators.parse_pdf.tables import Table
+from freki.schemas.outline import BlockKind, Part, stacked
+
+_MAX_HEADING_CHARS = 200
+PARAGRAPH_STEP = 1.35
+"""Times the usual step from line to line: a larger one ends a paragraph."""
+_MAX_CODE_INDENT = 80
+_WORD = re.compile(r"[^\W\d_]|§")
+BULLET = re.compile(r"[•▪◦‣●○■□\ue000-\uf8ff]\s*")
+BULLET_ITEM = re.compile(r"[-–*]\s")
+NUMBER_ITEM = re.compile(r"(?:\(?\d{1,3}[.)]|\(?[a-z]\))\s")
+
+
+class Group(NamedTuple):
+    """Lines or tables that are one block."""
+
+    kind: BlockKind
+    number: int
+    """Level of a heading, or run of rows without rules; 0 for all else."""
+    items: list[Line | Table]
+
+
+def is_item(text: str) -> bool:
+    """Tell whether a text begins as an item of a list does."""
+    return any(sign.match(text) for sign in (BULLET, BULLET_ITEM, NUMBER_ITEM))
+
+
+def part_of(group: Group, known: Container[str]) -> Part:
+    """Return the part that a group makes; `known` words decide whether a hyphen at the end of a line stays."""
+    lines = [item for item in group.items if isinstance(item, Line)]
+    if group.kind is BlockKind.TABLE:
+        return _table(group.items)
+    if group.kind is BlockKind.CODE:
+        return stacked(BlockKind.CODE, list(_code_lines(lines)))
+    text = joined((line.text for line in lines), known)
+    if group.kind is BlockKind.HEADING and len(text) <= _MAX_HEADING_CHARS and _WORD.search(text):
+        return Part(kind=BlockKind.HEADING, text=text, heading_level=group.number, page=lines[0].page)
+    kind = BlockKind.LIST if is_item(text) else BlockKind.PROSE
+    lines[0] = lines[0]._replace(text=BULLET.sub("- ", lines[0].text, count=1) if BULLET.match(text) else lines[0].text)
+    return _paragraph(lines, kind, known)
+
+
+def _code_lines(lines: Sequence[Line]) -> Iterator[Part]:
+    """Yield lines with their indentation, and an empty one where there is room for it."""
+    margins: dict[int, float] = {}
+    for line in lines:
+        margins[line.page] = min(line.left, margins.get(line.page, line.left))
+    usual = min((step for step in _steps(lines) if step > 0), default=0.0)
+    for before, line in zip([lines[0], *lines], lines, strict=False):
+        if before.page == line.page and before.top - line.top > PARAGRAPH_STEP * usual:
+            yield Part(kind=BlockKind.CODE, text="", page=line.page)
+        indent = min(round((line.left - margins[line.page]) / line.pitch), _MAX_CODE_INDENT)
+        yield Part(kind=BlockKind.CODE, text=" " * indent + line.text, page=line.page)
+
+
+def _steps(lines: Sequence[Line]) -> Iterator[float]:
+    return (before.top - line.top for before, line in pairwise(lines) if before.page == line.page)
+
+
+def _paragraph(lines: Sequence[Line], kind: BlockKind, known: Container[str]) -> Part:
+    text = ""
+    breaks: list[int] = []
+    page = lines[0].page
+    for line in lines:
+        text = extended(text, line.text, known)
+        breaks += [len(text) - len(line.text)] * (line.page - page)
+        page = line.page
+    return Part(kind=kind, text=text, page=lines[0].page, page_breaks=tuple(breaks))
+
+
+def _table(items: Sequence[Line | Table]) -> Part:
+    """Write rows below each other; a head that each page repeats is written once."""
+    head = items[0].rows[0] if isinstance(items[0], Table) else ""
+    rows: list[Part] = []
+    for item in items:
+        texts = list(item.rows) if isinstance(item, Table) else [" | ".join(item.cells)]
+        repeated = int(bool(rows) and texts[0] == head)
+        rows += [Part(kind=BlockKind.TABLE, text=text, page=item.page) for text in texts[repeated:]]
+    return stacked(BlockKind.TABLE, rows)

@@ -1,0 +1,62 @@
+"""Styles of the text of a PDF: body, headings, and the usual step from line to line."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from freki.operators.parse_pdf.lines import Line
+
+Style = tuple[float, bool]
+"""Size in points, and whether it is bold."""
+MAX_LEVELS = 6
+_MAX_HEADING_SHARE = 0.25
+"""Of all characters: a style that more of them have is none of headings."""
+_LARGER = 0.5
+"""Points above the body that make a heading."""
+_SMALLEST_BOLD = 0.6
+"""Of the body's size: bold text below it is a label in a drawing."""
+_LARGEST_USUAL_STEP = 4
+"""Times the body's size."""
+
+
+class Look(NamedTuple):
+    """How the text of a document looks for the most part."""
+
+    levels: Mapping[Style, int]
+    """Heading level of each style that is one of headings."""
+    step: float
+    """Points from line to line."""
+
+
+def style_of(line: Line) -> Style:
+    """Return the style of a line."""
+    return line.size, line.bold
+
+
+def look_of(lines: Sequence[Line]) -> Look:
+    """Find the body, and rank the styles of headings: larger ones, and those as large that are bold."""
+    characters: Counter[Style] = Counter()
+    for line in lines:
+        characters[style_of(line)] += len(line.text)
+    sizes: Counter[float] = Counter()
+    for (size, _), count in characters.items():
+        sizes[size] += count
+    body = max(sizes, key=lambda size: (sizes[size], size), default=0.0)
+    body_bold = characters[body, True] > characters[body, False]
+    styles = sorted(
+        (
+            (size, bold)
+            for (size, bold), count in characters.items()
+            if count < _MAX_HEADING_SHARE * characters.total()
+            and (size > body + _LARGER or (bold and not body_bold and size > _SMALLEST_BOLD * body))
+        ),
+        reverse=True,
+    )
+    steps = Counter(
+        round(before.top - line.top)
+        for before, line in pairwise(lines)
+        if before.page == line.page and 0 < before.top - line.top < _LARGEST_USUAL_STEP * body
+    )
+    step = max(steps, key=lambda step: (steps[step], -step), default=body)
+    return Look({style: min(rank, MAX_LEVELS) for rank, style in enumerate(styles, start=1)}, step)

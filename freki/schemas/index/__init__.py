@@ -1,0 +1,41 @@
+"""Records of the store: roots, manifest pages and chunk rows; scope and result of a search.
+
+docs/commit-protocol.md says how several workers write these without ever overwriting each other.
+"""
+
+from freki.schemas.index.chunk_rows import IndexedChunk, Passage, RowHead, StoredRow
+from freki.schemas.index.generation import Apart, Generation, Statistics
+from freki.schemas.index.keys import Attempt, CommitId, PageId, RowId, attempt_of_page, attempt_of_row, page_id, row_id
+from freki.schemas.index.manifests import ManifestEntry, ManifestPage, PageHead, Place
+from freki.schemas.index.roots import Rank, Root, Watermark, deleted, standing
+from freki.schemas.index.search import Candidate, RerankPair, Scope
+
+__all__ = [
+    "Apart",
+    "Attempt",
+    "Candidate",
+    "CommitId",
+    "Generation",
+    "IndexedChunk",
+    "ManifestEntry",
+    "ManifestPage",
+    "PageHead",
+    "PageId",
+    "Passage",
+    "Place",
+    "Rank",
+    "RerankPair",
+    "Root",
+    "RowHead",
+    "RowId",
+    "Scope",
+    "Statistics",
+    "StoredRow",
+    "Watermark",
+    "attempt_of_page",
+    "attempt_of_row",
+    "deleted",
+    "page_id",
+    "row_id",
+    "standing",
+]

@@ -1,0 +1,34 @@
+"""Primary keys of the rows of an index."""
+
+from typing import NewType
+
+from freki.schemas.names import ChunkId, RootId
+
+Attempt = NewType("Attempt", str)
+"""One attempt of one worker to write (a part of) a revision; unique, and a later one of the same clock sorts later."""
+RowId = NewType("RowId", str)
+"""Primary key of a chunk row: the chunk and the attempt that wrote it. A row is written once and never changed."""
+PageId = NewType("PageId", str)
+"""Primary key of a manifest page: document, version, part and the attempt that wrote it."""
+CommitId = NewType("CommitId", str)
+"""Primary key of a root: document, version, edition and attempt."""
+
+
+def row_id(chunk_id: ChunkId, attempt: Attempt) -> RowId:
+    """Name the row of a chunk that an attempt writes."""
+    return RowId(f"{chunk_id}-{attempt}")
+
+
+def attempt_of_row(row_id: RowId) -> Attempt:
+    """Return the attempt that wrote a row."""
+    return Attempt(row_id.rpartition("-")[2])
+
+
+def page_id(root_id: RootId, version: int, part: int, attempt: Attempt) -> PageId:
+    """Name a manifest page."""
+    return PageId(f"{root_id}:{version}:{part}:{attempt}")
+
+
+def attempt_of_page(page_id: PageId) -> Attempt:
+    """Return the attempt that wrote a manifest page."""
+    return Attempt(page_id.rpartition(":")[2])
