@@ -1,26 +1,13 @@
-"""A small server with OpenAI's chat interface that says what a test tells it to."""
+"""A server with OpenAI's chat interface that answers as a test says."""
 
-import json
 import re
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from tests.scripted_server import Reply, ScriptedServer, serving
 
 CHUNK = re.compile(r"<chunk>\n(?:(\d+)\. )?(.*?)\n</chunk>", re.DOTALL)
-
-
-class Reply(NamedTuple):
-    """What goes over the wire."""
-
-    content: Any
-    """An object that becomes JSON, or bytes as they are."""
-    status: int = 200
-    headers: Mapping[str, str] = {}
-
-
-Script = Callable[[dict[str, Any]], Reply]
 
 
 def says(text: str | None, **usage: Any) -> Reply:
@@ -49,45 +36,12 @@ def words(text: str) -> str:
     return " ".join(text.rstrip(" .").split()[-3:])
 
 
-class LlmServer:
-    """Answers by a script, and remembers what it was asked."""
+class LlmServer(ScriptedServer):
+    """A language model."""
 
     def __init__(self) -> None:
-        self.script: Script = situates
-        self.requests: list[dict[str, Any]] = []
-        self.keys: list[str | None] = []
-        self.release = threading.Event()
-        self.dead = False
-        """Hangs up on whoever asks, as a process that was killed does."""
-        service = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                service.requests.append({"path": self.path, **body})
-                service.keys.append(self.headers["Authorization"])
-                if service.dead:
-                    self.close_connection = True
-                    return
-                content, status, headers = service.script(body)
-                raw = content if isinstance(content, bytes) else json.dumps(content).encode()
-                # Who gave up waiting has hung up.
-                with suppress(BrokenPipeError, ConnectionResetError):
-                    self.send_response(status)
-                    for name, value in headers.items():
-                        self.send_header(name, value)
-                    self.send_header("Content-Length", str(len(raw)))
-                    self.end_headers()
-                    self.wfile.write(raw)
-
-            def log_message(self, *_: object) -> None:
-                """Say nothing."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
+        super().__init__(situates)
+        self.url += "/v1"
 
     def stalls(self, _: Mapping[str, Any]) -> Reply:
         """Let a call wait until the test is over."""
@@ -97,14 +51,6 @@ class LlmServer:
 
 @contextmanager
 def an_llm_server() -> Iterator[LlmServer]:
-    """Run a server for one test."""
-    service = LlmServer()
-    thread = threading.Thread(target=service.server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield service
-    finally:
-        service.release.set()
-        service.server.shutdown()
-        thread.join()
-        service.server.server_close()
+    """Run a language model for one test."""
+    with serving(LlmServer()) as server:
+        yield server

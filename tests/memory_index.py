@@ -9,7 +9,6 @@ from types import TracebackType
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from freki.infra.milvus.escape import checked_key, checked_long_key
 from freki.infra.milvus.filters import ATTRIBUTE, check_filter
@@ -18,6 +17,7 @@ from freki.infra.milvus.rows import chunk_row, page_row, root_row
 from freki.infra.milvus.shards import Shard, shard_of, shards_of
 from freki.infra.milvus.watermarks import farthest
 from freki.schemas import ChunkId, Filter, FilterOperator, RootId, Timestamp, may_read
+from freki.schemas.arrays import Floats
 from freki.schemas.errors import Rejected
 from freki.schemas.index import (
     Candidate,
@@ -38,8 +38,6 @@ from freki.schemas.index import (
     Watermark,
     standing,
 )
-
-Floats = NDArray[np.float32]
 
 Rows = dict[RowId, tuple[IndexedChunk, Floats]]
 

@@ -30,10 +30,10 @@ from freki.infra.models import embedder_identity
 from freki.infra.models.fake import FakeEmbedder
 from freki.operators.analyse_text import analyse_text
 from freki.schemas import ChunkId, ChunkLevel, ContextResult, RootId
+from freki.schemas.arrays import Floats
 from freki.schemas.avro import Codec
 from freki.schemas.index import IndexedChunk, RowId, Scope
 from freki.streams.connect import index_of
-from freki.streams.ports import Floats
 
 TITLE = "Growth: costs as the index grows"
 

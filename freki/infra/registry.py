@@ -15,7 +15,7 @@ from urllib.parse import quote
 import httpx
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from freki.infra.http.errors import may_pass
+from freki.infra.http.errors import is_transient
 from freki.infra.settings.sections import RegistrySettings
 from freki.schemas.avro import packaged_contracts, schema_id_of
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
@@ -184,7 +184,7 @@ def _refusal(response: httpx.Response) -> InfraError:
     said = f"{asked}: {response.status_code} {refusal.message}".strip()
     if refusal.error_code in _NOT_THERE:
         return UnknownToRegistry(said)
-    if may_pass(response.status_code):
+    if is_transient(response.status_code):
         return Unavailable(said)
     if response.status_code in _NO_ACCESS:
         return Misconfigured(f"{said}: check FREKI_REGISTRY__USERNAME and __PASSWORD, and what that account may do")

@@ -3,13 +3,13 @@
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float32] | NDArray[np.float64]
+from freki.schemas.arrays import FloatsOfAnyWidth
 
 LEAST_PROBABILITY = 1e-6
 """One below this is 0, as far as evidence goes."""
 
 
-def evidence(probabilities: Floats) -> NDArray[np.float64]:
+def evidence(probabilities: FloatsOfAnyWidth) -> NDArray[np.float64]:
     """Give the log-odds of probabilities, (candidates,), within those of 0.000001 and its opposite.
 
     Most probabilities are close to 0, where a small difference of theirs is a large one of evidence.
@@ -19,7 +19,7 @@ def evidence(probabilities: Floats) -> NDArray[np.float64]:
     return log_odds
 
 
-def blend(probabilities: Floats, fused: Floats, *, weight: float) -> NDArray[np.float64]:
+def blend(probabilities: FloatsOfAnyWidth, fused: FloatsOfAnyWidth, *, weight: float) -> NDArray[np.float64]:
     """Give relevance, (candidates,): the log-odds of the probabilities, and `weight` for a fused score of 1.
 
     fused: (candidates,), 0..1. Weight 0 keeps the order of the probabilities; nothing that is better in both comes

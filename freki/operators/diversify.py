@@ -3,11 +3,16 @@
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float32] | NDArray[np.float64]
+from freki.schemas.arrays import FloatsOfAnyWidth
 
 
 def maximal_marginal_relevance(
-    relevance: Floats, vectors: Floats, *, limit: int, trade_off: float = 0.5, least_likeness: float = -np.inf
+    relevance: FloatsOfAnyWidth,
+    vectors: FloatsOfAnyWidth,
+    *,
+    limit: int,
+    trade_off: float = 0.5,
+    least_likeness: float = -np.inf,
 ) -> list[int]:
     """Choose up to `limit` candidates: each time the one with the best relevance less its likeness to those chosen.
 
@@ -39,6 +44,6 @@ def maximal_marginal_relevance(
     return chosen
 
 
-def _scaled(relevance: Floats) -> NDArray[np.float64]:
+def _scaled(relevance: FloatsOfAnyWidth) -> NDArray[np.float64]:
     low, high = relevance.min(initial=np.inf), relevance.max(initial=-np.inf)
     return np.zeros(len(relevance)) if high <= low else (relevance - low).astype(np.float64) / (high - low)

@@ -7,10 +7,8 @@ and raise `Unavailable` (try later) or `Rejected` (never). Adapters own their ti
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from freki.schemas import ChunkId, ChunkKind, Completion, NoCompletion, Prompt, RootId
+from freki.schemas.arrays import Floats
 from freki.schemas.index import (
     Candidate,
     CommitId,
@@ -28,8 +26,6 @@ from freki.schemas.index import (
     StoredRow,
     Watermark,
 )
-
-Floats = NDArray[np.float32]
 
 T = TypeVar("T")
 

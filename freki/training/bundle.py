@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from freki.infra.models.e5s1 import BLOCK, BertShape, Floats
+from freki.infra.models.e5s1 import BLOCK, BertShape
 from freki.infra.models.manifest import TOKENIZER
 from freki.infra.models.packed import pack_blocks, pack_rows
+from freki.schemas.arrays import Floats
 from freki.schemas.errors import Misconfigured
 
 _PARTS = {

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from freki.infra.models.e5s1 import Floats
+from freki.schemas.arrays import Floats
 from freki.schemas.names import record
 
 _STEPS = 50

@@ -8,11 +8,11 @@ import numpy as np
 
 from freki.infra.models.cache import obtain
 from freki.infra.models.descriptions import ModelKind
-from freki.infra.models.e5s1 import Floats
 from freki.infra.models.packing import pack
 from freki.infra.models.progress import unseen
 from freki.infra.models.session import Model, open_model
 from freki.infra.settings.sections import ModelSettings
+from freki.schemas.arrays import Floats
 from freki.schemas.names import record
 from freki.training.cache import Cache
 

@@ -8,12 +8,12 @@ import numpy as np
 
 from freki.infra.models.cache import obtain
 from freki.infra.models.descriptions import ModelKind
-from freki.infra.models.e5s1 import Floats
 from freki.infra.models.interaction import Calibration, Matching, Remembered, Route, SecondOpinion
 from freki.infra.models.progress import unseen
 from freki.infra.models.registry import MODELS
 from freki.infra.models.session import Model, open_model
 from freki.infra.settings.sections import ModelSettings
+from freki.schemas.arrays import Floats
 from freki.schemas.index import RerankPair
 from freki.schemas.names import record
 from freki.training.encoders import BATCH_TOKENS

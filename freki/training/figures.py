@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from freki.infra.evaluation_sets.beir import read_beir
-from freki.infra.models.e5s1 import Floats
 from freki.operators.detect_language import detect_language
 from freki.operators.evaluate import Comparison, Mean, compare, judge_rankings, summarise
 from freki.schemas import DocumentId
+from freki.schemas.arrays import Floats
 from freki.schemas.evaluation import CorpusDocument, EvaluationSet, Question
 from freki.schemas.index import RerankPair
 from freki.schemas.names import record

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from freki.infra.models.e5s1 import Floats
 from freki.operators.analyse_text import analyse_text
 from freki.operators.fuse import Hit, weighted_fusion
 from freki.schemas import ChunkId
+from freki.schemas.arrays import Floats
 from freki.schemas.names import record
 from freki.training.encoders import Advance
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from tokenizers import Tokenizer
 
-from freki.infra.models.e5s1 import Floats
+from freki.schemas.arrays import Floats
 
 _BLOCK = 1024
 

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from freki.infra.models.cache import obtain
 from freki.infra.models.descriptions import ModelKind
-from freki.infra.models.e5s1 import Floats
 from freki.infra.models.interaction import ENGLISH, PIECE_WEIGHTS
 from freki.infra.models.manifest import TOKENIZER, sha256_of
 from freki.infra.models.progress import unseen
@@ -19,6 +18,7 @@ from freki.infra.models.reranker import sigmoid
 from freki.infra.models.tokenizer import open_tokenizer
 from freki.infra.settings.sections import ModelSettings
 from freki.infra.telemetry.provenance import provenance
+from freki.schemas.arrays import Floats
 from freki.schemas.errors import Rejected
 from freki.schemas.index import RerankPair
 from freki.schemas.names import record

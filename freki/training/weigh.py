@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from freki.infra.models.e5s1 import Floats
+from freki.schemas.arrays import Floats
 
 _LEAST = 0.05
 """Of the first weight, by which the others are divided; for features of spread 1."""

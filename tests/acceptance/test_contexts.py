@@ -17,7 +17,8 @@ from freki.schemas.index import IndexedChunk
 from freki.streams.connect import apply_topics, open_index
 from tests.acceptance.conftest import Children, Freki
 from tests.acceptance.helpers import ask, publish, upsert
-from tests.llm_server import LlmServer, Reply, an_llm_server, situates
+from tests.llm_server import LlmServer, an_llm_server, situates
+from tests.scripted_server import Reply
 
 TENANT = "genossenschaft"
 SUBJECTS = ("Beitrag", "Stimmrecht", "Austritt", "Vorstand", "Kasse", "Fangbuch", "Schonzeit", "Gäste", "Boote", "Wehr")

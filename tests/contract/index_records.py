@@ -4,9 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from freki.schemas import EVERYONE, ChunkId, ChunkKind, DocumentId, Filter, RootId, TenantId, Timestamp
+from freki.schemas.arrays import Floats
 from freki.schemas.index import (
     Apart,
     Attempt,
@@ -21,8 +21,6 @@ from freki.schemas.index import (
     Scope,
     Watermark,
 )
-
-Floats = NDArray[np.float32]
 
 DIM = 4
 GENERATION = Generation(name="g1", embedder="model@1", dim=DIM, analyser="snowball@1")

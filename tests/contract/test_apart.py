@@ -11,9 +11,10 @@ import pytest
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings.sections import MilvusSettings
 from freki.schemas import ChunkId, ChunkKind, Filter, FilterOperator, RootId
+from freki.schemas.arrays import Floats
 from freki.schemas.errors import Rejected
 from freki.schemas.index import IndexedChunk
-from tests.contract.index_records import APART, Floats, chunk, head, row, scope
+from tests.contract.index_records import APART, chunk, head, row, scope
 from tests.memory_index import MemoryIndex
 
 Index = MilvusIndex | MemoryIndex

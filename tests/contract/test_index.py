@@ -14,6 +14,7 @@ from freki.infra.milvus.index import MilvusIndex
 from freki.infra.milvus.layout import LAYOUTS
 from freki.infra.settings.sections import MilvusSettings
 from freki.schemas import ChunkId, ChunkKind, Filter, FilterOperator, RootId, TenantId, Timestamp
+from freki.schemas.arrays import Floats
 from freki.schemas.errors import Rejected
 from freki.schemas.index import (
     Attempt,
@@ -39,7 +40,6 @@ from tests.contract.index_records import (
     DIM,
     GENERATION,
     NASTY,
-    Floats,
     any_vectors,
     chunk,
     head,

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from freki.infra.models.fake import FakeEmbedder
-from freki.infra.models.session import Floats
+from freki.schemas.arrays import Floats
 
 DIM = 16
 TOKEN_S = 0.002

@@ -22,9 +22,9 @@ from freki.schemas import (
     TenantId,
     Timestamp,
 )
+from freki.schemas.arrays import Floats
 from freki.schemas.index import Apart, Generation, IndexedChunk, RowId
 from freki.streams.ingest.index import Indexer, IndexRules, Part
-from freki.streams.ports import Floats
 from tests.memory_index import MemoryIndex
 
 TENANT = TenantId("t")

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from freki.infra.models.vectors import VectorCache
 from freki.operators.identify import chunk_id_of_kind, root_id
 from freki.schemas import ChunkId, ChunkKind, ChunkLevel, DocumentId, RerankerChoice
+from freki.schemas.arrays import Floats
 from freki.schemas.index import IndexedChunk, Scope
-from freki.streams.ports import Floats
 from tests.unit.questions import ask, retriever
 from tests.unit.revisions import TENANT, Crash, Crashing, World, a_family, apart_index, revision, rows_of
 

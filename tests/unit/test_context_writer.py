@@ -30,7 +30,8 @@ from freki.schemas import (
 from freki.schemas.avro import Codec
 from freki.schemas.index import IndexedChunk
 from freki.streams.ingest.context_writer import DAY_SPENT, DOCUMENT_SPENT, UNUSABLE
-from tests.llm_server import CHUNK, LlmServer, Reply, an_llm_server, asked_of, says, situates
+from tests.llm_server import CHUNK, LlmServer, an_llm_server, asked_of, says, situates
+from tests.scripted_server import Reply
 from tests.unit.pipelines import Pipeline
 from tests.unit.revisions import rows_of
 
@@ -99,7 +100,7 @@ class World:
     @property
     def asked(self) -> list[int]:
         """Of each request, of how many chunks it was."""
-        return [len(CHUNK.findall(asked_of(body))) for body in self.server.requests]
+        return [len(CHUNK.findall(asked_of(body))) for body in self.server.bodies]
 
 
 def use(outcome: IndexOutcome) -> LlmUse:
@@ -414,7 +415,7 @@ async def test_short_chunks_and_documents_of_one_chunk_are_left_alone(world: Wor
 async def test_all_requests_of_a_document_begin_with_its_beginning(world: World) -> None:
     await world.publish(document())
 
-    beginnings = {asked_of(body).partition("</document>")[0] for body in world.server.requests}
+    beginnings = {asked_of(body).partition("</document>")[0] for body in world.server.bodies}
     assert len(world.server.requests) == 2
     assert len(beginnings) == 1
     assert TOPICS[-1] in beginnings.pop()
@@ -424,7 +425,7 @@ async def test_the_document_is_cut_for_the_model(server: LlmServer, tmp_path: Pa
     async with LlmClient(settings(server)) as llm:
         await made(server, llm, tmp_path, document_chars=500).publish(document())
 
-    lead = asked_of(server.requests[0]).partition("</document>")[0]
+    lead = asked_of(server.bodies[0]).partition("</document>")[0]
     assert "Beitrag" in lead
     assert "Kasse" not in lead
 
@@ -455,7 +456,7 @@ async def test_a_section_is_summarised_from_its_own_chunks(server: LlmServer, tm
         world = made(server, llm, tmp_path, llm_on=False, summaries=True)
         outcome = await world.publish(f"# Satzung\n\n{parts}")
 
-    first, second = (asked_of(body).partition("</document>")[2] for body in server.requests[1:])
+    first, second = (asked_of(body).partition("</document>")[2] for body in server.bodies[1:])
     assert use(outcome).written == 3
     assert (rule("Stimmrecht") in first, rule("Austritt") in first) == (True, False)
     assert "Teil zwei" in second

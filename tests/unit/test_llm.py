@@ -12,7 +12,8 @@ from freki.infra.llm.client import ATTEMPTS, FAILURES, REST_S, LlmClient
 from freki.infra.settings.sections import LlmSettings
 from freki.schemas import Completion, NoCompletion, Prompt
 from freki.schemas.errors import Misconfigured
-from tests.llm_server import LlmServer, Reply, an_llm_server, asked_of, says
+from tests.llm_server import LlmServer, an_llm_server, asked_of, says
+from tests.scripted_server import Reply
 
 
 @pytest.fixture
@@ -69,10 +70,11 @@ async def test_the_request_is_the_one_that_servers_know(server: LlmServer) -> No
     async with client(server, api_key="secret", url=f"{server.url}/") as llm:
         await llm.complete(prompts("a"), max_tokens=70)
 
-    assert server.keys == ["Bearer secret"]
-    assert server.requests == [
+    assert [(path, authorization) for path, authorization, _ in server.requests] == [
+        ("/v1/chat/completions", "Bearer secret")
+    ]
+    assert server.bodies == [
         {
-            "path": "/v1/chat/completions",
             "model": "gemma",
             "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "a"}],
             "max_tokens": 70,

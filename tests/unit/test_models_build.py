@@ -7,7 +7,6 @@ import onnxruntime as ort
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from freki.infra.models.bert import INPUTS, OUTPUT, FloatDense, Graph, write_encoder
 from freki.infra.models.build import build, make, wheel_file
@@ -18,10 +17,9 @@ from freki.infra.models.progress import unseen
 from freki.infra.models.quantise import Ranges, smoothing_of
 from freki.infra.models.registry import MODELS
 from freki.infra.models.session import Model, open_model
+from freki.schemas.arrays import Floats
 from freki.schemas.errors import Misconfigured
 from tests.unit.tiny_models import PIECES, TinyE5S1
-
-Floats = NDArray[np.float32]
 
 erf = np.vectorize(math.erf, otypes=[np.float64])
 

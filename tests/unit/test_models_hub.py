@@ -18,8 +18,9 @@ from freki.infra.models.descriptions import HubSource, ModelDescription, ModelKi
 from freki.infra.models.hub import _translated
 from freki.infra.models.registry import MODELS
 from freki.infra.settings.sections import ModelSettings
+from freki.schemas.arrays import Floats
 from freki.schemas.errors import InfraError, Misconfigured, Unavailable
-from tests.unit.tiny_models import Floats, write_hub_files, write_sentence_encoder
+from tests.unit.tiny_models import write_hub_files, write_sentence_encoder
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

@@ -14,7 +14,8 @@ from freki.infra.models.e5s1 import read_e5s1, unigram_tokenizer
 from freki.infra.models.interaction import Matching, Owned, Remembered, SecondOpinion, is_english, read_piece_weights
 from freki.infra.models.manifest import seal
 from freki.infra.models.progress import unseen
-from freki.infra.models.session import Floats, Model, open_model
+from freki.infra.models.session import Model, open_model
+from freki.schemas.arrays import Floats
 from freki.schemas.index import RerankPair
 from tests.unit.rerank_pairs import pair
 from tests.unit.tiny_models import PIECES, TinyE5S1

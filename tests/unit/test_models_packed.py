@@ -11,8 +11,9 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, models
 
-from freki.infra.models.e5s1 import BertShape, Floats
+from freki.infra.models.e5s1 import BertShape
 from freki.infra.models.packed import pack_blocks, pack_rows, read_packed
+from freki.schemas.arrays import Floats
 
 BLOCK = 32
 numbers = st.floats(-8, 8, width=32)

@@ -6,7 +6,8 @@ import pytest
 from freki.infra.rerankers.remote import CALL_TEXTS, RemoteReranker
 from freki.infra.settings.sections import RemoteRerankerSettings
 from freki.schemas.errors import Busy, InfraError, Misconfigured, Rejected, Unavailable
-from tests.ranking_server import RankingServer, Reply, a_ranking_server, cohere, tei
+from tests.ranking_server import RankingServer, a_ranking_server, cohere, tei
+from tests.scripted_server import Reply
 from tests.unit.rerank_pairs import paired
 
 
@@ -112,7 +113,7 @@ async def test_a_service_that_is_not_there_may_be_there_later() -> None:
 async def test_an_error_of_the_service_becomes_ours_with_its_words(
     service: RankingServer, status: int, kind: type[InfraError]
 ) -> None:
-    service.reply = lambda _: Reply(status, {"error": "model is overloaded"})
+    service.script = lambda _: Reply({"error": "model is overloaded"}, status)
 
     async with RemoteReranker(settings(service)) as reranker:
         with pytest.raises(kind, match=f"answered {status}: .*model is overloaded") as raised:
@@ -145,7 +146,7 @@ async def test_an_error_of_the_service_becomes_ours_with_its_words(
     ],
 )
 async def test_a_reply_that_is_no_ranking_is_refused(service: RankingServer, reply: Any) -> None:
-    service.reply = lambda _: Reply(200, reply)
+    service.script = lambda _: Reply(reply)
 
     async with RemoteReranker(settings(service)) as reranker:
         with pytest.raises(Rejected):
@@ -165,7 +166,7 @@ def test_a_service_must_be_named() -> None:
 
 
 async def test_a_service_that_says_when_to_come_again_is_understood(service: RankingServer) -> None:
-    service.reply = lambda _: Reply(429, {"message": "slow down"}, {"Retry-After": "17"})
+    service.script = lambda _: Reply({"message": "slow down"}, 429, {"Retry-After": "17"})
 
     async with RemoteReranker(settings(service)) as reranker:
         with pytest.raises(Busy) as raised:
@@ -175,7 +176,7 @@ async def test_a_service_that_says_when_to_come_again_is_understood(service: Ran
 
 
 async def test_scores_that_are_log_odds_become_probabilities(service: RankingServer) -> None:
-    service.reply = lambda _: Reply(200, [{"index": 1, "score": 0.0}, {"index": 0, "score": -900.0}])
+    service.script = lambda _: Reply([{"index": 1, "score": 0.0}, {"index": 0, "score": -900.0}])
 
     async with RemoteReranker(settings(service, raw_scores=True)) as reranker:
         assert await reranker.score(paired([("a", "b"), ("a", "c")]), budget_s=None) == [0.0, 0.5]
@@ -187,7 +188,7 @@ async def test_scores_that_are_log_odds_become_probabilities(service: RankingSer
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
 async def test_services_that_do_as_cohere_does_are_asked_in_their_way(service: RankingServer, version: str) -> None:
-    service.reply = cohere
+    service.script = cohere
     asked = settings(service, url=f"{service.url}/{version}/", interface="cohere", model="rerank-v3.5", token="t")  # noqa: S106
 
     async with RemoteReranker(asked) as reranker:
@@ -214,7 +215,7 @@ async def test_services_that_do_as_cohere_does_are_asked_in_their_way(service: R
     ids=["another interface", "a text is missing", "a text comes twice", "no number"],
 )
 async def test_a_reply_that_is_not_coheres_is_refused(service: RankingServer, reply: Any) -> None:
-    service.reply = lambda _: Reply(200, reply)
+    service.script = lambda _: Reply(reply)
 
     async with RemoteReranker(settings(service, interface="cohere", model="m")) as reranker:
         with pytest.raises(Rejected):

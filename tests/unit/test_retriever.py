@@ -22,8 +22,9 @@ from freki.schemas import (
     TypedBy,
     VersionFloor,
 )
+from freki.schemas.arrays import Floats
 from freki.schemas.index import ManifestPage, PageId, RerankPair
-from freki.streams.ports import Embedder, Floats
+from freki.streams.ports import Embedder
 from tests.unit.questions import KNOBS, Broken, ask, kinds, now, retriever
 from tests.unit.revisions import TENANT, World, revision
 

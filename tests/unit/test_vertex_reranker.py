@@ -9,7 +9,8 @@ import pytest
 from freki.infra.rerankers.vertex import CALL_RECORDS, TOKEN_LIFE_S, VertexReranker
 from freki.infra.settings.sections import VertexRerankerSettings
 from freki.schemas.errors import Busy, InfraError, Misconfigured, Rejected, Unavailable
-from tests.ranking_server import RankingServer, Reply, a_ranking_server, vertex
+from tests.ranking_server import RankingServer, a_ranking_server, vertex
+from tests.scripted_server import Reply
 from tests.unit.rerank_pairs import pair, paired
 
 
@@ -59,7 +60,7 @@ async def test_no_call_holds_more_records_than_the_service_takes(service: Rankin
 
 
 async def test_a_score_that_is_left_out_is_0(service: RankingServer) -> None:
-    service.reply = lambda _: Reply(200, {"records": [{"id": "1", "score": 0.2}, {"id": "0"}]})
+    service.script = lambda _: Reply({"records": [{"id": "1", "score": 0.2}, {"id": "0"}]})
 
     async with VertexReranker(settings(service)) as reranker:
         assert await reranker.score(paired([("a", "b"), ("a", "c")]), budget_s=None) == [0.0, 0.2]
@@ -79,7 +80,7 @@ async def test_what_came_within_the_budget_counts_and_the_rest_is_none(service: 
 async def test_an_error_of_the_service_becomes_ours_with_its_words(
     service: RankingServer, status: int, kind: type[InfraError]
 ) -> None:
-    service.reply = lambda _: Reply(status, {"error": {"message": "quota exceeded"}})
+    service.script = lambda _: Reply({"error": {"message": "quota exceeded"}}, status)
 
     async with VertexReranker(settings(service)) as reranker:
         with pytest.raises(kind, match=f"answered {status}: .*quota exceeded") as raised:
@@ -89,7 +90,7 @@ async def test_an_error_of_the_service_becomes_ours_with_its_words(
 
 
 async def test_a_service_that_says_when_to_come_again_is_understood(service: RankingServer) -> None:
-    service.reply = lambda _: Reply(429, {}, {"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"})
+    service.script = lambda _: Reply({}, 429, {"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"})
 
     async with VertexReranker(settings(service)) as reranker:
         with pytest.raises(Busy) as raised:
@@ -112,7 +113,7 @@ async def test_a_service_that_says_when_to_come_again_is_understood(service: Ran
     ids=["nothing", "one is missing", "an id too far", "an id of its own", "no share", "not a number", "cut off"],
 )
 async def test_a_reply_that_is_no_ranking_is_refused(service: RankingServer, reply: Any) -> None:
-    service.reply = lambda _: Reply(200, reply)
+    service.script = lambda _: Reply(reply)
 
     async with VertexReranker(settings(service)) as reranker:
         with pytest.raises(Rejected):
@@ -131,7 +132,7 @@ async def test_a_token_of_a_file_is_read_again_after_a_while_or_once_it_is_refus
             now[0] += later_s
             await reranker.score(paired([("a", "b")]), budget_s=None)
         file.write_text("four")
-        service.reply = lambda body: Reply(401, {}) if service.requests[-1][1] != "Bearer four" else vertex(body)
+        service.script = lambda body: Reply({}, 401) if service.requests[-1][1] != "Bearer four" else vertex(body)
         await reranker.score(paired([("a", "b")]), budget_s=None)
 
     tokens = [token for _, token, _ in service.requests]
@@ -161,7 +162,7 @@ async def test_a_command_prints_a_token(service: RankingServer) -> None:
 async def test_without_a_token_the_setting_is_named(
     service: RankingServer, changes: dict[str, Any], kind: type[InfraError], message: str
 ) -> None:
-    service.reply = lambda _: Reply(401, {})
+    service.script = lambda _: Reply({}, 401)
 
     async with VertexReranker(settings(service, **{"token": None, **changes})) as reranker:
         with pytest.raises(kind, match=message):

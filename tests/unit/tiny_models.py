@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 
-Floats = NDArray[np.float32]
+from freki.schemas.arrays import Floats
 
 PIECES = ("<s>", "<pad>", "</s>", "<unk>", "▁", "▁Haus", "▁Ha", "us", "ä", *"abcdefghijklmnopqrstuvwxyz0123456789.,:!?")
 NORMALISED = {"\x01": "", "\t": " ", "\n": " ", "\u200b": " ", "ﬁ": "fi", "Ａ": "A"}

@@ -13,7 +13,7 @@ import fsspec
 import httpx
 
 from freki.infra.claims.place import Place
-from freki.infra.http.errors import may_pass
+from freki.infra.http.errors import is_transient
 from freki.schemas.errors import Rejected, Unavailable
 
 _ANSWER_S = 10.0
@@ -85,7 +85,7 @@ async def read_web(place: Place, size: int) -> bytes:
     ):
         if response.is_redirect:
             raise Rejected("the server sends the reader on to another place: publish that place instead")
-        if may_pass(response.status_code):
+        if is_transient(response.status_code):
             raise Unavailable(f"the server answers {response.status_code}")
         if response.status_code != httpx.codes.OK:
             raise Rejected(f"the server answers {response.status_code}")

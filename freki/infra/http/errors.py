@@ -1,26 +1,44 @@
-"""What failures of HTTP calls mean for whoever asked."""
+"""The one mapping of failed HTTP calls to the errors of `schemas.errors`."""
 
 from http import HTTPStatus
 
 import httpx
 
+from freki.infra.http.retry_after import retry_after_s
+from freki.schemas.errors import Busy, InfraError, Misconfigured, Rejected, Unavailable
+
 OF_SETTINGS = frozenset(
     {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}
 )
-"""Where only one address is ever asked: not the request is wrong, but the address, the key or what the key may do."""
-_LATER = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
+"""Statuses of a wrong address, key or permission, where all requests go to one configured address."""
+_TRANSIENT = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
 
 
-def may_pass(status: int) -> bool:
+def is_transient(status: int) -> bool:
     """Tell whether the same request may succeed later.
 
-    A status above 599 is none of HTTP's, and counts as the server's failure: RFC 9110, section 15.
+    A status above 599 is not defined by HTTP and counts as a server error: RFC 9110, section 15.
     """
-    return status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _LATER
+    return status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _TRANSIENT
+
+
+def refusal(response: httpx.Response, message: str, *, hint: str, conflict_is_transient: bool = False) -> InfraError:
+    """Return the error for a response that is not a success, from a server with one configured address.
+
+    hint: which settings to check, appended to the message where they are to blame.
+    """
+    status = response.status_code
+    if is_transient(status) or (conflict_is_transient and status == HTTPStatus.CONFLICT):
+        wait_s = retry_after_s(response.headers.get("Retry-After", ""))
+        gist = gist_of(status)
+        return Unavailable(message, gist=gist) if wait_s is None else Busy(message, wait_s, gist=gist)
+    if status in OF_SETTINGS:
+        return Misconfigured(f"{message}; {hint}")
+    return Rejected(message, gist=gist_of(status))
 
 
 def gist_of(failure: httpx.HTTPError | int) -> str:
-    """Name the kind of a failure, or of a status, and nothing that was sent or said, nor where."""
+    """Return the kind of a failure or status, without content or address of request and response."""
     match failure:
         case int():
             return f"HTTP {failure}"

@@ -1,11 +1,11 @@
-"""When a server wants to be asked again."""
+"""The Retry-After header of a response."""
 
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 
 def retry_after_s(header: str) -> float | None:
-    """Read a Retry-After header, seconds or a date; None for anything else."""
+    """Return the wait in seconds that a Retry-After header asks for; None where it is neither seconds nor a date."""
     if header.strip().isdecimal():
         return float(header)
     try:

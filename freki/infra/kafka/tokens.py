@@ -20,7 +20,7 @@ import kafka.net.sasl.oauth
 from aiokafka.errors import KafkaError
 from pydantic import BaseModel, Field, ValidationError
 
-from freki.infra.http.errors import gist_of, may_pass
+from freki.infra.http.errors import gist_of, is_transient
 from freki.infra.settings.sections import OAuthSettings
 from freki.schemas.errors import InfraError, Misconfigured, Unavailable
 
@@ -132,7 +132,7 @@ class _Reply(BaseModel):
 
 def _refusal(setting: str, reply: httpx.Response) -> InfraError:
     said = f"{setting} answers {reply.status_code}: {reply.text[:200]}"
-    if may_pass(reply.status_code):
+    if is_transient(reply.status_code):
         return Unavailable(said)
     return Misconfigured(f"{said}; check {_SECTION}CLIENT_ID, {_SECTION}CLIENT_SECRET and {_SECTION}SCOPE")
 

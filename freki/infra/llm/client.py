@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from http import HTTPStatus
 from types import TracebackType
 from typing import Self
 
@@ -18,11 +17,11 @@ import stamina
 import structlog
 from pydantic import BaseModel, Field, ValidationError
 
-from freki.infra.http.errors import OF_SETTINGS, gist_of, may_pass
-from freki.infra.http.retry_after import retry_after_s
+from freki.infra.http.errors import gist_of, refusal
 from freki.infra.settings.sections import LlmSettings
 from freki.infra.telemetry.calls import Calls
 from freki.schemas import Completion, NoCompletion, Prompt
+from freki.schemas.backoff import backoff
 from freki.schemas.errors import Busy, InfraError, Misconfigured, Rejected, Unavailable
 
 ATTEMPTS = 3
@@ -219,7 +218,7 @@ class _Rest:
         if self._failures < FAILURES:
             return 0.0
         asked_s = error.wait_s if isinstance(error, Busy) else 0.0
-        rest_s = max(asked_s, min(LONGEST_REST_S, REST_S * 2.0 ** (self._failures - FAILURES)))
+        rest_s = max(asked_s, backoff(self._failures - FAILURES + 1, first=REST_S, longest=LONGEST_REST_S))
         self._until = self._clock() + rest_s
         # It is told to others than the one who met it.
         self._why = f"the language model is left alone: {error.gist}"
@@ -247,16 +246,10 @@ def _check(url: str) -> None:
 
 
 def _refused(response: httpx.Response, text: str) -> InfraError:
-    status = response.status_code
-    message = f"{response.url} answered {status}: {text[:200]}"
-    # With this interface a conflict is about a lock of the server's, which passes: OpenAI's own client tries again.
-    if may_pass(status) or status == HTTPStatus.CONFLICT:
-        wait_s = retry_after_s(response.headers.get("Retry-After", ""))
-        gist = gist_of(status)
-        return Unavailable(message, gist=gist) if wait_s is None else Busy(message, wait_s, gist=gist)
-    if status in OF_SETTINGS:
-        return Misconfigured(f"{message}; see FREKI_LLM__URL, __MODEL and __API_KEY")
-    return Rejected(message, gist=gist_of(status))
+    message = f"{response.url} answered {response.status_code}: {text[:200]}"
+    # With this interface a conflict is a lock of the server, which is released: OpenAI's own client tries again.
+    hint = "see FREKI_LLM__URL, __MODEL and __API_KEY"
+    return refusal(response, message, hint=hint, conflict_is_transient=True)
 
 
 @contextmanager

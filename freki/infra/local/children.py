@@ -1,11 +1,12 @@
 """Specification of a supervised child process, and the events that its supervisor reports."""
 
-import math
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from pathlib import Path
+
+from freki.schemas.backoff import backoff
 
 READY_FILE = "FREKI_READY_FILE"
 """Names the file that a child creates once it is ready, where its spec says so."""
@@ -24,12 +25,8 @@ class RestartPolicy:
     """How often a child may fail before it was ever ready; afterwards it is started for ever."""
 
     def delay_s(self, failures: int, jitter: float) -> float:
-        """Wait before the start that follows `failures` (at least 1) in a row; jitter: 0..1, spreads over a half."""
-        try:
-            full = min(self.longest_s, math.ldexp(self.first_s, failures - 1))
-        except OverflowError:
-            full = self.longest_s
-        return full * (1 + jitter) / 2
+        """Return the seconds before the start that follows `failures` (at least 1) in a row; jitter: 0..1."""
+        return backoff(failures, first=self.first_s, longest=self.longest_s, jitter=jitter)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

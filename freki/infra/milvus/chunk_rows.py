@@ -8,10 +8,11 @@ import numpy as np
 from freki.infra.milvus.connection import SCANNED_ROWS, MilvusConnection
 from freki.infra.milvus.escape import checked_key, checked_long_key
 from freki.infra.milvus.layout import CHUNKS, Layout, Row, size_of
-from freki.infra.milvus.rows import STORED, Floats, chunk_of, chunk_row, stored_of
+from freki.infra.milvus.rows import STORED, chunk_of, chunk_row, stored_of
 from freki.infra.milvus.shards import Shard, shard_of
 from freki.infra.milvus.store import MAX_LIMIT, together
 from freki.schemas import ChunkId, RootId
+from freki.schemas.arrays import Floats
 from freki.schemas.errors import Rejected
 from freki.schemas.index import IndexedChunk, Passage, RowHead, RowId, StoredRow
 

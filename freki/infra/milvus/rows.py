@@ -5,11 +5,11 @@ from dataclasses import fields
 from itertools import groupby
 
 import numpy as np
-from numpy.typing import NDArray
 
 from freki.infra.milvus.escape import armoured, armoured_key, checked_key, checked_long_key, plain
 from freki.infra.milvus.layout import PLACEHOLDER, Row
 from freki.schemas import ChunkId, ChunkKind, DocumentId, RootId, TenantId
+from freki.schemas.arrays import Floats
 from freki.schemas.index import (
     Attempt,
     IndexedChunk,
@@ -24,7 +24,6 @@ from freki.schemas.index import (
     page_id,
 )
 
-Floats = NDArray[np.float32]
 ROOT = "root"
 """Value of the column `record` of a root."""
 MARKED = ":checked"

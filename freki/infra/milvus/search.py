@@ -9,10 +9,10 @@ from freki.infra.milvus.chunk_rows import check_vectors
 from freki.infra.milvus.connection import MilvusConnection
 from freki.infra.milvus.filters import scope_expression
 from freki.infra.milvus.layout import Row
-from freki.infra.milvus.rows import Floats
 from freki.infra.milvus.shards import Shard
 from freki.infra.milvus.store import together
 from freki.schemas import ChunkId, RootId
+from freki.schemas.arrays import Floats
 from freki.schemas.index import Candidate, Scope
 
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from freki.infra.milvus.layout import CHUNKS, Layout
-from freki.infra.milvus.rows import Floats
 from freki.schemas import ChunkKind
+from freki.schemas.arrays import Floats
 from freki.schemas.index import Generation
 
 

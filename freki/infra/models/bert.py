@@ -12,7 +12,8 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from freki.infra.models.e5s1 import BLOCK, BertShape, Floats
+from freki.infra.models.e5s1 import BLOCK, BertShape
+from freki.schemas.arrays import Floats
 
 CONTRIB = "com.microsoft"
 """Domain of onnxruntime's own operators."""

@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 
+from freki.schemas.arrays import Floats
 from freki.schemas.errors import Misconfigured
-
-Floats = NDArray[np.float32]
 
 BLOCK = 32
 """Weights that share one scale."""

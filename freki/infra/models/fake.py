@@ -8,8 +8,8 @@ from typing import Self
 
 import numpy as np
 
-from freki.infra.models.session import Floats
 from freki.schemas import ChunkKind
+from freki.schemas.arrays import Floats
 
 _WORD = re.compile(r"\w+")
 

@@ -10,13 +10,11 @@ from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, OfflineModeIsEnabled, XetDownloadError, XetError
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
+from freki.infra.http.errors import is_transient
 from freki.infra.models.descriptions import HubSource
 from freki.infra.models.manifest import TOKENIZER
 from freki.infra.models.progress import Progress
 from freki.schemas.errors import Misconfigured, Unavailable
-
-_SERVER_ERROR = 500
-_TOO_MANY_REQUESTS = 429
 
 
 def download(source: HubSource, directory: Path, progress: Progress) -> None:
@@ -41,8 +39,7 @@ def _translated(action: str) -> Iterator[None]:
     try:
         yield
     except HfHubHTTPError as error:
-        status = error.response.status_code
-        kind = Unavailable if status >= _SERVER_ERROR or status == _TOO_MANY_REQUESTS else Misconfigured
+        kind = Unavailable if is_transient(error.response.status_code) else Misconfigured
         raise kind(f"{action}: {error}") from error
     except OfflineModeIsEnabled as error:
         raise Misconfigured(f"{action}: unset HF_HUB_OFFLINE ({error})") from error

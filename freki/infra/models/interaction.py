@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from tokenizers import Encoding
 
 from freki.infra.models.packing import pack
-from freki.infra.models.session import Floats, Model
+from freki.infra.models.session import Model
 from freki.infra.telemetry.calls import Calls
+from freki.schemas.arrays import Floats
 from freki.schemas.index import RerankPair
 
 ENGLISH = "en"

@@ -21,10 +21,11 @@ from freki.infra.models.cache import aligned_fingerprint, apart_embedders, apart
 from freki.infra.models.embedder import OnnxEmbedder
 from freki.infra.models.fake import FakeEmbedder
 from freki.infra.models.progress import Progress, unseen
-from freki.infra.models.session import Floats, Span
+from freki.infra.models.session import Span
 from freki.infra.settings.sections import ModelSettings
 from freki.infra.telemetry.calls import Calls
 from freki.schemas import ChunkKind
+from freki.schemas.arrays import Floats
 from freki.schemas.errors import Misconfigured
 from freki.schemas.index import Apart
 

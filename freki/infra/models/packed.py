@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from freki.infra.models.e5s1 import BertShape, Floats
+from freki.infra.models.e5s1 import BertShape
+from freki.schemas.arrays import Floats
 
 _LEAST_SCALE = 1e-4
 

@@ -17,7 +17,7 @@ import onnx
 import onnxruntime as ort
 
 from freki.infra.models.bert import CONTRIB, INPUTS, Graph, Projection
-from freki.infra.models.e5s1 import Floats
+from freki.schemas.arrays import Floats
 
 SMOOTHING = 0.75
 """Share of a channel's range that moves into the weights; 0.65 to 0.85 were tried, differences are below 0.0005."""

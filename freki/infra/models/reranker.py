@@ -17,9 +17,10 @@ from freki.infra.models.packing import pack
 from freki.infra.models.progress import Progress, unseen
 from freki.infra.models.registry import companion_of
 from freki.infra.models.runner import Runner
-from freki.infra.models.session import Floats, Model
+from freki.infra.models.session import Model
 from freki.infra.settings.sections import ModelSettings
 from freki.infra.telemetry.calls import Calls
+from freki.schemas.arrays import Floats
 from freki.schemas.errors import Misconfigured
 from freki.schemas.index import RerankPair
 

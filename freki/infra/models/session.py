@@ -14,9 +14,9 @@ from tokenizers import Encoding, Tokenizer
 from freki.infra.models.descriptions import ModelKind, Pooling
 from freki.infra.models.manifest import TOKENIZER, Manifest, dim_of, fingerprint_of, read_manifest
 from freki.infra.models.tokenizer import open_tokenizer, pad_id
+from freki.schemas.arrays import Floats
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 
-Floats = NDArray[np.float32]
 Span = tuple[int, int]
 """Half-open, in code points of a text."""
 

@@ -5,8 +5,8 @@ from hashlib import blake2b
 
 from cachetools import LRUCache
 
-from freki.infra.models.session import Floats
 from freki.infra.telemetry.calls import Calls
+from freki.schemas.arrays import Floats
 
 _ENTRY_BYTES = 512
 """About what an entry takes besides its numbers."""

@@ -10,9 +10,8 @@ from typing import Any, Self
 import httpx
 from pydantic import ValidationError
 
-from freki.infra.http.errors import OF_SETTINGS, gist_of, may_pass
-from freki.infra.http.retry_after import retry_after_s
-from freki.schemas.errors import Busy, InfraError, Misconfigured, Rejected, Unavailable
+from freki.infra.http.errors import gist_of, refusal
+from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.schemas.index import RerankPair
 
 Ask = Callable[[str, Sequence[RerankPair]], Awaitable[Mapping[int, float]]]
@@ -64,15 +63,8 @@ class RankingService:
         return scores
 
     def _refused(self, response: httpx.Response) -> InfraError:
-        status = response.status_code
-        message = f"{self.url} answered {status}: {response.text[:200]}"
-        if may_pass(status):
-            wait_s = retry_after_s(response.headers.get("Retry-After", ""))
-            gist = gist_of(status)
-            return Unavailable(message, gist=gist) if wait_s is None else Busy(message, wait_s, gist=gist)
-        if status in OF_SETTINGS:
-            return Misconfigured(f"{message}; see the settings {self._section}__…")
-        return Rejected(message, gist=gist_of(status))
+        message = f"{self.url} answered {response.status_code}: {response.text[:200]}"
+        return refusal(response, message, hint=f"see the settings {self._section}__…")
 
 
 class ServiceReranker:

@@ -6,11 +6,9 @@ from importlib.resources import files
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from freki.schemas import QueryType
-
-Floats = NDArray[np.float32]
+from freki.schemas.arrays import Floats
 
 _TYPES = tuple(QueryType)
 

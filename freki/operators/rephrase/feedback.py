@@ -5,9 +5,8 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float32]
+from freki.schemas.arrays import Floats
 
 MOST_REPEATED = 5
 """How often a term may stand in a query: BM25 weighs terms by that."""

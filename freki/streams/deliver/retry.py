@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
+from freki.schemas.backoff import backoff
 from freki.schemas.names import record
 from freki.streams.deliver.errors import ErrorAction, action_for
 from freki.streams.observe.meters import Meters
@@ -26,7 +27,7 @@ class Backoff:
 
     def wait_s(self, attempt: int, spread: float) -> float:
         """Seconds after the given attempt, 1-based; `spread` in 0..1 is drawn anew each time."""
-        return min(self.longest_s, self.first_s * 2.0 ** (attempt - 1)) * (1 - spread / 2)
+        return backoff(attempt, first=self.first_s, longest=self.longest_s, jitter=spread)
 
 
 class Retry:

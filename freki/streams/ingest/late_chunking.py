@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from freki.streams.ports import Embedder, Floats
+from freki.schemas.arrays import Floats
+from freki.streams.ports import Embedder
 
 
 class Embeddable(NamedTuple):

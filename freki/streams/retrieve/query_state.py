@@ -21,9 +21,9 @@ from freki.schemas import (
     Timestamp,
     Widening,
 )
+from freki.schemas.arrays import Floats
 from freki.schemas.index import Candidate, IndexedChunk, ManifestEntry, Passage, Root, RowId
 from freki.schemas.names import record
-from freki.streams.ports import Floats
 from freki.streams.retrieve.query_options import QueryOptions
 from freki.streams.retrieve.steps.live import LiveDocument
 

@@ -25,9 +25,10 @@ from freki.schemas import (
     Timestamp,
     may_read,
 )
+from freki.schemas.arrays import Floats
 from freki.schemas.index import Watermark
 from freki.streams.observe.meters import Meters
-from freki.streams.ports import AnalyseText, Cache, ChunkRows, ChunkSearch, Embedder, Floats, Reranker, Roots
+from freki.streams.ports import AnalyseText, Cache, ChunkRows, ChunkSearch, Embedder, Reranker, Roots
 from freki.streams.retrieve.budget.admit import Admission
 from freki.streams.retrieve.budget.attempts import FINISHING, LEAVING, LOOKING_UP, Attempts
 from freki.streams.retrieve.budget.estimates import Estimates

@@ -15,6 +15,7 @@ from opentelemetry.trace import Tracer
 
 from freki.operators.superseded import NO_ATTEMPT, superseded
 from freki.schemas import RootId, Timestamp
+from freki.schemas.arrays import Floats
 from freki.schemas.index import (
     Attempt,
     IndexedChunk,
@@ -29,7 +30,7 @@ from freki.streams.ingest.index.pieces import MissingPartsError, Piece
 from freki.streams.ingest.index.records import Manifest
 from freki.streams.observe import attributes
 from freki.streams.observe.tracing import UNTRACED, describe, step
-from freki.streams.ports import Floats, Store
+from freki.streams.ports import Store
 
 T = TypeVar("T")
 

@@ -13,6 +13,7 @@ from opentelemetry.trace import Tracer
 
 from freki.operators.fence import Action, Decision, decide
 from freki.schemas import ChunkId, IndexOutcome, OutcomeStatus, RootId, Timestamp
+from freki.schemas.arrays import Floats
 from freki.schemas.index import Root, RowId, StoredRow, Watermark, row_id
 from freki.schemas.names import record
 from freki.streams.deliver.lanes import Lane
@@ -36,7 +37,7 @@ from freki.streams.ingest.index.vectors import ChunkVectors
 from freki.streams.ingest.lane_scheduler import LaneScheduler
 from freki.streams.observe import attributes
 from freki.streams.observe.tracing import UNTRACED, step
-from freki.streams.ports import AnalyseText, Embedder, Floats, Store, Vectors
+from freki.streams.ports import AnalyseText, Embedder, Store, Vectors
 
 Bases = Mapping[RootId, Root]
 """The roots that counted when pieces were looked up."""

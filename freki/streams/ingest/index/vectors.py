@@ -7,13 +7,14 @@ import numpy as np
 from opentelemetry.trace import Tracer
 
 from freki.schemas import ChunkId, ContextualChunk, RootId, Timestamp
+from freki.schemas.arrays import Floats
 from freki.schemas.index import StoredRow
 from freki.streams.ingest.index.pieces import Piece, Slice
 from freki.streams.ingest.index.records import Tally, cache_key
 from freki.streams.ingest.late_chunking import embed_each
 from freki.streams.observe import attributes
 from freki.streams.observe.tracing import Attributes, step
-from freki.streams.ports import ChunkRows, Embedder, EmbeddingCacheKey, Floats, Vectors
+from freki.streams.ports import ChunkRows, Embedder, EmbeddingCacheKey, Vectors
 
 PieceChunk = tuple[Piece, ContextualChunk]
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from freki.schemas import Timestamp
+from freki.schemas.backoff import backoff
 
 FAILURES = 3
 """In a row, before something counts as down."""
@@ -67,6 +68,6 @@ class Breaker:
         record.failures = max(record.failures + 1, FAILURES if wait_s else 0)
         record.reason = reason
         if record.failures >= FAILURES:
-            rest_ms = max(REST_MS * 2 ** min(record.failures - FAILURES, 10), int(1000 * min(wait_s, LONGEST_REST_MS)))
-            record.rest_ms = min(longest_rest_ms, rest_ms)
+            rest_ms = int(backoff(record.failures - FAILURES + 1, first=REST_MS, longest=longest_rest_ms))
+            record.rest_ms = max(rest_ms, min(longest_rest_ms, int(1000 * min(wait_s, LONGEST_REST_MS))))
             record.until = Timestamp(self._now() + record.rest_ms)

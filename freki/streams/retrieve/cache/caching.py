@@ -19,9 +19,10 @@ from freki.schemas import (
     Timestamp,
     may_read,
 )
+from freki.schemas.arrays import Floats
 from freki.schemas.index import Candidate, Root, Scope, Watermark
 from freki.schemas.names import record
-from freki.streams.ports import Cache, ChunkSearch, Floats, Roots
+from freki.streams.ports import Cache, ChunkSearch, Roots
 from freki.streams.retrieve.cache.epochs import Epoch, Epochs
 from freki.streams.retrieve.query_state import QueryState, timed
 from freki.streams.retrieve.retriever import Retriever

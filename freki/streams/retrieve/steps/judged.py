@@ -10,8 +10,9 @@ import numpy as np
 from freki.operators.identify import root_id
 from freki.operators.weigh_judgements import Weighed, likeness, weigh_judgements
 from freki.schemas import DocumentId, Judgement, TenantId, Timestamp
+from freki.schemas.arrays import Floats
 from freki.schemas.names import record
-from freki.streams.ports import Embedder, Floats
+from freki.streams.ports import Embedder
 
 DAY_MS = 86_400_000
 WORN_HALF_LIVES = 10

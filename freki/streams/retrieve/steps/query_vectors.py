@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from freki.schemas import ContextQuery
-from freki.streams.ports import Cache, Embedder, Floats
+from freki.schemas.arrays import Floats
+from freki.streams.ports import Cache, Embedder
 
 
 class QueryVectors:

@@ -1,0 +1,9 @@
+"""Array types that rooms exchange."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+"""Vectors and scores."""
+FloatsOfAnyWidth = NDArray[np.float32] | NDArray[np.float64]
+"""Vectors and scores where single precision is not required."""
