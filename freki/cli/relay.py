@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from opentelemetry.trace import Tracer
 
 from freki.cli.context import command, console, fail, load_settings
-from freki.infra.kafka import Admin, Producer, look_behind, make_app
+from freki.infra.kafka import Admin, KafkaProducer, look_behind, make_app
 from freki.infra.registry import RegistryClient
 from freki.infra.settings.sections import RelaySettings, Settings
 from freki.infra.telemetry.logs import set_up_logging
@@ -50,7 +50,7 @@ async def relay() -> None:
         # A record that is read again may be an older deletion: its tombstone would delete what came after it.
         async with (
             open_registry(settings) as registry,
-            Producer(settings.kafka) as producer,
+            KafkaProducer(settings.kafka) as producer,
             open_publisher(settings, tombstones=False) as publisher,
         ):
             outbox = Outbox(producer, tracer)

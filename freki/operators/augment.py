@@ -12,7 +12,7 @@ from freki.schemas.index import ManifestEntry, Passage
 ROOT_PATH = "0"
 
 
-class Section(NamedTuple):
+class SectionWindow(NamedTuple):
     """The part of a section that is shown around a hit."""
 
     path: str
@@ -29,7 +29,7 @@ class Neighbours(NamedTuple):
 
 def section_around(
     manifest: Sequence[ManifestEntry], chunk_id: ChunkId, *, max_characters: int = 4000
-) -> Section | None:
+) -> SectionWindow | None:
     """Choose leaves of the hit's section: as many around the hit as span at most `max_characters`.
 
     manifest: all live chunks of the document, in reading order, a section before what lies under it. A leaf is a chunk
@@ -47,12 +47,12 @@ def section_around(
     before = () if summary else _while_in(path, _leaves(manifest, range(place - 1, -1, -1)))
     hit = next(after, None) if summary else manifest[place]
     entries = _window(before, hit, after, max_characters) if hit else []
-    return Section(path, tuple(entries)) if summary or len(entries) > 1 else None
+    return SectionWindow(path, tuple(entries)) if summary or len(entries) > 1 else None
 
 
 def document_around(
     manifest: Sequence[ManifestEntry], chunk_id: ChunkId, *, max_characters: int = 8000, max_leaves: int = 20
-) -> Section | None:
+) -> SectionWindow | None:
     """Choose leaves of the hit's whole document: as many around the hit as fit both limits, as a section `0`.
 
     None where that would show nothing but the hit. A summary counts as the first leaf below it.
@@ -64,7 +64,7 @@ def document_around(
     after = _leaves(manifest, range(place + 1, len(manifest)))
     before = _leaves(manifest, range(place - 1, -1, -1))
     entries = _window(before, hit, after, max_characters, max_leaves)
-    return None if [entry.chunk_id for entry in entries] == [chunk_id] else Section(ROOT_PATH, tuple(entries))
+    return None if [entry.chunk_id for entry in entries] == [chunk_id] else SectionWindow(ROOT_PATH, tuple(entries))
 
 
 def neighbours_of(manifest: Sequence[ManifestEntry], chunk_id: ChunkId, *, count: int = 1) -> Neighbours:
@@ -91,7 +91,7 @@ def first_leaf(manifest: Sequence[ManifestEntry]) -> ChunkId | None:
     return next((entry.chunk_id for entry in _leaves(manifest, range(len(manifest)))), None)
 
 
-def section_part(section: Section, passages: Mapping[ChunkId, Passage]) -> ContextPart | None:
+def section_part(section: SectionWindow, passages: Mapping[ChunkId, Passage]) -> ContextPart | None:
     """Put a section together: character i of its text is character start + i of the document.
 
     What no chunk holds, or whose text is missing, is blank, but for headings: where a leaf stands under another one

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 
-class Step(NamedTuple):
+class OptionalStep(NamedTuple):
     """Something that improves an answer and takes time."""
 
     name: str
@@ -15,7 +15,7 @@ class Step(NamedTuple):
     """How long it takes; 0 where nobody knows yet."""
 
 
-def affordable(steps: Iterable[Step], *, budget_s: float) -> frozenset[str]:
+def affordable(steps: Iterable[OptionalStep], *, budget_s: float) -> frozenset[str]:
     """Name the steps to take: those with the most worth for their time, as long as there is time.
 
     A step that does not fit is left out, and a smaller one with less worth for its time may still fit. Equal ones by
@@ -34,5 +34,5 @@ def affordable(steps: Iterable[Step], *, budget_s: float) -> frozenset[str]:
     return frozenset(taken)
 
 
-def _density(step: Step) -> float:
+def _density(step: OptionalStep) -> float:
     return step.worth / step.seconds if step.seconds else math.inf

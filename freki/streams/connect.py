@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 from opentelemetry.trace import Tracer
 
 from freki.infra.claims import ClaimStore
-from freki.infra.kafka import Admin, Producer, Reader
+from freki.infra.kafka import Admin, KafkaProducer, Reader
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.models import apart_identities, embedder_identity
 from freki.infra.models.tokens import open_counter
@@ -254,7 +254,7 @@ async def open_outbox(settings: Settings) -> AsyncIterator[tuple[Outbox, Tracer]
     """Open a way to send records."""
     async with AsyncExitStack() as opened:
         tracer = opened.enter_context(tracing(settings.telemetry, "client"))
-        producer = await opened.enter_async_context(Producer(settings.kafka))
+        producer = await opened.enter_async_context(KafkaProducer(settings.kafka))
         yield Outbox(producer, tracer), tracer
 
 

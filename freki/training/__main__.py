@@ -12,12 +12,12 @@ from freki.infra.models.manifest import sha256_of
 from freki.infra.settings.read import read_settings
 from freki.schemas.errors import Misconfigured
 from freki.training import bundle as bundling
-from freki.training.cache import Cache
+from freki.training.cache import ArrayCache
 from freki.training.card import write_card
 from freki.training.console import console, explained, stage
 from freki.training.figures import Figures
 from freki.training.measure import measure_sets
-from freki.training.run import Recipe, Run
+from freki.training.run import Recipe, TrainingRun
 from freki.training.thesaurus import ENGLISH_HEAD, GERMAN_HEAD, english, german, packed
 from freki.training.train import train_all
 
@@ -43,8 +43,8 @@ def train(
     with explained():
         _needs("scipy")
         recipe, models = Recipe(lists=lists, held_out=held_out, seed=seed), read_settings().models
-        run = train_all(data, out, recipe, settings=models, cache=Cache(cache.expanduser()), stage=stage)
-    _write(out / RUN, TypeAdapter(Run).dump_json(run, indent=1))
+        run = train_all(data, out, recipe, settings=models, cache=ArrayCache(cache.expanduser()), stage=stage)
+    _write(out / RUN, TypeAdapter(TrainingRun).dump_json(run, indent=1))
 
 
 @app.command()
@@ -58,7 +58,7 @@ def measure(
     """Measure the reranker as it is served: candidates of hybrid search, in its order and reranked."""
     with explained():
         _needs("ir_measures")
-        kept = Cache(cache.expanduser())
+        kept = ArrayCache(cache.expanduser())
         figures = asyncio.run(measure_sets(sets, read_settings().models, kept, stage, most=questions))
     _write(out / FIGURES, TypeAdapter(Figures).dump_json(figures, indent=1))
 
@@ -72,7 +72,7 @@ def card(
     """Write the model's card."""
     write_card(
         out,
-        TypeAdapter(Run).validate_json(run.read_bytes()),
+        TypeAdapter(TrainingRun).validate_json(run.read_bytes()),
         TypeAdapter(Figures).validate_json(figures.read_bytes()),
     )
     console.print(str(out), soft_wrap=True, highlight=False)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 Arrays = Mapping[str, NDArray[Any]]
 
 
-class Cache:
+class ArrayCache:
     """A folder of NumPy archives; it may be deleted at any time."""
 
     def __init__(self, directory: Path) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from freki.operators.evaluate import FIGURES
 from freki.training.figures import DEPTHS, USUAL, Figures, SetFigures
-from freki.training.plot import Line, line_plot
-from freki.training.run import RouteRun, Run, Weighing
+from freki.training.plot import Series, line_plot
+from freki.training.run import RouteRun, TrainingRun, Weighing
 
 _SMALLEST_SHOWN = 0.001
 
@@ -52,19 +52,19 @@ _NOT_FOR = """## What it is not for
 """
 
 
-def write_card(path: Path, run: Run, figures: Figures) -> None:
+def write_card(path: Path, run: TrainingRun, figures: Figures) -> None:
     """Write the card, and its plot beside it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     plot = path.with_suffix(".svg")
     path.write_text(card(run, figures, plot=plot.name), encoding="utf-8")
-    ideal = Line(label="ideal", points=[(0.0, 0.0), (1.0, 1.0)], dashed=True)
+    ideal = Series(label="ideal", points=[(0.0, 0.0), (1.0, 1.0)], dashed=True)
     lines = [
-        Line(label=one.name, points=[(each.score, each.right) for each in one.calibration]) for one in figures.sets
+        Series(label=one.name, points=[(each.score, each.right) for each in one.calibration]) for one in figures.sets
     ]
     plot.write_text(line_plot([ideal, *lines], x="score", y="share that is relevant", top=1.0), encoding="utf-8")
 
 
-def card(run: Run, figures: Figures, *, plot: str) -> str:
+def card(run: TrainingRun, figures: Figures, *, plot: str) -> str:
     """Give the card; plot: where its plot lies."""
     languages = " and ".join(sorted({one.language for one in figures.sets}))
     return "\n".join(
@@ -123,7 +123,7 @@ def _by_depth(one: SetFigures) -> tuple[str, ...]:
     return (one.name, one.language, str(one.documents), str(one.questions), *figures)
 
 
-def _learned(run: Run) -> Iterator[str]:
+def _learned(run: TrainingRun) -> Iterator[str]:
     yield from _table(
         ("languages", "weights", "parts", "slope", "shift", "MRR, hybrid", "MRR, reranked", "ECE"),
         (row for route in run.routes for row in _weighings(route)),

@@ -14,7 +14,7 @@ from freki.infra.models.session import Model, open_model
 from freki.infra.settings.sections import ModelSettings
 from freki.schemas.arrays import Floats
 from freki.schemas.names import record
-from freki.training.cache import Cache
+from freki.training.cache import ArrayCache
 
 Advance = Callable[[int], None]
 """Called with how many more are done."""
@@ -52,17 +52,17 @@ def open_encoder(settings: ModelSettings) -> Encoder:
     )
 
 
-def passages(texts: Sequence[str], encoder: Encoder, cache: Cache, advance: Advance) -> Floats:
+def passages(texts: Sequence[str], encoder: Encoder, cache: ArrayCache, advance: Advance) -> Floats:
     """Embed what is searched, (texts, dim)."""
     return _kept([encoder.passage_prefix + text for text in texts], encoder, cache, advance)
 
 
-def questions(texts: Sequence[str], encoder: Encoder, cache: Cache, advance: Advance) -> Floats:
+def questions(texts: Sequence[str], encoder: Encoder, cache: ArrayCache, advance: Advance) -> Floats:
     """Embed what is asked, (texts, dim)."""
     return _kept([encoder.query_prefix + text for text in texts], encoder, cache, advance)
 
 
-def _kept(texts: Sequence[str], encoder: Encoder, cache: Cache, advance: Advance) -> Floats:
+def _kept(texts: Sequence[str], encoder: Encoder, cache: ArrayCache, advance: Advance) -> Floats:
     """Embed in blocks, each of which is read from the cache if it is there; 16 bits are kept."""
     blocks = []
     for start in range(0, len(texts), BLOCK):

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from freki.training.material import Collection
+from freki.training.dataset import Collection
 
 
 class Example(NamedTuple):

@@ -16,8 +16,8 @@ from freki.infra.settings.sections import ModelSettings
 from freki.schemas.arrays import Floats
 from freki.schemas.index import RerankPair
 from freki.schemas.names import record
+from freki.training.dataset import Document
 from freki.training.encoders import BATCH_TOKENS
-from freki.training.material import Document
 from freki.training.mining import Candidates
 
 RERANKER = "freki-reranker-1"

@@ -19,11 +19,11 @@ from freki.schemas.arrays import Floats
 from freki.schemas.evaluation import CorpusDocument, EvaluationSet, Question
 from freki.schemas.index import RerankPair
 from freki.schemas.names import record
-from freki.training.cache import Cache, hash_of
+from freki.training.cache import ArrayCache, hash_of
 from freki.training.calibrate import Bin, calibration_of, error_of
+from freki.training.dataset import Document
 from freki.training.encoders import Advance, Encoder, Stage, passages, questions
 from freki.training.features import pair_of
-from freki.training.material import Document
 from freki.training.mining import Candidates, HybridSearch
 
 DEPTHS = (16, 32, 64)
@@ -105,7 +105,7 @@ class Searched(NamedTuple):
         return [self.ids[place] for place in self.candidates.places[number, order]]
 
 
-def search_set(directory: Path, embedder: Encoder, cache: Cache, stage: Stage, *, most: int | None) -> Searched:
+def search_set(directory: Path, embedder: Encoder, cache: ArrayCache, stage: Stage, *, most: int | None) -> Searched:
     """Read a BEIR-like set and search for its questions, every n-th of them if `most` is less than there are.
 
     Raises Rejected where it is no such set.

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from freki.infra.models import OnnxReranker
 from freki.infra.settings.sections import ModelSettings
-from freki.training.cache import Cache
+from freki.training.cache import ArrayCache
 from freki.training.encoders import Stage, open_encoder
 from freki.training.features import served
 from freki.training.figures import Figures, examine, search_set
 
 
 async def measure_sets(
-    sets: Sequence[Path], settings: ModelSettings, cache: Cache, stage: Stage, *, most: int | None
+    sets: Sequence[Path], settings: ModelSettings, cache: ArrayCache, stage: Stage, *, most: int | None
 ) -> Figures:
     """Rerank what hybrid search finds for the questions of each set, `most` of them at most.
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from freki.infra.evaluation_sets.text import read_text, refused
 from freki.infra.models.manifest import sha256_of
 from freki.schemas.errors import Rejected
-from freki.training.material import Collection, Document, Material, Pair, Question, SourceFile
+from freki.training.dataset import Collection, Dataset, Document, Pair, PairFile, TrainingQuery
 from freki.training.sources import OTHER, SOURCES
 
 _SUFFIX = ".jsonl.zst"
@@ -17,7 +17,7 @@ _MAX_CHARS = 1600
 """Of a text: more than is ever read of it."""
 
 
-def read_material(directory: Path, *, seed: int) -> Material:
+def read_material(directory: Path, *, seed: int) -> Dataset:
     """Read all `NAME-LANGUAGE.jsonl.zst` of a folder, as `sources` says; files and collections in alphabetical order.
 
     Equal files and seeds give equal material; what one file gives does not depend on the others, unless a document is
@@ -32,7 +32,7 @@ def read_material(directory: Path, *, seed: int) -> Material:
         name = path.name.removesuffix(_SUFFIX)
         files.append(_read(path, name, shelves.setdefault(name[-2:], _Shelf()), seed))
     collections = tuple(shelf.closed(language) for language, shelf in sorted(shelves.items()) if shelf.questions)
-    return Material(collections=collections, files=tuple(files))
+    return Dataset(collections=collections, files=tuple(files))
 
 
 class _Shelf:
@@ -40,7 +40,7 @@ class _Shelf:
 
     def __init__(self) -> None:
         self.places: dict[Document, int] = {}
-        self.questions: list[Question] = []
+        self.questions: list[TrainingQuery] = []
 
     def place(self, title: str, text: str) -> int:
         document = Document(" ".join(title.split()), text.strip()[:_MAX_CHARS])
@@ -50,14 +50,14 @@ class _Shelf:
         return Collection(language=language, documents=tuple(self.places), questions=tuple(self.questions))
 
 
-def _read(path: Path, name: str, shelf: _Shelf, seed: int) -> SourceFile:
+def _read(path: Path, name: str, shelf: _Shelf, seed: int) -> PairFile:
     source = SOURCES.get(name, OTHER)
     pairs = list(_pairs(path))
     documents, questions = len(shelf.places), len(shelf.questions)
     for entry in source.rule(pairs, np.random.default_rng([seed, *name.encode()])):
         place = shelf.place(entry.title, entry.text)
-        shelf.questions += [Question(name, _plain(text), entry.share, place) for text in entry.questions]
-    return SourceFile(
+        shelf.questions += [TrainingQuery(name, _plain(text), entry.share, place) for text in entry.questions]
+    return PairFile(
         name=path.name,
         sha256=sha256_of(path),
         pairs=len(pairs),

@@ -12,7 +12,7 @@ _COLOURS = ("#1b6ca8", "#c8553d", "#4f772d", "#7b4b94", "#8d6b1f", "#555555", "#
 
 
 @record
-class Line:
+class Series:
     """Points that are joined."""
 
     label: str
@@ -20,7 +20,7 @@ class Line:
     dashed: bool = False
 
 
-def line_plot(lines: Sequence[Line], *, x: str, y: str, top: float | None = None) -> str:
+def line_plot(lines: Sequence[Series], *, x: str, y: str, top: float | None = None) -> str:
     """Draw lines over axes that begin at 0; `x` and `y` say what these are.
 
     top: where both axes end; without it, at the largest values. Raises ValueError where there is no point.

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from freki.schemas.names import record
-from freki.training.material import SourceFile
+from freki.training.dataset import PairFile
 
 
 @record
@@ -53,7 +53,7 @@ class RouteRun:
 
 
 @record
-class Run:
+class TrainingRun:
     """One training."""
 
     format: Literal["freki training 1"]
@@ -65,7 +65,7 @@ class Run:
     models: tuple[str, ...]
     """Fingerprints."""
     recipe: Recipe
-    files: tuple[SourceFile, ...]
+    files: tuple[PairFile, ...]
     routes: tuple[RouteRun, ...]
     piece_weights: str
     """SHA-256 of the file."""

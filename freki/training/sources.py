@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from freki.training.material import Entry, Pair
+from freki.training.dataset import Entry, Pair
 
 T = TypeVar("T")
 Rule = Callable[[Sequence[Pair], np.random.Generator], Iterator[Entry]]

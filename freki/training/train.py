@@ -22,16 +22,16 @@ from freki.schemas.arrays import Floats
 from freki.schemas.errors import Rejected
 from freki.schemas.index import RerankPair
 from freki.schemas.names import record
-from freki.training.cache import Cache
+from freki.training.cache import ArrayCache
 from freki.training.calibrate import calibration_of, error_of, platt
+from freki.training.dataset import Collection
 from freki.training.encoders import MAX_CHARS, Encoder, Stage, open_encoder, passages, questions
 from freki.training.examples import Example, drawn, hold_out
 from freki.training.features import Sum, open_sums, pair_of
-from freki.training.material import Collection
 from freki.training.mining import HybridSearch
 from freki.training.pairs import read_material
 from freki.training.rarity import rarity_of
-from freki.training.run import Recipe, RouteRun, Run, Weighing
+from freki.training.run import Recipe, RouteRun, TrainingRun, Weighing
 from freki.training.weigh import Listed, weigh
 
 _BLOCK = 16
@@ -43,7 +43,7 @@ class Bench:
     """What features are made with."""
 
     encoder: Encoder
-    cache: Cache
+    cache: ArrayCache
     stage: Stage
     candidates: int
 
@@ -83,7 +83,9 @@ class Bench:
         return found
 
 
-def train_all(data: Path, out: Path, recipe: Recipe, *, settings: ModelSettings, cache: Cache, stage: Stage) -> Run:
+def train_all(
+    data: Path, out: Path, recipe: Recipe, *, settings: ModelSettings, cache: ArrayCache, stage: Stage
+) -> TrainingRun:
     """Read pairs, learn the weights of pieces, which are written into `out`, and those of each route.
 
     Raises Rejected for what is no folder of pairs or has too few of them.
@@ -101,7 +103,7 @@ def train_all(data: Path, out: Path, recipe: Recipe, *, settings: ModelSettings,
         routes = train(material.collections, english, other, bench, recipe)
     except ValueError as error:
         raise Rejected(f"{data} has too little to learn from: {error}") from error
-    return Run(
+    return TrainingRun(
         format="freki training 1",
         made_at=made_at.isoformat(timespec="seconds"),
         took_s=round(time.monotonic() - started, 1),

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from freki.cli.operate import read_letters
-from freki.infra.kafka import Producer
+from freki.infra.kafka import KafkaProducer
 from freki.schemas import Filter, FilterOperator, OutcomeStatus, ResultStatus
 from freki.streams.connect import topics_of
 from freki.streams.deliver.dead_letters import DeadLetter
@@ -20,7 +20,7 @@ async def letters(freki: Freki, key: bytes | None) -> list[DeadLetter]:
 
 
 async def send_raw(freki: Freki, topic: str, key: bytes | None, value: bytes | None) -> None:
-    async with Producer(freki.settings.kafka) as producer:
+    async with KafkaProducer(freki.settings.kafka) as producer:
         await (await producer.send(topic, key=key, value=value))
 
 

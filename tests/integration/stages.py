@@ -9,7 +9,7 @@ from pathlib import Path
 import faust
 from opentelemetry.trace import NoOpTracer
 
-from freki.infra.kafka import Admin, Producer, Reader, Record, look_behind, make_app
+from freki.infra.kafka import Admin, KafkaProducer, Reader, Record, look_behind, make_app
 from freki.infra.settings.sections import KafkaSettings
 from freki.streams.deliver.dead_letter_queue import DeadLetterQueue
 from freki.streams.deliver.dead_letters import DeadLetter, from_record
@@ -100,7 +100,7 @@ async def a_world(kafka: KafkaSettings, state: Path) -> AsyncIterator[World]:
     )
     async with Admin(kafka) as admin:
         await admin.ensure_topics(tuple(topics))
-    async with Producer(kafka) as producer:
+    async with KafkaProducer(kafka) as producer:
         yield World(kafka=kafka, topics=topics, outbox=Outbox(producer, TRACER), state=state)
 
 

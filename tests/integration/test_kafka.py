@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from freki.infra.kafka import Admin, Producer, Reader
+from freki.infra.kafka import Admin, KafkaProducer, Reader
 from freki.infra.settings.sections import KafkaSettings
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.streams.deliver.lanes import Lane
@@ -57,7 +57,7 @@ async def test_describing_a_topic_does_not_create_it(admin: Admin, topics: Topic
 async def test_a_reader_of_the_latest_misses_nothing_that_is_sent_once_it_is_open(
     kafka: KafkaSettings, topic: str
 ) -> None:
-    async with Producer(kafka) as producer:
+    async with KafkaProducer(kafka) as producer:
         # Several records in one batch: the local broker takes its first one for the end of the topic.
         await asyncio.gather(*[await producer.send(topic, key=b"k", value=b"old") for _ in range(10)])
         async with Reader(kafka, topic, start="latest") as reader:
@@ -68,7 +68,7 @@ async def test_a_reader_of_the_latest_misses_nothing_that_is_sent_once_it_is_ope
 
 
 async def test_a_reader_reads_up_to_the_end_that_it_found(kafka: KafkaSettings, topic: str) -> None:
-    async with Producer(kafka) as producer:
+    async with KafkaProducer(kafka) as producer:
         await asyncio.gather(*[await producer.send(topic, key=b"%d" % i, value=b"old") for i in range(10)])
         async with Reader(kafka, topic, start="earliest") as reader:
             await (await producer.send(topic, key=b"k", value=b"new"))
@@ -79,7 +79,7 @@ async def test_a_reader_reads_up_to_the_end_that_it_found(kafka: KafkaSettings, 
 
 
 async def test_a_reader_begins_where_it_is_told(kafka: KafkaSettings, topic: str) -> None:
-    async with Producer(kafka) as producer:
+    async with KafkaProducer(kafka) as producer:
         places = await asyncio.gather(*[await producer.send(topic, key=b"k", value=b"%d" % i) for i in range(5)])
     async with Reader(kafka, topic, start={places[3].partition: places[3].offset}) as reader:
         records = [record async for record in reader.until_end()]
@@ -101,7 +101,7 @@ async def test_reading_a_topic_that_does_not_exist_says_how_to_make_it(kafka: Ka
 
 
 async def test_a_record_that_is_too_large_is_rejected(kafka: KafkaSettings, topic: str) -> None:
-    async with Producer(kafka) as producer:
+    async with KafkaProducer(kafka) as producer:
         with pytest.raises(Rejected, match="FREKI_KAFKA__MAX_MESSAGE_BYTES"):
             await producer.send(topic, key=b"k", value=b"x" * 2 * kafka.max_message_bytes)
         with pytest.raises(Rejected, match="key or a value"):
@@ -111,7 +111,7 @@ async def test_a_record_that_is_too_large_is_rejected(kafka: KafkaSettings, topi
 async def test_without_a_broker_every_client_names_the_setting(kafka: KafkaSettings) -> None:
     nowhere = kafka.model_copy(update={"bootstrap": f"127.0.0.1:{free_port()}", "delivery_timeout_s": 0.5})
 
-    for client in (Producer(nowhere), Reader(nowhere, "topic", start="latest"), Admin(nowhere)):
+    for client in (KafkaProducer(nowhere), Reader(nowhere, "topic", start="latest"), Admin(nowhere)):
         with pytest.raises(Unavailable, match="FREKI_KAFKA__BOOTSTRAP"):
             await client.__aenter__()
 
@@ -119,7 +119,7 @@ async def test_without_a_broker_every_client_names_the_setting(kafka: KafkaSetti
 async def test_what_an_open_transaction_has_written_is_not_there_yet(
     kafka: KafkaSettings, topic: str, admin: Admin
 ) -> None:
-    async with Producer(kafka) as producer:
+    async with KafkaProducer(kafka) as producer:
         await (await producer.send(topic, key=b"k", value=b"before"))
         async with transaction(kafka, topic, b"k", b"uncommitted") as commit:
             await (await producer.send(topic, key=b"k", value=b"behind"))

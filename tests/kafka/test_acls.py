@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from freki.cli import relay
 from freki.cli.main import app
-from freki.infra.kafka import Admin, Producer, Reader
+from freki.infra.kafka import Admin, KafkaProducer, Reader
 from freki.infra.settings.sections import (
     FeedbackSettings,
     KafkaSettings,
@@ -136,7 +136,7 @@ async def test_each_part_works_with_its_rights_alone(parts: Parts, tmp_path: Pat
         assert "1 deleted" in await parts.run("publish", "publish", str(folder), "--prune", "--wait")
         await until(parts, lambda listed: "antrag.md" not in listed, "judge", "judge", "list")
 
-        async with Producer(parts.settings.kafka) as producer:
+        async with KafkaProducer(parts.settings.kafka) as producer:
             await (await producer.send(parts.topics.documents.name, key=b"default/broken", value=b"no record"))
         await until(parts, lambda listed: "no dead letters" not in listed, "dead-letters", "dead-letters", "list")
         assert "sent 1 again" in await parts.run("dead-letters", "dead-letters", "replay", "all")
@@ -159,12 +159,12 @@ async def test_a_relay_reads_topics_of_others_and_publishes(parts: Parts) -> Non
         await admin.ensure_topics([replace(parts.topics.queries, name=one.topic)])
     await relay._check(settings)
     async with (
-        Producer(settings.kafka) as producer,
+        KafkaProducer(settings.kafka) as producer,
         open_publisher(settings, tombstones=False) as publisher,
         running(
             relay._stage(settings, one, Outbox(producer, TRACER), TRACER, relay._handle(settings, one, publisher, None))
         ),
-        Producer(parts.settings.kafka) as other,
+        KafkaProducer(parts.settings.kafka) as other,
         Reader(parts.settings.kafka, parts.topics.documents.name, start="earliest") as reader,
     ):
         await (await other.send(one.topic, key=b"1", value=json.dumps(change).encode()))
@@ -201,7 +201,7 @@ async def reads(kafka: KafkaSettings, topic: str) -> bool:
 async def writes(kafka: KafkaSettings, topic: str) -> bool:
     """Tell whether a user may write to a topic; where it may not, that is said."""
     try:
-        async with Producer(kafka) as producer:
+        async with KafkaProducer(kafka) as producer:
             await (await producer.send(topic, key=b"default/a", value=None))
     except Misconfigured as error:
         return _is_allowed(error)
@@ -246,9 +246,9 @@ async def test_a_stage_whose_rights_end_stops_and_says_so(operation: str, secure
             Right(resource="topic", name=topics.dead_letters.name, operations=("Write",)),
         ],
     )
-    async with Producer(settings.kafka) as producer:
+    async with KafkaProducer(settings.kafka) as producer:
         await (await producer.send(topics.documents.name, key=b"a", value=b"1"))
-    async with Producer(lesser.kafka) as producer:
+    async with KafkaProducer(lesser.kafka) as producer:
         world = World(kafka=lesser.kafka, topics=topics, outbox=Outbox(producer, TRACER), state=tmp_path)
         with pytest.raises(Misconfigured, match="freki topics acls"):
             async with running(world.stage(world.forward)) as run:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from freki.infra.kafka import Admin, Producer, Reader
+from freki.infra.kafka import Admin, KafkaProducer, Reader
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
 from freki.infra.settings.sections import LocalSettings, Settings
@@ -15,7 +15,7 @@ async def test_topics_and_records_survive_a_restart_of_the_stack(tmp_path: Path)
 
     async with LocalStack(settings, report=lambda _: None, prepare=apply_topics, workers=()) as stack:
         here = settings_for(settings, stack.state)
-        async with Producer(here.kafka) as producer:
+        async with KafkaProducer(here.kafka) as producer:
             await (await producer.send(topic, key=b"default/a", value=b"kept"))
 
     async with LocalStack(settings, report=lambda _: None, workers=()) as stack:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from freki.infra.kafka import Admin, Producer, Reader
+from freki.infra.kafka import Admin, KafkaProducer, Reader
 from freki.infra.settings.sections import KafkaSettings
 from freki.schemas.errors import InfraError, Misconfigured, Unavailable
 from tests.integration.stages import a_world, running
@@ -25,7 +25,7 @@ def settings_for(secured: Secured, way: str) -> KafkaSettings:
 async def refusals(settings: KafkaSettings) -> list[InfraError]:
     """Return what each client of ours says that cannot connect."""
     told = []
-    for client in (Producer(settings), Reader(settings, "topic", start="latest"), Admin(settings)):
+    for client in (KafkaProducer(settings), Reader(settings, "topic", start="latest"), Admin(settings)):
         with pytest.raises(InfraError) as caught:
             await client.__aenter__()
         told.append(caught.value)
@@ -99,7 +99,7 @@ async def test_a_key_may_be_encrypted(secured: Secured) -> None:
     pair = secured.authority.pair("locked", password="hush")  # noqa: S106 - of a key that ends with the test
     settings = secured.mutual_tls(cert_file=pair.certificate, key_file=pair.key)
 
-    async with Producer(settings.model_copy(update={"key_password": SecretStr("hush")})):
+    async with KafkaProducer(settings.model_copy(update={"key_password": SecretStr("hush")})):
         pass
     for password in (None, SecretStr("hash")):
         for error in await refusals(settings.model_copy(update={"key_password": password})):

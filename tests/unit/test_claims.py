@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.infra.claims import ClaimStore
-from freki.infra.claims.place import parse_place
+from freki.infra.claims.location import parse_location
 from freki.infra.settings.sections import ClaimSettings
 from freki.schemas import ClaimCheck
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
@@ -380,11 +380,11 @@ def test_a_missing_driver_is_named_at_the_start(tmp_path: Path) -> None:
 
 @given(name=st.text(st.characters(codec="ascii", exclude_characters="\\\x7f", min_codepoint=0x20), min_size=1))
 def test_no_name_leads_out_of_its_prefix(name: str) -> None:
-    prefix = parse_place("https://example.org/docs/")
+    prefix = parse_location("https://example.org/docs/")
     try:
-        place = parse_place(f"https://example.org/docs/{name}")
+        place = parse_location(f"https://example.org/docs/{name}")
     except ValueError:
         return
 
     assert prefix.holds(place)
-    assert parse_place(place.url) == place
+    assert parse_location(place.url) == place

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from freki.schemas.index import RerankPair
-from freki.training.cache import Cache
+from freki.training.cache import ArrayCache
 from freki.training.card import card, write_card
+from freki.training.dataset import PairFile
 from freki.training.encoders import Encoder
 from freki.training.figures import Figures, Searched, examine, search_set
-from freki.training.material import SourceFile
-from freki.training.plot import Line, line_plot
-from freki.training.run import Recipe, RouteRun, Run, Weighing
+from freki.training.plot import Series, line_plot
+from freki.training.run import Recipe, RouteRun, TrainingRun, Weighing
 from tests.unit.training_stages import silent
 
 COUNT = 40
@@ -45,7 +45,7 @@ def searched(tmp_path: Path) -> Searched:
         (directory / f"{name}.jsonl").write_text("\n".join(map(json.dumps, lines)))
     qrels = [f"q{n}\td{n}\t1" for n in range(COUNT)]
     (directory / "qrels.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *qrels]))
-    return search_set(directory, ENCODER, Cache(tmp_path / "cache"), silent, most=None)
+    return search_set(directory, ENCODER, ArrayCache(tmp_path / "cache"), silent, most=None)
 
 
 async def knowing(pairs: Sequence[RerankPair]) -> list[float]:
@@ -85,9 +85,9 @@ async def test_a_reranker_sees_headings_and_what_search_knows(searched: Searched
     assert [pair.fused for pair in pairs] == sorted((pair.fused for pair in pairs), reverse=True)
 
 
-def run() -> Run:
+def run() -> TrainingRun:
     weighing = Weighing(weights={"hybrid search": 1.0, "BM25": 0.4}, slope=2.0, shift=-3.0, mrr=0.8, error=0.02)
-    return Run(
+    return TrainingRun(
         format="freki training 1",
         made_at="2026-01-31T10:00:00+00:00",
         took_s=90.0,
@@ -95,9 +95,7 @@ def run() -> Run:
         models=("tiny@1",),
         recipe=Recipe(lists=10, held_out=5, seed=3),
         files=(
-            SourceFile(
-                name="own-de.jsonl.zst", sha256="f" * 64, pairs=9, documents=8, questions=7, licence="CC0 | none"
-            ),
+            PairFile(name="own-de.jsonl.zst", sha256="f" * 64, pairs=9, documents=8, questions=7, licence="CC0 | none"),
         ),
         routes=(
             RouteRun(languages=("en",), learned_from=10, held_out=5, mrr_found=0.7, served=weighing, learned=weighing),
@@ -111,7 +109,7 @@ async def test_a_card_is_written_from_what_was_kept(searched: Searched, tmp_path
     kept = [await examine(searched, knowing, lambda _: None)]
     figures = Figures(format="freki reranker figures 1", reranker="tiny@2", embedder="tiny@1", sets=tuple(kept))
     figures = TypeAdapter(Figures).validate_json(TypeAdapter(Figures).dump_json(figures))
-    again = TypeAdapter(Run).validate_json(TypeAdapter(Run).dump_json(run()))
+    again = TypeAdapter(TrainingRun).validate_json(TypeAdapter(TrainingRun).dump_json(run()))
 
     write_card(tmp_path / "card.md", again, figures)
 
@@ -135,7 +133,7 @@ def test_every_row_of_a_table_has_as_many_cells_as_its_head() -> None:
 
 
 def test_a_plot_stays_within_its_frame() -> None:
-    plot = line_plot([Line(label="a < b", points=[(0, 0), (5, 10), (10, 2)])], x="step", y="loss")
+    plot = line_plot([Series(label="a < b", points=[(0, 0), (5, 10), (10, 2)])], x="step", y="loss")
 
     (line,) = (node for node in ET.fromstring(plot).iter() if node.tag.endswith("polyline"))  # noqa: S314 - our own
     points = [tuple(map(float, point.split(","))) for point in line.attrib["points"].split()]
@@ -146,4 +144,4 @@ def test_a_plot_stays_within_its_frame() -> None:
 
 def test_nothing_cannot_be_drawn() -> None:
     with pytest.raises(ValueError, match="nothing to draw"):
-        line_plot([Line(label="empty", points=[])], x="step", y="loss")
+        line_plot([Series(label="empty", points=[])], x="step", y="loss")

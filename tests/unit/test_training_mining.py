@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from freki.training.cache import Cache, hash_of
+from freki.training.cache import ArrayCache, hash_of
 from freki.training.encoders import BLOCK, Encoder, passages
 from freki.training.mining import HybridSearch, Lexical
 
@@ -78,8 +78,8 @@ def test_texts_are_embedded_once(tmp_path: Path) -> None:
     encoder = Encoder(fingerprint="tiny@1", embed=embed, passage_prefix="p: ")
     texts = ["x" * (n % 7) for n in range(BLOCK + 10)]
 
-    first = passages(texts, encoder, Cache(tmp_path), lambda _: None)
-    second = passages(texts, encoder, Cache(tmp_path), lambda _: None)
+    first = passages(texts, encoder, ArrayCache(tmp_path), lambda _: None)
+    second = passages(texts, encoder, ArrayCache(tmp_path), lambda _: None)
 
     assert calls == [BLOCK, 10]
     assert (first == second).all()
@@ -98,9 +98,9 @@ def test_an_interrupted_embedding_goes_on_where_it_was(tmp_path: Path) -> None:
     encoder = Encoder(fingerprint="tiny@1", embed=embed)
     texts = [str(n) for n in range(BLOCK + 10)]
     with pytest.raises(KeyboardInterrupt):
-        passages(texts, encoder, Cache(tmp_path), lambda _: None)
+        passages(texts, encoder, ArrayCache(tmp_path), lambda _: None)
 
-    found = passages(texts, encoder, Cache(tmp_path), lambda _: None)
+    found = passages(texts, encoder, ArrayCache(tmp_path), lambda _: None)
 
     assert calls == [BLOCK, 10, 10]
     assert found.shape == (BLOCK + 10, 2)

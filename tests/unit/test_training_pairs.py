@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.schemas.errors import Rejected
-from freki.training.material import Material
+from freki.training.dataset import Dataset
 from freki.training.pairs import read_material
 from freki.training.sources import SOURCES
 
@@ -25,7 +25,7 @@ def write(path: Path, lines: Iterable[Line]) -> None:
     path.write_bytes(zstandard.ZstdCompressor().compress(content.encode()))
 
 
-def read(tmp_path: Path, name: str, lines: Iterable[Line], *, seed: int = 0) -> Material:
+def read(tmp_path: Path, name: str, lines: Iterable[Line], *, seed: int = 0) -> Dataset:
     write(tmp_path / f"{name}.jsonl.zst", lines)
     return read_material(tmp_path, seed=seed)
 

@@ -15,9 +15,9 @@ from freki.infra.models.progress import unseen
 from freki.infra.models.session import Model, open_model
 from freki.infra.models.tokenizer import open_tokenizer
 from freki.schemas.index import RerankPair
+from freki.training.dataset import Collection, Document, TrainingQuery
 from freki.training.examples import Example, drawn, hold_out
 from freki.training.features import Sum, matching, second_opinion
-from freki.training.material import Collection, Document, Question
 from freki.training.rarity import rarity_of
 from freki.training.train import learn
 from freki.training.weigh import Listed, weigh
@@ -148,7 +148,7 @@ def collection(size: int, share: Callable[[int], float] = lambda _: 1.0) -> Coll
     return Collection(
         language="de",
         documents=tuple(Document("", str(number)) for number in range(size)),
-        questions=tuple(Question("tiny", str(n), share(n), int(rng.integers(size))) for n in range(2 * size)),
+        questions=tuple(TrainingQuery("tiny", str(n), share(n), int(rng.integers(size))) for n in range(2 * size)),
     )
 
 

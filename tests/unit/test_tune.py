@@ -12,7 +12,7 @@ from scipy import stats
 from freki.operators.evaluate import (
     Asked,
     Choice,
-    Verdict,
+    TuningVerdict,
     choose,
     cost_of,
     cross_validate,
@@ -211,7 +211,7 @@ def test_a_option_without_effect_keeps_the_present_value(seed: int, levels: list
 
     found = validated(scores, times, present="b", seed=seed)
 
-    assert (found.value, found.by_fold, found.verdict) == ("b", ("b",) * 5, Verdict.AS_GOOD)
+    assert (found.value, found.by_fold, found.verdict) == ("b", ("b",) * 5, TuningVerdict.AS_GOOD)
     assert (found.gain.value, found.gain.p) == (0.0, 1.0)
 
 
@@ -231,7 +231,7 @@ def test_a_better_value_moves_the_option_and_its_worth_is_measured_where_it_was_
 
     found = validated(scores, steady(a=0, b=10))
 
-    assert (found.value, found.by_fold, found.verdict) == ("b", ("b",) * 5, Verdict.BETTER)
+    assert (found.value, found.by_fold, found.verdict) == ("b", ("b",) * 5, TuningVerdict.BETTER)
     assert found.gain.value == pytest.approx(mean_over_sets(scores["b"]) - mean_over_sets(scores["a"]))
 
 
@@ -253,7 +253,7 @@ def test_each_fold_is_scored_by_what_the_others_chose() -> None:
 
     assert all(value != str(fold) for fold, value in enumerate(found.by_fold))
     assert found.gain.value <= 0
-    assert found.verdict is Verdict.AS_GOOD
+    assert found.verdict is TuningVerdict.AS_GOOD
 
 
 def test_luck_among_many_values_moves_nothing() -> None:
@@ -275,7 +275,7 @@ def test_a_faster_value_moves_the_option_only_if_it_surely_loses_little() -> Non
     unsure = validated({"a": noisy(few, 0.5, seed=1), "b": noisy(few, 0.5, seed=5)}, times)
     sure = validated({"a": noisy(many, 0.5, seed=1), "b": noisy(many, 0.502, seed=5)}, times)
 
-    assert (unsure.value, unsure.verdict) == ("b", Verdict.UNPROVEN)
+    assert (unsure.value, unsure.verdict) == ("b", TuningVerdict.UNPROVEN)
     assert sure.gain.low > -0.01
     assert sure.value == "b"
     assert sure.moves

@@ -13,7 +13,7 @@ from rich.console import Console
 from freki.cli.evaluate.reports.tuning import draw, write_report
 from freki.cli.evaluate.show_tuning import lines, show_tuning
 from freki.operators.errors import InvalidQuery
-from freki.operators.evaluate import FIGURES, Asked, Verdict
+from freki.operators.evaluate import FIGURES, Asked, TuningVerdict
 from freki.schemas import ContextQuery, ContextResult, DocumentId, Fusion, QueryId, RerankerChoice, TenantId, Timestamp
 from freki.schemas.evaluation import CorpusDocument, Question
 from freki.streams.evaluate.answers import Ledger
@@ -214,7 +214,7 @@ async def test_a_better_value_moves_and_all_together_is_checked_on_questions_tha
     (step,) = await run.tuner.tune()
     (check,) = await run.tuner.check(fresh, fresh=True)
 
-    assert (step.choice.value, step.choice.verdict) == ("alpha=0.4", Verdict.BETTER)
+    assert (step.choice.value, step.choice.verdict) == ("alpha=0.4", TuningVerdict.BETTER)
     assert {name: value.overrides for name, value in run.tuner.moved.items()} == {"alpha": {"alpha": 0.4}}
     assert [tried.title for tried in step.values] == ["alpha=0.2", "alpha=0.4", "alpha=0.6"]
     best = step.values[1]
@@ -229,7 +229,7 @@ async def test_what_costs_time_and_gains_nothing_is_turned_down() -> None:
 
     (step,) = await run.tuner.tune()
 
-    assert (step.choice.value, step.choice.verdict) == ("rerank_candidates=0", Verdict.CHEAPER)
+    assert (step.choice.value, step.choice.verdict) == ("rerank_candidates=0", TuningVerdict.CHEAPER)
     assert step.values[0].cost.difference_ms == FAST_MS - SLOW_MS
 
 
@@ -238,7 +238,7 @@ async def test_what_gains_is_kept_whatever_it_costs() -> None:
 
     (step,) = await run.tuner.tune()
 
-    assert (step.choice.verdict, run.tuner.moved) == (Verdict.AS_GOOD, {})
+    assert (step.choice.verdict, run.tuner.moved) == (TuningVerdict.AS_GOOD, {})
     assert await run.tuner.check(sets(one=5), fresh=False) == []
 
 

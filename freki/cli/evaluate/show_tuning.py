@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from freki.cli.evaluate.show_evaluation import LIKELY_CHANCE, probability
-from freki.operators.evaluate import Cost, Gain, Verdict
+from freki.operators.evaluate import Cost, Gain, TuningVerdict
 from freki.operators.evaluate.figures import FAILED, MRR
 from freki.streams.evaluate.tuning import Check, Step, Tried, Tuning
 
@@ -55,10 +55,10 @@ def outcome(step: Step, figure: str) -> str:
     """Say in a sentence what became of an option."""
     choice = step.choice
     said = {
-        Verdict.BETTER: f"{choice.value} is better than {step.present}",
-        Verdict.CHEAPER: f"{choice.value} is as good as the best, and faster than {step.present}",
-        Verdict.AS_GOOD: f"{step.present} stays: none is better, or as good and clearly faster",
-        Verdict.UNPROVEN: f"{step.present} stays: what {choice.value} promises does not show elsewhere",
+        TuningVerdict.BETTER: f"{choice.value} is better than {step.present}",
+        TuningVerdict.CHEAPER: f"{choice.value} is as good as the best, and faster than {step.present}",
+        TuningVerdict.AS_GOOD: f"{step.present} stays: none is better, or as good and clearly faster",
+        TuningVerdict.UNPROVEN: f"{step.present} stays: what {choice.value} promises does not show elsewhere",
     }[choice.verdict]
     worth = f"{figure} {gained(choice.gain)}, {probability(choice.gain.p)}"
     return f"{said}. Chosen by cross-validation: {worth}; {votes(step)}"

@@ -12,7 +12,7 @@ from stat import S_ISREG
 import fsspec
 import httpx
 
-from freki.infra.claims.place import Place
+from freki.infra.claims.location import ClaimLocation
 from freki.infra.http.errors import is_transient
 from freki.schemas.errors import Rejected, Unavailable
 
@@ -20,14 +20,14 @@ _ANSWER_S = 10.0
 """Until a web server answers, and between two pieces of what it sends."""
 
 
-def read_file(place: Place, roots: Iterable[Place], size: int) -> bytes:
+def read_file(location: ClaimLocation, roots: Iterable[ClaimLocation], size: int) -> bytes:
     """Read a regular file that lies under a root also after all links are followed. Raises OSError as well."""
-    holders = [Path(root.path) for root in roots if root.holds(place)]
+    holders = [Path(root.path) for root in roots if root.holds(location)]
     if not any(map(Path.exists, holders)):
         raise Unavailable(
             f"{' and '.join(map(str, holders))} is not there: is the disk that all workers share mounted?"
         )
-    real = Path(place.path).resolve()
+    real = Path(location.path).resolve()
     if not any(real.is_relative_to(holder.resolve()) for holder in holders):
         raise Rejected("it is a link that leads out of what FREKI_CLAIMS__ALLOWED names")
     # A pipe would wait for a writer, and the last part may have become a link since it was resolved.
@@ -40,9 +40,9 @@ def read_file(place: Place, roots: Iterable[Place], size: int) -> bytes:
         return file.read(size + 1)
 
 
-def write_file(place: Place, content: bytes) -> None:
+def write_file(location: ClaimLocation, content: bytes) -> None:
     """Write a file that is there as a whole or not at all, also after a power cut."""
-    path = Path(place.path)
+    path = Path(location.path)
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
@@ -60,28 +60,28 @@ def write_file(place: Place, content: bytes) -> None:
         os.close(folder)
 
 
-def read_object(place: Place, size: int) -> bytes:
+def read_object(location: ClaimLocation, size: int) -> bytes:
     """Read from an object store. Raises what its driver raises."""
-    store = fsspec.filesystem(place.scheme)
-    found = store.info(place.url)["size"]
+    store = fsspec.filesystem(location.scheme)
+    found = store.info(location.url)["size"]
     _check_size(found, size)
     if found == 0:
         # S3 answers 416: no range lies within an empty object.
         return b""
-    content: bytes = store.cat_file(place.url, start=0, end=size + 1)
+    content: bytes = store.cat_file(location.url, start=0, end=size + 1)
     return content
 
 
-def write_object(place: Place, content: bytes) -> None:
+def write_object(location: ClaimLocation, content: bytes) -> None:
     """Write to an object store, which makes an object visible as a whole. Raises what its driver raises."""
-    fsspec.filesystem(place.scheme).pipe_file(place.url, content)
+    fsspec.filesystem(location.scheme).pipe_file(location.url, content)
 
 
-async def read_web(place: Place, size: int) -> bytes:
+async def read_web(location: ClaimLocation, size: int) -> bytes:
     """Read from a web server, which may not send the reader elsewhere. Raises httpx.TransportError as well."""
     async with (
         httpx.AsyncClient(follow_redirects=False, timeout=_ANSWER_S) as client,
-        client.stream("GET", place.url, headers={"Accept-Encoding": "identity"}) as response,
+        client.stream("GET", location.url, headers={"Accept-Encoding": "identity"}) as response,
     ):
         if response.is_redirect:
             raise Rejected("the server sends the reader on to another place: publish that place instead")

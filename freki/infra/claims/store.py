@@ -10,7 +10,7 @@ from pathlib import Path
 import fsspec
 
 from freki.infra.claims.backends import read_file, read_object, read_web, write_file, write_object
-from freki.infra.claims.place import LOCAL, OBJECT_STORES, S3, WEB, Place, parse_place
+from freki.infra.claims.location import LOCAL, OBJECT_STORES, S3, WEB, ClaimLocation, parse_location
 from freki.infra.settings.sections import ClaimSettings
 from freki.schemas import ClaimCheck
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
@@ -34,7 +34,7 @@ class ClaimStore:
             raise Misconfigured("FREKI_CLAIMS__DIRECTORY: nothing can be written to a web server; name a directory")
         allowed = (_configured(prefix, "FREKI_CLAIMS__ALLOWED") for prefix in settings.allowed)
         self._readable = (self._directory, *allowed)
-        for scheme in {place.scheme for place in self._readable} & OBJECT_STORES:
+        for scheme in {location.scheme for location in self._readable} & OBJECT_STORES:
             _load_driver(scheme)
 
     async def put(self, content: bytes) -> ClaimCheck:
@@ -42,12 +42,12 @@ class ClaimStore:
         if len(content) > self._max_bytes:
             raise Rejected(f"{len(content)} bytes are more than FREKI_CLAIMS__MAX_BYTES allows, {self._max_bytes}")
         digest = await asyncio.to_thread(_sha256, content)
-        place = self._directory._replace(path=self._directory.path / digest)
-        write = write_file if place.scheme == LOCAL else write_object
-        with _translated(place.url):
+        location = self._directory._replace(path=self._directory.path / digest)
+        write = write_file if location.scheme == LOCAL else write_object
+        with _translated(location.url):
             async with asyncio.timeout(_TIMEOUT_S):
-                await asyncio.to_thread(write, place, content)
-        return ClaimCheck(uri=place.url, size=len(content), sha256=digest)
+                await asyncio.to_thread(write, location, content)
+        return ClaimCheck(uri=location.url, size=len(content), sha256=digest)
 
     async def get(self, claim: ClaimCheck) -> bytes:
         """Read the content of a claim.
@@ -55,37 +55,37 @@ class ClaimStore:
         Raises Rejected where the claim points to what may not be read, is not there or differs, Unavailable where the
         place cannot be reached.
         """
-        place = self._readable_place(claim.uri)
+        location = self._readable_location(claim.uri)
         if not 0 <= claim.size <= self._max_bytes:
             raise Rejected(f"a claim of {claim.size} bytes: FREKI_CLAIMS__MAX_BYTES allows 0 to {self._max_bytes}")
         with _translated(claim.uri):
             async with asyncio.timeout(_TIMEOUT_S):
-                content = await self._read(place, claim.size)
+                content = await self._read(location, claim.size)
         if len(content) != claim.size or await asyncio.to_thread(_sha256, content) != claim.sha256.lower():
             raise Rejected(f"{_shown(claim.uri)}: the content is not the one that was claimed: publish it again")
         return content
 
-    async def _read(self, place: Place, size: int) -> bytes:
-        if place.scheme == LOCAL:
-            return await asyncio.to_thread(read_file, place, self._readable, size)
-        if place.scheme in WEB:
-            return await read_web(place, size)
-        return await asyncio.to_thread(read_object, place, size)
+    async def _read(self, location: ClaimLocation, size: int) -> bytes:
+        if location.scheme == LOCAL:
+            return await asyncio.to_thread(read_file, location, self._readable, size)
+        if location.scheme in WEB:
+            return await read_web(location, size)
+        return await asyncio.to_thread(read_object, location, size)
 
-    def _readable_place(self, uri: str) -> Place:
+    def _readable_location(self, uri: str) -> ClaimLocation:
         try:
-            place = parse_place(uri)
+            location = parse_location(uri)
         except ValueError as error:
             raise Rejected(f"{_shown(uri)} cannot be read: {error}") from error
-        if not any(allowed.holds(place) for allowed in self._readable):
+        if not any(allowed.holds(location) for allowed in self._readable):
             raise Rejected(f"{_shown(uri)} may not be read: no prefix in FREKI_CLAIMS__ALLOWED holds it")
-        return place
+        return location
 
 
-def _configured(url: str, setting: str) -> Place:
+def _configured(url: str, setting: str) -> ClaimLocation:
     try:
         # Not `resolve`: nothing is asked of the disk before the store is opened.
-        return parse_place(url if "://" in url else os.path.abspath(Path(url).expanduser()))  # noqa: PTH100
+        return parse_location(url if "://" in url else os.path.abspath(Path(url).expanduser()))  # noqa: PTH100
     except ValueError as error:
         raise Misconfigured(f"{setting}: {url!r}: {error}") from error
 

@@ -2,16 +2,16 @@
 
 from freki.infra.kafka.admin import Admin, Declared, PartitionLag, TopicState
 from freki.infra.kafka.app import crash_of, holds, look_behind, make_app, on_lost, on_revoked
-from freki.infra.kafka.producer import Producer
+from freki.infra.kafka.producer import KafkaProducer
 from freki.infra.kafka.reader import Reader
 from freki.infra.kafka.records import Position, Record
 
 __all__ = [
     "Admin",
     "Declared",
+    "KafkaProducer",
     "PartitionLag",
     "Position",
-    "Producer",
     "Reader",
     "Record",
     "TopicState",

@@ -19,7 +19,7 @@ REQUEST_MARGIN_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class BrokerProfile:
     """What differs between the broker of the local stack and Apache Kafka."""
 
     session_timeout_s: float
@@ -34,10 +34,10 @@ class Profile:
     """May the producer number its records? The local broker does not answer aiokafka's request for it."""
 
 
-PROFILES: Mapping[str, Profile] = {
+PROFILES: Mapping[str, BrokerProfile] = {
     # A member joins the local broker after half of its session timeout, whether or not the others have come again; they
     # hear of it with their next heartbeat.
-    "local": Profile(
+    "local": BrokerProfile(
         session_timeout_s=2.0,
         heartbeat_s=0.5,
         rebalance_timeout_s=60.0,
@@ -46,7 +46,7 @@ PROFILES: Mapping[str, Profile] = {
         idempotent=False,
     ),
     # Kafka refuses session timeouts below 6 s unless its own settings are changed.
-    "kafka": Profile(
+    "kafka": BrokerProfile(
         session_timeout_s=10.0,
         heartbeat_s=3.0,
         rebalance_timeout_s=60.0,

@@ -13,7 +13,7 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage, Message
 from faust.types.transports import TPorTopicSet
 
-from freki.infra.kafka.connection import Profile
+from freki.infra.kafka.connection import BrokerProfile
 from freki.infra.kafka.offsets import Offsets
 from freki.infra.kafka.reader import ISOLATION
 from freki.infra.settings.sections import KafkaSettings
@@ -204,7 +204,7 @@ class Transport(driver.Transport):
     """Makes our consumer."""
 
     Consumer = Consumer
-    profile: Profile
+    profile: BrokerProfile
     settings: KafkaSettings
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - passed on as they are

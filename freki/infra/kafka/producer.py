@@ -22,7 +22,7 @@ _IN_FLIGHT = 1000
 _BATCH_BYTES = 64 * 1024
 
 
-class Producer:
+class KafkaProducer:
     """Sends records in order per partition, each confirmed by all replicas, at most 1000 unconfirmed at a time."""
 
     def __init__(self, settings: KafkaSettings) -> None:

@@ -11,7 +11,7 @@ from tokenizers import Encoding
 
 from freki.infra.models.cache import late_fingerprint
 from freki.infra.models.descriptions import ModelKind, Pooling
-from freki.infra.models.manifest import Manifest
+from freki.infra.models.manifest import ModelManifest
 from freki.infra.models.packing import pack
 from freki.infra.models.progress import Progress, unseen
 from freki.infra.models.runner import Runner
@@ -116,7 +116,7 @@ class OnnxEmbedder:
         self._calls.computed("embeddings", self.model.manifest.name, tokens=tokens, seconds=seconds)
 
 
-def _check_window(manifest: Manifest, tokens: int) -> None:
+def _check_window(manifest: ModelManifest, tokens: int) -> None:
     """Raise Misconfigured for a model that cannot read windows of so many tokens, or does not mean their states."""
     if manifest.pooling is not Pooling.MEAN:
         raise Misconfigured(

@@ -27,7 +27,7 @@ class FileDigest(BaseModel):
     sha256: str
 
 
-class Manifest(ModelDescription):
+class ModelManifest(ModelDescription):
     """What a model's directory holds."""
 
     fingerprint: str = ""
@@ -51,13 +51,13 @@ def seal(directory: Path, description: ModelDescription, *, fingerprint: str, we
         for path in sorted(directory.rglob("*"))
         if path.is_file()
     }
-    manifest = Manifest(**description.model_dump(), fingerprint=fingerprint, weights=weights, files=files)
+    manifest = ModelManifest(**description.model_dump(), fingerprint=fingerprint, weights=weights, files=files)
     (directory / MANIFEST).write_text(manifest.model_dump_json(indent=2), encoding="utf-8")
     for path in (directory, *directory.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
 
 
-def read_manifest(directory: Path) -> Manifest:
+def read_manifest(directory: Path) -> ModelManifest:
     """Say what a directory holds: as its manifest does, or as the files of a Hugging Face repository do.
 
     Raises Misconfigured, with what is missing or wrong.
@@ -70,7 +70,7 @@ def read_manifest(directory: Path) -> Manifest:
     return manifest
 
 
-def fingerprint_of(directory: Path, manifest: Manifest) -> str:
+def fingerprint_of(directory: Path, manifest: ModelManifest) -> str:
     """Return the manifest's fingerprint, or one of the bytes where it has none."""
     if manifest.fingerprint:
         return manifest.fingerprint
@@ -86,7 +86,7 @@ def dim_of(description: ModelDescription) -> int:
     return description.dim
 
 
-def damage(directory: Path, manifest: Manifest) -> str | None:
+def damage(directory: Path, manifest: ModelManifest) -> str | None:
     """Say which file is not what the manifest says; None where all are."""
     for name, digest in manifest.files.items():
         path = directory / name
@@ -97,14 +97,14 @@ def damage(directory: Path, manifest: Manifest) -> str | None:
     return None
 
 
-def _from_manifest(path: Path) -> Manifest:
+def _from_manifest(path: Path) -> ModelManifest:
     try:
-        return Manifest.model_validate_json(path.read_bytes())
+        return ModelManifest.model_validate_json(path.read_bytes())
     except ValidationError as error:
         raise Misconfigured(f"{path} is not a model's manifest: {error}") from error
 
 
-def _from_hub_files(directory: Path) -> Manifest:
+def _from_hub_files(directory: Path) -> ModelManifest:
     """Read the files that sentence-transformers and transformers write beside a model."""
     config = _json(directory, "config.json", default=None)
     if config is None:
@@ -112,7 +112,7 @@ def _from_hub_files(directory: Path) -> Manifest:
     is_reranker = any(name.endswith("ForSequenceClassification") for name in config.get("architectures") or ())
     prompts = _json(directory, "config_sentence_transformers.json").get("prompts") or {}
     try:
-        return Manifest.model_validate(
+        return ModelManifest.model_validate(
             {
                 "name": directory.resolve().name,
                 "kind": ModelKind.RERANKER if is_reranker else ModelKind.EMBEDDER,

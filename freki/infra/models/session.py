@@ -12,7 +12,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 from tokenizers import Encoding, Tokenizer
 
 from freki.infra.models.descriptions import ModelKind, Pooling
-from freki.infra.models.manifest import TOKENIZER, Manifest, dim_of, fingerprint_of, read_manifest
+from freki.infra.models.manifest import TOKENIZER, ModelManifest, dim_of, fingerprint_of, read_manifest
 from freki.infra.models.tokenizer import open_tokenizer, pad_id
 from freki.schemas.arrays import Floats
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
@@ -53,7 +53,7 @@ class Model:
     """An open model. Calls block, and belong to one thread at a time, but for `count`."""
 
     def __init__(
-        self, manifest: Manifest, fingerprint: str, tokenizer: Tokenizer, session: ort.InferenceSession
+        self, manifest: ModelManifest, fingerprint: str, tokenizer: Tokenizer, session: ort.InferenceSession
     ) -> None:
         self.manifest = manifest
         self.fingerprint = fingerprint
@@ -184,7 +184,7 @@ def open_model(directory: Path, *, threads: int) -> Model:
     return Model(manifest, fingerprint_of(directory, manifest), open_tokenizer(directory / TOKENIZER), session)
 
 
-def _output_of(session: ort.InferenceSession, manifest: Manifest) -> str:
+def _output_of(session: ort.InferenceSession, manifest: ModelManifest) -> str:
     names = [each.name for each in session.get_outputs()]
     wanted = "sentence_embedding" if manifest.kind is ModelKind.EMBEDDER else "logits"
     return wanted if wanted in names else names[0]

@@ -22,7 +22,7 @@ class Prototypes(NamedTuple):
     """(dim, types)"""
 
 
-class Example(NamedTuple):
+class LabelledQuery(NamedTuple):
     """A wording, and what it asks for."""
 
     text: str
@@ -30,12 +30,12 @@ class Example(NamedTuple):
 
 
 @cache
-def example_wordings() -> tuple[Example, ...]:
+def example_wordings() -> tuple[LabelledQuery, ...]:
     """Give the examples of all types, in German and English."""
     text = files(__package__).joinpath("data", "examples.txt").read_text("utf-8")
     parts = [part.splitlines() for part in text.split("\n[")[1:]]
     return tuple(
-        Example(line, QueryType(heading.rstrip("]"))) for heading, *lines in parts for line in filter(None, lines)
+        LabelledQuery(line, QueryType(heading.rstrip("]"))) for heading, *lines in parts for line in filter(None, lines)
     )
 
 

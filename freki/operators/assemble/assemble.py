@@ -8,7 +8,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
-from freki.operators.assemble.layout import GAP, Cited, Piece, head_of, is_summary, lay_out, number_of
+from freki.operators.assemble.layout import GAP, Cited, TextSpan, head_of, is_summary, lay_out, number_of
 from freki.operators.assemble.units import LONGEST_BREAK, SentenceEnds, units
 from freki.schemas import ChunkId, ContextExpansion, ContextHit, DocumentId
 
@@ -88,7 +88,7 @@ class _Choice:
 
     def __init__(self, max_tokens: int, count_tokens: CountTokens, sentence_ends: SentenceEnds) -> None:
         self.cited: list[Cited] = []
-        self.shown: defaultdict[DocumentId, list[Piece]] = defaultdict(list)
+        self.shown: defaultdict[DocumentId, list[TextSpan]] = defaultdict(list)
         self.used = 0
         self._max_tokens = max_tokens
         self._count = count_tokens
@@ -121,7 +121,7 @@ class _Choice:
         self.cited.append(chunk)
         self.used += cost
         if not is_summary(chunk):
-            piece = Piece(chunk.start, chunk.end, text)
+            piece = TextSpan(chunk.start, chunk.end, text)
             self.shown[chunk.document_id] += list(_unseen(piece, self.shown[chunk.document_id]))
 
     def add_around(self, hit: ContextHit) -> Omission | None:
@@ -150,8 +150,8 @@ class _Choice:
         if not overlap:
             return
         # How much white space stands between the overlap and the chunk is not known.
-        piece = Piece(max(0, chunk.start - len(overlap)), chunk.start, f"… {overlap}\n")
-        near = Piece(max(0, piece.start - _OVERLAP_SLACK), chunk.start, "")
+        piece = TextSpan(max(0, chunk.start - len(overlap)), chunk.start, f"… {overlap}\n")
+        near = TextSpan(max(0, piece.start - _OVERLAP_SLACK), chunk.start, "")
         if any(other.start < near.end and near.start < other.end for other in self.shown[chunk.document_id]):
             return
         (cost,) = self._count([piece.text])
@@ -173,24 +173,24 @@ class _Choice:
         fitting = bisect_right(range(len(texts)), self.room, key=lambda at: self._count([head_of(hit) + texts[at]])[0])
         return texts[fitting - 1] if fitting else ""
 
-    def _free(self, hit: ContextHit) -> list[Piece]:
+    def _free(self, hit: ContextHit) -> list[TextSpan]:
         """Give what may be shown around a hit, in reading order."""
         seen = [*self.shown[hit.document_id]]
-        free: list[Piece] = []
+        free: list[TextSpan] = []
         for part in (*hit.before, *([hit.parent] if hit.parent else []), *hit.after):
-            runs = list(_unseen(Piece(part.start, part.end, part.text), seen))
+            runs = list(_unseen(TextSpan(part.start, part.end, part.text), seen))
             free += runs
             seen += [piece for run in runs for piece in _without_gaps(run)]
         return sorted(free)
 
-    def _pieces(self, run: Piece) -> Iterator[Piece]:
+    def _pieces(self, run: TextSpan) -> Iterator[TextSpan]:
         """Cut where text may be cut."""
         for unit in units(run.text, self._sentence_ends):
-            yield Piece(run.start + unit.start, run.start + unit.end, unit.text)
+            yield TextSpan(run.start + unit.start, run.start + unit.end, unit.text)
 
-    def _add_outward(self, hit: ContextHit, side: Iterable[Piece]) -> bool:
+    def _add_outward(self, hit: ContextHit, side: Iterable[TextSpan]) -> bool:
         """Show pieces until one has no room; tell whether all have."""
-        last = Piece(hit.start, hit.end, "")
+        last = TextSpan(hit.start, hit.end, "")
         for piece, cost in self._costs(side, lambda piece: piece.text):
             total = cost + (self._gap if _apart(last, piece) > LONGEST_BREAK else 0)
             if total > self.room:
@@ -225,28 +225,28 @@ def _below_headings(chunk: Cited) -> str:
 _HEADING_MARKS = " \t#=*_"
 
 
-def _apart(one: Piece, other: Piece) -> int:
+def _apart(one: TextSpan, other: TextSpan) -> int:
     """Count characters between two pieces."""
     return max(one.start, other.start) - min(one.end, other.end)
 
 
-def _without_gaps(piece: Piece) -> Iterator[Piece]:
+def _without_gaps(piece: TextSpan) -> Iterator[TextSpan]:
     """Give the parts of a piece that are text: what is a gap in one may be text in another."""
     at = 0
     for gap in _GAP.finditer(piece.text):
-        yield Piece(piece.start + at, piece.start + gap.start(), "")
+        yield TextSpan(piece.start + at, piece.start + gap.start(), "")
         at = gap.end()
-    yield Piece(piece.start + at, piece.end, "")
+    yield TextSpan(piece.start + at, piece.end, "")
 
 
-def _unseen(piece: Piece, seen: Sequence[Piece]) -> Iterator[Piece]:
+def _unseen(piece: TextSpan, seen: Sequence[TextSpan]) -> Iterator[TextSpan]:
     """Give the parts of a piece that no seen one covers, in reading order."""
     if not any(_apart(piece, other) < 0 for other in seen):
         yield piece
         return
     at = piece.start
-    for other in [*sorted(seen), Piece(piece.end, piece.end, "")]:
+    for other in [*sorted(seen), TextSpan(piece.end, piece.end, "")]:
         end = min(other.start, piece.end)
         if at < end:
-            yield Piece(at, end, piece.text[at - piece.start : end - piece.start])
+            yield TextSpan(at, end, piece.text[at - piece.start : end - piece.start])
         at = max(at, other.end)

@@ -14,7 +14,7 @@ GAP = "\n[…]\n"
 Cited = ContextHit | ContextExpansion
 
 
-class Piece(NamedTuple):
+class TextSpan(NamedTuple):
     """A span of a document's text that is shown."""
 
     start: int
@@ -32,10 +32,10 @@ class Begin(NamedTuple):
     chunk: Cited
 
 
-class Passage(NamedTuple):
+class CitedPassage(NamedTuple):
     """Pieces of a document without a gap between, and what is cited in them, both in reading order."""
 
-    pieces: list[Piece]
+    pieces: list[TextSpan]
     cited: list[Begin]
 
 
@@ -60,7 +60,7 @@ def head_of(chunk: Cited) -> str:
     return f"{chunk.citation}\n{headings}\n" if headings else f"{chunk.citation}\n"
 
 
-def lay_out(cited: Sequence[Cited], shown: Mapping[DocumentId, Sequence[Piece]]) -> tuple[str, list[Cited]]:
+def lay_out(cited: Sequence[Cited], shown: Mapping[DocumentId, Sequence[TextSpan]]) -> tuple[str, list[Cited]]:
     """Put documents in the order in which they are cited first, and the text of each in reading order.
 
     shown: disjoint pieces. Text without a gap is one passage; within it each citation stands on a line of its own
@@ -81,7 +81,7 @@ def lay_out(cited: Sequence[Cited], shown: Mapping[DocumentId, Sequence[Piece]])
     return "\n\n".join(texts), order
 
 
-def _begin(chunk: Cited, pieces: Iterable[Piece]) -> Begin:
+def _begin(chunk: Cited, pieces: Iterable[TextSpan]) -> Begin:
     """Say where a chunk is cited: where it begins; a summary before the piece that its section begins in."""
     at = chunk.start
     if is_summary(chunk):
@@ -89,12 +89,12 @@ def _begin(chunk: Cited, pieces: Iterable[Piece]) -> Begin:
     return Begin(at, not is_summary(chunk), number_of(chunk), chunk)
 
 
-def _passages(chunks: Iterable[Cited], pieces: Sequence[Piece]) -> list[Passage]:
+def _passages(chunks: Iterable[Cited], pieces: Sequence[TextSpan]) -> list[CitedPassage]:
     """Join what has no gap between; text that nothing is cited in goes with what is before it, or after it."""
     begins = sorted((_begin(chunk, pieces) for chunk in chunks), key=lambda begin: begin[:3])
     # There need not be text where a chunk begins.
-    marks = (Piece(begin.at, begin.at, "") for begin in begins)
-    passages: list[Passage] = []
+    marks = (TextSpan(begin.at, begin.at, "") for begin in begins)
+    passages: list[CitedPassage] = []
     rest = deque(begins)
     for run in _runs(sorted([*pieces, *marks])):
         cited = []
@@ -104,12 +104,12 @@ def _passages(chunks: Iterable[Cited], pieces: Sequence[Piece]) -> list[Passage]
             passages[-1].pieces.extend(run)
             passages[-1].cited.extend(cited)
         else:
-            passages.append(Passage(run, cited))
+            passages.append(CitedPassage(run, cited))
     return passages
 
 
-def _runs(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
-    run: list[Piece] = []
+def _runs(pieces: Iterable[TextSpan]) -> Iterator[list[TextSpan]]:
+    run: list[TextSpan] = []
     end = 0
     for piece in pieces:
         if run and piece.start - end > LONGEST_BREAK:
@@ -121,7 +121,7 @@ def _runs(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
         yield run
 
 
-def _written(passage: Passage, heading: str) -> str:
+def _written(passage: CitedPassage, heading: str) -> str:
     """Write a passage; heading: that of the text before it in its document."""
     text: list[str] = []
     starts = [begin.at for begin in passage.cited]
@@ -138,7 +138,7 @@ def _written(passage: Passage, heading: str) -> str:
     return "\n".join(text)
 
 
-def _within(pieces: Iterable[Piece], start: int, end: int) -> Iterator[Piece]:
+def _within(pieces: Iterable[TextSpan], start: int, end: int) -> Iterator[TextSpan]:
     """Give the parts of pieces from start to end."""
     for piece in pieces:
         first, last = max(start, piece.start), min(end, piece.end)
@@ -146,10 +146,10 @@ def _within(pieces: Iterable[Piece], start: int, end: int) -> Iterator[Piece]:
             # The text of a piece that is shown in part is that of its span; others may have less white space.
             whole = (first, last) == (piece.start, piece.end)
             text = piece.text if whole else piece.text[first - piece.start : last - piece.start]
-            yield Piece(first, last, text)
+            yield TextSpan(first, last, text)
 
 
-def _joined(pieces: Iterable[Piece]) -> str:
+def _joined(pieces: Iterable[TextSpan]) -> str:
     """Put pieces together, white space between them as it was, and a mark where text was skipped."""
     text = ""
     end: int | None = None

@@ -3,7 +3,7 @@
 document   the chunks of a document, in order
 sections   the tree of headings
 leaves     what of a section becomes a leaf
-pieces     neighbours that belong together are joined
+segments   neighbours that belong together are joined
 cut        what is too long is cut
 sentences  where sentences end
 extract    what stands for a section

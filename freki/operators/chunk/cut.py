@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 
-from freki.operators.chunk.pieces import Piece, Size, checksums, join
+from freki.operators.chunk.segments import Segment, Size, checksums, join
 from freki.operators.chunk.sentences import sentence_ends
 from freki.schemas.outline import BlockKind
 
@@ -17,19 +17,19 @@ _LINE_ENDS = re.compile(r"\n+")
 _SPACES = re.compile(r"\s+")
 
 
-def cut(text: str, piece: Piece, seams: Sequence[int], limit: Size, count_tokens: CountTokens) -> list[Piece]:
-    """Cut a piece at its seams; what stays too long at blank lines, sentences, lines, words, and then anywhere.
+def cut(text: str, segment: Segment, seams: Sequence[int], limit: Size, count_tokens: CountTokens) -> list[Segment]:
+    """Cut a segment at its seams; what stays too long at blank lines, sentences, lines, words, and then anywhere.
 
     Code and tables are not cut at sentences. The result fits, covers all that is visible, and is at least half full
     where its parts allow.
     """
-    pieces = [piece]
-    for edges in _ladder(piece.kind, seams, limit):
-        smaller: list[Piece] = []
-        for each in pieces:
+    segments = [segment]
+    for edges in _ladder(segment.kind, seams, limit):
+        smaller: list[Segment] = []
+        for each in segments:
             smaller += [each] if limit.holds(each) else _cut_at(edges, text, each, limit, count_tokens)
-        pieces = smaller
-    return pieces
+        segments = smaller
+    return segments
 
 
 def _ladder(kind: BlockKind, seams: Sequence[int], limit: Size) -> Iterator[Edges]:
@@ -55,39 +55,39 @@ def _steps(size: int, _text: str, start: int, end: int) -> range:
     return range(start + size, end, size)
 
 
-def _cut_at(edges: Edges, text: str, piece: Piece, limit: Size, count_tokens: CountTokens) -> list[Piece]:
+def _cut_at(edges: Edges, text: str, segment: Segment, limit: Size, count_tokens: CountTokens) -> list[Segment]:
     """Cut at all edges and join again what fits together."""
-    parts = _divided(edges, text, piece, count_tokens)
+    parts = _divided(edges, text, segment, count_tokens)
     if len(parts) == 1:
-        return [piece]
+        return [segment]
     half = Size(limit.tokens / 2, limit.chars / 2)
     groups = join(parts, marks=checksums(text, parts), low=half, high=limit, limit=limit)
     return recounted(text, groups, parts, count_tokens)
 
 
-def sentences_of(text: str, piece: Piece, count_tokens: CountTokens) -> list[Piece]:
-    """Give the sentences of a piece, which also end at blank lines."""
-    paragraphs = _divided(partial(_matches, _BLANK_LINES), text, piece, count_tokens)
+def sentences_of(text: str, segment: Segment, count_tokens: CountTokens) -> list[Segment]:
+    """Give the sentences of a segment, which also end at blank lines."""
+    paragraphs = _divided(partial(_matches, _BLANK_LINES), text, segment, count_tokens)
     return [each for part in paragraphs for each in _divided(sentence_ends, text, part, count_tokens)]
 
 
-def _divided(edges: Edges, text: str, piece: Piece, count_tokens: CountTokens) -> list[Piece]:
+def _divided(edges: Edges, text: str, segment: Segment, count_tokens: CountTokens) -> list[Segment]:
     """Cut at all edges; white space between falls away."""
-    cuts = [piece.start, *edges(text, piece.start, piece.end), piece.end]
-    spans = [_trimmed(text, start, end, piece.kind) for start, end in pairwise(cuts)]
+    cuts = [segment.start, *edges(text, segment.start, segment.end), segment.end]
+    spans = [_trimmed(text, start, end, segment.kind) for start, end in pairwise(cuts)]
     spans = [(start, end) for start, end in spans if start < end]
     if len(spans) == 1:
-        return [piece]
+        return [segment]
     counts = count_tokens([text[start:end] for start, end in spans])
-    return [Piece(start, end, tokens, piece.kind) for (start, end), tokens in zip(spans, counts, strict=True)]
+    return [Segment(start, end, tokens, segment.kind) for (start, end), tokens in zip(spans, counts, strict=True)]
 
 
-def recounted(text: str, joined: list[Piece], parts: Sequence[Piece], count_tokens: CountTokens) -> list[Piece]:
-    """Count joined pieces again if any parts touch: within a word, tokens of parts are not those of the whole."""
+def recounted(text: str, joined: list[Segment], parts: Sequence[Segment], count_tokens: CountTokens) -> list[Segment]:
+    """Count joined segments again if any parts touch: within a word, tokens of parts are not those of the whole."""
     if all(one.end < other.start for one, other in pairwise(parts)):
         return joined
-    counts = count_tokens([text[piece.start : piece.end] for piece in joined])
-    return [piece._replace(tokens=tokens) for piece, tokens in zip(joined, counts, strict=True)]
+    counts = count_tokens([text[segment.start : segment.end] for segment in joined])
+    return [segment._replace(tokens=tokens) for segment, tokens in zip(joined, counts, strict=True)]
 
 
 def _trimmed(text: str, start: int, end: int, kind: BlockKind) -> tuple[int, int]:

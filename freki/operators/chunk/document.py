@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol
 from freki.operators.chunk.cut import CountTokens
 from freki.operators.chunk.extract import extract, is_wrapper
 from freki.operators.chunk.leaves import Rules, Semantics, Similarities, make_leaves
-from freki.operators.chunk.pieces import Piece, Size
-from freki.operators.chunk.sections import Section, outline
+from freki.operators.chunk.sections import DocumentSection, outline
+from freki.operators.chunk.segments import Segment, Size
 from freki.schemas import Chunk, ChunkId, ChunkKind, ChunkLevel
 from freki.schemas.names import record
 from freki.schemas.outline import BlockKind, ParsedDocument
@@ -129,22 +129,22 @@ class _Row(NamedTuple):
     tokens: int = 0
 
 
-def _rows(text: str, root: Section) -> Iterator[_Row]:
+def _rows(text: str, root: DocumentSection) -> Iterator[_Row]:
     totals = _totals(root)
     if totals[root] > 1:
         yield _Row(ChunkLevel.DOCUMENT, "0", 0, len(text), ChunkKind.SUMMARY, (), extract(text, root))
     yield from _below(text, root, "0", totals)
 
 
-def _totals(root: Section) -> dict[Section, int]:
+def _totals(root: DocumentSection) -> dict[DocumentSection, int]:
     """Count the leaves of each section and of those below it."""
-    totals: dict[Section, int] = {}
+    totals: dict[DocumentSection, int] = {}
     for section in reversed(list(root.walk())):
         totals[section] = len(section.leaves) + sum(totals[child] for child in section.children)
     return totals
 
 
-def _below(text: str, section: Section, path: str, totals: dict[Section, int]) -> Iterator[_Row]:
+def _below(text: str, section: DocumentSection, path: str, totals: dict[DocumentSection, int]) -> Iterator[_Row]:
     """Yield the rows of a section's leaves and of the sections in it."""
     level = ChunkLevel.SECTION if totals[section] == 1 else ChunkLevel.PARAGRAPH
     for number, leaf in enumerate(section.leaves):
@@ -161,11 +161,11 @@ def _below(text: str, section: Section, path: str, totals: dict[Section, int]) -
         yield from _below(text, child, below, totals)
 
 
-def _end(section: Section) -> int:
+def _end(section: DocumentSection) -> int:
     return max(leaf.end for each in section.walk() for leaf in each.leaves)
 
 
-def _leaf(text: str, leaf: Piece, level: int, path: str, heading_path: tuple[str, ...]) -> _Row:
+def _leaf(text: str, leaf: Segment, level: int, path: str, heading_path: tuple[str, ...]) -> _Row:
     kind = ChunkKind.PROSE if leaf.kind is BlockKind.HEADING else ChunkKind(leaf.kind.value)
     return _Row(level, path, leaf.start, leaf.end, kind, heading_path, text[leaf.start : leaf.end], leaf.tokens)
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from itertools import islice, pairwise
 
-from freki.operators.chunk.pieces import Piece
-from freki.operators.chunk.sections import Section, shortened, titles_below
+from freki.operators.chunk.sections import DocumentSection, shortened, titles_below
+from freki.operators.chunk.segments import Segment
 from freki.operators.chunk.sentences import sentence_ends
 from freki.schemas.outline import BlockKind, one_line
 
@@ -14,7 +14,7 @@ _LEAVES = 4
 _TITLES = 40
 
 
-def extract(text: str, section: Section) -> str:
+def extract(text: str, section: DocumentSection) -> str:
     """Return the first sentences of the first four leaves, then the headings right below.
 
     So an edit changes it only near the beginning of the section, or in those headings.
@@ -27,12 +27,12 @@ def extract(text: str, section: Section) -> str:
     return "\n".join(part for part in (lead, headings) if part)
 
 
-def is_wrapper(section: Section) -> bool:
+def is_wrapper(section: DocumentSection) -> bool:
     """Say whether all but at most one leaf of a section stand in a single one below it."""
     return len(section.children) == 1 and len(section.leaves) <= 1
 
 
-def _lead(text: str, section: Section, room: int) -> str:
+def _lead(text: str, section: DocumentSection, room: int) -> str:
     leaves = list(islice(_leaves(section), _LEAVES))
     prose = [leaf for leaf in leaves if leaf.kind is BlockKind.PROSE] or leaves
     sentences: list[str] = []
@@ -45,7 +45,7 @@ def _lead(text: str, section: Section, room: int) -> str:
     return " ".join(sentences)
 
 
-def _leaves(section: Section) -> Iterator[Piece]:
+def _leaves(section: DocumentSection) -> Iterator[Segment]:
     return (leaf for each in section.walk() for leaf in each.leaves)
 
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from freki.operators.chunk.cut import CountTokens, cut, recounted, sentences_of
-from freki.operators.chunk.pieces import Piece, Size, checksums, join, merged
-from freki.operators.chunk.sections import Section
+from freki.operators.chunk.sections import DocumentSection
+from freki.operators.chunk.segments import Segment, Size, checksums, join, merged
 from freki.schemas.outline import Block, BlockKind
 
 # 384 of 256 tokens: with its context the chunk still fits a model of 512.
@@ -34,38 +34,38 @@ class Rules(NamedTuple):
     semantics: Semantics | None
 
 
-def make_leaves(text: str, root: Section, rules: Rules) -> None:
+def make_leaves(text: str, root: DocumentSection, rules: Rules) -> None:
     """Give each section the leaves of its own body."""
     sections = [section for section in root.walk() if section.body]
     blocks = [text[block.start : block.end] for section in sections for block in section.body]
     counts = iter(rules.count_tokens(blocks))
     for section in sections:
-        pieces = [Piece(block.start, block.end, next(counts), block.kind) for block in section.body]
-        body = merged(pieces)
-        section.leaves = [body] if rules.limit.holds(body) else _leaves(text, section.body, pieces, rules)
+        segments = [Segment(block.start, block.end, next(counts), block.kind) for block in section.body]
+        body = merged(segments)
+        section.leaves = [body] if rules.limit.holds(body) else _leaves(text, section.body, segments, rules)
 
 
-def _leaves(text: str, blocks: Sequence[Block], pieces: Sequence[Piece], rules: Rules) -> list[Piece]:
-    if rules.semantics and all(piece.kind is BlockKind.PROSE for piece in pieces):
-        return _by_similarity(text, pieces, rules, rules.semantics)
+def _leaves(text: str, blocks: Sequence[Block], segments: Sequence[Segment], rules: Rules) -> list[Segment]:
+    if rules.semantics and all(segment.kind is BlockKind.PROSE for segment in segments):
+        return _by_similarity(text, segments, rules, rules.semantics)
     limit = rules.limit
-    parts: list[Piece] = []
-    for block, piece in zip(blocks, pieces, strict=True):
-        most = Size(limit.tokens * WHOLE, limit.chars * WHOLE) if piece.kind in _WHOLE_KINDS else limit
-        parts += [piece] if most.holds(piece) else cut(text, piece, block.seams, limit, rules.count_tokens)
+    parts: list[Segment] = []
+    for block, segment in zip(blocks, segments, strict=True):
+        most = Size(limit.tokens * WHOLE, limit.chars * WHOLE) if segment.kind in _WHOLE_KINDS else limit
+        parts += [segment] if most.holds(segment) else cut(text, segment, block.seams, limit, rules.count_tokens)
     low, high = Size(rules.min_tokens, float("inf")), Size(2 * rules.min_tokens, limit.chars)
     introduced = _introduced(text, parts, limit)
     joined = join(introduced, marks=checksums(text, introduced), low=low, high=high, limit=limit)
     return recounted(text, joined, parts, rules.count_tokens)
 
 
-def _by_similarity(text: str, pieces: Sequence[Piece], rules: Rules, semantics: Semantics) -> list[Piece]:
+def _by_similarity(text: str, segments: Sequence[Segment], rules: Rules, semantics: Semantics) -> list[Segment]:
     """Join sentences while they are similar; where all are, cut where they are least."""
     limit, count_tokens = rules.limit, rules.count_tokens
     sentences = [
         part
-        for piece in pieces
-        for sentence in sentences_of(text, piece, count_tokens)
+        for segment in segments
+        for sentence in sentences_of(text, segment, count_tokens)
         for part in ([sentence] if limit.holds(sentence) else cut(text, sentence, (), limit, count_tokens))
     ]
     alike = [*semantics.similarities([text[each.start : each.end] for each in sentences]), 1.0]
@@ -74,21 +74,23 @@ def _by_similarity(text: str, pieces: Sequence[Piece], rules: Rules, semantics: 
     return recounted(text, joined, sentences, count_tokens)
 
 
-def _introduced(text: str, pieces: Sequence[Piece], limit: Size) -> list[Piece]:
+def _introduced(text: str, segments: Sequence[Segment], limit: Size) -> list[Segment]:
     """Join a paragraph that does not end like a sentence with the list, table or code after it."""
-    joined: list[Piece] = []
-    for piece in pieces:
-        both = merged([joined[-1], piece]) if joined and _introduces(text, joined[-1], piece) else None
+    joined: list[Segment] = []
+    for segment in segments:
+        both = merged([joined[-1], segment]) if joined and _introduces(text, joined[-1], segment) else None
         if both and limit.holds(both):
             joined[-1] = both
         else:
-            joined.append(piece)
+            joined.append(segment)
     return joined
 
 
-def _introduces(text: str, piece: Piece, following: Piece) -> bool:
-    if piece.kind is BlockKind.HEADING:
+def _introduces(text: str, segment: Segment, following: Segment) -> bool:
+    if segment.kind is BlockKind.HEADING:
         return True
     return (
-        piece.kind is BlockKind.PROSE and following.kind in _WHOLE_KINDS and text[piece.end - 1] not in _SENTENCE_ENDS
+        segment.kind is BlockKind.PROSE
+        and following.kind in _WHOLE_KINDS
+        and text[segment.end - 1] not in _SENTENCE_ENDS
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from freki.operators.chunk.pieces import Piece
+from freki.operators.chunk.segments import Segment
 from freki.schemas.outline import Block, ParsedDocument
 
 MAX_DEPTH = 64
@@ -12,7 +12,7 @@ INNER_HEADINGS = 8
 """A heading path is the outermost heading and at most this many innermost ones."""
 
 
-class Section:
+class DocumentSection:
     """A heading and what stands below it; the root has no heading."""
 
     def __init__(self, heading: Block | None, titles: tuple[str, ...]) -> None:
@@ -20,8 +20,8 @@ class Section:
         self.titles = titles
         """Of this section and those around it, outermost first."""
         self.body: list[Block] = []
-        self.children: list[Section] = []
-        self.leaves: list[Piece] = []
+        self.children: list[DocumentSection] = []
+        self.leaves: list[Segment] = []
 
     @property
     def level(self) -> int:
@@ -35,19 +35,19 @@ class Section:
         shown = titles if len(titles) <= INNER_HEADINGS + 1 else (titles[0], *titles[-INNER_HEADINGS:])
         return tuple(shortened(title, MAX_HEADING_CHARS) for title in shown)
 
-    def walk(self) -> Iterator["Section"]:
+    def walk(self) -> Iterator["DocumentSection"]:
         """Yield this section and all below it in reading order."""
         yield self
         for child in self.children:
             yield from child.walk()
 
 
-def outline(document: ParsedDocument) -> Section:
+def outline(document: ParsedDocument) -> DocumentSection:
     """Return the root of the document's sections, their leaves still to be made.
 
     Where no heading path would show all of a heading, it is the first block of its section's body as well.
     """
-    open_sections = [Section(None, ())]
+    open_sections = [DocumentSection(None, ())]
     for block in document.blocks:
         if not (block.heading_level and block.title):
             open_sections[-1].body.append(block)
@@ -55,7 +55,7 @@ def outline(document: ParsedDocument) -> Section:
         while open_sections[-1].level >= block.heading_level:
             open_sections.pop()
         del open_sections[MAX_DEPTH:]
-        section = Section(block, (*open_sections[-1].titles, block.title))
+        section = DocumentSection(block, (*open_sections[-1].titles, block.title))
         open_sections[-1].children.append(section)
         open_sections.append(section)
     root = open_sections[0]
@@ -65,7 +65,7 @@ def outline(document: ParsedDocument) -> Section:
     return root
 
 
-def _keep_heading(section: Section, heading: Block) -> None:
+def _keep_heading(section: DocumentSection, heading: Block) -> None:
     empty = not section.body
     hidden = empty and len(section.titles) >= INNER_HEADINGS
     alone = empty and not section.children
@@ -83,6 +83,6 @@ def shortened(text: str, size: int) -> str:
     return f"{start.rpartition(' ')[0] or start}…"
 
 
-def titles_below(section: Section) -> Sequence[str]:
+def titles_below(section: DocumentSection) -> Sequence[str]:
     """Return the headings right below a section."""
     return [child.heading.title for child in section.children if child.heading]

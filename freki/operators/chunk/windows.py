@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from freki.operators.chunk.cut import CountTokens
-from freki.operators.chunk.pieces import Piece, Size, checksums, join
+from freki.operators.chunk.segments import Segment, Size, checksums, join
 from freki.schemas import Chunk, ChunkKind
 from freki.schemas.outline import BlockKind
 
@@ -37,7 +37,7 @@ def late_windows(text: str, chunks: Sequence[Chunk], *, count_tokens: CountToken
     if max_tokens < 8:  # noqa: PLR2004 - a window needs some words
         raise ValueError(f"max_tokens must be at least 8, got {max_tokens}")
     leaves = [chunk for chunk in chunks if chunk.kind is not ChunkKind.SUMMARY]
-    spans = [_span(text, piece, max_tokens) for piece in _cores(text, leaves, count_tokens, max_tokens)]
+    spans = [_span(text, segment, max_tokens) for segment in _cores(text, leaves, count_tokens, max_tokens)]
     place = 0
     placed: dict[int, Chunk] = {}
     for leaf in leaves:
@@ -57,20 +57,21 @@ class _Span(NamedTuple):
     end: int
 
 
-def _cores(text: str, leaves: Sequence[Chunk], count_tokens: CountTokens, max_tokens: int) -> list[Piece]:
+def _cores(text: str, leaves: Sequence[Chunk], count_tokens: CountTokens, max_tokens: int) -> list[Segment]:
     """Join leaves, each with the headings before it, to three quarters of a window, or to one where all fit."""
     edges = [0, *(leaf.end for leaf in leaves)]
     counts = count_tokens([text[start:end] for start, end in pairwise(edges)])
-    pieces = [
-        Piece(start, end, tokens, BlockKind.PROSE) for (start, end), tokens in zip(pairwise(edges), counts, strict=True)
+    segments = [
+        Segment(start, end, tokens, BlockKind.PROSE)
+        for (start, end), tokens in zip(pairwise(edges), counts, strict=True)
     ]
     anything = float("inf")
     most = max_tokens if sum(counts) <= max_tokens else CORE * max_tokens
     low, high = Size(most / 2, anything), Size(most, anything)
-    return join(pieces, marks=checksums(text, pieces), low=low, high=high, limit=high)
+    return join(segments, marks=checksums(text, segments), low=low, high=high, limit=high)
 
 
-def _span(text: str, core: Piece, max_tokens: int) -> _Span:
+def _span(text: str, core: Segment, max_tokens: int) -> _Span:
     """Extend a core to both sides by whole words, as many characters as are likely to fit."""
     characters = (core.end - core.start) / max(1, core.tokens)
     room = int(max(0, max_tokens - core.tokens) / 2 * characters)

@@ -19,7 +19,7 @@ from freki.operators.evaluate.judge import false_positives, judge_rankings, plac
 from freki.operators.evaluate.rank import RankedDocument, first_relevant, rank_documents
 from freki.operators.evaluate.shorten import document_frequencies, shorten
 from freki.operators.evaluate.summarise import Mean, mean_of, summarise
-from freki.operators.evaluate.tune import Choice, Verdict, choose, cross_validate, first_part, folds_of, survivors
+from freki.operators.evaluate.tune import Choice, TuningVerdict, choose, cross_validate, first_part, folds_of, survivors
 
 __all__ = [
     "FIGURES",
@@ -32,7 +32,7 @@ __all__ = [
     "Gain",
     "Mean",
     "RankedDocument",
-    "Verdict",
+    "TuningVerdict",
     "choose",
     "compare",
     "cost_of",

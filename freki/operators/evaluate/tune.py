@@ -24,7 +24,7 @@ _LEAST_SCREENED = 20
 """Fewer questions judge nothing out of the race."""
 
 
-class Verdict(StrEnum):
+class TuningVerdict(StrEnum):
     """Why an option moves, or does not."""
 
     BETTER = "BETTER"
@@ -47,12 +47,12 @@ class Choice:
     """Chosen on all questions but those of each fold."""
     gain: Gain
     """Of each fold's choice over the present value, on the questions of that fold."""
-    verdict: Verdict
+    verdict: TuningVerdict
 
     @property
     def moves(self) -> bool:
         """Say whether the chosen value has earned its place."""
-        return self.verdict in (Verdict.BETTER, Verdict.CHEAPER)
+        return self.verdict in (TuningVerdict.BETTER, TuningVerdict.CHEAPER)
 
 
 def folds_of(questions: Iterable[Asked], *, folds: int, seed: int) -> dict[Asked, int]:
@@ -125,14 +125,14 @@ def cross_validate(
     return Choice(value=value, by_fold=tuple(by_fold), gain=gain, verdict=_verdict(value, present, gain, times))
 
 
-def _verdict(value: str, present: str, gain: Gain, times: Times) -> Verdict:
+def _verdict(value: str, present: str, gain: Gain, times: Times) -> TuningVerdict:
     if value == present:
-        return Verdict.AS_GOOD
+        return TuningVerdict.AS_GOOD
     if gain.value > 0 and gain.p <= LIKELY_CHANCE:
-        return Verdict.BETTER
+        return TuningVerdict.BETTER
     if saves(times[value], times[present]) and gain.low > -MOST_LOST:
-        return Verdict.CHEAPER
-    return Verdict.UNPROVEN
+        return TuningVerdict.CHEAPER
+    return TuningVerdict.UNPROVEN
 
 
 def _views(folds: int) -> Iterable[int]:

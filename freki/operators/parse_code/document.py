@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from freki.operators.parse_code.grammar import by_grammar
-from freki.operators.parse_code.lines import Definition, Lines
+from freki.operators.parse_code.lines import SourceLines, Symbol
 from freki.operators.parse_code.sql import by_statements
 from freki.operators.parse_code.words import by_words
 from freki.schemas.outline import Block, BlockKind, ParsedDocument, one_line, tidy
@@ -32,7 +32,7 @@ def parse_code(source: str, *, language: str = "") -> ParsedDocument:
     told by their words, two levels deep, and seams are the lines after blank ones. Code without definitions is one
     block.
     """
-    lines = Lines(tidy(source))
+    lines = SourceLines(tidy(source))
     found = (by_statements(lines) if language == _SQL else by_grammar(lines, language)) or by_words(lines)
     blocks: list[Block] = []
     sections = [None, *_sections(lines.text, found.definitions)]
@@ -45,13 +45,13 @@ def parse_code(source: str, *, language: str = "") -> ParsedDocument:
     return ParsedDocument(text=lines.text, blocks=tuple(blocks), title=None, attributes={})
 
 
-def _heading(section: Definition, start: int) -> Block:
+def _heading(section: Symbol, start: int) -> Block:
     return Block(
         kind=BlockKind.HEADING, start=start, end=start, heading_level=section.level, title=one_line(section.name)
     )
 
 
-def _code(lines: Lines, seams: Sequence[int], start: int, end: int) -> Block | None:
+def _code(lines: SourceLines, seams: Sequence[int], start: int, end: int) -> Block | None:
     """Return what is visible of a span, with the indentation of its first line."""
     first = _VISIBLE.search(lines.text, start, end)
     if not first:
@@ -62,9 +62,9 @@ def _code(lines: Lines, seams: Sequence[int], start: int, end: int) -> Block | N
     return Block(kind=BlockKind.CODE, start=start, end=end, seams=tuple(inner))
 
 
-def _sections(text: str, definitions: Sequence[Definition]) -> Iterator[Definition]:
+def _sections(text: str, definitions: Sequence[Symbol]) -> Iterator[Symbol]:
     """Yield the definitions, and between them longer code that belongs to none."""
-    around: list[Definition] = []
+    around: list[Symbol] = []
     for definition in [*definitions, None]:
         start = definition.start if definition else len(text)
         while around and around[-1].end <= start:
@@ -75,11 +75,11 @@ def _sections(text: str, definitions: Sequence[Definition]) -> Iterator[Definiti
             around.append(definition)
 
 
-def _rest(text: str, ended: Definition, end: int) -> Iterator[Definition]:
+def _rest(text: str, ended: Symbol, end: int) -> Iterator[Symbol]:
     """Yield the code behind a definition, if there is much of it."""
     line_rest = _LINE_REST.match(text, ended.end, end)
     start = line_rest.end() if line_rest else ended.end
     rest = text[start:end]
     if len(_LETTER.findall(rest)) >= _LEAST_REST_LETTERS:
         title = next(line for line in rest.split("\n") if _LETTER.search(line))
-        yield Definition(start, end, ended.level, one_line(title)[:_REST_TITLE_CHARS])
+        yield Symbol(start, end, ended.level, one_line(title)[:_REST_TITLE_CHARS])

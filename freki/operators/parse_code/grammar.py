@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from tree_sitter import Language, Node, Parser
 
-from freki.operators.parse_code.lines import Definition, Found, Lines
+from freki.operators.parse_code.lines import CodeStructure, SourceLines, Symbol
 from freki.schemas.outline import one_line
 
 LANGUAGES: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -73,7 +73,7 @@ _NAMING = ("type_spec", "type_alias")
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
-def by_grammar(lines: Lines, language: str) -> Found | None:
+def by_grammar(lines: SourceLines, language: str) -> CodeStructure | None:
     """Return the definitions in code of a language; None where it has no grammar here, or the code does not keep it."""
     parser = _parser(language)
     if parser is None or len(lines.text) > _MAX_CHARS:
@@ -82,7 +82,7 @@ def by_grammar(lines: Lines, language: str) -> Found | None:
     unread = sum(child.end_byte - child.start_byte for child in root.children if child.is_error)
     if root.is_error or unread > _MAX_UNREAD_SHARE * len(lines.text):
         return None
-    return Found(tuple(_definitions(root, lines)), tuple(sorted(set(_seams(root, lines)))))
+    return CodeStructure(tuple(_definitions(root, lines)), tuple(sorted(set(_seams(root, lines)))))
 
 
 @cache
@@ -98,7 +98,7 @@ def _in_ascii(text: str) -> bytes:
     return _NOT_ASCII.sub(lambda found: " " if found.group().isspace() else "x", text).encode("ascii")
 
 
-def _definitions(root: Node, lines: Lines) -> Iterator[Definition]:
+def _definitions(root: Node, lines: SourceLines) -> Iterator[Symbol]:
     """Yield definitions in order. The stack holds nodes with the level of what they define."""
     waiting = [(node, 1) for node in reversed(root.named_children)]
     floor = 0
@@ -107,7 +107,7 @@ def _definitions(root: Node, lines: Lines) -> Iterator[Definition]:
         inner = _defined(node)
         name = _name(inner, lines.text) if inner else ""
         if inner and name:
-            yield Definition(lines.begin(node.start_byte, floor), node.end_byte, level, name)
+            yield Symbol(lines.begin(node.start_byte, floor), node.end_byte, level, name)
             taken_apart = inner.type in _TYPES and node.end_byte - node.start_byte > WHOLE_CHARS
             floor = inner.start_byte + 1 if taken_apart else node.end_byte
             if not taken_apart:
@@ -168,7 +168,7 @@ def _shown(node: Node | None, text: str) -> str:
     return one_line(text[node.start_byte : node.end_byte])[:_MAX_NAME_CHARS] if node else ""
 
 
-def _seams(root: Node, lines: Lines) -> Iterator[int]:
+def _seams(root: Node, lines: SourceLines) -> Iterator[int]:
     """Yield where the parts of each longer node begin, those that begin on a line of their own."""
     waiting = [(root, 0)]
     while waiting:

@@ -10,7 +10,7 @@ _COMMENT_END = re.compile(r"(?<!/)\*/[ \t]*\Z")
 _MAX_COMMENT_LINES = 1000
 
 
-class Definition(NamedTuple):
+class Symbol(NamedTuple):
     """What code gives a name to."""
 
     start: int
@@ -22,16 +22,16 @@ class Definition(NamedTuple):
     name: str
 
 
-class Found(NamedTuple):
+class CodeStructure(NamedTuple):
     """What is known of some code."""
 
-    definitions: tuple[Definition, ...]
+    definitions: tuple[Symbol, ...]
     """In the order of their starts: what is defined within another one comes after it."""
     seams: tuple[int, ...]
     """Where the code is best cut, ascending."""
 
 
-class Lines:
+class SourceLines:
     """A text whose lines end in a line feed."""
 
     def __init__(self, text: str) -> None:

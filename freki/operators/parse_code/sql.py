@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from freki.operators.parse_code.lines import Definition, Found, Lines
+from freki.operators.parse_code.lines import CodeStructure, SourceLines, Symbol
 
 _QUOTED = re.compile(
     r"--[^\n]*|/\*.*?(?:\*/|\Z)|'(?:[^']|'')*'?|(?P<tag>\$\w{0,60}\$).*?(?:(?P=tag)|\Z)|\"[^\"\n]*\"?|`[^`\n]*`?",
@@ -34,7 +34,7 @@ _DEFINED = re.compile(
 )
 
 
-def by_statements(lines: Lines) -> Found:
+def by_statements(lines: SourceLines) -> CodeStructure:
     """Return what statements at the margin create; seams are where such statements begin.
 
     Strings, comments and dollar quotes are looked over, and so is what stands between BEGIN and END.
@@ -50,8 +50,8 @@ def by_statements(lines: Lines) -> Found:
         seams.append(begin)
         floor = start + len(masked[start:end].rstrip())
         if created := _DEFINED.match(text, start, end):
-            definitions.append(Definition(begin, floor, 1, created.group(1)))
-    return Found(tuple(definitions), tuple(seams))
+            definitions.append(Symbol(begin, floor, 1, created.group(1)))
+    return CodeStructure(tuple(definitions), tuple(seams))
 
 
 def _starts(masked: str) -> Iterator[int]:

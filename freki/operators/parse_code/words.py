@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from freki.operators.parse_code.lines import Definition, Found, Lines
+from freki.operators.parse_code.lines import CodeStructure, SourceLines, Symbol
 
 # Each pattern names what is defined; indentation is looked at apart. Bounded repeats keep a long line cheap.
 _MODIFIERS = (
@@ -57,7 +57,7 @@ class _Line(NamedTuple):
     name: str
 
 
-def by_words(lines: Lines) -> Found:
+def by_words(lines: SourceLines) -> CodeStructure:
     """Return what begins like a definition of one of the usual languages, at the margin or within a type at the margin.
 
     A definition ends where the next one begins. The seams are the lines after blank ones.
@@ -68,11 +68,11 @@ def by_words(lines: Lines) -> Found:
         starts.append(lines.begin(lines.starts[line.number], starts[-1] + 1 if starts else 0))
     ends = [*starts[1:], len(lines.text)]
     definitions = (
-        Definition(start, end, line.level, line.name) for start, end, line in zip(starts, ends, found, strict=False)
+        Symbol(start, end, line.level, line.name) for start, end, line in zip(starts, ends, found, strict=False)
     )
     written = (line for line, text in enumerate(lines.lines) if text.strip())
     seams = (lines.starts[line] for before, line in pairwise(written) if line > before + 1)
-    return Found(tuple(definitions), tuple(seams))
+    return CodeStructure(tuple(definitions), tuple(seams))
 
 
 def _defining(lines: Sequence[str]) -> Iterator[_Line]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from freki.operators.parse_html.readable import main_parts, walk
-from freki.operators.parse_html.writer import HEADINGS, Writer
+from freki.operators.parse_html.writer import HEADINGS, HtmlOutlineWriter
 from freki.schemas.outline import ParsedDocument, as_attributes, one_line, tidy
 
 _META = {"author", "description", "keywords", "date"}
@@ -76,8 +76,8 @@ def _flattened(source: str) -> str:
     return _TAG.sub(kept, _AIDS.sub("", source))
 
 
-def _written(roots: Iterable[LexborNode], layout: set[int]) -> Writer:
-    writer = Writer(layout)
+def _written(roots: Iterable[LexborNode], layout: set[int]) -> HtmlOutlineWriter:
+    writer = HtmlOutlineWriter(layout)
     for root in roots:
         for node, entering in walk(root):
             if entering:

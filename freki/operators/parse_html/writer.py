@@ -26,7 +26,7 @@ _MAX_LEVEL_DIGITS = 3
 _MAX_NUMBER_DIGITS = 6
 
 
-class Writer:
+class HtmlOutlineWriter:
     """Builds text and blocks from the nodes of a page in order."""
 
     def __init__(self, layout: set[int]) -> None:

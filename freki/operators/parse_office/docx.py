@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element
 from freki.operators.errors import UnreadableContent
 from freki.operators.parse_office.numbering import Numbering, value
 from freki.operators.parse_office.package import MAX_UNPACKED_BYTES, Package, opened
-from freki.operators.parse_office.writer import Writer
+from freki.operators.parse_office.writer import OfficeOutlineWriter
 from freki.schemas.outline import ParsedDocument, assemble
 
 _MAX_LEVEL = 9
@@ -57,7 +57,7 @@ class _Reader:
     """Takes up paragraphs and tables in order."""
 
     def __init__(self, styles: _Styles, numbering: Numbering, notes: Mapping[tuple[str, str], Element]) -> None:
-        self.writer = Writer()
+        self.writer = OfficeOutlineWriter()
         self.title = ""
         self._styles = styles
         self._numbering = numbering

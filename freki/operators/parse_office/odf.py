@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element
 from freki.operators.errors import UnreadableContent
 from freki.operators.parse_office.numbering import FORMS, whole
 from freki.operators.parse_office.package import Package, opened
-from freki.operators.parse_office.writer import Writer
+from freki.operators.parse_office.writer import OfficeOutlineWriter
 
 PARAGRAPHS = {"{text}p", "{text}h"}
 ROW_GROUPS = {"{table}table-header-rows", "{table}table-rows", "{table}table-row-group"}
@@ -89,11 +89,11 @@ def _level(level: Element) -> _Level:
     )
 
 
-class Reader:
+class OdfReader:
     """Takes up paragraphs, lists and tables in order."""
 
     def __init__(self, content: Content) -> None:
-        self.writer = Writer()
+        self.writer = OfficeOutlineWriter()
         self.title = ""
         self._styles = content.styles
         self._lists = content.lists

@@ -2,7 +2,7 @@
 
 from xml.etree.ElementTree import Element
 
-from freki.operators.parse_office.odf import Content, Reader, content_of, joined
+from freki.operators.parse_office.odf import Content, OdfReader, content_of, joined
 from freki.operators.parse_office.package import MAX_UNPACKED_BYTES
 from freki.schemas.outline import ParsedDocument, assemble
 
@@ -18,7 +18,7 @@ def parse_odp(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) -
     nested too deep.
     """
     with content_of(content, "presentation", max_unpacked_bytes=max_unpacked_bytes) as document:
-        reader = Reader(document)
+        reader = OdfReader(document)
         slides = document.body.findall(_PAGE)
         for page, slide in enumerate(slides):
             reader.writer.page = page
@@ -35,7 +35,7 @@ def _is_hidden(slide: Element, document: Content) -> bool:
     return look is not None and look.get("{presentation}visibility") == "hidden"
 
 
-def _slide(slide: Element, reader: Reader) -> None:
+def _slide(slide: Element, reader: OdfReader) -> None:
     shapes = [shape for shape in slide if shape.get("{presentation}class") not in _RUNNING]
     for shape in shapes:
         if shape.get("{presentation}class") == "title":

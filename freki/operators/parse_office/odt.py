@@ -1,6 +1,6 @@
 """The readable text and outline of an ODT."""
 
-from freki.operators.parse_office.odf import Reader, content_of
+from freki.operators.parse_office.odf import OdfReader, content_of
 from freki.operators.parse_office.package import MAX_UNPACKED_BYTES
 from freki.schemas.outline import ParsedDocument, assemble
 
@@ -15,7 +15,7 @@ def parse_odt(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) -
     `max_unpacked_bytes` unpacked, or nested too deep.
     """
     with content_of(content, "text", max_unpacked_bytes=max_unpacked_bytes) as document:
-        reader = Reader(document)
+        reader = OdfReader(document)
         reader.read(document.body)
         title, attributes = document.package.properties()
     return assemble(reader.writer.close(), title=title or reader.title, attributes=attributes)

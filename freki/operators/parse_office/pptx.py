@@ -5,7 +5,7 @@ from xml.etree.ElementTree import Element
 
 from freki.operators.errors import UnreadableContent
 from freki.operators.parse_office.package import MAX_UNPACKED_BYTES, Package, opened
-from freki.operators.parse_office.writer import Writer
+from freki.operators.parse_office.writer import OfficeOutlineWriter
 from freki.schemas.outline import ParsedDocument, assemble
 
 _TITLES = {"title", "ctrTitle"}
@@ -25,7 +25,7 @@ def parse_pptx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) 
     """
     with opened(content, max_unpacked_bytes=max_unpacked_bytes) as package:
         slides = _slides(package)
-        writer = Writer()
+        writer = OfficeOutlineWriter()
         for page, name in enumerate(slides):
             writer.page = page
             _slide(package, name, writer)
@@ -44,7 +44,7 @@ def _slides(package: Package) -> list[str]:
     return [targets.get(slide.get("{r}id", ""), "") for slide in presentation.iterfind("{p}sldIdLst/{p}sldId")]
 
 
-def _slide(package: Package, name: str, writer: Writer) -> None:
+def _slide(package: Package, name: str, writer: OfficeOutlineWriter) -> None:
     slide = package.tree(name)
     shapes = None if slide is None else slide.find("{p}cSld/{p}spTree")
     if slide is None or shapes is None or slide.get("show") in _OFF:
@@ -78,7 +78,7 @@ def _placeholder(shape: Element) -> str | None:
     return None if placeholder is None else placeholder.get("type", "obj")
 
 
-def _shape(shape: Element, writer: Writer) -> None:
+def _shape(shape: Element, writer: OfficeOutlineWriter) -> None:
     kind = _placeholder(shape)
     if shape.tag == "{p}graphicFrame":
         for table in shape.iter("{a}tbl"):

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from freki.operators.errors import UnreadableContent
-from freki.operators.parse_office.writer import Writer
+from freki.operators.parse_office.writer import OfficeOutlineWriter
 
 _MAX_CELLS = 5_000_000
 """With empty ones, which the file need not hold."""
@@ -14,7 +14,7 @@ class Sheets:
     """Takes up sheets in order."""
 
     def __init__(self) -> None:
-        self.writer = Writer()
+        self.writer = OfficeOutlineWriter()
         self._cells_left = _MAX_CELLS
 
     def add(self, page: int, name: str, rows: Iterable[Sequence[str]]) -> None:

@@ -7,7 +7,7 @@ from freki.schemas.outline import BlockKind, Part, one_line, stacked
 _MAX_INDENT = 8
 
 
-class Writer:
+class OfficeOutlineWriter:
     """Collects parts in reading order."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Container, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from freki.operators.parse_pdf.lines import Line, extended, joined
+from freki.operators.parse_pdf.lines import TextLine, extended, joined
 from freki.operators.parse_pdf.tables import Table
 from freki.schemas.outline import BlockKind, Part, stacked
 
@@ -25,7 +25,7 @@ class Group(NamedTuple):
     kind: BlockKind
     number: int
     """Level of a heading, or run of rows without rules; 0 for all else."""
-    items: list[Line | Table]
+    items: list[TextLine | Table]
 
 
 def is_item(text: str) -> bool:
@@ -35,7 +35,7 @@ def is_item(text: str) -> bool:
 
 def part_of(group: Group, known: Container[str]) -> Part:
     """Return the part that a group makes; `known` words decide whether a hyphen at the end of a line stays."""
-    lines = [item for item in group.items if isinstance(item, Line)]
+    lines = [item for item in group.items if isinstance(item, TextLine)]
     if group.kind is BlockKind.TABLE:
         return _table(group.items)
     if group.kind is BlockKind.CODE:
@@ -48,7 +48,7 @@ def part_of(group: Group, known: Container[str]) -> Part:
     return _paragraph(lines, kind, known)
 
 
-def _code_lines(lines: Sequence[Line]) -> Iterator[Part]:
+def _code_lines(lines: Sequence[TextLine]) -> Iterator[Part]:
     """Yield lines with their indentation, and an empty one where there is room for it."""
     margins: dict[int, float] = {}
     for line in lines:
@@ -61,11 +61,11 @@ def _code_lines(lines: Sequence[Line]) -> Iterator[Part]:
         yield Part(kind=BlockKind.CODE, text=" " * indent + line.text, page=line.page)
 
 
-def _steps(lines: Sequence[Line]) -> Iterator[float]:
+def _steps(lines: Sequence[TextLine]) -> Iterator[float]:
     return (before.top - line.top for before, line in pairwise(lines) if before.page == line.page)
 
 
-def _paragraph(lines: Sequence[Line], kind: BlockKind, known: Container[str]) -> Part:
+def _paragraph(lines: Sequence[TextLine], kind: BlockKind, known: Container[str]) -> Part:
     text = ""
     breaks: list[int] = []
     page = lines[0].page
@@ -76,7 +76,7 @@ def _paragraph(lines: Sequence[Line], kind: BlockKind, known: Container[str]) ->
     return Part(kind=kind, text=text, page=lines[0].page, page_breaks=tuple(breaks))
 
 
-def _table(items: Sequence[Line | Table]) -> Part:
+def _table(items: Sequence[TextLine | Table]) -> Part:
     """Write rows below each other; a head that each page repeats is written once."""
     head = items[0].rows[0] if isinstance(items[0], Table) else ""
     rows: list[Part] = []

@@ -11,7 +11,7 @@ from pypdfium2 import PdfDocument, PdfiumError, PdfPage, PdfTextPage, raw
 from freki.operators.errors import UnreadableContent
 from freki.operators.parse_pdf.fields import fields, filled_in
 from freki.operators.parse_pdf.layout import Bookmark, layout
-from freki.operators.parse_pdf.lines import Glyph, Line, glyphs, is_readable, line_of, upright
+from freki.operators.parse_pdf.lines import Glyph, TextLine, glyphs, is_readable, line_of, upright
 from freki.operators.parse_pdf.tables import Grid, Table, grids, table_of
 from freki.schemas.outline import MAX_ATTRIBUTE_CHARS, PAGES_WITHOUT_TEXT, ParsedDocument, as_attributes, assemble
 
@@ -75,7 +75,7 @@ def _reason(error: PdfiumError, content: bytes) -> str:
 
 
 class _Page(NamedTuple):
-    items: Sequence[Line | Table]
+    items: Sequence[TextLine | Table]
     is_unread: bool
     """Whether it shows more than its text: it is a picture but for a few words, or no text was found on it."""
 
@@ -111,7 +111,7 @@ def _is_picture(page: PdfPage) -> bool:
 
 def _in_order(
     text_page: PdfTextPage, printed: Sequence[Sequence[Glyph]], tables: Sequence[tuple[Grid, Table]], number: int
-) -> Iterator[Line | Table]:
+) -> Iterator[TextLine | Table]:
     """Yield each table where its first character stands, and each line without what is in tables."""
     waiting = dict(enumerate(tables))
     for line in printed:

@@ -7,7 +7,7 @@ from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from freki.operators.parse_pdf.blocks import BULLET, BULLET_ITEM, NUMBER_ITEM, PARAGRAPH_STEP, Group, is_item, part_of
-from freki.operators.parse_pdf.lines import Line, extended, vocabulary
+from freki.operators.parse_pdf.lines import TextLine, extended, vocabulary
 from freki.operators.parse_pdf.styles import MAX_LEVELS, Look, look_of, style_of
 from freki.operators.parse_pdf.tables import Table
 from freki.schemas.outline import BlockKind, Part, stacked
@@ -41,18 +41,18 @@ class Bookmark(NamedTuple):
     """1 is outermost."""
 
 
-def layout(items: Iterable[Line | Table], bookmarks: Iterable[Bookmark], *, pages: int) -> Iterator[Part]:
+def layout(items: Iterable[TextLine | Table], bookmarks: Iterable[Bookmark], *, pages: int) -> Iterator[Part]:
     """Yield what the lines and tables of all pages are, in reading order."""
     shown = _without_running_heads(list(items), pages)
-    known = vocabulary(item.text for item in shown if isinstance(item, Line))
+    known = vocabulary(item.text for item in shown if isinstance(item, TextLine))
     parts = [part_of(group, known) for group in _groups(shown, bookmarks)]
     for kind, same in groupby(parts, key=lambda part: part.kind):
         run = list(same)
         yield from [stacked(kind, run)] if kind is BlockKind.LIST else run
 
 
-def _groups(items: Sequence[Line | Table], bookmarks: Iterable[Bookmark]) -> list[Group]:
-    look = look_of([item for item in items if isinstance(item, Line)])
+def _groups(items: Sequence[TextLine | Table], bookmarks: Iterable[Bookmark]) -> list[Group]:
+    look = look_of([item for item in items if isinstance(item, TextLine)])
     code, titles = _code(items, look.step), _titles(items, bookmarks)
     runs = {index: run for index, run in _runs(items).items() if index not in code}
     groups: list[Group] = []
@@ -71,7 +71,7 @@ def _groups(items: Sequence[Line | Table], bookmarks: Iterable[Bookmark]) -> lis
     return groups
 
 
-def _without_running_heads(items: Sequence[Line | Table], pages: int) -> list[Line | Table]:
+def _without_running_heads(items: Sequence[TextLine | Table], pages: int) -> list[TextLine | Table]:
     """Leave out lines that stand at the same height of most pages, and differ by numbers at most."""
     keys = [_running_key(item) for item in items]
     met = {(key, item.page) for key, item in zip(keys, items, strict=True) if key}
@@ -80,13 +80,13 @@ def _without_running_heads(items: Sequence[Line | Table], pages: int) -> list[Li
     return [item for key, item in zip(keys, items, strict=True) if not key or seen[key] <= most]
 
 
-def _running_key(item: Line | Table) -> tuple[str, int] | None:
+def _running_key(item: TextLine | Table) -> tuple[str, int] | None:
     return None if isinstance(item, Table) else (_DIGITS.sub("0", item.text), round(item.top))
 
 
-def _code(items: Sequence[Line | Table], step: float) -> set[int]:
+def _code(items: Sequence[TextLine | Table], step: float) -> set[int]:
     """Return the lines that are code: those in fonts of one width, where they are no words within a paragraph."""
-    lines = [item for item in items if isinstance(item, Line)]
+    lines = [item for item in items if isinstance(item, TextLine)]
     share = sum(len(line.text) for line in lines if line.pitch) / max(sum(len(line.text) for line in lines), 1)
     code: set[int] = set()
     for is_fixed, run in groupby(range(len(items)), key=lambda index: _is_fixed(items[index])):
@@ -96,22 +96,22 @@ def _code(items: Sequence[Line | Table], step: float) -> set[int]:
     return code
 
 
-def _is_fixed(item: Line | Table) -> bool:
-    return isinstance(item, Line) and item.pitch > 0
+def _is_fixed(item: TextLine | Table) -> bool:
+    return isinstance(item, TextLine) and item.pitch > 0
 
 
-def _stands_alone(items: Sequence[Line | Table], index: int, step: float) -> bool:
+def _stands_alone(items: Sequence[TextLine | Table], index: int, step: float) -> bool:
     """Say whether a line is a paragraph of its own."""
     return not any(
-        isinstance(upper, Line)
-        and isinstance(lower, Line)
+        isinstance(upper, TextLine)
+        and isinstance(lower, TextLine)
         and upper.page == lower.page
         and 0 <= upper.top - lower.top <= PARAGRAPH_STEP * step
         for upper, lower in pairwise(items[max(0, index - 1) : index + 2])
     )
 
 
-def _runs(items: Sequence[Line | Table]) -> dict[int, int]:
+def _runs(items: Sequence[TextLine | Table]) -> dict[int, int]:
     """Number the runs of lines that share a column beyond the first, as the rows of a table without rules do."""
     runs: dict[int, int] = {}
     start = 0
@@ -124,14 +124,14 @@ def _runs(items: Sequence[Line | Table]) -> dict[int, int]:
     return runs
 
 
-def _aligned(before: Line | Table, line: Line | Table) -> bool:
+def _aligned(before: TextLine | Table, line: TextLine | Table) -> bool:
     if isinstance(before, Table) or isinstance(line, Table) or before.page != line.page:
         return False
     # In justified text no word beyond the first stands below another's beginning but by chance.
     return any(abs(one - other) < _ALIGNED for one in before.starts[1:] for other in line.starts[1:])
 
 
-def _titles(items: Sequence[Line | Table], bookmarks: Iterable[Bookmark]) -> dict[int, int]:
+def _titles(items: Sequence[TextLine | Table], bookmarks: Iterable[Bookmark]) -> dict[int, int]:
     """Return the level of each line that is, alone or with the next ones, a title among the bookmarks of its page."""
     waiting = {(bookmark.page, _folded(bookmark.title)): min(bookmark.level, MAX_LEVELS) for bookmark in bookmarks}
     levels: dict[int, int] = {}
@@ -152,7 +152,7 @@ def _folded(title: str) -> str:
     return _NO_WORD.sub("", title).casefold()
 
 
-def _continues(group: Group, item: Line | Table, look: Look) -> bool:
+def _continues(group: Group, item: TextLine | Table, look: Look) -> bool:
     """Say whether an item of the same kind goes on with a group."""
     before = group.items[-1]
     if isinstance(before, Table) or isinstance(item, Table):
@@ -182,5 +182,5 @@ def _begins_item(text: str, before: str, group: Group) -> bool:
         return True
     # A number may also begin a line in the middle of a sentence, as in "until 3. May".
     first = group.items[0]
-    in_list = isinstance(first, Line) and is_item(first.text)
+    in_list = isinstance(first, TextLine) and is_item(first.text)
     return bool(NUMBER_ITEM.match(text)) and (in_list or before[-1:] in _CLOSED)

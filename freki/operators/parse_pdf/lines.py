@@ -54,7 +54,7 @@ class Glyph(NamedTuple):
     top: float
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     """A line of text."""
 
     text: str
@@ -124,7 +124,7 @@ def _is_below(glyph: Glyph, before: Glyph) -> bool:
     return glyph.top <= before.bottom + (before.top - before.bottom) / 4 and glyph.left < before.left
 
 
-def line_of(text_page: PdfTextPage, line: Sequence[Glyph], page: int) -> Line:
+def line_of(text_page: PdfTextPage, line: Sequence[Glyph], page: int) -> TextLine:
     """Describe a line of glyphs, at least one."""
     samples = [glyph.place for glyph in line[:: max(1, len(line) // _SAMPLES)]]
     size = Counter(round(2 * _height(text_page, index)) / 2 for index in samples).most_common(1)[0][0]
@@ -134,7 +134,7 @@ def line_of(text_page: PdfTextPage, line: Sequence[Glyph], page: int) -> Line:
     cells = (
         [line] if pitch else _with_bullet([list(cell) for cell in _cells(line, max(_CELL_GAP * size, _LEAST_CELL_GAP))])
     )
-    return Line(
+    return TextLine(
         text=_spread(line, pitch) if pitch else " ".join(words(cell) for cell in cells),
         page=page,
         size=size,

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from freki.operators.parse_pdf.lines import Line
+from freki.operators.parse_pdf.lines import TextLine
 
 Style = tuple[float, bool]
 """Size in points, and whether it is bold."""
@@ -29,12 +29,12 @@ class Look(NamedTuple):
     """Points from line to line."""
 
 
-def style_of(line: Line) -> Style:
+def style_of(line: TextLine) -> Style:
     """Return the style of a line."""
     return line.size, line.bold
 
 
-def look_of(lines: Sequence[Line]) -> Look:
+def look_of(lines: Sequence[TextLine]) -> Look:
     """Find the body, and rank the styles of headings: larger ones, and those as large that are bold."""
     characters: Counter[Style] = Counter()
     for line in lines:

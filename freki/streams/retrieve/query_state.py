@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from freki.operators.analyse_query import phrases_of
-from freki.operators.augment import Neighbours, Section
+from freki.operators.augment import Neighbours, SectionWindow
 from freki.schemas import (
     ChunkId,
     ContextQuery,
@@ -92,7 +92,7 @@ class ScoredChunk:
     """What judgements of users added to the score."""
     near: Sequence[ManifestEntry] = ()
     """Entries of the manifest around it, its own among them, in reading order; only for hits."""
-    section: Section | None = None
+    section: SectionWindow | None = None
     neighbours: Neighbours = field(default_factory=lambda: Neighbours((), ()))
     """What is shown around it; only for hits."""
     row: IndexedChunk | None = None

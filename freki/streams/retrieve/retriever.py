@@ -13,7 +13,7 @@ from typing import Any
 
 from freki.operators.analyse_text import query_terms
 from freki.operators.identify import root_id
-from freki.operators.step_budget import Step, affordable
+from freki.operators.step_budget import OptionalStep, affordable
 from freki.schemas import (
     ContextQuery,
     ContextResult,
@@ -254,7 +254,7 @@ class Retriever:
     def _affordable(self, state: QueryState) -> frozenset[str]:
         """Choose what improves the answer most for the time that it takes; reranking has the rest."""
         steps = [
-            Step(name, worth, self._estimates.careful_s(name))
+            OptionalStep(name, worth, self._estimates.careful_s(name))
             for name, worth in WORTH.items()
             if name != EXPAND or state.options.expand_documents
         ]

@@ -12,7 +12,7 @@ import structlog
 from opentelemetry.trace import Tracer
 
 from freki.infra.claims import ClaimStore
-from freki.infra.kafka import Producer, Reader, make_app
+from freki.infra.kafka import KafkaProducer, Reader, make_app
 from freki.infra.llm.client import LlmClient
 from freki.infra.llm.ledger import TokenLedger
 from freki.infra.milvus.index import MilvusIndex
@@ -86,7 +86,7 @@ class Parts:
 
     async def __aenter__(self) -> Self:
         self._registry = await self.opened.enter_async_context(open_registry(self.settings))
-        self.outbox = Outbox(await self.opened.enter_async_context(Producer(self.settings.kafka)), self.tracer)
+        self.outbox = Outbox(await self.opened.enter_async_context(KafkaProducer(self.settings.kafka)), self.tracer)
         return self
 
     async def __aexit__(

@@ -9,7 +9,8 @@ from freki.infra.settings.sections import Settings
 from freki.infra.telemetry.calls import Calls
 from freki.infra.telemetry.endpoint import serving
 from freki.infra.telemetry.metrics import metering
-from freki.infra.telemetry.telemetry import set_up_logging, tracing
+from freki.infra.telemetry.logs import set_up_logging
+from freki.infra.telemetry.traces import tracing
 from freki.streams.app import make_stages
 from freki.streams.connect import wall_clock
 from freki.streams.deliver.run import run_stages

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from freki.operators.assemble import Omitted, assemble, cite, place_of
 from freki.operators.augment import (
-    Section,
+    SectionWindow,
     document_around,
     neighbour_parts,
     neighbours_of,
@@ -260,7 +260,7 @@ def _citation(chunk: ContextHit | ContextExpansion) -> Citation:
     )
 
 
-def _section(state: QueryState, found: ScoredChunk) -> Section | None:
+def _section(state: QueryState, found: ScoredChunk) -> SectionWindow | None:
     """Choose what is shown around a hit: its section; its document where the question asks for a list.
 
     The items of a list are spread over a document, and no ranking of its chunks is sure to have them all.

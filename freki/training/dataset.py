@@ -40,7 +40,7 @@ class Document(NamedTuple):
         return self.text if not self.title or self.text.startswith(self.title) else f"{self.title}\n{self.text}"
 
 
-class Question(NamedTuple):
+class TrainingQuery(NamedTuple):
     """What is asked."""
 
     source: str
@@ -56,11 +56,11 @@ class Collection:
 
     language: str
     documents: tuple[Document, ...]
-    questions: tuple[Question, ...]
+    questions: tuple[TrainingQuery, ...]
 
 
 @record
-class SourceFile:
+class PairFile:
     """Where pairs came from."""
 
     name: str
@@ -74,8 +74,8 @@ class SourceFile:
 
 
 @record
-class Material:
+class Dataset:
     """All that is learned from."""
 
     collections: tuple[Collection, ...]
-    files: tuple[SourceFile, ...]
+    files: tuple[PairFile, ...]

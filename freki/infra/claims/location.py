@@ -15,7 +15,7 @@ _HOST = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
-class Place(NamedTuple):
+class ClaimLocation(NamedTuple):
     """A content, or a prefix of many."""
 
     scheme: str
@@ -29,12 +29,12 @@ class Place(NamedTuple):
         """Give the URL, made from what was checked."""
         return Path(self.path).as_uri() if self.scheme == LOCAL else f"{self.scheme}://{self.host}{self.path}"
 
-    def holds(self, other: "Place") -> bool:
+    def holds(self, other: "ClaimLocation") -> bool:
         """Tell whether the other place is this one or below it; `docs` does not hold `docs-secret`."""
         return self[:2] == other[:2] and other.path.is_relative_to(self.path)
 
 
-def parse_place(url: str) -> Place:
+def parse_location(url: str) -> ClaimLocation:
     """Take a URL or an absolute local path apart. Raises ValueError for whatever is not plain."""
     if _CONTROL.search(url) or "\\" in url:
         raise ValueError("control characters and backslashes have no place in it")
@@ -52,17 +52,17 @@ def parse_place(url: str) -> Place:
     if not _HOST.fullmatch(parts.netloc):
         raise ValueError("its host is missing, or more than a name and a port")
     host = parts.netloc.lower() if parts.scheme in WEB else parts.netloc
-    return Place(parts.scheme, host, _checked(parts.path))
+    return ClaimLocation(parts.scheme, host, _checked(parts.path))
 
 
-def _local(path: str) -> Place:
+def _local(path: str) -> ClaimLocation:
     if not path.startswith("/"):
         raise ValueError("it is neither a URL nor an absolute path")
     if _CONTROL.search(path):
         raise ValueError("control characters have no place in it")
     if ".." in path.split("/"):
         raise ValueError("`..` may not stand in it")
-    return Place(LOCAL, "", PurePosixPath("/" + path.lstrip("/")))
+    return ClaimLocation(LOCAL, "", PurePosixPath("/" + path.lstrip("/")))
 
 
 def _checked(path: str) -> PurePosixPath:
