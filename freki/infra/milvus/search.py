@@ -59,7 +59,7 @@ class MilvusSearch(MilvusConnection):
         )
         return [{ChunkId(row["chunk_id"]): RootId(row["root_id"]) for _, row in rows} for rows in found]
 
-    async def _rankings(  # noqa: PLR0913 - what a search is
+    async def _rankings(
         self,
         shard: Shard,
         column: str,

@@ -66,7 +66,7 @@ class _Share(TraceIdRatioBased):
     By the trace's id, so that all who see a trace without a word from its beginning decide alike.
     """
 
-    def should_sample(  # noqa: PLR0913, PLR0917 - OpenTelemetry says so
+    def should_sample(
         self,
         parent_context: Context | None,
         trace_id: int,

@@ -49,7 +49,7 @@ def checksums(text: str, segments: Sequence[Segment]) -> list[float]:
     return [crc32(text[segment.start : segment.end].encode("utf-8", "surrogatepass")) for segment in segments]
 
 
-def join(  # noqa: PLR0913 - the sizes belong together
+def join(
     segments: Sequence[Segment],
     *,
     marks: Sequence[float],
@@ -80,7 +80,7 @@ def join(  # noqa: PLR0913 - the sizes belong together
     return groups
 
 
-def _next_cut(  # noqa: PLR0913, PLR0917 - the sizes belong together
+def _next_cut(
     segments: Sequence[Segment], marks: Sequence[float], first: int, low: Size, high: Size, limit: Size, sharp: float
 ) -> int:
     """Return the end of the group that begins at `first`."""

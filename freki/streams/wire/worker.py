@@ -8,8 +8,8 @@ from freki.infra.kafka import look_behind
 from freki.infra.settings.sections import Settings
 from freki.infra.telemetry.calls import Calls
 from freki.infra.telemetry.endpoint import serving
-from freki.infra.telemetry.metrics import metering
 from freki.infra.telemetry.logs import set_up_logging
+from freki.infra.telemetry.metrics import metering
 from freki.infra.telemetry.traces import tracing
 from freki.streams.app import make_stages
 from freki.streams.connect import wall_clock
