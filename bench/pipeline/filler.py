@@ -15,7 +15,7 @@ from freki.schemas.avro import Codec
 from freki.streams.connect import wall_clock
 from freki.streams.ingest.chunk import Chunker
 from freki.streams.ingest.contextualise import contextualise
-from freki.streams.ingest.index import Indexer, IndexRules, Part
+from freki.streams.ingest.index import Indexer, IndexRules, ReceivedPart
 from freki.streams.ingest.outline import Outliner
 from tests.received import received
 
@@ -64,7 +64,7 @@ class Filler:
         """Index documents until the store holds so many chunks; give the seconds that indexing took."""
         spent = 0.0
         while (held := len(self.chunk_ids)) < chunks:
-            parts: list[Part] = []
+            parts: list[ReceivedPart] = []
             while len(self.chunk_ids) < chunks and len(parts) < TOGETHER:
                 parts += await self._parts(next(self._rest))
             started = time.perf_counter()
@@ -74,7 +74,7 @@ class Filler:
             advance(len(self.chunk_ids) - held)
         return spent
 
-    async def _parts(self, change: DocumentChange) -> list[Part]:
+    async def _parts(self, change: DocumentChange) -> list[ReceivedPart]:
         batches = await self._ingest.revise(received(change, wall_clock()))
         contextual = [contextualise(batch) for batch in batches]
         self.documents += 1
@@ -83,4 +83,4 @@ class Filler:
         self.topic_bytes["documents"] += len(self._documents.encode(change))
         self.topic_bytes["chunks"] += sum(map(len, map(self._chunks.encode, batches)))
         self.topic_bytes["contextual-chunks"] += sum(map(len, map(self._contextual_chunks.encode, contextual)))
-        return [Part(batch, 0) for batch in contextual]
+        return [ReceivedPart(batch, 0) for batch in contextual]

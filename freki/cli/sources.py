@@ -18,7 +18,7 @@ from freki.schemas import EVERYONE, DocumentChange
 from freki.schemas.errors import Unavailable
 from freki.streams.client import Publisher, Receipts
 from freki.streams.connect import open_ledger, open_publisher, open_receipts
-from freki.streams.feed.ledger import Ledger
+from freki.streams.feed.ledger import SourceLedger
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ class SourceArguments(Arguments):
 class Feed(Generic[T]):
     """A way to publish, and what was published before."""
 
-    def __init__(self, publisher: Publisher, ledger: Ledger[T], receipts: Receipts | None) -> None:
+    def __init__(self, publisher: Publisher, ledger: SourceLedger[T], receipts: Receipts | None) -> None:
         self.ledger = ledger
         self._publisher = publisher
         self._receipts = receipts

@@ -45,7 +45,7 @@ from freki.schemas.errors import Misconfigured, Unavailable
 from freki.schemas.index import Generation
 from freki.streams.client import Asker, Publisher, Receipts
 from freki.streams.deliver.outbox import Outbox
-from freki.streams.feed.ledger import Ledger
+from freki.streams.feed.ledger import SourceLedger
 from freki.streams.ingest.context_prompts import ContextRules
 from freki.streams.ingest.outline import CountTokens, Outliner, OutlineRules
 from freki.streams.ingest.parse import ParseLimits, by_weight, parse
@@ -273,11 +273,11 @@ async def open_publisher(settings: Settings, *, tombstones: bool = True) -> Asyn
 
 
 @asynccontextmanager
-async def open_ledger(settings: Settings, source: str, kind: type[T]) -> AsyncIterator[Ledger[T]]:
+async def open_ledger(settings: Settings, source: str, kind: type[T]) -> AsyncIterator[SourceLedger[T]]:
     """Open what a source has published."""
     topic = topics_of(settings).sources.name
     async with open_outbox(settings) as (outbox, _):
-        ledger = Ledger(source, kind, topic=topic, outbox=outbox)
+        ledger = SourceLedger(source, kind, topic=topic, outbox=outbox)
         async with Reader(settings.kafka, topic, start="earliest") as reader:
             await ledger.read(reader.until_end())
         yield ledger

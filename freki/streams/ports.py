@@ -210,7 +210,7 @@ class Llm(Protocol):
         """
 
 
-class Ledger(Protocol):
+class TokenBudget(Protocol):
     """Tokens of a language model that may still be used today."""
 
     async def take(self, tokens: int) -> bool:

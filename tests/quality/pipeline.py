@@ -30,7 +30,7 @@ from freki.streams.evaluate.examine import Examiner
 from freki.streams.evaluate.result import Run
 from freki.streams.ingest.chunk import Chunker
 from freki.streams.ingest.contextualise import contextualise
-from freki.streams.ingest.index import Indexer, IndexRules, Part
+from freki.streams.ingest.index import Indexer, IndexRules, ReceivedPart
 from freki.streams.ingest.outline import Outliner, OutlineRules
 from freki.streams.ports import Reranker
 from freki.streams.retrieve.retriever import Retriever
@@ -136,7 +136,7 @@ class Freki:
         changes = missing(roots_of(corpus, TENANT), {}, tenant=TENANT, now=wall_clock())
         arrived = [received(change, Timestamp(change.version)) for change in changes]
         batches = [batch for each in arrived for batch in await chunking.revise(each)]
-        async for _ in indexer.index([Part(contextualise(batch), 0) for batch in batches]):
+        async for _ in indexer.index([ReceivedPart(contextualise(batch), 0) for batch in batches]):
             pass
         return index
 

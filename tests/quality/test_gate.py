@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from freki.operators.evaluate.figures import FAILED, MRR, NDCG, RECALL_10
 from freki.schemas import DocumentId
-from freki.streams.evaluate.result import Answered, Place, Run
+from freki.streams.evaluate.result import Answered, KeptRank, Run
 from tests.quality.gate import MARGIN, RECORD, RunFigures, compare, contents_of, differences, figures_of
 
 LEAVE, WASTE, STRANGER = DocumentId("leave"), DocumentId("waste"), DocumentId("stranger")
@@ -24,7 +24,7 @@ def answered(name: str, ndcg: float, language: str = "de") -> Answered:
         language=language,
         query_type="factual",
         figures={NDCG: ndcg, MRR: ndcg, RECALL_10: 1.0, FAILED: 0.0},
-        ranking=tuple(Place(each, 0.5, None) for each in (WASTE, STRANGER, LEAVE, STRANGER)),
+        ranking=tuple(KeptRank(each, 0.5, None) for each in (WASTE, STRANGER, LEAVE, STRANGER)),
         relevant={LEAVE: 3, DocumentId("gone"): None},
     )
 

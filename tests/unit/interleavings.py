@@ -12,7 +12,7 @@ from freki.infra.models.fake import FakeEmbedder
 from freki.infra.models.vectors import VectorCache
 from freki.schemas import ContextualChunkBatch, Timestamp
 from freki.schemas.index import Rank, standing
-from freki.streams.ingest.index import Indexer, IndexRules, Part
+from freki.streams.ingest.index import Indexer, IndexRules, ReceivedPart
 from tests.memory_index import MemoryIndex
 from tests.unit.revisions import ANALYSER, World
 
@@ -72,7 +72,7 @@ class Owner:
 
     async def _work(self, indexer: Indexer) -> None:
         for batches in self.jobs:
-            async for _ in indexer.index([Part(batch, 0) for batch in batches]):
+            async for _ in indexer.index([ReceivedPart(batch, 0) for batch in batches]):
                 pass
 
     @property

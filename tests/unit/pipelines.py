@@ -36,7 +36,7 @@ from freki.streams.ingest.embed import embed_handler, record_key
 from freki.streams.ingest.index import Indexer, IndexRules
 from freki.streams.ingest.outline import Outliner, OutlineRules
 from freki.streams.observe.meters import Meters
-from freki.streams.ports import Ledger, Llm, Reranker
+from freki.streams.ports import Llm, Reranker, TokenBudget
 from freki.streams.retrieve.handler import QueryHandler
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.trace import Models, QueryTrace
@@ -57,7 +57,7 @@ class Pipeline:
         rerankers: Iterable[Reranker] = (),
         contexts: ContextSettings | None = None,
         llm: Llm | None = None,
-        ledger: Ledger | None = None,
+        ledger: TokenBudget | None = None,
         index: MemoryIndex | None = None,
         reply_topics: Sequence[str] = (),
         **options: Any,

@@ -7,7 +7,7 @@ from typing import TypeVar
 from freki.schemas import DocumentChange, Operation
 from freki.streams.deliver.messages import Headers
 from freki.streams.deliver.outbox import Outbox
-from freki.streams.feed.ledger import Ledger
+from freki.streams.feed.ledger import SourceLedger
 from freki.streams.observe.tracing import UNTRACED
 
 T = TypeVar("T")
@@ -58,9 +58,9 @@ class World:
             raise Killed
         self.lives -= 1
 
-    async def open_ledger(self, source: str, kind: type[T]) -> Ledger[T]:
+    async def open_ledger(self, source: str, kind: type[T]) -> SourceLedger[T]:
         """Read what was remembered."""
-        ledger = Ledger(source, kind, topic="sources", outbox=Outbox(self, UNTRACED))
+        ledger = SourceLedger(source, kind, topic="sources", outbox=Outbox(self, UNTRACED))
 
         async def records() -> AsyncIterator[Record]:
             for one in tuple(self.ledger):

@@ -24,7 +24,7 @@ from freki.schemas import (
 )
 from freki.schemas.arrays import Floats
 from freki.schemas.index import Apart, Generation, IndexedChunk, RowId
-from freki.streams.ingest.index import Indexer, IndexRules, Part
+from freki.streams.ingest.index import Indexer, IndexRules, ReceivedPart
 from tests.memory_index import MemoryIndex
 
 TENANT = TenantId("t")
@@ -102,7 +102,7 @@ class World:
 
     async def feed(self, batches: Iterable[ContextualChunkBatch], store: Any | None = None) -> list[IndexOutcome]:
         outcomes = []
-        async for some in self.indexer(store).index([Part(batch, 0) for batch in batches]):
+        async for some in self.indexer(store).index([ReceivedPart(batch, 0) for batch in batches]):
             outcomes += some
         return outcomes
 

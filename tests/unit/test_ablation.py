@@ -16,7 +16,7 @@ from freki.operators.errors import InvalidQuery
 from freki.operators.evaluate import Asked
 from freki.schemas import ContextQuery, Fusion, QueryId, RerankerChoice, TenantId, Timestamp, Widening
 from freki.streams.evaluate.ablated import AblatedSet, Ablation, Measured, measured
-from freki.streams.evaluate.ablation import AS_SET, Row, rows
+from freki.streams.evaluate.ablation import AS_SET, AblationRow, rows
 from freki.streams.evaluate.configuration import parse_configuration
 from freki.streams.evaluate.timing import time_in_turn
 from freki.streams.retrieve.query_options import QueryOptions
@@ -59,7 +59,7 @@ settings = st.builds(
 )
 
 
-def turned(row: Row, options: QueryOptions) -> QueryOptions:
+def turned(row: AblationRow, options: QueryOptions) -> QueryOptions:
     return options.with_overrides(row.configuration.applied(QUERY))
 
 
@@ -137,7 +137,7 @@ async def test_every_question_is_asked_of_every_value_in_turn_after_a_round_that
 
 
 TABLE = [
-    Row(title=title, step=step, configuration=parse_configuration(text))
+    AblationRow(title=title, step=step, configuration=parse_configuration(text))
     for title, step, text in (
         ("as set", "", ""),
         ("without reranking", "reranking", "reranker=none"),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from freki.infra.sources import GitRepository, is_skipped, media_type_of
 from freki.schemas import Operation, TenantId
 from freki.schemas.errors import Rejected, Unavailable
-from freki.streams.feed.git import DocumentFields, GitSource, Mark, Tally
+from freki.streams.feed.git import DocumentFields, GitSource, Mark, SyncReport
 from tests.unit.published import Killed, World
 from tests.unit.repositories import Repository
 
@@ -41,7 +41,7 @@ async def sync(
     branch: str = "main",
     history: bool = False,
     principals: tuple[str, ...] = ("everyone",),
-) -> Tally:
+) -> SyncReport:
     """Look once, as a process does that was just started."""
     with opened(repository, branch) as git:
         source = GitSource(
@@ -95,7 +95,7 @@ async def test_nothing_new_publishes_nothing(repository: Repository) -> None:
 
     tally = await sync(repository, world)
 
-    assert (tally, len(world.changes)) == (Tally(), 1)
+    assert (tally, len(world.changes)) == (SyncReport(), 1)
 
 
 async def test_a_rename_deletes_one_document_and_makes_another(repository: Repository) -> None:

@@ -11,7 +11,7 @@ from freki.infra.models.vectors import VectorCache
 from freki.operators.breadcrumb import with_context
 from freki.operators.identify import root_id
 from freki.schemas import ChunkKind, ContextualChunkBatch, DocumentId, LlmUse, OutcomeStatus, TenantId
-from freki.streams.ingest.index import Part
+from freki.streams.ingest.index import ReceivedPart
 from tests.unit.revisions import TENANT, Crash, Crashing, World, revision, rows_of, situated_by
 
 contents = st.one_of(st.none(), st.lists(st.sampled_from("uvwxyz"), max_size=5, unique=True))
@@ -276,7 +276,7 @@ async def test_small_and_important_documents_do_not_wait_for_a_large_one() -> No
     small = revision("b", 1, ["one"])
     order = []
 
-    async for outcomes in world.indexer().index([Part(batch, 0) for batch in [*large, *small]]):
+    async for outcomes in world.indexer().index([ReceivedPart(batch, 0) for batch in [*large, *small]]):
         order += [outcome.document_id for outcome in outcomes]
 
     assert order == ["b", "a"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from freki.operators.identify import root_id
 from freki.schemas import ContextualChunkBatch, DocumentId, IndexOutcome, OutcomeStatus, RevisionOperation, Timestamp
 from freki.streams.deliver.lanes import Lane
-from freki.streams.ingest.index import Indexer, Part
+from freki.streams.ingest.index import Indexer, ReceivedPart
 from freki.streams.ingest.index.reclaim import ABANDONED_MS, reclaim
 from tests.unit.revisions import TENANT, WRITES, Crash, World, revision, rows_of, situated_by
 from tests.unit.test_reclaim import committer as committer_of
@@ -90,7 +90,7 @@ async def _lane(indexer: Indexer, lane: Lane, queue: list[ContextualChunkBatch],
     """Take batch after batch; what is done leaves the queue."""
     while queue:
         batch = queue[:most]
-        async with aclosing(indexer.index([Part(part, 0) for part in batch], lane=lane)) as indexed:
+        async with aclosing(indexer.index([ReceivedPart(part, 0) for part in batch], lane=lane)) as indexed:
             async for _ in indexed:
                 await asyncio.sleep(0)
         del queue[: len(batch)]
@@ -163,7 +163,7 @@ async def test_parts_that_a_bare_tombstone_overtook_are_gone_after_the_time_of_a
 async def _feed(world: World, batches: list[ContextualChunkBatch], lane: Lane) -> list[IndexOutcome]:
     return [
         outcome
-        async for outcomes in world.indexer().index([Part(batch, 0) for batch in batches], lane=lane)
+        async for outcomes in world.indexer().index([ReceivedPart(batch, 0) for batch in batches], lane=lane)
         for outcome in outcomes
     ]
 
@@ -227,7 +227,7 @@ async def test_a_deletion_that_overtakes_its_document_keeps_it_out(*, bare: bool
 async def test_urgent_work_is_done_between_the_slices_of_a_large_document() -> None:
     world = World()
     indexer = world.indexer()
-    large = [Part(part, 0) for part in revision("a", 1, [f"chunk {number}" for number in range(40)])]
+    large = [ReceivedPart(part, 0) for part in revision("a", 1, [f"chunk {number}" for number in range(40)])]
     order: list[str] = []
     begun = asyncio.Event()
     embed = world.embedder.embed_passages
@@ -239,13 +239,13 @@ async def test_urgent_work_is_done_between_the_slices_of_a_large_document() -> N
 
     world.embedder.embed_passages = embed_passages  # type: ignore[method-assign]
 
-    async def work(parts: list[Part], lane: Lane) -> None:
+    async def work(parts: list[ReceivedPart], lane: Lane) -> None:
         async for outcomes in indexer.index(parts, lane=lane):
             order.extend(outcome.document_id for outcome in outcomes)
 
     bulk = asyncio.create_task(work(large, Lane.BULK))
     await begun.wait()
-    await work([Part(part, 0) for part in revision("b", 1, ["urgent"])], Lane.EXPRESS)
+    await work([ReceivedPart(part, 0) for part in revision("b", 1, ["urgent"])], Lane.EXPRESS)
     await bulk
 
     assert order == ["b", "a"]

@@ -24,7 +24,7 @@ from freki.schemas.index import Generation
 from freki.streams.connect import limits_of
 from freki.streams.ingest.chunk import Chunker
 from freki.streams.ingest.contextualise import contextualise
-from freki.streams.ingest.index import Indexer, IndexRules, Part
+from freki.streams.ingest.index import Indexer, IndexRules, ReceivedPart
 from freki.streams.ingest.late_chunking import Embeddable, embed_each
 from freki.streams.ingest.outline import Outliner, OutlineRules
 from tests.memory_index import MemoryIndex
@@ -139,7 +139,7 @@ async def test_an_edit_embeds_the_chunks_of_the_windows_that_it_touches_and_no_o
 
     outcomes = []
     for batches in (await revised("\n\n".join(TOLD), 1), edited):
-        async for some in indexer.index([Part(batch, 0) for batch in batches]):
+        async for some in indexer.index([ReceivedPart(batch, 0) for batch in batches]):
             outcomes += some
 
     first, second = outcomes

@@ -16,12 +16,12 @@ from freki.operators.errors import InvalidQuery
 from freki.operators.evaluate import FIGURES, Asked, TuningVerdict
 from freki.schemas import ContextQuery, ContextResult, DocumentId, Fusion, QueryId, RerankerChoice, TenantId, Timestamp
 from freki.schemas.evaluation import CorpusDocument, Question
-from freki.streams.evaluate.answers import Ledger
+from freki.streams.evaluate.answers import AnswerLog
 from freki.streams.evaluate.examine import Examiner
 from freki.streams.evaluate.pose import Posed, keywords, pose
 from freki.streams.evaluate.trials import grid, parse_turn
 from freki.streams.evaluate.tuner import Tuner
-from freki.streams.evaluate.tuning import Step, TunedSet, Tuning
+from freki.streams.evaluate.tuning import TunedSet, Tuning, TuningStep
 from tests.unit.evaluations import hit, result
 from tests.unit.questions import KNOBS
 
@@ -85,7 +85,7 @@ class Tuned:
             now=lambda: Timestamp(0),
             new_id=lambda: QueryId(str(next(numbers))),
         )
-        self.ledger = Ledger(
+        self.ledger = AnswerLog(
             {**posed, **fresh},
             visit=self._visit,
             defaults=KNOBS,
@@ -114,7 +114,7 @@ def tuned(machine: Machine, *turns: str, fresh: Mapping[Asked, Posed] | None = N
     return Tuned(machine, *turns, posed=sets(**counts), fresh=fresh or {})
 
 
-def kept(steps: Sequence[Step], settings: Mapping[str, str] | None = None) -> Tuning:
+def kept(steps: Sequence[TuningStep], settings: Mapping[str, str] | None = None) -> Tuning:
     return Tuning(
         format="freki tuning 1",
         made_at="2026-11-22T03:15:56+00:00",
@@ -294,7 +294,7 @@ async def test_a_option_without_enough_questions_is_left_out_with_the_reason() -
     assert run.tuner.left_out == ["keyword_alpha: 0 questions, 5 folds need as many at least"]
 
 
-async def steps_of(*turns: str) -> list[Step]:
+async def steps_of(*turns: str) -> list[TuningStep]:
     return await Tuned(Machine(), *turns, posed=sets(**{"one-set": 40}), fresh={}).tuner.tune()
 
 

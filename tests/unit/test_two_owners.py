@@ -8,7 +8,7 @@ import pytest
 
 from freki.schemas import ContextualChunkBatch, IndexOutcome, OutcomeStatus
 from freki.streams.deliver.lanes import Lane
-from freki.streams.ingest.index import Indexer, Part
+from freki.streams.ingest.index import Indexer, ReceivedPart
 from tests.unit.revisions import World, revision
 
 
@@ -39,7 +39,7 @@ class Held:
 
 async def feed(indexer: Indexer, batches: Iterable[ContextualChunkBatch], lane: Lane = Lane.REGULAR) -> list[Any]:
     outcomes: list[IndexOutcome] = []
-    async for some in indexer.index([Part(batch, 0) for batch in batches], lane=lane):
+    async for some in indexer.index([ReceivedPart(batch, 0) for batch in batches], lane=lane):
         outcomes += some
     return [(outcome.version, outcome.status) for outcome in outcomes]
 

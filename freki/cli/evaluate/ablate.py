@@ -24,7 +24,7 @@ from freki.schemas.errors import Rejected
 from freki.schemas.evaluation import EvaluationSet, Question
 from freki.streams.connect import options_of
 from freki.streams.evaluate.ablated import AblatedSet, Ablation, Measured, measured
-from freki.streams.evaluate.ablation import Row, rows
+from freki.streams.evaluate.ablation import AblationRow, rows
 from freki.streams.evaluate.examine import Examiner
 from freki.streams.evaluate.result import Run
 from freki.streams.evaluate.timing import time_in_turn
@@ -134,7 +134,7 @@ def _has_contexts(questions: Sequence[Question]) -> bool:
 async def _judge(
     examiner: Examiner,
     questions: Sequence[Question],
-    table: Sequence[Row],
+    table: Sequence[AblationRow],
     tell: Callable[..., None],
     advance: Callable[[], None],
 ) -> dict[str, Run]:
@@ -147,7 +147,11 @@ async def _judge(
 
 
 async def _time(
-    examiner: Examiner, name: str, questions: Sequence[Question], table: Sequence[Row], advance: Callable[[], None]
+    examiner: Examiner,
+    name: str,
+    questions: Sequence[Question],
+    table: Sequence[AblationRow],
+    advance: Callable[[], None],
 ) -> dict[str, dict[Asked, float]]:
     by_id = {Asked(name, question.question_id): question for question in questions}
     configurations = {row.title: row.configuration for row in table}
@@ -160,7 +164,7 @@ async def _time(
     )
 
 
-def _measured(table: Sequence[Row], found: Mapping[str, Found]) -> tuple[Measured, ...]:
+def _measured(table: Sequence[AblationRow], found: Mapping[str, Found]) -> tuple[Measured, ...]:
     answers = {
         row.title: {
             Asked(name, question): figures
@@ -176,7 +180,7 @@ def _measured(table: Sequence[Row], found: Mapping[str, Found]) -> tuple[Measure
     return measured(table, answers, times)
 
 
-def _result(one: EvaluationSet, table: Sequence[Row], found: Found, notes: Sequence[str]) -> AblatedSet:
+def _result(one: EvaluationSet, table: Sequence[AblationRow], found: Found, notes: Sequence[str]) -> AblatedSet:
     return AblatedSet(
         name=one.name,
         documents=None if one.corpus is None else len(one.corpus),

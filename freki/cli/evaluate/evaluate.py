@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from freki.cli.arguments import Arguments, expanded
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
-from freki.cli.evaluate.place import Place, open_place
+from freki.cli.evaluate.place import EvaluationTarget, open_place
 from freki.cli.evaluate.reports.evaluation import render
 from freki.cli.evaluate.show_evaluation import show_set
 from freki.infra.evaluation_sets import read_set
@@ -144,7 +144,10 @@ def sample(questions: Sequence[Question], most: int | None, seed: int) -> Sequen
 
 
 async def _ask(
-    place: Place, questions: Sequence[Question], configurations: Mapping[str, Configuration], threshold: float
+    place: EvaluationTarget,
+    questions: Sequence[Question],
+    configurations: Mapping[str, Configuration],
+    threshold: float,
 ) -> tuple[tuple[Run, ...], dict[DocumentId, str]]:
     runs: list[Run] = []
     titles: dict[DocumentId, str] = {}
@@ -174,7 +177,7 @@ async def _ask(
 
 
 def _result(
-    examined: EvaluationSet, place: Place, runs: tuple[Run, ...], titles: Mapping[DocumentId, str]
+    examined: EvaluationSet, place: EvaluationTarget, runs: tuple[Run, ...], titles: Mapping[DocumentId, str]
 ) -> SetResult:
     notes = list(examined.notes)
     asked = len(runs[0].answers)

@@ -38,7 +38,7 @@ who measures is not told what is missing but ends."""
 
 
 @record
-class Place:
+class EvaluationTarget:
     """Where questions go."""
 
     settings: Settings
@@ -56,7 +56,7 @@ async def open_place(
     running: bool,
     fresh: bool,
     environment: Mapping[str, str] | None = None,
-) -> AsyncIterator[Place]:
+) -> AsyncIterator[EvaluationTarget]:
     """Open a place that holds the corpus, and nothing else that its answers could come from.
 
     By default that is a local stack with a state directory of its own, which a later evaluation of the same documents
@@ -64,7 +64,9 @@ async def open_place(
     corpus it is the documents of the settings' tenant. `environment` adds variables to those of its own stack.
     """
     if corpus is None:
-        yield Place(settings=settings, tenant=TenantId(settings.tenant), described="the running index", notes=())
+        yield EvaluationTarget(
+            settings=settings, tenant=TenantId(settings.tenant), described="the running index", notes=()
+        )
         return
     tenant = tenant_of(fingerprint_of(corpus), pipeline_of(settings))
     async with AsyncExitStack() as opened:
@@ -73,7 +75,7 @@ async def open_place(
             if running
             else await opened.enter_async_context(_own_stack(settings, tenant, environment, fresh=fresh))
         )
-        yield Place(
+        yield EvaluationTarget(
             settings=here,
             tenant=tenant,
             described=f"tenant {tenant} of what runs; words count as in all tenants"

@@ -10,7 +10,7 @@ from rich.text import Text
 from freki.cli.evaluate.show_evaluation import LIKELY_CHANCE, probability
 from freki.operators.evaluate import Cost, Gain, TuningVerdict
 from freki.operators.evaluate.figures import FAILED, MRR
-from freki.streams.evaluate.tuning import Check, Step, Tried, Tuning
+from freki.streams.evaluate.tuning import Check, Tried, Tuning, TuningStep
 
 PREFIX = "FREKI_RETRIEVAL__"
 _LEGEND = (
@@ -51,7 +51,7 @@ def lines(tuning: Tuning) -> list[str]:
     ] or ["keep what is set"]
 
 
-def outcome(step: Step, figure: str) -> str:
+def outcome(step: TuningStep, figure: str) -> str:
     """Say in a sentence what became of an option."""
     choice = step.choice
     said = {
@@ -64,7 +64,7 @@ def outcome(step: Step, figure: str) -> str:
     return f"{said}. Chosen by cross-validation: {worth}; {votes(step)}"
 
 
-def votes(step: Step) -> str:
+def votes(step: TuningStep) -> str:
     """Say how often each value was chosen."""
     counts = {value.title: step.choice.by_fold.count(value.title) for value in step.values}
     return ", ".join(
@@ -92,18 +92,18 @@ def checked(check: Check, figure: str) -> str:
     )
 
 
-def chosen_harms(step: Step) -> list[str]:
+def chosen_harms(step: TuningStep) -> list[str]:
     """Name the sets that lose by the value that an option moves to."""
     chosen = next(tried for tried in step.values if tried.title == step.choice.value)
     return harms(chosen.by_set) if step.choice.moves else []
 
 
-def short(title: str, step: Step) -> str:
+def short(title: str, step: TuningStep) -> str:
     """Leave out the name of the option that a value is of."""
     return title.removeprefix(step.option).lstrip(" =")
 
 
-def measured_sets(tuning: Tuning, step: Step) -> list[str]:
+def measured_sets(tuning: Tuning, step: TuningStep) -> list[str]:
     """Name the sets that have questions for an option."""
     return [one.name for one in tuning.sets if any(one.name in tried.by_set for tried in step.values)]
 
@@ -117,13 +117,13 @@ def harms(by_set: Mapping[str, Gain]) -> list[str]:
     ]
 
 
-def tried_with(step: Step) -> str:
+def tried_with(step: TuningStep) -> str:
     """Say what a step was tried with."""
     asked = f"{step.questions} queries{' shortened to keywords' if step.shortened else ''}"
     return f"{asked}{f', with {step.others}' if step.others else ''}{', again' if step.again else ''}"
 
 
-def mark(tried: Tried, step: Step) -> str:
+def mark(tried: Tried, step: TuningStep) -> str:
     """Mark what is set, what is recommended, and what was given up early."""
     stands = step.choice.value if step.choice.moves else step.present
     return " ".join(
@@ -137,7 +137,7 @@ def mark(tried: Tried, step: Step) -> str:
     )
 
 
-def _show_step(console: Console, tuning: Tuning, step: Step) -> None:
+def _show_step(console: Console, tuning: Tuning, step: TuningStep) -> None:
     console.print()
     console.print(Text.assemble((step.option, "bold cyan"), f"  {tried_with(step)}"))
     console.print(_worth(tuning, step))
@@ -148,7 +148,7 @@ def _show_step(console: Console, tuning: Tuning, step: Step) -> None:
         console.print(Text(f"  {harm}", style="red"))
 
 
-def _worth(tuning: Tuning, step: Step) -> Table:
+def _worth(tuning: Tuning, step: TuningStep) -> Table:
     table = _table("value", "", tuning.figure, "gain, 95 %", MRR, "failed ↓", "± ms")
     for tried in step.values:
         found = mark(tried, step)
@@ -166,7 +166,7 @@ def _worth(tuning: Tuning, step: Step) -> Table:
     return table
 
 
-def _by_set(tuning: Tuning, step: Step) -> Table:
+def _by_set(tuning: Tuning, step: TuningStep) -> Table:
     names = measured_sets(tuning, step)
     # Names break at their hyphens, numbers nowhere.
     table = _table("gain by set", *(name.replace("-", "-\n") for name in names))

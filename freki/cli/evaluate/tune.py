@@ -26,7 +26,7 @@ from freki.operators.evaluate import FIGURES, Figure
 from freki.operators.evaluate.figures import FALSE_POSITIVES, NDCG, RECALL_100
 from freki.schemas.errors import Rejected
 from freki.streams.connect import options_of
-from freki.streams.evaluate.answers import Ledger
+from freki.streams.evaluate.answers import AnswerLog
 from freki.streams.evaluate.configuration import Configuration
 from freki.streams.evaluate.trials import ALPHA, EXACT_BLEND, KEYWORD_ALPHA, USUAL_BLEND, grid, parse_turn
 from freki.streams.evaluate.tuner import Tuner
@@ -89,7 +89,7 @@ async def tune(
         progress.speed_estimate_period = 300.0
         bar = progress.add_task("asked", total=None)
         async with Places(settings, [one.examined for one in material], progress, running=given.running) as places:
-            ledger = Ledger(
+            ledger = AnswerLog(
                 {**posed, **fresh},
                 visit=places.visit,
                 defaults=defaults,

@@ -10,7 +10,7 @@ from pymilvus.milvus_client.index import IndexParams
 from freki.infra.milvus import layout
 from freki.infra.milvus.layout import DOCUMENTS, LAYOUTS, PLACEHOLDER, Column, Kind, Layout
 from freki.infra.milvus.shards import shards_of
-from freki.infra.milvus.store import Store, together
+from freki.infra.milvus.store import MilvusStore, together
 from freki.schemas.errors import Misconfigured, Rejected
 from freki.schemas.index import Generation
 
@@ -35,7 +35,7 @@ _SETTINGS = {
 _UNSAID: dict[str, Any] = {"embedders": {}}
 
 
-async def open_collections(store: Store, generation: Generation, *, partition_key: bool) -> None:
+async def open_collections(store: MilvusStore, generation: Generation, *, partition_key: bool) -> None:
     """Create what is missing, and load all. Safe while others do the same, and after they died half-way.
 
     Raises Misconfigured if a collection was made for another generation.
@@ -61,7 +61,9 @@ def _made_for(generation: Generation) -> dict[str, Any]:
     }
 
 
-async def _open(store: Store, made_of: Layout, dim: int, made_for: Mapping[str, Any], *, partition_key: bool) -> None:
+async def _open(
+    store: MilvusStore, made_of: Layout, dim: int, made_for: Mapping[str, Any], *, partition_key: bool
+) -> None:
     if not await store.has(made_of):
         schema = schema_of(made_of, dim, json.dumps(made_for), partition_key=partition_key)
         try:

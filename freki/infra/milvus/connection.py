@@ -9,7 +9,7 @@ from freki.infra.milvus.escape import checked_key
 from freki.infra.milvus.filters import listed
 from freki.infra.milvus.layout import DOCUMENTS, Layout, Row
 from freki.infra.milvus.shards import Shard, shards_of
-from freki.infra.milvus.store import BATCH_KEYS, Store, batched
+from freki.infra.milvus.store import BATCH_KEYS, MilvusStore, batched
 from freki.infra.milvus.watermarks import WatermarkWriter
 from freki.infra.settings.sections import MilvusSettings
 from freki.infra.telemetry.calls import Calls
@@ -24,7 +24,7 @@ class MilvusConnection:
     """Connects to the collections of one generation from entering to leaving its context."""
 
     def __init__(self, settings: MilvusSettings, generation: Generation, calls: Calls | None = None) -> None:
-        self._store = Store(settings, generation.name, calls or Calls())
+        self._store = MilvusStore(settings, generation.name, calls or Calls())
         self._generation = generation
         self._shards = shards_of(generation)
         self._partition_key = settings.partition_key

@@ -39,7 +39,7 @@ _LONGEST_WAIT_S = 1.0
 _JITTER_S = 0.1
 
 
-class Store:
+class MilvusStore:
     """The collections of one generation. `open` connects lazily: the first call tells whether Milvus is there.
 
     Every call raises Unavailable once it has not succeeded within the time limit, and Rejected at once. All

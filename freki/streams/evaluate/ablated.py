@@ -17,7 +17,7 @@ from freki.operators.evaluate import (
 from freki.operators.evaluate.figures import FACTS, FAILED, FALSE_POSITIVES, HIT_1, HIT_5, NDCG, SPANS
 from freki.operators.evaluate.tune import LIKELY_CHANCE
 from freki.schemas.names import record
-from freki.streams.evaluate.ablation import Row
+from freki.streams.evaluate.ablation import AblationRow
 from freki.streams.evaluate.result import SEED
 
 Answers = Mapping[str, Mapping[Asked, Mapping[str, float]]]
@@ -90,7 +90,7 @@ class Ablation:
     """Over all sets; empty where there is but one."""
 
 
-def measured(rows: Sequence[Row], answers: Answers, times: Times) -> tuple[Measured, ...]:
+def measured(rows: Sequence[AblationRow], answers: Answers, times: Times) -> tuple[Measured, ...]:
     """Put each row beside the first. All rows were asked the same questions, and some of these were timed."""
     first = rows[0].title
     return tuple(

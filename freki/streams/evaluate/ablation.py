@@ -20,7 +20,7 @@ ALL_ON = (
 
 
 @record
-class Step:
+class AblatedStep:
     """Something that retrieval does, or does not."""
 
     name: str
@@ -32,7 +32,7 @@ class Step:
 
 
 @record
-class Row:
+class AblationRow:
     """A configuration that is measured."""
 
     title: str
@@ -50,35 +50,37 @@ def _blends(options: QueryOptions) -> bool:
 
 
 _STEPS = (
-    Step(name="reranking", off="reranker=none", on="reranker=auto", is_on=_reranks),
-    Step(name="blending", off="rerank_blend=0", is_on=_blends),
-    Step(name="diversity", off="mmr_lambda=1", on="mmr_lambda=0.7", is_on=lambda options: options.mmr_lambda < 1),
-    Step(name="further searches", off="widen=none", is_on=lambda options: bool(options.widen)),
-    Step(name="exact terms", off="exact=false", on="exact=true", is_on=lambda options: options.exact),
-    Step(
+    AblatedStep(name="reranking", off="reranker=none", on="reranker=auto", is_on=_reranks),
+    AblatedStep(name="blending", off="rerank_blend=0", is_on=_blends),
+    AblatedStep(
+        name="diversity", off="mmr_lambda=1", on="mmr_lambda=0.7", is_on=lambda options: options.mmr_lambda < 1
+    ),
+    AblatedStep(name="further searches", off="widen=none", is_on=lambda options: bool(options.widen)),
+    AblatedStep(name="exact terms", off="exact=false", on="exact=true", is_on=lambda options: options.exact),
+    AblatedStep(
         name="types by examples", off="prototypes=false", on="prototypes=true", is_on=lambda options: options.prototypes
     ),
-    Step(name="folding", off="fold_at=1", is_on=lambda options: options.fold_at < 1),
-    Step(name="limit per document", off="per_document=0", is_on=lambda options: options.per_document > 0),
-    Step(name="expansion", off="expand_documents=0", is_on=lambda options: options.expand_documents > 0),
-    Step(name="judgements", off="feedback=0", is_on=lambda options: options.feedback > 0),
+    AblatedStep(name="folding", off="fold_at=1", is_on=lambda options: options.fold_at < 1),
+    AblatedStep(name="limit per document", off="per_document=0", is_on=lambda options: options.per_document > 0),
+    AblatedStep(name="expansion", off="expand_documents=0", is_on=lambda options: options.expand_documents > 0),
+    AblatedStep(name="judgements", off="feedback=0", is_on=lambda options: options.feedback > 0),
 )
 """In the order in which what they gain is looked for."""
 _OF_CONTEXTS = (
-    Step(name="sections", off="parents=false", on="parents=true", is_on=lambda options: options.parents),
-    Step(name="neighbours", off="neighbours=0", is_on=lambda options: options.neighbours > 0),
+    AblatedStep(name="sections", off="parents=false", on="parents=true", is_on=lambda options: options.parents),
+    AblatedStep(name="neighbours", off="neighbours=0", is_on=lambda options: options.neighbours > 0),
 )
 """They move no ranking: only what is found in contexts tells what they are worth."""
 
 
-def rows(defaults: QueryOptions, also: Sequence[str] = (), *, contexts: bool = False) -> list[Row]:
+def rows(defaults: QueryOptions, also: Sequence[str] = (), *, contexts: bool = False) -> list[AblationRow]:
     """Give what is measured, as set first; no two rows ask the same, and each but the first turns something.
 
     also: further configurations, as `freki eval` takes them. contexts: have questions figures of contexts?
     Raises InvalidQuery for a configuration that cannot be read, or that is what is set.
     """
     steps = [*_STEPS, *(_OF_CONTEXTS if contexts else ())]
-    found = [Row(title=AS_SET, step="", configuration=parse_configuration(""))]
+    found = [AblationRow(title=AS_SET, step="", configuration=parse_configuration(""))]
     for row in (*_without(steps, defaults), *_ends(steps, defaults), *_given(also, defaults)):
         if turns(row.configuration, defaults) and all(
             row.configuration.overrides != each.overrides for each in _of(found)
@@ -96,13 +98,13 @@ def turns(configuration: Configuration, defaults: QueryOptions) -> bool:
     )
 
 
-def _without(steps: Iterable[Step], defaults: QueryOptions) -> Iterator[Row]:
+def _without(steps: Iterable[AblatedStep], defaults: QueryOptions) -> Iterator[AblationRow]:
     for step in steps:
         if step.is_on(defaults):
-            yield Row(title=f"without {step.name}", step=step.name, configuration=parse_configuration(step.off))
+            yield AblationRow(title=f"without {step.name}", step=step.name, configuration=parse_configuration(step.off))
 
 
-def _ends(steps: Sequence[Step], defaults: QueryOptions) -> Iterator[Row]:
+def _ends(steps: Sequence[AblatedStep], defaults: QueryOptions) -> Iterator[AblationRow]:
     off = [step.off for step in steps if step.is_on(defaults)]
     on = [step.on for step in steps if step.on and not step.is_on(defaults)]
     yield _row("hybrid search alone", off)
@@ -122,17 +124,17 @@ def _around(off: Iterable[str], defaults: QueryOptions) -> Iterator[str]:
     return (f"{name}={value}" for name, value in held.items() if name not in named)
 
 
-def _given(also: Iterable[str], defaults: QueryOptions) -> Iterator[Row]:
+def _given(also: Iterable[str], defaults: QueryOptions) -> Iterator[AblationRow]:
     for text in also:
         row = _row("", [text])
         if not turns(row.configuration, defaults):
             raise InvalidQuery(f"{text!r} is what is set: turn an option to another value")
-        yield Row(title=row.configuration.text, step="", configuration=row.configuration)
+        yield AblationRow(title=row.configuration.text, step="", configuration=row.configuration)
 
 
-def _row(title: str, texts: Iterable[str]) -> Row:
-    return Row(title=title, step="", configuration=parse_configuration(",".join(texts)))
+def _row(title: str, texts: Iterable[str]) -> AblationRow:
+    return AblationRow(title=title, step="", configuration=parse_configuration(",".join(texts)))
 
 
-def _of(found: Iterable[Row]) -> Iterator[Configuration]:
+def _of(found: Iterable[AblationRow]) -> Iterator[Configuration]:
     return (row.configuration for row in found)

@@ -18,7 +18,7 @@ TimesBy = dict[str, dict[Asked, float]]
 """Milliseconds, by value and question."""
 
 
-class Visit(Protocol):
+class OpenSet(Protocol):
     """Opens the place of a set."""
 
     async def __call__(self, name: str, *, cold: bool) -> Examiner:
@@ -28,14 +28,14 @@ class Visit(Protocol):
 _Key = tuple[Asked, frozenset[tuple[str, object]]]
 
 
-class Ledger:
+class AnswerLog:
     """Visits one set after another, since each may have a stack of its own, and asks there what is not known yet."""
 
     def __init__(
         self,
         posed: Mapping[Asked, Posed],
         *,
-        visit: Visit,
+        visit: OpenSet,
         defaults: QueryOptions,
         clock_ns: Callable[[], int],
         advance: Callable[[], None],

@@ -19,7 +19,7 @@ from freki.schemas import ContextQuery, ContextResult, DocumentId, Notice, Notic
 from freki.schemas.evaluation import Question
 from freki.schemas.names import record
 from freki.streams.evaluate.configuration import Configuration
-from freki.streams.evaluate.result import Answered, Place, Run
+from freki.streams.evaluate.result import Answered, KeptRank, Run
 from freki.streams.retrieve.query_options import QueryOptions
 
 DEPTH = 200
@@ -242,7 +242,7 @@ def _answered(question: Question, reply: Reply, judged: Mapping[str, float]) -> 
         query_type=reply.query_type,
         figures={**judged, **reply.figures},
         ranking=tuple(
-            Place(each.document_id, each.score, grades.get(each.document_id)) for each in reply.ranking[:KEPT]
+            KeptRank(each.document_id, each.score, grades.get(each.document_id)) for each in reply.ranking[:KEPT]
         ),
         relevant={name: places.get(name) for name, grade in grades.items() if grade > 0},
     )

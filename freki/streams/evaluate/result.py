@@ -13,7 +13,7 @@ SEED = 20_240_501
 """Of all resampling: the same answers give the same intervals and p-values."""
 
 
-class Place(NamedTuple):
+class KeptRank(NamedTuple):
     """A document in a ranking that was kept."""
 
     document_id: DocumentId
@@ -31,14 +31,14 @@ class Answered:
     language: str
     query_type: str
     figures: Mapping[str, float]
-    ranking: tuple[Place, ...]
+    ranking: tuple[KeptRank, ...]
     """The first ten documents."""
     relevant: Mapping[DocumentId, int | None]
     """1-based place of each relevant document; None: not found."""
 
     @property
     def first_relevant(self) -> int | None:
-        """Place of the best relevant document."""
+        """Rank of the best relevant document."""
         return min((place for place in self.relevant.values() if place is not None), default=None)
 
 
@@ -101,7 +101,7 @@ class Evaluation:
 
 
 @record
-class Group:
+class QueryGroup:
     """Questions that have something in common, by the headline figure."""
 
     name: str
@@ -143,7 +143,7 @@ def headline(runs: Sequence[Run]) -> Figure:
     raise ValueError("the runs have no figure in common")
 
 
-def breakdown(result: SetResult, key: Callable[[Answered], str]) -> list[Group]:
+def breakdown(result: SetResult, key: Callable[[Answered], str]) -> list[QueryGroup]:
     """Group the questions as their first answers say, the largest group first; those without the headline left out."""
     name = headline(result.runs).name
     groups: defaultdict[str, set[str]] = defaultdict(set)
@@ -155,7 +155,7 @@ def breakdown(result: SetResult, key: Callable[[Answered], str]) -> list[Group]:
         parts = [replace(run, answers=tuple(_among(run.answers, members))) for run in result.runs]
         compared = replace(result, runs=tuple(parts)).comparison() if len(parts) > 1 else {}
         means = tuple(part.summary().get(name) for part in parts)
-        found.append(Group(name=group, questions=len(members), means=means, comparison=compared.get(name)))
+        found.append(QueryGroup(name=group, questions=len(members), means=means, comparison=compared.get(name)))
     return found
 
 

@@ -10,11 +10,11 @@ from itertools import chain
 
 from freki.operators.evaluate import Asked, Figure, cross_validate, first_part, folds_of, survivors
 from freki.schemas.names import record
-from freki.streams.evaluate.answers import TIMED, Ledger, Plan, TimesBy
+from freki.streams.evaluate.answers import TIMED, AnswerLog, Plan, TimesBy
 from freki.streams.evaluate.configuration import Configuration
 from freki.streams.evaluate.pose import Posed
 from freki.streams.evaluate.trials import KEYWORD_ALPHA, Turn
-from freki.streams.evaluate.tuning import Check, Step, Tried
+from freki.streams.evaluate.tuning import Check, Tried, TuningStep
 from freki.streams.evaluate.worth import Answers, Worth
 
 SCREENED_SHARE = 1 / 3
@@ -44,7 +44,7 @@ class Tuner:
         posed: Mapping[Asked, Posed],
         turns: Sequence[Turn],
         *,
-        ledger: Ledger,
+        ledger: AnswerLog,
         figure: Figure,
         folds: int,
         seed: int,
@@ -63,10 +63,10 @@ class Tuner:
         self.moved: dict[str, Configuration] = {}
         """By option."""
 
-    async def tune(self) -> list[Step]:
+    async def tune(self) -> list[TuningStep]:
         """Turn every option."""
         surveys = await self._survey()
-        steps: list[Step] = []
+        steps: list[TuningStep] = []
         met: dict[str, dict[str, Configuration]] = {}
         for place, turn in enumerate(self._turns):
             self._foresee(self._turns[place:], surveys)
@@ -126,7 +126,7 @@ class Tuner:
         left = survivors(self._worth.scores(found), present=turn.present.text, fold_of=self._fold_of, folds=self._folds)
         return Survey(found=found, times=_in_order(times), left=tuple(left))
 
-    async def _step(self, turn: Turn, survey: Survey, values: Sequence[Configuration], *, again: bool) -> Step:
+    async def _step(self, turn: Turn, survey: Survey, values: Sequence[Configuration], *, again: bool) -> TuningStep:
         present = self.moved.get(turn.name, turn.present).text
         asked = [value for value in values if value.text in survey.left or value.text == present]
         questions = self._questions(turn)
@@ -146,7 +146,7 @@ class Tuner:
         others = ", ".join(value.text for value in self._others(turn).values())
         if choice.moves:
             self._move(turn, choice.value)
-        return Step(
+        return TuningStep(
             option=turn.name,
             again=again,
             questions=len(questions),

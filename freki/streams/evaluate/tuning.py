@@ -23,7 +23,7 @@ class Tried:
 
 
 @record
-class Step:
+class TuningStep:
     """An option with its values, all other options as the steps before left them."""
 
     option: str
@@ -78,7 +78,7 @@ class Tuning:
     hits: int
     """An answer has at most so many: rankings end there."""
     sets: tuple[TunedSet, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[TuningStep, ...]
     left_out: tuple[str, ...]
     """QueryOptions that could not be tuned, and why."""
     checks: tuple[Check, ...]

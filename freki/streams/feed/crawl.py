@@ -11,7 +11,7 @@ from freki.schemas.errors import Rejected, Unavailable
 from freki.schemas.web import WebAnswer
 from freki.streams.feed.crawl_documents import PAGES, deletion_of, followed, is_indexed, upsert_of, validators
 from freki.streams.feed.crawl_records import CrawlPorts, CrawlScope, Report, Visit
-from freki.streams.feed.ledger import ITSELF, Ledger
+from freki.streams.feed.ledger import ITSELF, SourceLedger
 from freki.streams.feed.page_study import PageStudy
 from freki.streams.feed.polite_fetch import BUSY, ELSEWHERE, GONE, MOVED, NOT_MODIFIED, OK, PoliteFetcher
 
@@ -25,7 +25,7 @@ AT_ONCE = 64
 class Crawl:
     """One walk through a site, from its first pages to whatever they lead to."""
 
-    def __init__(self, ports: CrawlPorts, ledger: Ledger[Visit], scope: CrawlScope) -> None:
+    def __init__(self, ports: CrawlPorts, ledger: SourceLedger[Visit], scope: CrawlScope) -> None:
         self._ports = ports
         self._fetcher = PoliteFetcher(ports, scope)
         self._ledger = ledger

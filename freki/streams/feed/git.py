@@ -10,7 +10,7 @@ from freki.operators.errors import UnreadableContent
 from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.errors import Rejected
 from freki.schemas.names import record
-from freki.streams.feed.ledger import ITSELF, Ledger
+from freki.streams.feed.ledger import ITSELF, SourceLedger
 
 AT_ONCE = 64
 """Changes published together: enough to wait seldom, few enough to hold in memory."""
@@ -73,7 +73,7 @@ class Target:
 
 
 @dataclass
-class Tally:
+class SyncReport:
     """What a look at the repository led to."""
 
     upserts: int = 0
@@ -104,7 +104,7 @@ class GitSource:
     def __init__(
         self,
         repository: Repository,
-        ledger: Ledger[Mark],
+        ledger: SourceLedger[Mark],
         publish: Publish,
         *,
         documents: DocumentFields,
@@ -119,9 +119,9 @@ class GitSource:
         self._is_skipped = is_skipped
         self._media_type = media_type
 
-    async def sync(self, *, history: bool) -> Tally:
+    async def sync(self, *, history: bool) -> SyncReport:
         """Publish what leads to the branch's head: each commit in turn, or only what each path has become."""
-        tally = Tally()
+        tally = SyncReport()
         head = await asyncio.to_thread(self._repository.head)
         last = self._ledger[ITSELF]
         if last is not None and (last.state, last.readers, last.pending) == (head, self._readers, False):
@@ -175,7 +175,7 @@ class GitSource:
         mark = self._ledger[target.path]
         return mark is not None and (mark.pending or mark.state != (target.blob or ""))
 
-    async def _take(self, targets: Iterable[Target], tally: Tally) -> None:
+    async def _take(self, targets: Iterable[Target], tally: SyncReport) -> None:
         """Publish some changes, each path at most once, and remember them."""
         changes: list[DocumentChange] = []
         marks: dict[str, Mark] = {}
@@ -192,7 +192,7 @@ class GitSource:
                 changes, marks, held = [], {}, 0
         await self._flush(changes, marks, tally)
 
-    async def _flush(self, changes: Sequence[DocumentChange], marks: Mapping[str, Mark], tally: Tally) -> None:
+    async def _flush(self, changes: Sequence[DocumentChange], marks: Mapping[str, Mark], tally: SyncReport) -> None:
         await self._ledger.write({path: replace(mark, pending=True) for path, mark in marks.items()})
         await self._publish(changes)
         await self._ledger.write(marks)
@@ -203,7 +203,7 @@ class GitSource:
     def _mark(self, state: str | None, version: int) -> Mark:
         return Mark(version=version, state=state or "", readers=self._readers)
 
-    def _change(self, target: Target, tally: Tally) -> DocumentChange | None:
+    def _change(self, target: Target, tally: SyncReport) -> DocumentChange | None:
         """Make the change that gives a path what it should have; None where it has that."""
         known = self._ledger[target.path]
         is_same = known is not None and (known.state, known.readers) == (target.blob or "", self._readers)
@@ -227,7 +227,7 @@ class GitSource:
             priority=self._documents.priority,
         )
 
-    def _upsert(self, target: Target, blob: str, version: int, tally: Tally) -> DocumentChange | None:
+    def _upsert(self, target: Target, blob: str, version: int, tally: SyncReport) -> DocumentChange | None:
         if any(map(self._is_skipped, target.path.split("/"))):
             return None
         try:

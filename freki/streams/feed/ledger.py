@@ -19,7 +19,7 @@ ITSELF = ""
 """The item under which a source keeps how far it is as a whole."""
 
 
-class Ledger(Generic[T]):
+class SourceLedger(Generic[T]):
     """The entries of one source, one for each item, such as a path or an address.
 
     A source writes what it is about to publish, publishes, and writes that it did: a change that a crash cut in two is

@@ -32,7 +32,7 @@ class ContextRules:
 
 
 @record
-class Question:
+class ContextPrompt:
     """One call: about several chunks, or about one summary."""
 
     places: tuple[int, ...]
@@ -61,20 +61,20 @@ def writers(batch: ChunkBatch, rules: ContextRules, *, model: str) -> dict[int, 
     return chosen
 
 
-def questions(batch: ChunkBatch, places: Sequence[int], rules: ContextRules) -> Iterator[Question]:
+def questions(batch: ChunkBatch, places: Sequence[int], rules: ContextRules) -> Iterator[ContextPrompt]:
     """Ask about chunks in reading order, as many a call as the rules say, and then about each summary."""
     leaves = [place for place in places if batch.chunks[place].kind is not ChunkKind.SUMMARY]
     named = partial(context_prompt, batch.lead, name=batch.revision.name, language=batch.revision.language)
     for start in range(0, len(leaves), rules.batch_chunks):
         asked = leaves[start : start + rules.batch_chunks]
-        yield Question(
+        yield ContextPrompt(
             places=tuple(asked),
             prompt=named(chunks=[(_headings(batch.chunks[place]), batch.chunks[place].text) for place in asked]),
             max_tokens=CONTEXT_TOKENS * len(asked),
             read=partial(read_contexts, count=len(asked)),
         )
     for place in sorted(set(places) - set(leaves)):
-        yield Question(
+        yield ContextPrompt(
             places=(place,),
             prompt=_summary(batch, batch.chunks[place]),
             max_tokens=SUMMARY_TOKENS,

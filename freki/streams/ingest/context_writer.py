@@ -23,12 +23,12 @@ from freki.schemas import (
 )
 from freki.schemas.index import Root
 from freki.streams.deliver.messages import Received
-from freki.streams.ingest.context_prompts import ContextRules, Question, questions, writers
+from freki.streams.ingest.context_prompts import ContextPrompt, ContextRules, questions, writers
 from freki.streams.ingest.contextualise import contextualise
 from freki.streams.observe import attributes
 from freki.streams.observe.meters import Meters
 from freki.streams.observe.tracing import UNTRACED, Attributes, describe, step
-from freki.streams.ports import Ledger, Llm, Store
+from freki.streams.ports import Llm, Store, TokenBudget
 
 REVISIONS = 1024
 """Whose use of the model is remembered until their last part."""
@@ -91,7 +91,7 @@ class ContextWriter:
         rules: ContextRules,
         *,
         llm: Llm,
-        ledger: Ledger,
+        ledger: TokenBudget,
         store: Store,
         meters: Meters,
         tracer: Tracer = UNTRACED,
@@ -187,7 +187,7 @@ class ContextWriter:
             asking = asking[count:]
             together = len(asking)
 
-    async def _granted(self, part: _Part, asking: Sequence[Question]) -> int:
+    async def _granted(self, part: _Part, asking: Sequence[ContextPrompt]) -> int:
         """Count questions, from the first on, that both budgets have room for, and take their tokens."""
         earlier = self._used.get(part.revision, {}).values()
         spent = sum(use.prompt_tokens + use.completion_tokens for use in (*earlier, part.use))
@@ -201,7 +201,7 @@ class ContextWriter:
                 return count
         return len(asking)
 
-    async def _round(self, part: _Part, asking: Sequence[Question]) -> None:
+    async def _round(self, part: _Part, asking: Sequence[ContextPrompt]) -> None:
         batch = part.received.value
         with step(self._tracer, "ask", kind=attributes.LLM, trace=part.received.trace) as span:
             answers = await self._llm.complete(
@@ -218,7 +218,7 @@ class ContextWriter:
             part.use = _added(part.use, use)
             describe(span, lambda: self._described(use))
 
-    async def _settled(self, question: Question, answer: Completion | NoCompletion) -> LlmUse:
+    async def _settled(self, question: ContextPrompt, answer: Completion | NoCompletion) -> LlmUse:
         """Give back what was taken and not used; give what was used, and why a line may be missing."""
         if isinstance(answer, NoCompletion):
             await self._ledger.give_back(_most(question))
@@ -285,12 +285,12 @@ def _is_awaited(revision: Revision, root: Root | None, *, known: bool) -> bool:
     return root.version == revision.version and not root.deleted and known
 
 
-def _most(question: Question) -> int:
+def _most(question: ContextPrompt) -> int:
     """Give the tokens that a call takes at most, about."""
     return (len(question.prompt.system) + len(question.prompt.user)) // _CHARS_A_TOKEN + question.max_tokens
 
 
-def _texts(question: Question, answer: Completion | NoCompletion, language: str) -> dict[int, str]:
+def _texts(question: ContextPrompt, answer: Completion | NoCompletion, language: str) -> dict[int, str]:
     """Give what of an answer counts, by the places of chunks."""
     if isinstance(answer, NoCompletion):
         return {}

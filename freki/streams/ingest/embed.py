@@ -12,7 +12,7 @@ from freki.streams.deliver.delivery import Handle
 from freki.streams.deliver.lanes import Lane
 from freki.streams.deliver.messages import Received
 from freki.streams.deliver.outbox import Sink
-from freki.streams.ingest.index import Indexer, Part
+from freki.streams.ingest.index import Indexer, ReceivedPart
 from freki.streams.observe import attributes
 from freki.streams.observe.meters import Meters
 from freki.streams.observe.tracing import Attributes, describe, of_document
@@ -27,7 +27,7 @@ def embed_handler(
         for received in batch:
             _check_part(received.value)
         traces = {(received.key, received.value.revision.version): received.trace for received in batch}
-        parts = [Part(received.value, received.partition) for received in batch]
+        parts = [ReceivedPart(received.value, received.partition) for received in batch]
         async with aclosing(indexer.index(parts, lane=lane)) as indexed:
             async for outcomes in indexed:
                 records = []

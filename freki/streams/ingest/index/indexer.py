@@ -18,7 +18,17 @@ from freki.schemas.index import Root, RowId, StoredRow, Watermark, row_id
 from freki.schemas.names import record
 from freki.streams.deliver.lanes import Lane
 from freki.streams.ingest.index.commit import Committer, Draft, Swept
-from freki.streams.ingest.index.pieces import Part, Piece, Slice, by_root, in_parts, packed, pieces_of, remaining, waves
+from freki.streams.ingest.index.pieces import (
+    Piece,
+    ReceivedPart,
+    Slice,
+    by_root,
+    in_parts,
+    packed,
+    pieces_of,
+    remaining,
+    waves,
+)
 from freki.streams.ingest.index.records import (
     ENDED,
     Effect,
@@ -88,7 +98,7 @@ class Indexer:
         self._seen: dict[int, Timestamp] = {}
 
     async def index(
-        self, parts: Sequence[Part], *, lane: Lane = Lane.REGULAR
+        self, parts: Sequence[ReceivedPart], *, lane: Lane = Lane.REGULAR
     ) -> AsyncGenerator[list[IndexOutcome], None]:
         """Write parts in the order of each document; give receipts as soon as their changes are visible.
 

@@ -18,7 +18,7 @@ class MissingPartsError(Exception):
     """The end of a revision arrived without its beginning."""
 
 
-class Part(NamedTuple):
+class ReceivedPart(NamedTuple):
     """One batch of chunks as it stood in the stream."""
 
     batch: ContextualChunkBatch
@@ -94,7 +94,7 @@ class Slice:
         self.reused.update(other.reused)
 
 
-def pieces_of(parts: Sequence[Part], *, analyser: str) -> Iterator[Piece]:
+def pieces_of(parts: Sequence[ReceivedPart], *, analyser: str) -> Iterator[Piece]:
     """Join consecutive parts of one revision."""
     open_pieces: dict[RootId, Piece] = {}
     for batch, partition in parts:

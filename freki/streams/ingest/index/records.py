@@ -37,7 +37,7 @@ class Manifest(NamedTuple):
 
 
 @dataclass(slots=True)
-class Tally:
+class EmbedCounts:
     """What was done for a revision so far, over all of its parts."""
 
     embedded: int = 0
@@ -181,7 +181,7 @@ class Effect(NamedTuple):
     reason: str = ""
 
 
-def receipt(piece: Piece, effect: Effect, tally: Tally, *, generation: str) -> IndexOutcome:
+def receipt(piece: Piece, effect: Effect, tally: EmbedCounts, *, generation: str) -> IndexOutcome:
     """Make the receipt of a revision."""
     revision = piece.revision
     return IndexOutcome(

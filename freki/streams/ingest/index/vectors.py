@@ -10,7 +10,7 @@ from freki.schemas import ChunkId, ContextualChunk, RootId, Timestamp
 from freki.schemas.arrays import Floats
 from freki.schemas.index import StoredRow
 from freki.streams.ingest.index.pieces import Piece, Slice
-from freki.streams.ingest.index.records import Tally, cache_key
+from freki.streams.ingest.index.records import EmbedCounts, cache_key
 from freki.streams.ingest.late_chunking import embed_each
 from freki.streams.observe import attributes
 from freki.streams.observe.tracing import Attributes, step
@@ -36,16 +36,16 @@ class ChunkVectors:
         self._rows = rows
         self._now = now
         self._tracer = tracer
-        self._tallies: dict[tuple[RootId, int], Tally] = {}
+        self._tallies: dict[tuple[RootId, int], EmbedCounts] = {}
 
     def fits(self, row: StoredRow, chunk: ContextualChunk) -> bool:
         """Tell whether a row has the vector that its chunk has now."""
         embedder = self.embedder.of(chunk.chunk.kind)
         return row.embedder == embedder.fingerprint and row.context_key == chunk.context_key
 
-    def take_tally(self, piece: Piece) -> Tally:
+    def take_tally(self, piece: Piece) -> EmbedCounts:
         """Return what was embedded for a revision since its last receipt."""
-        return self._tallies.pop((piece.root_id, piece.revision.version), Tally())
+        return self._tallies.pop((piece.root_id, piece.revision.version), EmbedCounts())
 
     async def of_slice(self, piece_slice: Slice) -> dict[ChunkId, Floats]:
         """Return the vectors of all chunks that get a row, shape (dim,) each."""
@@ -71,7 +71,7 @@ class ChunkVectors:
             vectors.update(new)
         embedded_at = self._now()
         for piece, chunk in unknown.values():
-            tally = self._tallies.setdefault((piece.root_id, piece.revision.version), Tally())
+            tally = self._tallies.setdefault((piece.root_id, piece.revision.version), EmbedCounts())
             tally.embedded += 1
             tally.tokens += chunk.chunk.tokens
             tally.embedded_at = embedded_at

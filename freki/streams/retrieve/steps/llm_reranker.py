@@ -7,7 +7,7 @@ import structlog
 from freki.operators.ask_llm import TOKENS_A_GRADE, grades_prompt, read_grades
 from freki.schemas import NoCompletion
 from freki.schemas.index import RerankPair
-from freki.streams.ports import Ledger, Llm
+from freki.streams.ports import Llm, TokenBudget
 from freki.streams.retrieve.budget.attempts import StepFailed
 
 _log = structlog.get_logger(__name__)
@@ -24,7 +24,7 @@ class LlmReranker:
 
     name = "llm"
 
-    def __init__(self, llm: Llm, ledger: Ledger) -> None:
+    def __init__(self, llm: Llm, ledger: TokenBudget) -> None:
         self._llm = llm
         self._ledger = ledger
 

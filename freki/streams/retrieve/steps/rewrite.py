@@ -7,7 +7,7 @@ import structlog
 
 from freki.operators.ask_llm import MAX_TOKENS, WRITTEN, question_prompt, read_questions
 from freki.schemas import Completion, NoCompletion, NoticeKind, Prompt, Widening
-from freki.streams.ports import Ledger, Llm
+from freki.streams.ports import Llm, TokenBudget
 from freki.streams.retrieve.budget.attempts import FINISHING, LOOKING_UP, Attempts
 from freki.streams.retrieve.query_state import QueryState
 
@@ -21,7 +21,7 @@ _CHARS_A_TOKEN = 3
 class Rewriter:
     """Fails open: a notice says why a question has no such variants."""
 
-    def __init__(self, llm: Llm, ledger: Ledger, *, limit_s: float) -> None:
+    def __init__(self, llm: Llm, ledger: TokenBudget, *, limit_s: float) -> None:
         self._llm = llm
         self._ledger = ledger
         self._limit_s = limit_s

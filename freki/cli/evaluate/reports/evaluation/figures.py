@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from freki.cli.evaluate.reports.evaluation.plots import Row, columns, dot_plot
+from freki.cli.evaluate.reports.evaluation.plots import PlotRow, columns, dot_plot
 from freki.cli.evaluate.show_evaluation import (
     BREAKDOWNS,
     LIKELY_CHANCE,
@@ -13,7 +13,7 @@ from freki.cli.evaluate.show_evaluation import (
     probability,
 )
 from freki.operators.evaluate import FIGURES, Comparison, Figure, Mean
-from freki.streams.evaluate.result import Answered, Group, SetResult, breakdown, headline
+from freki.streams.evaluate.result import Answered, QueryGroup, SetResult, breakdown, headline
 
 _PLACES = (("1", 1, 1), ("2", 2, 2), ("3", 3, 3), ("4–10", 4, 10), ("11–20", 11, 20), ("21 and on", 21, 200))
 # The p-value of a handful of questions says nothing.
@@ -44,7 +44,7 @@ def figure_plot(result: SetResult) -> str:
     """Draw the figures with their intervals."""
     return dot_plot(
         [
-            Row(label=figure.name, detail="" if figure.higher_is_better else "lower is better", means=means)
+            PlotRow(label=figure.name, detail="" if figure.higher_is_better else "lower is better", means=means)
             for figure, means in _measured(result)
         ]
     )
@@ -54,7 +54,7 @@ def breakdown_plot(result: SetResult, title: str) -> str:
     """Draw the headline figure for each group of questions."""
     return dot_plot(
         [
-            Row(label=group.name, detail=_about(group), means=group.means)
+            PlotRow(label=group.name, detail=_about(group), means=group.means)
             for group in breakdown(result, BREAKDOWNS[title])
         ]
     )
@@ -72,7 +72,7 @@ def table_row(cells: Iterable[str], *, cell: str = "td") -> str:
     return "<tr>" + "".join(f"<{cell}>{content}</{cell}>" for content in cells) + "</tr>"
 
 
-def _about(group: Group) -> str:
+def _about(group: QueryGroup) -> str:
     asked = f"{group.questions} questions"
     if group.comparison is None or group.questions < _LEAST_TESTED:
         return asked

@@ -25,7 +25,7 @@ _MOST_BARS = 300
 
 
 @record
-class Row:
+class PlotRow:
     """A line of a dot plot."""
 
     label: str
@@ -35,7 +35,7 @@ class Row:
     """Of each run."""
 
 
-def dot_plot(rows: Sequence[Row]) -> str:
+def dot_plot(rows: Sequence[PlotRow]) -> str:
     """Draw means with their intervals, one line a row; the scale goes from a tenth to a tenth and holds them all."""
     means = [mean for row in rows for mean in row.means if mean is not None]
     highest = math.ceil(10 * max((mean.high for mean in means), default=1.0))

@@ -6,7 +6,7 @@ from html import escape
 from freki.cli.evaluate.reports.evaluation.plots import differences
 from freki.cli.evaluate.show_evaluation import NAMES
 from freki.operators.evaluate import FIGURES, most_changed
-from freki.streams.evaluate.result import Answered, Place, SetResult, headline
+from freki.streams.evaluate.result import Answered, KeptRank, SetResult, headline
 
 SHOWN_QUESTIONS = 25
 
@@ -65,7 +65,7 @@ def _figures(answer: Answered) -> str:
     return ", ".join(f"{name} {answer.figures[name]:.2f}" for name in named)
 
 
-def _ranking(result: SetResult, ranking: Iterable[Place]) -> str:
+def _ranking(result: SetResult, ranking: Iterable[KeptRank]) -> str:
     return "".join(
         f'<li class="{"relevant" if (place.grade or 0) > 0 else ""}">'
         f"{escape(result.titles.get(place.document_id, ''))} "
@@ -74,7 +74,7 @@ def _ranking(result: SetResult, ranking: Iterable[Place]) -> str:
     )
 
 
-def _grade(place: Place) -> str:
+def _grade(place: KeptRank) -> str:
     return "" if place.grade is None else f" · grade {place.grade}"
 
 

@@ -21,7 +21,7 @@ from freki.cli.evaluate.show_tuning import (
 from freki.operators.evaluate.figures import FAILED
 from freki.operators.evaluate.tune import MOST_LOST
 from freki.streams.evaluate.answers import TIMED
-from freki.streams.evaluate.tuning import Step, Tried, Tuning
+from freki.streams.evaluate.tuning import Tried, Tuning, TuningStep
 
 _HEAD = """# Recommended values of the retrieval options
 
@@ -82,7 +82,7 @@ def _sets(tuning: Tuning) -> Iterable[list[str]]:
         yield [one.name, "–" if one.documents is None else str(one.documents), str(one.questions), str(one.fresh)]
 
 
-def _step(tuning: Tuning, step: Step) -> str:
+def _step(tuning: Tuning, step: TuningStep) -> str:
     names = measured_sets(tuning, step)
     head = [step.option, "", tuning.figure, "gain", "p", f"{FAILED} ↓", "ms p50", "± ms", *names]
     rows = (_row(tried, step, tuning.figure, names) for tried in step.values)
@@ -98,7 +98,7 @@ def _step(tuning: Tuning, step: Step) -> str:
     )
 
 
-def _second_round(steps: Sequence[Step]) -> list[str]:
+def _second_round(steps: Sequence[TuningStep]) -> list[str]:
     """Name the options whose second round, beside the values chosen in the first, changed nothing."""
     if not steps:
         return []
@@ -106,7 +106,7 @@ def _second_round(steps: Sequence[Step]) -> list[str]:
     return [f"A second round{others} changed nothing: {', '.join(step.option for step in steps)}.\n"]
 
 
-def _row(tried: Tried, step: Step, figure: str, names: list[str]) -> list[str]:
+def _row(tried: Tried, step: TuningStep, figure: str, names: list[str]) -> list[str]:
     is_present = tried.title == step.present
     sets = [tried.by_set.get(name) for name in names]
     return [

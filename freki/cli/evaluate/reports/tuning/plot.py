@@ -6,7 +6,7 @@ from html import escape
 from typing import NamedTuple
 
 from freki.cli.evaluate.show_tuning import short
-from freki.streams.evaluate.tuning import Step, Tried, Tuning
+from freki.streams.evaluate.tuning import Tried, Tuning, TuningStep
 
 _COLUMNS = 3
 _WIDE, _TALL = 320, 250
@@ -62,7 +62,7 @@ def _scale(tried: Sequence[Tried]) -> _Scale:
     return _Scale(left * 1.08, right * 1.08, low * 1.08, high * 1.08)
 
 
-def _panel(step: Step, scale: _Scale, figure: str) -> str:
+def _panel(step: TuningStep, scale: _Scale, figure: str) -> str:
     parts = [
         _text(_LEFT, 14, step.option, size=12, colour="#111111"),
         *_axes(scale),
@@ -79,7 +79,7 @@ def _panel(step: Step, scale: _Scale, figure: str) -> str:
     return "".join(parts)
 
 
-def _dot(tried: Tried, step: Step, scale: _Scale, across: float, down: float) -> str:
+def _dot(tried: Tried, step: TuningStep, scale: _Scale, across: float, down: float) -> str:
     _, top = scale.at(0, min(tried.gain.high, scale.high))
     _, bottom = scale.at(0, max(tried.gain.low, scale.low))
     colour = _colour(tried, step)
@@ -92,7 +92,7 @@ def _dot(tried: Tried, step: Step, scale: _Scale, across: float, down: float) ->
     )
 
 
-def _colour(tried: Tried, step: Step) -> str:
+def _colour(tried: Tried, step: TuningStep) -> str:
     stands = step.choice.value if step.choice.moves else step.present
     return _GREEN if tried.title == stands else _GREY if tried.dropped else _BLUE
 
