@@ -5,12 +5,11 @@ from collections.abc import AsyncIterable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from opentelemetry.trace import SpanKind, Tracer
 
 from freki.schemas import (
-    ClaimCheck,
     ContextQuery,
     ContextResult,
     DocumentChange,
@@ -23,19 +22,13 @@ from freki.streams.deliver.messages import VERSION_HEADER, Outgoing, Stored
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.ingest.embed import record_key
 from freki.streams.observe.tracing import describe
+from freki.streams.ports import ClaimWriter
 from freki.streams.retrieve.trace import answered, asked
 
 T = TypeVar("T")
 
 Change = tuple[TenantId, DocumentId, int]
 """Which change a receipt is for: tenant, document, version."""
-
-
-class ClaimStore(Protocol):
-    """Takes content that is too large for a record."""
-
-    async def put(self, content: bytes) -> ClaimCheck:
-        """Store content under its digest."""
 
 
 class Publisher:
@@ -51,7 +44,7 @@ class Publisher:
         outbox: Outbox,
         encode: Callable[[DocumentChange], bytes],
         topic: str,
-        claims: ClaimStore,
+        claims: ClaimWriter,
         inline_bytes: int,
         tombstones: bool = True,
     ) -> None:

@@ -3,28 +3,16 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, Tracer
 
-from freki.streams.deliver.messages import Headers, Outgoing
+from freki.streams.deliver.messages import Outgoing
 from freki.streams.observe.tracing import failed, sending
+from freki.streams.ports import Producer
 
 T_contra = TypeVar("T_contra", contravariant=True)
-
-
-class Producer(Protocol):
-    """Takes records to the broker."""
-
-    async def send(
-        self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers = ()
-    ) -> Awaitable[object]:
-        """Queue a record, in order per partition; what is returned ends when the broker has stored it.
-
-        Waits where too many are under way. Both raise Rejected for a record that can never be stored, such as one
-        that is too large, and Unavailable where the broker is down. Owns its timeout.
-        """
 
 
 class Outbox:

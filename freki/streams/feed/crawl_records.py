@@ -2,12 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from freki.schemas import DocumentChange, TenantId, Timestamp
 from freki.schemas.names import record
-from freki.schemas.web import WebAnswer
 from freki.streams.feed.page_study import PageStudy
+from freki.streams.ports import Fetch
 
 Publish = Callable[[Sequence[DocumentChange]], Awaitable[None]]
 """Returns when the broker has the changes."""
@@ -15,13 +14,6 @@ Render = Callable[[str, str], Awaitable[str]]
 """Address and HTML as sent to HTML as a reader sees it."""
 Study = Callable[[str, str | None, str | bytes], Awaitable[PageStudy]]
 """Address, media type and content; raises UnreadableContent for what is no document."""
-
-
-class Fetch(Protocol):
-    """Asks a server."""
-
-    async def __call__(self, url: str, *, headers: Mapping[str, str], max_bytes: int) -> WebAnswer:
-        """Raises Unavailable where no answer comes, Rejected for an answer that is too large or not allowed."""
 
 
 @record

@@ -4,13 +4,13 @@ import asyncio
 import unicodedata
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from freki.operators.errors import UnreadableContent
 from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.errors import Rejected
 from freki.schemas.names import record
 from freki.streams.feed.ledger import ITSELF, SourceLedger
+from freki.streams.ports import Repository
 
 AT_ONCE = 64
 """Changes published together: enough to wait seldom, few enough to hold in memory."""
@@ -20,32 +20,6 @@ Publish = Callable[[Sequence[DocumentChange]], Awaitable[None]]
 """Returns when the broker has the changes."""
 MediaType = Callable[[str, bytes], str | None]
 """Tells the media type of what lies at a path. Raises Rejected or UnreadableContent for what cannot be a document."""
-Trees = Iterable[tuple[tuple[str, Timestamp], Sequence[tuple[str, str | None]]]]
-
-
-class Repository(Protocol):
-    """One branch of a repository; all methods wait. Commits are id and time, changes path and blob, None: gone."""
-
-    def head(self) -> str:
-        """Give the commit that the branch is at."""
-
-    def has(self, commit: str) -> bool:
-        """Tell whether a commit is still there."""
-
-    def commit(self, commit: str) -> tuple[str, Timestamp]:
-        """Describe a commit."""
-
-    def commits(self, since: str | None, head: str) -> Sequence[tuple[str, Timestamp]]:
-        """Give the commits that lead to the head, oldest first, the head always; None: all."""
-
-    def changes(self, since: str | None, commits: Sequence[tuple[str, Timestamp]]) -> Trees:
-        """Give what leads from the tree of `since` to that of the last commit, step by step."""
-
-    def tree(self, commit: str) -> Mapping[str, str]:
-        """Give the files of a commit with their blobs."""
-
-    def read(self, blob: str) -> bytes:
-        """Give a content; raises one of `refusals` for one that is too large."""
 
 
 @record

@@ -6,7 +6,8 @@ from urllib.parse import urljoin
 from freki.operators.crawl import Robots, host_of, normalise_url
 from freki.schemas.errors import Rejected, Unavailable
 from freki.schemas.web import WebAnswer
-from freki.streams.feed.crawl_records import CrawlPorts, CrawlScope, Fetch
+from freki.streams.feed.crawl_records import CrawlPorts, CrawlScope
+from freki.streams.ports import Fetch
 
 AGENT = "freki"
 """Name of the crawler in robots.txt."""

@@ -1,16 +1,16 @@
 """Map records of other systems' topics to document changes."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from freki.operators.errors import InvalidEnvelope
 from freki.operators.map_envelope import Envelope
 from freki.operators.validate_change import validate_change
 from freki.schemas import DocumentChange
-from freki.schemas.avro import JsonOfAvro, SchemaLookup, UndecodableError
+from freki.schemas.avro import JsonOfAvro, UndecodableError
 from freki.streams.deliver.delivery import Handle
 from freki.streams.deliver.messages import Received
+from freki.streams.ports import SchemaRegistry
 
 Publish = Callable[..., Awaitable[None]]
 """Takes changes, and returns when the broker has them."""
@@ -20,19 +20,12 @@ Decode = Callable[[Sequence[Envelope]], Awaitable[Sequence[Envelope]]]
 """Gives records with key and value in JSON. Raises InvalidEnvelope, and what waiting for a registry raises."""
 
 
-class Registry(SchemaLookup, Protocol):
-    """A schema registry, asked for what is not in memory."""
-
-    async def prepare(self, values: Iterable[bytes | None]) -> None:
-        """Read the schemas that values name."""
-
-
 async def as_they_are(envelopes: Sequence[Envelope]) -> Sequence[Envelope]:
     """Leave records that are JSON already."""
     return envelopes
 
 
-def from_avro(registry: Registry) -> Decode:
+def from_avro(registry: SchemaRegistry) -> Decode:
     """Decode keys and values that a schema registry's converter wrote."""
     avro = JsonOfAvro(registry)
 

@@ -5,7 +5,6 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
 
 from opentelemetry.trace import Tracer, get_current_span
 
@@ -15,7 +14,6 @@ from freki.operators.validate_change import validate_change
 from freki.schemas import (
     Chunk,
     ChunkBatch,
-    ClaimCheck,
     Definition,
     DocumentChange,
     DocumentId,
@@ -32,16 +30,10 @@ from freki.streams.deliver.outbox import Sink
 from freki.streams.ingest.outline import Outline, Outliner
 from freki.streams.observe import attributes
 from freki.streams.observe.tracing import UNTRACED, Attributes, describe, of_document, step
+from freki.streams.ports import ClaimReader
 
 # Four bytes a character at worst, and overlaps: a part stays below the smallest record limit in use, 1 MB.
 PART_CHARACTERS = 100_000
-
-
-class Claims(Protocol):
-    """Where content lies that is too large for a record."""
-
-    async def get(self, claim: ClaimCheck) -> bytes:
-        """Load content that matches the claim's size and digest."""
 
 
 class Chunker:
@@ -50,7 +42,7 @@ class Chunker:
     def __init__(
         self,
         *,
-        claims: Claims,
+        claims: ClaimReader,
         outliner: Outliner,
         part_chunks: int,
         now: Callable[[], Timestamp],

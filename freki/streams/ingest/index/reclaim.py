@@ -1,11 +1,10 @@
 """Deletes what no commit came to delete: rows of processes that died or went on late, and of revisions given up."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable
 
 from freki.schemas import RootId, Timestamp
-from freki.schemas.index import Root, RowHead
 from freki.streams.ingest.index.commit import Committer
+from freki.streams.ports import WholeIndex
 from freki.streams.topics import DAY_MS, WORK_MS
 
 DOCUMENTS = 50
@@ -14,17 +13,7 @@ ABANDONED_MS = WORK_MS + DAY_MS
 """Milliseconds after which an attempt is over: its parts stay on the topics for seven days; no worker pauses longer."""
 
 
-class Everything(Protocol):
-    """The whole of an index."""
-
-    def all_roots(self) -> AsyncIterator[Root]:
-        """Read the root of every document that counts."""
-
-    def all_rows(self) -> AsyncIterator[Sequence[tuple[RootId, RowHead]]]:
-        """List every chunk row, in pages."""
-
-
-async def reclaim(index: Everything, committer: Committer, *, now: Callable[[], Timestamp]) -> int:
+async def reclaim(index: WholeIndex, committer: Committer, *, now: Callable[[], Timestamp]) -> int:
     """Sweep every document once; return how many rows were deleted. Safe beside workers and beside itself."""
     before = Timestamp(max(0, now() - ABANDONED_MS))
     swept: set[RootId] = set()
@@ -38,7 +27,7 @@ async def reclaim(index: Everything, committer: Committer, *, now: Callable[[], 
     return removed
 
 
-async def _batches(index: Everything) -> AsyncIterator[list[RootId]]:
+async def _batches(index: WholeIndex) -> AsyncIterator[list[RootId]]:
     """Name all documents that have anything: by their roots first, then by their rows."""
     batch: list[RootId] = []
     async for root in index.all_roots():
