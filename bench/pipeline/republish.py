@@ -11,7 +11,7 @@ from bench.pipeline.corpus import text_of
 from bench.pipeline.ground import Figures, Ground, Published, Stack, publish
 from bench.pipeline.plots import bars
 from bench.pipeline.processes import cpu_spent
-from freki.cli.publish import ChangeMaker
+from freki.cli.changes import ChangeMaker
 from freki.infra.sources import walk
 
 TITLE = "Publishing an unchanged folder again"

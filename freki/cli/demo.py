@@ -12,9 +12,10 @@ import typer
 from rich.rule import Rule
 
 from freki.cli.bars import bars
+from freki.cli.changes import ChangeMaker, plan
 from freki.cli.context import command, console
 from freki.cli.operate import report
-from freki.cli.publish import ChangeMaker, collect, plan, send, show_outcomes
+from freki.cli.outcomes import collect, send, show_outcomes
 from freki.cli.show import building, show_result
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for

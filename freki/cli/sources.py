@@ -11,7 +11,8 @@ import typer
 from freki.cli.arguments import Arguments
 from freki.cli.bars import bars
 from freki.cli.context import console, errors
-from freki.cli.publish import PATIENCE_S, Principals, Tenant, collect, show_outcomes
+from freki.cli.outcomes import PATIENCE_S, collect, show_outcomes
+from freki.cli.publish import Principals, Tenant
 from freki.cli.show import show_error
 from freki.infra.settings.sections import Settings
 from freki.schemas import EVERYONE, DocumentChange

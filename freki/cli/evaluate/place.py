@@ -7,9 +7,10 @@ from functools import partial
 from shutil import rmtree
 
 from freki.cli.bars import bars
+from freki.cli.changes import Make
 from freki.cli.context import errors, fail
 from freki.cli.operate import report
-from freki.cli.publish import Make, collect, send
+from freki.cli.outcomes import collect, send
 from freki.cli.show import building
 from freki.infra.local.children import Died, Event, Restarting, Unready
 from freki.infra.local.stack import LocalStack

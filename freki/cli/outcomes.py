@@ -1,0 +1,112 @@
+"""Sends document changes, waits for their receipts and shows these."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from math import ceil
+
+from rich.progress import Progress
+from rich.text import Text
+
+from freki.cli.changes import Make
+from freki.cli.context import console, errors
+from freki.cli.show import show_error
+from freki.schemas import (
+    IndexOutcome,
+    LlmUse,
+    OutcomeStatus,
+)
+from freki.schemas.errors import Rejected
+from freki.streams.client import Publisher, Receipts
+
+PATIENCE_S = 120.0
+"""Wait without any receipt, in seconds: longer than a single document takes; it starts again with each receipt."""
+SHOWN_PROBLEMS = 20
+
+
+async def send(
+    publisher: Publisher, receipts: Receipts | None, changes: Iterable[Make], *, total: int, progress: Progress
+) -> int:
+    """Publish changes in order; count them. A file that cannot be read or sent is named and left out."""
+    bar = progress.add_task("published", total=total)
+    sent = 0
+    for make in changes:
+        progress.advance(bar)
+        try:
+            change = make()
+            if receipts is not None:
+                receipts.expect(change)
+            await publisher.publish(change)
+        except Rejected as error:
+            show_error(errors, f"not published: {error}")
+            continue
+        sent += 1
+    return sent
+
+
+async def collect(receipts: Receipts, *, total: int, progress: Progress, patience_s: float) -> list[IndexOutcome]:
+    """Wait for a receipt of each change, as long as some arrive."""
+    bar = progress.add_task("answered", total=total)
+    outcomes: list[IndexOutcome] = []
+    while len(outcomes) < total:
+        try:
+            outcomes.append(await receipts.next(patience_s=patience_s))
+        except TimeoutError:
+            break
+        progress.advance(bar)
+    return outcomes
+
+
+def show_outcomes(outcomes: Sequence[IndexOutcome], *, missing: int) -> bool:
+    """Print what became of the changes; tell whether all went well."""
+    counts = Counter(outcome.status for outcome in outcomes)
+    embedded = sum(outcome.embedded for outcome in outcomes)
+    chunks = sum(outcome.chunks for outcome in outcomes)
+    removed = sum(outcome.removed for outcome in outcomes)
+    console.print(
+        f"{len(outcomes)} outcomes: " + ", ".join(f"{counts[status]} {status.lower()}" for status in OutcomeStatus)
+    )
+    console.print(f"{chunks} chunks in these revisions, {embedded} embedded, {removed} old rows removed")
+    if delays := sorted(
+        outcome.searchable_at - outcome.received_at for outcome in outcomes if outcome.searchable_at is not None
+    ):
+        middle, late = (delays[ceil(share * len(delays)) - 1] for share in (0.5, 0.99))
+        console.print(f"from read to searchable: p50 {middle / 1000:.2f} s, p99 {late / 1000:.2f} s")
+    show_llm([outcome.llm for outcome in outcomes if outcome.llm is not None])
+    rejected = [outcome for outcome in outcomes if outcome.status is OutcomeStatus.REJECTED]
+    partly = [outcome for outcome in outcomes if outcome.status is OutcomeStatus.INDEXED and outcome.reason]
+    for outcome in [*rejected[:SHOWN_PROBLEMS], *partly[:SHOWN_PROBLEMS]]:
+        console.print(line(outcome))
+    if len(rejected) > SHOWN_PROBLEMS:
+        console.print(f"… and {len(rejected) - SHOWN_PROBLEMS} more; `freki dead-letters list` shows all")
+    if missing:
+        console.print(
+            f"[yellow]{missing} changes have no outcome yet: do workers run? `freki status` shows their lag[/]"
+        )
+    return not rejected and not missing
+
+
+def show_llm(uses: Sequence[LlmUse]) -> None:
+    """Print what a language model did for the documents, and what that took."""
+    if not uses:
+        return
+    tokens, cached = sum(use.prompt_tokens for use in uses), sum(use.cached_tokens for use in uses)
+    console.print(
+        f"language model: {sum(use.written for use in uses)} contexts written, {sum(use.kept for use in uses)} kept, "
+        f"{tokens} tokens read, {cached} of them from its cache, {sum(use.completion_tokens for use in uses)} written"
+    )
+    if missing := sum(use.missing for use in uses):
+        reason = next(use.reason for use in uses if use.missing)
+        console.print(Text(f"{missing} contexts are missing; publish again to have them: {reason}", "yellow"))
+
+
+def line(outcome: IndexOutcome) -> Text:
+    """Say in one line what became of a change."""
+    delay = "" if outcome.searchable_at is None else f"  {outcome.searchable_at - outcome.received_at} ms"
+    style = "red" if outcome.status is OutcomeStatus.REJECTED else "green"
+    detail = f"  {outcome.embedded} of {outcome.chunks} chunks embedded, {outcome.removed} removed{delay}"
+    return Text.assemble(
+        (outcome.status.lower(), style),
+        "  ",
+        outcome.document_id,
+        (f"  {outcome.reason}" if outcome.reason else detail),
+    )
