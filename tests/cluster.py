@@ -17,7 +17,7 @@ from freki.infra.local import apache_kafka
 from freki.infra.local.apache_kafka import Listener, Node
 from freki.infra.local.ports import LOOPBACK
 from freki.infra.local.probes import broker_answers
-from freki.infra.settings.sections import KafkaSettings
+from freki.infra.settings import KafkaSettings
 from tests.stack import free_port, log_of
 
 READY_S = 180.0

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator
 import pytest
 from hypothesis import settings
 
-from freki.infra.settings.sections import KafkaSettings, MilvusSettings
+from freki.infra.settings import KafkaSettings, MilvusSettings
 from tests.stack import SECTIONS, SETTING, Stack, chosen
 
 # Time is no result: machines differ, and others work on them too.

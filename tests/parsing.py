@@ -1,6 +1,6 @@
 """Parsing without a process of its own, for tests of what comes after it."""
 
-from freki.infra.settings.sections import ChunkingSettings, ParsingSettings
+from freki.infra.settings import ChunkingSettings, ParsingSettings
 from freki.streams.ingest.parse import Parsed, ParseLimits, parse
 
 LIMITS = ParseLimits(

@@ -20,7 +20,7 @@ from typing import Literal, Protocol
 import pytest
 
 from freki.infra.local import apache_kafka
-from freki.infra.settings.sections import KafkaSettings, MilvusSettings, Settings
+from freki.infra.settings import KafkaSettings, MilvusSettings, Settings
 from freki.schemas.errors import InfraError
 
 PATIENCE_S = 20.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.formats.truth import Item, Kind, Truth
-from freki.infra.settings.sections import ChunkingSettings, ParsingSettings
+from freki.infra.settings import ChunkingSettings, ParsingSettings
 from freki.operators.errors import UnreadableContent
 from freki.schemas.outline import BlockKind, ParsedDocument
 from freki.streams.ingest.parse import ParseLimits, parse

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from freki.infra.models import OnnxEmbedder, OnnxReranker
-from freki.infra.settings.sections import ModelSettings
+from freki.infra.settings import ModelSettings
 from freki.operators.detect_language import detect_language
 from freki.schemas.index import RerankPair
 from freki.schemas.names import record

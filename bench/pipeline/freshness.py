@@ -22,7 +22,7 @@ from bench.pipeline.corpus import TENANT, WORDS, Corpus, document, seeded, text_
 from bench.pipeline.edits import edits, histories
 from bench.pipeline.ground import PATIENCE_S, Figures, Ground, open_filled, percentiles, publish, questions
 from bench.pipeline.plots import figure
-from freki.infra.settings.sections import Settings
+from freki.infra.settings import Settings
 from freki.schemas import (
     ContextQuery,
     ContextResult,

@@ -26,7 +26,7 @@ from freki.infra.local.children import Died, Event, Restarting, Started, Unready
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import StackState, settings_for
 from freki.infra.models import open_token_counter
-from freki.infra.settings.sections import Settings
+from freki.infra.settings import Settings
 from freki.schemas import ContextQuery, ContextResult, DocumentChange, IndexOutcome, QueryId, TenantId
 from freki.schemas.names import record
 from freki.streams.client import Asker

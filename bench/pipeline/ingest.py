@@ -27,7 +27,7 @@ from bench.pipeline.plots import bars
 from bench.pipeline.processes import cpu_spent
 from freki.infra.kafka import Reader
 from freki.infra.models import OnnxEmbedder
-from freki.infra.settings.sections import Settings
+from freki.infra.settings import Settings
 from freki.operators.breadcrumb import breadcrumb, with_context
 from freki.schemas import DocumentChange, DocumentId, TenantId
 from freki.schemas.names import record

@@ -12,7 +12,7 @@ from bench.pipeline.corpus import some
 from bench.pipeline.ground import BENCHMARK, Advance, Figures, Ground, Stack, percentiles, publish
 from bench.pipeline.plots import bars
 from bench.pipeline.processes import cpu_spent
-from freki.infra.settings.sections import Settings
+from freki.infra.settings import Settings
 from freki.schemas import DocumentChange, TenantId
 from freki.schemas.names import record
 

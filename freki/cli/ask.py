@@ -11,7 +11,7 @@ import typer
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.show import show_result, show_trace
 from freki.cli.show_explanation import show_explanation
-from freki.infra.settings.sections import Settings
+from freki.infra.settings import Settings
 from freki.infra.telemetry.trace_files import SpanRecord, read_trace
 from freki.schemas import (
     ChunkId,

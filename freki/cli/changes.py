@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import Path
 
 from freki.cli.context import fail
-from freki.infra.settings.sections import Settings
+from freki.infra.settings import Settings
 from freki.infra.sources import FileChange, FileEvent, SourceFile, read_source, read_stream, walk
 from freki.schemas import (
     EVERYONE,

@@ -11,8 +11,8 @@ from rich.console import Console
 
 from freki.cli.show import show_error
 from freki.infra.local.state import read_stack, settings_for
+from freki.infra.settings import Settings
 from freki.infra.settings.read import WrongSettings, read_settings
-from freki.infra.settings.sections import Settings
 from freki.operators.errors import OperatorError
 from freki.schemas.errors import InfraError, Unavailable
 

@@ -14,7 +14,7 @@ from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.show import show_error
 from freki.cli.sources import Feed, SourceArguments, look_again, open_feed, show_first
 from freki.infra.processes.child import Children
-from freki.infra.settings.sections import CrawlSettings, Settings
+from freki.infra.settings import CrawlSettings, Settings
 from freki.infra.sources.web import Browser, Guard, WebClient, find_chromium
 from freki.operators.crawl import host_of, normalise_url
 from freki.schemas import TenantId

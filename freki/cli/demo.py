@@ -20,7 +20,7 @@ from freki.cli.show import building, show_result
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
 from freki.infra.models import ensure_built
-from freki.infra.settings.sections import Settings
+from freki.infra.settings import Settings
 from freki.schemas import ContextQuery, QueryId, TenantId
 from freki.streams.connect import apply_topics, open_asker, open_publisher, open_receipts, wall_clock
 

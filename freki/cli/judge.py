@@ -9,7 +9,7 @@ from rich.table import Table
 
 from freki.cli.context import command, console, fail, load_settings
 from freki.infra.kafka import Reader
-from freki.infra.settings.sections import Settings
+from freki.infra.settings import Settings
 from freki.schemas import ChunkId, DocumentId, Judgement, QueryId, TenantId, Verdict
 from freki.schemas.avro import Codec
 from freki.streams.connect import open_outbox, open_registry, topics_of, wall_clock

@@ -19,7 +19,7 @@ from freki.infra.local import stack as local
 from freki.infra.local.children import Died, Event, Ready, Restarting, Started, Stopped, Unready
 from freki.infra.local.state import StackState
 from freki.infra.models import check_models, describe_models, ensure_built
-from freki.infra.settings.sections import Settings
+from freki.infra.settings import Settings
 from freki.streams.acls import acl_lines, rights_of
 from freki.streams.app import STAGES
 from freki.streams.connect import apply_topics, topics_of

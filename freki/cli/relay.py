@@ -10,7 +10,7 @@ from opentelemetry.trace import Tracer
 from freki.cli.context import command, console, fail, load_settings
 from freki.infra.kafka import Admin, KafkaProducer, look_behind, make_app
 from freki.infra.registry import RegistryClient
-from freki.infra.settings.sections import RelaySettings, Settings
+from freki.infra.settings import RelaySettings, Settings
 from freki.infra.telemetry.logs import set_up_logging
 from freki.infra.telemetry.traces import tracing
 from freki.operators.map_envelope import Envelope, Event, Fields, read_change, read_cloudevent, read_outbox, to_change

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from freki.infra.kafka import Reader
 from freki.infra.registry import RegistryClient
-from freki.infra.settings.sections import KafkaSettings, Settings
+from freki.infra.settings import KafkaSettings, Settings
 from freki.schemas import ChunkBatch, ContextualChunkBatch, DocumentChange, Revision
 from freki.schemas.avro import Codec, UndecodableError
 from freki.schemas.errors import Rejected

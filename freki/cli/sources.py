@@ -14,7 +14,7 @@ from freki.cli.context import console, errors
 from freki.cli.outcomes import PATIENCE_S, collect, show_outcomes
 from freki.cli.publish import Principals, Tenant
 from freki.cli.show import show_error
-from freki.infra.settings.sections import Settings
+from freki.infra.settings import Settings
 from freki.schemas import EVERYONE, DocumentChange
 from freki.schemas.errors import Unavailable
 from freki.streams.client import Publisher, Receipts

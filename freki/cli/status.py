@@ -18,7 +18,7 @@ from rich.text import Text
 from freki.cli.context import command, console, load_settings
 from freki.infra.kafka import Admin
 from freki.infra.local.state import StackState, read_stack
-from freki.infra.settings.sections import Settings
+from freki.infra.settings import Settings
 from freki.infra.telemetry.endpoint import HEALTH, METRICS
 from freki.schemas.errors import InfraError
 from freki.streams.connect import group_of, open_index, topics_of, wall_clock

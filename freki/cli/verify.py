@@ -11,7 +11,7 @@ from freki.cli.bars import bars
 from freki.cli.context import command, console, load_settings
 from freki.infra.kafka import Reader
 from freki.infra.milvus.index import MilvusIndex
-from freki.infra.settings.sections import Settings
+from freki.infra.settings import Settings
 from freki.operators.identify import root_id
 from freki.operators.reconcile import Difference, Expected, expect, reconcile, reconcile_rows, surplus
 from freki.schemas import DocumentChange, DocumentId, IndexOutcome, OutcomeStatus, RootId, TenantId

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from freki import __version__
-from freki.infra.settings.sections import McpSettings
+from freki.infra.settings import McpSettings
 from freki.schemas.errors import Misconfigured
 from freki.schemas.tools import Tool, ToolReply
 

@@ -16,7 +16,7 @@ import httpx
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from freki.infra.http.errors import is_transient
-from freki.infra.settings.sections import RegistrySettings
+from freki.infra.settings import RegistrySettings
 from freki.schemas.avro import packaged_contracts, schema_id_of
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 

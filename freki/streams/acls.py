@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
-from freki.infra.settings.sections import Settings
+from freki.infra.settings import Settings
 from freki.schemas.names import record
 from freki.streams.connect import group_of, topics_of
 from freki.streams.deliver.lanes import Lane, in_lane

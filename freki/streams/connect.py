@@ -15,7 +15,7 @@ from freki.infra.models import apart_identities, embedder_identity
 from freki.infra.models.tokens import open_counter
 from freki.infra.processes.child import Children
 from freki.infra.registry import RegistryClient
-from freki.infra.settings.sections import (
+from freki.infra.settings import (
     PROFILES,
     ChunkingSettings,
     ChunkProfile,

@@ -11,7 +11,7 @@ from freki.infra.models.descriptions import ModelKind
 from freki.infra.models.packing import pack
 from freki.infra.models.progress import unseen
 from freki.infra.models.session import Model, open_model
-from freki.infra.settings.sections import ModelSettings
+from freki.infra.settings import ModelSettings
 from freki.schemas.arrays import Floats
 from freki.schemas.names import record
 from freki.training.cache import ArrayCache

@@ -12,7 +12,7 @@ from freki.infra.models.interaction import Calibration, Matching, Remembered, Ro
 from freki.infra.models.progress import unseen
 from freki.infra.models.registry import MODELS
 from freki.infra.models.session import Model, open_model
-from freki.infra.settings.sections import ModelSettings
+from freki.infra.settings import ModelSettings
 from freki.schemas.arrays import Floats
 from freki.schemas.index import RerankPair
 from freki.schemas.names import record

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from freki.infra.models import OnnxReranker
-from freki.infra.settings.sections import ModelSettings
+from freki.infra.settings import ModelSettings
 from freki.training.cache import ArrayCache
 from freki.training.encoders import Stage, open_encoder
 from freki.training.features import served

@@ -16,7 +16,7 @@ from freki.infra.models.manifest import TOKENIZER, sha256_of
 from freki.infra.models.progress import unseen
 from freki.infra.models.reranker import sigmoid
 from freki.infra.models.tokenizer import open_tokenizer
-from freki.infra.settings.sections import ModelSettings
+from freki.infra.settings import ModelSettings
 from freki.infra.telemetry.provenance import provenance
 from freki.schemas.arrays import Floats
 from freki.schemas.errors import Rejected

@@ -9,7 +9,7 @@ from typing import Any
 
 from freki.infra.kafka import Reader
 from freki.infra.local.state import environment_for, read_stack
-from freki.infra.settings.sections import Settings
+from freki.infra.settings import Settings
 from freki.schemas import (
     EVERYONE,
     ContextQuery,

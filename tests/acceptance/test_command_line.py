@@ -13,7 +13,7 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
 from freki.infra.local.state import environment_for, read_stack
-from freki.infra.settings.sections import Settings
+from freki.infra.settings import Settings
 from tests.acceptance.conftest import Freki
 from tests.unit.repositories import Repository
 from tests.web_site import serving

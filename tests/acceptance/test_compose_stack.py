@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from freki.infra.settings.sections import KafkaSettings, MilvusSettings
+from freki.infra.settings import KafkaSettings, MilvusSettings
 from tests.compose import process_environment, read_compose
 from tests.contract.registry_server import running_registry
 from tests.unit.tiny_models import letter_tokenizer, write_cross_encoder, write_hub_files, write_sentence_encoder

@@ -9,7 +9,7 @@ import pytest
 
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
-from freki.infra.settings.sections import Settings
+from freki.infra.settings import Settings
 from freki.operators.breadcrumb import writer_of, written_in
 from freki.operators.identify import root_id
 from freki.schemas import ChunkKind, DocumentId, IndexOutcome, LlmUse, OutcomeStatus, TenantId

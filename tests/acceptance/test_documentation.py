@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from freki.infra.settings.sections import Settings
+from freki.infra.settings import Settings
 from freki.infra.settings.table import table
 from freki.schemas.avro import export_schemas
 from tests.acceptance.conftest import Freki

@@ -7,7 +7,7 @@ import pytest
 
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
-from freki.infra.settings.sections import ModelSettings, Settings
+from freki.infra.settings import ModelSettings, Settings
 from freki.operators.identify import root_id
 from freki.schemas import ChunkKind, DocumentId, OutcomeStatus, TenantId
 from freki.schemas.errors import Misconfigured

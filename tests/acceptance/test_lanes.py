@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from freki.infra.settings.sections import Settings
+from freki.infra.settings import Settings
 from freki.schemas import DocumentChange, IndexOutcome, OutcomeStatus
 from freki.streams.client import Publisher, Receipts
 from freki.streams.connect import open_publisher, open_receipts

@@ -6,7 +6,7 @@ import pytest
 
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
-from freki.infra.settings.sections import Settings
+from freki.infra.settings import Settings
 from freki.streams.connect import apply_topics, topics_of
 from tests.acceptance.conftest import Children, Freki
 from tests.acceptance.helpers import all_values, ask, documents, publish, upsert

@@ -15,7 +15,7 @@ from pathlib import Path
 from freki.cli.operate import read_letters
 from freki.infra.kafka import Reader
 from freki.infra.kafka.connection import PROFILES
-from freki.infra.settings.sections import ModelSettings, Settings
+from freki.infra.settings import ModelSettings, Settings
 from freki.schemas import (
     ContextQuery,
     DocumentChange,

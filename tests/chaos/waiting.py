@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from freki.infra.kafka.admin import Admin
-from freki.infra.settings.sections import Settings
+from freki.infra.settings import Settings
 from freki.streams.connect import group_of, topics_of
 from freki.streams.deliver.lanes import Lane, in_lane
 

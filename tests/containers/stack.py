@@ -23,7 +23,7 @@ from testcontainers.core.config import testcontainers_config
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.wait_strategies import WaitStrategy, WaitStrategyTarget
 
-from freki.infra.settings.sections import KafkaSettings, MilvusSettings, Settings
+from freki.infra.settings import KafkaSettings, MilvusSettings, Settings
 from tests.containers.guard import guarded
 from tests.stack import free_port, own_collections, own_topics
 

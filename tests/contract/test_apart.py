@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from freki.infra.milvus.index import MilvusIndex
-from freki.infra.settings.sections import MilvusSettings
+from freki.infra.settings import MilvusSettings
 from freki.schemas import ChunkId, ChunkKind, Filter, FilterOperator, RootId
 from freki.schemas.arrays import Floats
 from freki.schemas.errors import Rejected

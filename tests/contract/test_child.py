@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from freki.infra.processes.child import MAX_CALLS, Children
-from freki.infra.settings.sections import ParsingSettings
+from freki.infra.settings import ParsingSettings
 from freki.schemas.errors import Rejected, Unavailable
 from tests.contract import works
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from freki.infra.models import FakeEmbedder, OnnxEmbedder, check_models, embedder_identity
-from freki.infra.settings.sections import ModelSettings
+from freki.infra.settings import ModelSettings
 from freki.schemas.errors import Misconfigured
 from freki.streams.ports import Embedder
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.milvus.layout import LAYOUTS
-from freki.infra.settings.sections import MilvusSettings
+from freki.infra.settings import MilvusSettings
 from freki.schemas import ChunkId, ChunkKind, Filter, FilterOperator, RootId, TenantId, Timestamp
 from freki.schemas.arrays import Floats
 from freki.schemas.errors import Rejected

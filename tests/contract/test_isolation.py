@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from freki.infra.milvus.index import MilvusIndex
-from freki.infra.settings.sections import MilvusSettings
+from freki.infra.settings import MilvusSettings
 from freki.schemas import ContextQuery, Filter, FilterOperator, Fusion, QueryId, RerankerChoice, Widening, WidenWhen
 from tests.unit.isolation import NOW, PRINCIPALS, WORDS, History, Version, answers, generation, hidden, world, write
 from tests.unit.revisions import TENANT

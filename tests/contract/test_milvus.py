@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.milvus.layout import CHUNKS, DOCUMENTS
-from freki.infra.settings.sections import MilvusSettings
+from freki.infra.settings import MilvusSettings
 from freki.schemas import ChunkId, RootId, TenantId, Timestamp
 from freki.schemas.errors import Misconfigured, Unavailable
 from freki.schemas.index import Candidate, Generation, IndexedChunk, Scope

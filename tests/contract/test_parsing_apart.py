@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from freki.infra.processes.child import Children
-from freki.infra.settings.sections import ParsingSettings
+from freki.infra.settings import ParsingSettings
 from freki.operators.errors import UnreadableContent
 from freki.schemas.errors import Rejected
 from freki.streams.ingest.parse import Parse, parse

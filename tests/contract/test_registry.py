@@ -6,7 +6,7 @@ import pytest
 from pydantic import SecretStr
 
 from freki.infra.registry import RegistryClient, _translated
-from freki.infra.settings.sections import RegistrySettings
+from freki.infra.settings import RegistrySettings
 from freki.schemas import ContextQuery, DocumentChange, DocumentId, IndexOutcome, Operation, TenantId, Timestamp
 from freki.schemas.avro import Codec, UnknownSchemaIdError, packaged_contracts
 from freki.schemas.errors import InfraError, Misconfigured, Unavailable

@@ -6,7 +6,7 @@ import pytest
 import pytest_asyncio
 
 from freki.infra.models import OnnxReranker, check_models
-from freki.infra.settings.sections import ModelSettings
+from freki.infra.settings import ModelSettings
 from freki.schemas.index import RerankPair
 
 GERMAN = (

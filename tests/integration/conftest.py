@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from freki.infra.settings.sections import KafkaSettings
+from freki.infra.settings import KafkaSettings
 from freki.streams.topics import Topics
 from tests.integration.stages import World, a_world
 

@@ -6,7 +6,7 @@ import signal
 import sys
 from pathlib import Path
 
-from freki.infra.settings.sections import KafkaSettings
+from freki.infra.settings import KafkaSettings
 from freki.streams.deliver.lanes import Lane
 from freki.streams.deliver.messages import Outgoing
 from tests.integration.stages import Batch, a_world, running

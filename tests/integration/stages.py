@@ -10,7 +10,7 @@ import faust
 from opentelemetry.trace import NoOpTracer
 
 from freki.infra.kafka import Admin, KafkaProducer, Reader, Record, look_behind, make_app
-from freki.infra.settings.sections import KafkaSettings
+from freki.infra.settings import KafkaSettings
 from freki.streams.deliver.dead_letter_queue import DeadLetterQueue
 from freki.streams.deliver.dead_letters import DeadLetter, from_record
 from freki.streams.deliver.delivery import Delivery, Handle

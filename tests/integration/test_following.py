@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from freki.infra.kafka import Reader
-from freki.infra.settings.sections import ClaimSettings, Settings
+from freki.infra.settings import ClaimSettings, Settings
 from freki.infra.telemetry.calls import Calls
 from freki.schemas.errors import Misconfigured, Unavailable
 from freki.streams.deliver.messages import Outgoing

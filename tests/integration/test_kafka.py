@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from freki.infra.kafka import Admin, KafkaProducer, Reader
-from freki.infra.settings.sections import KafkaSettings
+from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.streams.deliver.lanes import Lane
 from freki.streams.topics import Topics

@@ -20,7 +20,7 @@ from freki.infra.local.ports import LOOPBACK, is_free
 from freki.infra.local.probes import broker_answers, store_answers
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import StackState, read_stack
-from freki.infra.settings.sections import Settings
+from freki.infra.settings import Settings
 from freki.schemas.errors import Misconfigured, Rejected
 
 
@@ -146,7 +146,7 @@ async def test_a_second_stack_on_the_same_directory_is_refused(tmp_path: Path) -
 UP = """
 import asyncio, dataclasses, pathlib, sys
 from freki.infra.local import stack
-from freki.infra.settings.sections import LocalSettings, Settings
+from freki.infra.settings import LocalSettings, Settings
 
 def say(event):
     print(event, flush=True)

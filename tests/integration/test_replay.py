@@ -5,7 +5,7 @@ from kafka import KafkaProducer
 
 from freki.cli.operate import Letters, read_letters
 from freki.cli.replay import open_replaying
-from freki.infra.settings.sections import ClaimSettings, Settings
+from freki.infra.settings import ClaimSettings, Settings
 from freki.operators.errors import OperatorError
 from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.avro import Codec

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from freki.infra.settings.sections import CrawlSettings
+from freki.infra.settings import CrawlSettings
 from freki.infra.sources.web import find_chromium
 from freki.schemas.errors import Misconfigured
 from tests.integration.commands import contents, freki, latest, published

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from freki.infra.settings.sections import CrawlSettings
+from freki.infra.settings import CrawlSettings
 from freki.infra.sources.web import Browser, Guard, WebClient, find_chromium
 from freki.infra.sources.web.guard import is_public
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from kafka import KafkaProducer
 
-from freki.infra.settings.sections import KafkaSettings
+from freki.infra.settings import KafkaSettings
 
 
 @asynccontextmanager

@@ -21,7 +21,7 @@ from kafka.admin import (
 from pydantic import SecretStr
 
 from freki.infra.kafka.connection import admin_options, probe
-from freki.infra.settings.sections import KafkaSettings
+from freki.infra.settings import KafkaSettings
 from freki.streams.acls import Right
 from tests.kafka.certificates import Authority, Pair
 from tests.kafka.identity_provider import AUDIENCE, IdentityProvider

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from freki.cli import relay
 from freki.cli.main import app
 from freki.infra.kafka import Admin, KafkaProducer, Reader
-from freki.infra.settings.sections import (
+from freki.infra.settings import (
     FeedbackSettings,
     KafkaSettings,
     LocalSettings,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from freki.infra.settings.sections import KafkaSettings
+from freki.infra.settings import KafkaSettings
 from tests.chaos.brokers import BrokerFault, BrokerKind, strike
 from tests.cluster import Cluster, can_mount, cluster
 from tests.integration.stages import World, a_world, running

@@ -9,7 +9,7 @@ import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from freki.infra.kafka import Admin, Reader
-from freki.infra.settings.sections import KafkaSettings
+from freki.infra.settings import KafkaSettings
 from tests.integration.stages import Batch, World, a_world, running
 from tests.integration.transactions import transaction
 from tests.stack import own_topics, running_kafka

@@ -5,7 +5,7 @@ from pathlib import Path
 from freki.infra.kafka import Admin, KafkaProducer, Reader
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
-from freki.infra.settings.sections import LocalSettings, Settings
+from freki.infra.settings import LocalSettings, Settings
 from freki.streams.connect import apply_topics, topics_of
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from freki.infra.settings.sections import KafkaSettings, OAuthSettings
+from freki.infra.settings import KafkaSettings, OAuthSettings
 from freki.schemas.errors import Misconfigured, Unavailable
 from tests.integration.stages import a_world, running
 from tests.kafka.identity_provider import CLIENT, SCOPE, SECRET, IdentityProvider

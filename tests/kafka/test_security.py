@@ -8,7 +8,7 @@ import pytest
 from pydantic import SecretStr
 
 from freki.infra.kafka import Admin, KafkaProducer, Reader
-from freki.infra.settings.sections import KafkaSettings
+from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import InfraError, Misconfigured, Unavailable
 from tests.integration.stages import a_world, running
 from tests.kafka.certificates import Authority

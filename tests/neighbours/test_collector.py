@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from freki.infra.settings.sections import TelemetrySettings
+from freki.infra.settings import TelemetrySettings
 from freki.infra.telemetry.metrics import metering
 from freki.infra.telemetry.traces import tracing
 from tests.compose import ROOT, read_compose

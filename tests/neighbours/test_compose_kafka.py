@@ -11,7 +11,7 @@ import pytest
 
 from freki.infra.kafka import Admin
 from freki.infra.local import apache_kafka
-from freki.infra.settings.sections import KafkaSettings, Settings
+from freki.infra.settings import KafkaSettings, Settings
 from freki.streams.connect import topics_of
 from tests.compose import read_compose
 from tests.neighbours.programs import jars_of

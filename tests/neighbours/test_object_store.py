@@ -10,7 +10,7 @@ import pytest
 from freki.infra.claims import ClaimStore
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
-from freki.infra.settings.sections import ClaimSettings, Settings
+from freki.infra.settings import ClaimSettings, Settings
 from freki.schemas import ClaimCheck, OutcomeStatus
 from freki.schemas.errors import Rejected, Unavailable
 from freki.streams.connect import apply_topics

@@ -10,7 +10,7 @@ import pytest
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
 from freki.infra.registry import RegistryClient
-from freki.infra.settings.sections import RegistrySettings, Settings
+from freki.infra.settings import RegistrySettings, Settings
 from freki.schemas import DocumentChange, IndexOutcome
 from freki.schemas.avro import Codec, UnknownSchemaIdError
 from freki.schemas.avro.codec import schema_id_of

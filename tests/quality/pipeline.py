@@ -10,7 +10,7 @@ from freki.infra.claims import ClaimStore
 from freki.infra.evaluation_sets import read_set
 from freki.infra.models import OnnxEmbedder, OnnxReranker
 from freki.infra.models.vectors import VectorCache
-from freki.infra.settings.sections import (
+from freki.infra.settings import (
     ChunkingSettings,
     ClaimSettings,
     IngestSettings,

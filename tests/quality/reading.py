@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from freki.infra.models import OnnxEmbedder
-from freki.infra.settings.sections import ModelSettings
+from freki.infra.settings import ModelSettings
 from freki.operators.analyse_query import (
     analyse_query,
     example_wordings,

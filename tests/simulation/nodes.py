@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast
 
 from freki.infra.claims import ClaimStore
 from freki.infra.models.vectors import VectorCache
-from freki.infra.settings.sections import ChunkingSettings, ClaimSettings, RetrievalSettings
+from freki.infra.settings import ChunkingSettings, ClaimSettings, RetrievalSettings
 from freki.operators.analyse_text import analyse_text
 from freki.schemas import (
     ChunkBatch,

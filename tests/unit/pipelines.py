@@ -8,7 +8,7 @@ from typing import Any
 from freki.infra.claims import ClaimStore
 from freki.infra.models.fake import FakeEmbedder
 from freki.infra.models.vectors import VectorCache
-from freki.infra.settings.sections import ChunkingSettings, ClaimSettings, ContextSettings, RetrievalSettings
+from freki.infra.settings import ChunkingSettings, ClaimSettings, ContextSettings, RetrievalSettings
 from freki.operators.analyse_text import ANALYSER, analyse_text
 from freki.schemas import (
     ChunkBatch,

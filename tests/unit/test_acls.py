@@ -2,7 +2,7 @@ import pytest
 from typer.testing import CliRunner
 
 from freki.cli.main import app
-from freki.infra.settings.sections import MilvusSettings, RetrievalSettings, Settings
+from freki.infra.settings import MilvusSettings, RetrievalSettings, Settings
 from freki.streams.acls import rights_of
 from freki.streams.app import STAGES
 from freki.streams.connect import group_of, topics_of

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from freki.infra.claims import ClaimStore
 from freki.infra.models.fake import FakeEmbedder
-from freki.infra.settings.sections import ChunkingSettings, ClaimSettings
+from freki.infra.settings import ChunkingSettings, ClaimSettings
 from freki.schemas import ChunkBatch, DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.avro import Codec
 from freki.streams.connect import limits_of

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from freki.infra.claims import ClaimStore
 from freki.infra.claims.location import parse_location
-from freki.infra.settings.sections import ClaimSettings
+from freki.infra.settings import ClaimSettings
 from freki.schemas import ClaimCheck
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 

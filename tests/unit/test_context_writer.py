@@ -10,7 +10,7 @@ import stamina
 
 from freki.infra.llm.client import FAILURES, LlmClient
 from freki.infra.llm.ledger import TokenLedger
-from freki.infra.settings.sections import ContextSettings, LlmSettings
+from freki.infra.settings import ContextSettings, LlmSettings
 from freki.operators.breadcrumb import written_in
 from freki.operators.identify import root_id
 from freki.schemas import (

@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 from freki.cli.context import load_settings
 from freki.infra.models import OnnxReranker
-from freki.infra.settings.sections import Settings
+from freki.infra.settings import Settings
 from freki.infra.telemetry.calls import Calls
 from freki.schemas.errors import Misconfigured
 from freki.streams.connect import limits_of, options_of, profiles_of, rules_of, topics_of

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from prometheus_client import CollectorRegistry
 
 from deploy.metrics import SERIES
-from freki.infra.settings.sections import TelemetrySettings
+from freki.infra.settings import TelemetrySettings
 from freki.infra.telemetry.calls import Calls
 from freki.infra.telemetry.metrics import metering
 from freki.schemas import ContextResult, IndexOutcome, LlmUse, Notice, NoticeKind, OutcomeStatus, StageTime, Timestamp

@@ -3,7 +3,7 @@ from collections.abc import Mapping
 import httpx
 import pytest
 
-from freki.infra.settings.sections import TelemetrySettings
+from freki.infra.settings import TelemetrySettings
 from freki.infra.telemetry.endpoint import serving
 from freki.infra.telemetry.metrics import metering
 from freki.schemas.errors import Misconfigured

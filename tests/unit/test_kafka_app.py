@@ -4,7 +4,7 @@ import pytest
 from pydantic import SecretStr
 
 from freki.infra.kafka import make_app
-from freki.infra.settings.sections import KafkaSettings
+from freki.infra.settings import KafkaSettings
 
 
 @pytest.mark.parametrize("partitions", [1, 4, 7, 64, 1000])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from freki.infra.kafka import holds, make_app, on_lost, on_revoked
 from freki.infra.kafka.connection import PROFILES
 from freki.infra.kafka.offsets import Offsets
-from freki.infra.settings.sections import KafkaSettings
+from freki.infra.settings import KafkaSettings
 
 PLACE = TP("documents", 0)
 

@@ -7,7 +7,7 @@ import pytest
 from pydantic import SecretStr
 
 from freki.infra.kafka.connection import client_options, translated
-from freki.infra.settings.sections import KafkaSettings
+from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 
 SETTINGS = KafkaSettings(bootstrap="kafka:9092", max_message_bytes=1_234_567)

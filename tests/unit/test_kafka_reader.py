@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from freki.infra.kafka import Reader
-from freki.infra.settings.sections import KafkaSettings
+from freki.infra.settings import KafkaSettings
 
 
 class Consumer:

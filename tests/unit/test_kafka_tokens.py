@@ -6,7 +6,7 @@ from pydantic import SecretStr
 
 from freki.infra.kafka.connection import admin_options, client_options
 from freki.infra.kafka.tokens import NoToken, Tokens
-from freki.infra.settings.sections import KafkaSettings, OAuthSettings
+from freki.infra.settings import KafkaSettings, OAuthSettings
 from freki.schemas.errors import Misconfigured, Unavailable
 from tests.kafka.identity_provider import CLIENT, SCOPE, SECRET, IdentityProvider, identity_provider
 

@@ -8,7 +8,7 @@ import pytest
 from freki.infra.claims import ClaimStore
 from freki.infra.models import FakeEmbedder
 from freki.infra.models.vectors import VectorCache
-from freki.infra.settings.sections import ChunkingSettings, ClaimSettings
+from freki.infra.settings import ChunkingSettings, ClaimSettings
 from freki.operators.analyse_text import plain_terms
 from freki.schemas import (
     EVERYONE,

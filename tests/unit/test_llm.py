@@ -9,7 +9,7 @@ import pytest
 import stamina
 
 from freki.infra.llm.client import ATTEMPTS, FAILURES, REST_S, LlmClient
-from freki.infra.settings.sections import LlmSettings
+from freki.infra.settings import LlmSettings
 from freki.schemas import Completion, NoCompletion, Prompt
 from freki.schemas.errors import Misconfigured
 from tests.llm_server import LlmServer, an_llm_server, asked_of, says

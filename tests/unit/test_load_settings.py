@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from freki.cli.context import load_settings
-from freki.infra.settings.sections import ChunkingSettings, ChunkProfile
+from freki.infra.settings import ChunkingSettings, ChunkProfile
 from freki.streams.connect import topics_of
 
 IN_JSON = "in the environment as JSON"

@@ -24,7 +24,7 @@ from freki.infra.local.state import (
     write_ports,
     write_stack,
 )
-from freki.infra.settings.sections import ClaimSettings, KafkaSettings, Settings, TelemetrySettings
+from freki.infra.settings import ClaimSettings, KafkaSettings, Settings, TelemetrySettings
 from freki.schemas.errors import Misconfigured, Rejected
 
 PORTS = Ports(broker=19092, store=19530)

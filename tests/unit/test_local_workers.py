@@ -7,7 +7,7 @@ import pytest
 
 from freki.infra.local.specs import share_cores, worker_spec, workers_of
 from freki.infra.local.state import Ports, StackState
-from freki.infra.settings.sections import KafkaSettings, LocalSettings, ModelSettings, Settings
+from freki.infra.settings import KafkaSettings, LocalSettings, ModelSettings, Settings
 
 
 def state(directory: Path) -> StackState:

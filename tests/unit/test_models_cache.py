@@ -10,7 +10,7 @@ from freki.infra.models.cache import obtain
 from freki.infra.models.descriptions import ModelDescription, ModelKind, RegisteredModel, WheelSource
 from freki.infra.models.registry import MODELS
 from freki.infra.models.session import open_model
-from freki.infra.settings.sections import ModelSettings
+from freki.infra.settings import ModelSettings
 from freki.schemas.errors import Misconfigured
 from tests.unit.tiny_models import TinyE5S1, install_wheel, write_cross_encoder
 

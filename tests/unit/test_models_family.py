@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from freki.infra.models import FakeEmbedder, apart_identities, check_models, embedder_identity, joint_identity
 from freki.infra.models.embedder import OnnxEmbedder
 from freki.infra.models.multi_embedder import Family, Likeness, likeness_of, open_embedder
-from freki.infra.settings.sections import ModelSettings, Settings
+from freki.infra.settings import ModelSettings, Settings
 from freki.schemas import ChunkKind
 from freki.schemas.errors import Misconfigured
 from tests.unit.tiny_models import letter_tokenizer, write_cross_encoder, write_hub_files, write_sentence_encoder

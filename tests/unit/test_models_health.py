@@ -14,7 +14,7 @@ from freki.infra.models.descriptions import (
 )
 from freki.infra.models.manifest import seal
 from freki.infra.models.registry import MODELS
-from freki.infra.settings.sections import ModelSettings
+from freki.infra.settings import ModelSettings
 from freki.schemas.errors import Misconfigured
 from tests.unit.tiny_models import write_cross_encoder, write_hub_files, write_sentence_encoder
 

@@ -17,7 +17,7 @@ from freki.infra.models import OnnxEmbedder, embedder_identity
 from freki.infra.models.descriptions import HubSource, ModelDescription, ModelKind, RegisteredModel
 from freki.infra.models.hub import _translated
 from freki.infra.models.registry import MODELS
-from freki.infra.settings.sections import ModelSettings
+from freki.infra.settings import ModelSettings
 from freki.schemas.arrays import Floats
 from freki.schemas.errors import InfraError, Misconfigured, Unavailable
 from tests.unit.tiny_models import write_hub_files, write_sentence_encoder

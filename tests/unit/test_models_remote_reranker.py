@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from freki.infra.rerankers.remote import CALL_TEXTS, RemoteReranker
-from freki.infra.settings.sections import RemoteRerankerSettings
+from freki.infra.settings import RemoteRerankerSettings
 from freki.schemas.errors import Busy, InfraError, Misconfigured, Rejected, Unavailable
 from tests.ranking_server import RankingServer, a_ranking_server, cohere, tei
 from tests.scripted_server import Reply

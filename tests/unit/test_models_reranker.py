@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.infra.models import OnnxReranker
-from freki.infra.settings.sections import ModelSettings
+from freki.infra.settings import ModelSettings
 from freki.schemas.errors import Misconfigured
 from tests.unit.rerank_pairs import paired
 from tests.unit.tiny_models import write_cross_encoder

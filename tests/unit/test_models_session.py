@@ -7,7 +7,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 from freki.infra.models import OnnxEmbedder
 from freki.infra.models.session import LASTING, TRANSIENT
 from freki.infra.models.tokenizer import open_tokenizer
-from freki.infra.settings.sections import ModelSettings
+from freki.infra.settings import ModelSettings
 from freki.schemas.errors import Misconfigured
 from tests.unit.tiny_models import word_tokenizer, write_hub_files, write_sentence_encoder
 

@@ -2,7 +2,7 @@ import pickle
 
 import pytest
 
-from freki.infra.settings.sections import ChunkingSettings
+from freki.infra.settings import ChunkingSettings
 from freki.operators.errors import UnreadableContent
 from freki.operators.recognise import Profile
 from freki.streams.connect import limits_of

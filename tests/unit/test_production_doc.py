@@ -3,7 +3,7 @@ import tomllib
 from pathlib import Path
 
 import freki
-from freki.infra.settings.sections import Settings
+from freki.infra.settings import Settings
 
 DOC = Path(freki.__file__).parents[1] / "docs" / "production.md"
 

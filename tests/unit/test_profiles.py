@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from freki.infra.settings.sections import ContextProfile, RetrievalSettings
+from freki.infra.settings import ContextProfile, RetrievalSettings
 from freki.schemas.errors import Misconfigured
 from freki.streams.connect import profiles_of
 from freki.streams.retrieve.profiles import ReaderProfile, profile_of

@@ -9,7 +9,7 @@ import stamina
 
 from freki.infra.llm.client import LlmClient
 from freki.infra.llm.ledger import TokenLedger
-from freki.infra.settings.sections import LlmSettings
+from freki.infra.settings import LlmSettings
 from freki.schemas import ContextResult, NoticeKind, Widening, WidenWhen
 from freki.streams.retrieve.steps.rewrite import Rewriter
 from tests.llm_server import LlmServer, an_llm_server, asked_of, says

@@ -7,7 +7,7 @@ import typer
 from pydantic import SecretStr
 
 from freki.cli.context import load_settings
-from freki.infra.settings.sections import Section, Settings
+from freki.infra.settings import Section, Settings
 
 SECRETS = {
     f"FREKI_{section}__{name}".upper()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from freki.infra.settings.sections import ModelSettings, Settings
+from freki.infra.settings import ModelSettings, Settings
 from freki.infra.settings.table import table
 from freki.schemas import ChunkKind, Widening
 

@@ -16,7 +16,7 @@ from mcp.types import CallToolResult, TextContent
 from pydantic import SecretStr
 
 from freki.infra.mcp_server import make_app, make_server
-from freki.infra.settings.sections import McpSettings
+from freki.infra.settings import McpSettings
 from freki.operators.validate_query import validate_query
 from freki.schemas import ContextQuery, ContextResult, QueryId, RequestKind, Timestamp
 from freki.schemas.errors import InfraError, Misconfigured, Unavailable

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from freki.infra.rerankers.vertex import CALL_RECORDS, TOKEN_LIFE_S, VertexReranker
-from freki.infra.settings.sections import VertexRerankerSettings
+from freki.infra.settings import VertexRerankerSettings
 from freki.schemas.errors import Busy, InfraError, Misconfigured, Rejected, Unavailable
 from tests.ranking_server import RankingServer, a_ranking_server, vertex
 from tests.scripted_server import Reply

@@ -10,7 +10,7 @@ from bench.peers.system import CANDIDATES, HITS, Hit, Leftovers, Place
 from freki.cli.operate import report
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
-from freki.infra.settings.sections import Settings
+from freki.infra.settings import Settings
 from freki.operators.identify import root_id
 from freki.schemas import (
     EVERYONE,

@@ -23,7 +23,7 @@ from freki.cli.evaluate.reports.evaluation import render
 from freki.cli.evaluate.show_evaluation import show_set
 from freki.infra.evaluation_sets import read_set
 from freki.infra.models import joint_identity
-from freki.infra.settings.sections import Settings
+from freki.infra.settings import Settings
 from freki.infra.telemetry.provenance import provenance
 from freki.schemas import DocumentId, QueryId
 from freki.schemas.errors import Rejected

@@ -20,7 +20,7 @@ from freki.cli.evaluate.evaluate import made_with, read_sets, require_extra
 from freki.cli.evaluate.reports.tuning import draw, write_report
 from freki.cli.evaluate.show_tuning import PREFIX, show_tuning
 from freki.cli.evaluate.tuning_questions import Material, Places, material_of
-from freki.infra.settings.sections import RetrievalSettings
+from freki.infra.settings import RetrievalSettings
 from freki.infra.telemetry.provenance import provenance
 from freki.operators.evaluate import FIGURES, Figure
 from freki.operators.evaluate.figures import FALSE_POSITIVES, NDCG, RECALL_100

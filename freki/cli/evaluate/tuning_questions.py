@@ -11,7 +11,7 @@ from rich.progress import Progress
 from freki.cli.context import fail
 from freki.cli.evaluate.evaluate import AT_ONCE, sample
 from freki.cli.evaluate.place import open_place
-from freki.infra.settings.sections import Settings
+from freki.infra.settings import Settings
 from freki.operators.evaluate import Asked, Figure
 from freki.operators.evaluate.figures import EMPTY, FACTS, SPANS
 from freki.schemas import QueryId

@@ -11,7 +11,7 @@ import fsspec
 
 from freki.infra.claims.backends import read_file, read_object, read_web, write_file, write_object
 from freki.infra.claims.location import LOCAL, OBJECT_STORES, S3, WEB, ClaimLocation, parse_location
-from freki.infra.settings.sections import ClaimSettings
+from freki.infra.settings import ClaimSettings
 from freki.schemas import ClaimCheck
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 

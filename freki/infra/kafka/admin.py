@@ -14,7 +14,7 @@ from kafka.errors import CoordinatorNotAvailableError, TopicAlreadyExistsError
 
 from freki.infra.kafka.connection import admin_options, client_options, connecting, probe, translated
 from freki.infra.kafka.reader import ISOLATION, log_ends
-from freki.infra.settings.sections import KafkaSettings
+from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import Unavailable
 
 T = TypeVar("T")

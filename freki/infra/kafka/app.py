@@ -14,7 +14,7 @@ from freki.infra.kafka.batches import read_any_header_names
 from freki.infra.kafka.connection import PROFILES, REQUEST_MARGIN_BYTES, credentials, ssl_context, tokens, translate
 from freki.infra.kafka.consumer import Consumer, Lost, Release, Transport
 from freki.infra.kafka.tokens import ForAiokafka
-from freki.infra.settings.sections import KafkaSettings
+from freki.infra.settings import KafkaSettings
 
 _COMMIT_INTERVAL_S = 0.5
 """What is done again after a crash; a commit is one small request."""

@@ -11,7 +11,7 @@ import kafka.errors
 from aiokafka.conn import create_conn
 
 from freki.infra.kafka.tokens import ForAiokafka, ForKafkaPython, NoToken, Tokens
-from freki.infra.settings.sections import KafkaSettings
+from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 
 REQUEST_MARGIN_BYTES = 64 * 1024

@@ -16,7 +16,7 @@ from faust.types.transports import TPorTopicSet
 from freki.infra.kafka.connection import BrokerProfile
 from freki.infra.kafka.offsets import Offsets
 from freki.infra.kafka.reader import ISOLATION
-from freki.infra.settings.sections import KafkaSettings
+from freki.infra.settings import KafkaSettings
 
 _log = structlog.get_logger(__name__)
 _HELD_BYTES = 32 * 1024 * 1024

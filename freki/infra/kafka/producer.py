@@ -15,7 +15,7 @@ from freki.infra.kafka.connection import (
     translated,
 )
 from freki.infra.kafka.records import Position
-from freki.infra.settings.sections import KafkaSettings
+from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import Rejected
 
 _IN_FLIGHT = 1000

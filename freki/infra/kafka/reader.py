@@ -16,7 +16,7 @@ from freki.infra.kafka.connection import (
     translated,
 )
 from freki.infra.kafka.records import Record
-from freki.infra.settings.sections import KafkaSettings
+from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import Misconfigured
 
 _POLL_MS = 500

@@ -21,7 +21,7 @@ from aiokafka.errors import KafkaError
 from pydantic import BaseModel, Field, ValidationError
 
 from freki.infra.http.errors import gist_of, is_transient
-from freki.infra.settings.sections import OAuthSettings
+from freki.infra.settings import OAuthSettings
 from freki.schemas.errors import InfraError, Misconfigured, Unavailable
 
 _SECTION = "FREKI_KAFKA__OAUTH__"

@@ -18,7 +18,7 @@ import structlog
 from pydantic import BaseModel, Field, ValidationError
 
 from freki.infra.http.errors import gist_of, refusal
-from freki.infra.settings.sections import LlmSettings
+from freki.infra.settings import LlmSettings
 from freki.infra.telemetry.calls import Calls
 from freki.schemas import Completion, NoCompletion, Prompt
 from freki.schemas.backoff import backoff

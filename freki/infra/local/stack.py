@@ -40,7 +40,7 @@ from freki.infra.local.state import (
     writing,
 )
 from freki.infra.local.supervise import Supervisor
-from freki.infra.settings.sections import Settings
+from freki.infra.settings import Settings
 from freki.schemas.errors import Rejected
 
 PORT_ATTEMPTS = 3

@@ -19,7 +19,7 @@ from typing import Literal, TextIO, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from freki.infra.local.ports import LOOPBACK
-from freki.infra.settings.sections import Settings
+from freki.infra.settings import Settings
 from freki.schemas.errors import Misconfigured, Rejected
 
 TAKEOVER_TIMEOUT_S = 15.0

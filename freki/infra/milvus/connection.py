@@ -11,7 +11,7 @@ from freki.infra.milvus.layout import DOCUMENTS, Layout, Row
 from freki.infra.milvus.shards import Shard, shards_of
 from freki.infra.milvus.store import BATCH_KEYS, MilvusStore, batched
 from freki.infra.milvus.watermarks import WatermarkWriter
-from freki.infra.settings.sections import MilvusSettings
+from freki.infra.settings import MilvusSettings
 from freki.infra.telemetry.calls import Calls
 from freki.schemas import ChunkId, RootId
 from freki.schemas.index import Generation

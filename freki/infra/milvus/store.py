@@ -14,7 +14,7 @@ from pymilvus.milvus_client.index import IndexParams
 from freki.infra.milvus.filters import listed, literal
 from freki.infra.milvus.layout import Layout, Row, size_of
 from freki.infra.milvus.translate import NoTerms, NoVectors, Unwritten, translated
-from freki.infra.settings.sections import MilvusSettings
+from freki.infra.settings import MilvusSettings
 from freki.infra.telemetry.calls import Calls
 from freki.schemas.errors import InfraError, Unavailable
 

@@ -19,7 +19,7 @@ from freki.infra.models.hub import download
 from freki.infra.models.manifest import MANIFEST, WEIGHTS, damage, dim_of, fingerprint_of, read_manifest, seal
 from freki.infra.models.progress import Progress
 from freki.infra.models.registry import MODELS
-from freki.infra.settings.sections import ModelSettings
+from freki.infra.settings import ModelSettings
 from freki.schemas import ChunkKind
 from freki.schemas.errors import Misconfigured, Unavailable
 from freki.schemas.index import Apart

@@ -16,7 +16,7 @@ from freki.infra.models.packing import pack
 from freki.infra.models.progress import Progress, unseen
 from freki.infra.models.runner import Runner
 from freki.infra.models.session import Model, Span
-from freki.infra.settings.sections import ModelSettings
+from freki.infra.settings import ModelSettings
 from freki.infra.telemetry.calls import Calls
 from freki.schemas import ChunkKind
 from freki.schemas.arrays import Floats

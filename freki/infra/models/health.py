@@ -27,7 +27,7 @@ from freki.infra.models.multi_embedder import alone
 from freki.infra.models.progress import Progress, unseen
 from freki.infra.models.registry import MODELS, companion_of, known_of
 from freki.infra.models.reranker import OnnxReranker, sigmoid
-from freki.infra.settings.sections import ModelSettings
+from freki.infra.settings import ModelSettings
 from freki.schemas.index import RerankPair
 
 _QUESTION = "Wie hoch ist die Zugspitze?"

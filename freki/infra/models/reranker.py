@@ -18,7 +18,7 @@ from freki.infra.models.progress import Progress, unseen
 from freki.infra.models.registry import companion_of
 from freki.infra.models.runner import Runner
 from freki.infra.models.session import Model
-from freki.infra.settings.sections import ModelSettings
+from freki.infra.settings import ModelSettings
 from freki.infra.telemetry.calls import Calls
 from freki.schemas.arrays import Floats
 from freki.schemas.errors import Misconfigured

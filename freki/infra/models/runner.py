@@ -11,7 +11,7 @@ from freki.infra.models.cache import obtain
 from freki.infra.models.descriptions import ModelKind
 from freki.infra.models.progress import Progress
 from freki.infra.models.session import Model, open_model
-from freki.infra.settings.sections import ModelSettings
+from freki.infra.settings import ModelSettings
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from freki.infra.models.descriptions import ModelKind
 from freki.infra.models.manifest import TOKENIZER
 from freki.infra.models.progress import unseen
 from freki.infra.models.tokenizer import open_tokenizer
-from freki.infra.settings.sections import ModelSettings
+from freki.infra.settings import ModelSettings
 from freki.schemas.errors import Misconfigured
 
 CountTokens = Callable[[Sequence[str]], list[int]]

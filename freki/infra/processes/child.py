@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, Self, TypeVar
 
 from freki.infra.processes.served import Outcome, Setup
-from freki.infra.settings.sections import ParsingSettings
+from freki.infra.settings import ParsingSettings
 from freki.schemas.errors import Rejected, Unavailable
 
 P = ParamSpec("P")

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel, Field, TypeAdapter
 
 from freki.infra.rerankers.service import RankingService, ServiceReranker
-from freki.infra.settings.sections import RemoteRerankerSettings
+from freki.infra.settings import RemoteRerankerSettings
 from freki.schemas.errors import Misconfigured, Rejected
 from freki.schemas.index import RerankPair
 

@@ -17,7 +17,7 @@ import httpx
 from pydantic import BaseModel, Field
 
 from freki.infra.rerankers.service import RankingService, ServiceReranker
-from freki.infra.settings.sections import VertexRerankerSettings
+from freki.infra.settings import VertexRerankerSettings
 from freki.schemas.errors import Misconfigured, Unavailable
 from freki.schemas.index import RerankPair
 

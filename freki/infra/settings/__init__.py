@@ -1,0 +1,48 @@
+"""Settings of each adapter and stage, and `Settings`, which holds all of them."""
+
+from freki.infra.settings.feed import CrawlSettings, RelaySettings
+from freki.infra.settings.ingest import (
+    ChunkingSettings,
+    ChunkProfile,
+    ClaimSettings,
+    ContextSettings,
+    IngestSettings,
+    LexicalSettings,
+    ParsingSettings,
+)
+from freki.infra.settings.kafka import KafkaSettings, OAuthSettings, RegistrySettings
+from freki.infra.settings.milvus import MilvusSettings
+from freki.infra.settings.models import LlmSettings, ModelSettings, RemoteRerankerSettings, VertexRerankerSettings
+from freki.infra.settings.retrieval import PROFILES, ContextProfile, FeedbackSettings, RetrievalSettings
+from freki.infra.settings.root import Settings
+from freki.infra.settings.section import Section
+from freki.infra.settings.services import LocalSettings, McpSettings, TelemetrySettings
+
+__all__ = [
+    "PROFILES",
+    "ChunkProfile",
+    "ChunkingSettings",
+    "ClaimSettings",
+    "ContextProfile",
+    "ContextSettings",
+    "CrawlSettings",
+    "FeedbackSettings",
+    "IngestSettings",
+    "KafkaSettings",
+    "LexicalSettings",
+    "LlmSettings",
+    "LocalSettings",
+    "McpSettings",
+    "MilvusSettings",
+    "ModelSettings",
+    "OAuthSettings",
+    "ParsingSettings",
+    "RegistrySettings",
+    "RelaySettings",
+    "RemoteRerankerSettings",
+    "RetrievalSettings",
+    "Section",
+    "Settings",
+    "TelemetrySettings",
+    "VertexRerankerSettings",
+]

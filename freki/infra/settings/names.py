@@ -1,4 +1,4 @@
-"""Which settings there are, and which one a wrong name is nearest to."""
+"""Names of all settings, and the one closest to a wrong name."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -7,13 +7,13 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel
 
 Names = tuple[str, ...]
-"""A setting by its names from the outermost section on, such as `("retrieval", "top_k")`."""
+"""Path of a setting from the outermost section, such as `("retrieval", "top_k")`."""
 
 
 def names_of(kind: Any, path: Sequence[str] = ()) -> Iterator[Names]:  # noqa: ANN401 - any type
-    """List the sections and settings below a type.
+    """Yield the paths of all sections and settings below a type.
 
-    path: where a table or a list has keys of the user's choice, the key to list is the one at the same depth here.
+    path: supplies the keys of tables and lists, whose keys the user chooses, by depth.
     """
     for name, inner in _inner(kind, path[0] if path else ""):
         yield (name,)
@@ -22,7 +22,7 @@ def names_of(kind: Any, path: Sequence[str] = ()) -> Iterator[Names]:  # noqa: A
 
 
 def nearest(path: Names, kind: type[BaseModel]) -> Names | None:
-    """Give the setting whose name is most like a wrong one; None where none is like it."""
+    """Return the setting whose name is most similar to a wrong one, or None."""
     by_text = {_text(names): names for names in names_of(kind, path)}
     found = get_close_matches(_text(path), by_text, n=1)
     return by_text[found[0]] if found else None

@@ -1,4 +1,4 @@
-"""Reads the settings, and says of wrong ones what to correct."""
+"""Read the settings, and describe how to correct wrong ones."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,18 +8,19 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from freki.infra.settings.names import Names, nearest
-from freki.infra.settings.sections import SECRET_TWICE, SECRET_UNUSABLE, Settings, secret_of
+from freki.infra.settings.root import Settings
+from freki.infra.settings.section import SECRET_TWICE, SECRET_UNUSABLE, secret_of
 from freki.infra.settings.sources import UNKNOWN
 from freki.schemas.errors import Misconfigured
 
 _OF_JSON = frozenset({"tuple_type", "dict_type", "mapping_type", "model_type"})
-"""What pydantic says of a list or a table that is none."""
+"""Types of the pydantic errors for a value that should be a list or a table."""
 _PREFIX = str(Settings.model_config["env_prefix"])
 _FILE = str(Settings.model_config["toml_file"])
 
 
 class WrongSettings(Misconfigured):
-    """Settings that cannot be used; `problems` has a line for each."""
+    """Invalid settings; `problems` has one line for each."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
@@ -46,7 +47,7 @@ def _problem(error: ErrorDetails) -> str:
     if error["type"] == "extra_forbidden":
         return _unknown(path)
     if error["type"] == "value_error":
-        # Ours, of settings that contradict each other: it names them and the fix.
+        # Raised by our own checks of contradicting settings: the message names them and the fix.
         return f"{error['ctx']['error']}; in the environment or in {_FILE}"
     if error["type"] == SECRET_TWICE:
         file = error["ctx"]["setting"]

@@ -1,4 +1,4 @@
-"""Where settings come from: the environment, and `freki.toml`."""
+"""Sources of settings: the environment and `freki.toml`."""
 
 import os
 import re
@@ -11,17 +11,17 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, TomlConfigSetting
 from freki.infra.settings.names import names_of
 
 UNKNOWN = "$"
-"""Stands before the name of a variable that names no setting, where pydantic is told of it."""
+"""Prefix that marks a variable without a setting when it is passed to pydantic."""
 _OF_TESTS = re.compile("FREKI_TEST_.*", re.IGNORECASE)
 _OF_KUBERNETES = re.compile(
     r"FREKI(_[A-Z0-9_]+)?_(SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)=.*|PORT(_\d+_(TCP|UDP|SCTP))?=(tcp|udp|sctp)://.*"
     r"|PORT_\d+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)=.*)"
 )
-"""Variables that Kubernetes gives every pod for a Service whose name begins with `freki`, such as `freki-milvus`."""
+"""Variables that Kubernetes sets in every pod for a Service whose name begins with `freki`, such as `freki-milvus`."""
 
 
 class Environment(EnvSettingsSource):
-    """The variables that are set and not empty. One that names no setting is told of, so that it is refused."""
+    """Non-empty environment variables. Those without a setting are passed on as unknown, so that they are refused."""
 
     def __init__(self, settings_cls: type[BaseSettings]) -> None:
         super().__init__(settings_cls)
@@ -30,7 +30,7 @@ class Environment(EnvSettingsSource):
         self.env_vars = {name: value for name, value in self.env_vars.items() if name not in left_out}
 
     def _is_ours(self, name: str) -> bool:
-        """Tell whether a variable can only be meant for us."""
+        """Return whether a variable is meant for Freki."""
         is_foreign = _OF_TESTS.fullmatch(name) or _OF_KUBERNETES.fullmatch(f"{name}={os.environ[name]}")
         return name.upper().startswith(self.env_prefix) and not is_foreign
 
@@ -44,7 +44,7 @@ class Environment(EnvSettingsSource):
         key: str,
         case_sensitive: bool | None = None,  # noqa: FBT001 - pydantic-settings calls it so
     ) -> FieldInfo | None:
-        """Find what a key of a table stands for, so that a value which is a table itself is read as JSON."""
+        """Resolve the value type of a table, so that a nested table is read as JSON."""
         annotation = field.annotation if isinstance(field, FieldInfo) else field
         if get_origin(annotation) is Mapping:
             value: FieldInfo | None = get_args(annotation)[1]
@@ -52,29 +52,29 @@ class Environment(EnvSettingsSource):
         return super().next_field(field, key, case_sensitive)
 
     def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:  # noqa: ANN401
-        """Read lists and tables as JSON; other text stays text, so that the checks that follow name its variable."""
+        """Read lists and tables as JSON; keep other text, so that validation errors name its variable."""
         try:
             return super().decode_complex_value(field_name, field, value)
         except ValueError:
             return value
 
     def __call__(self) -> dict[str, Any]:
-        """Give the settings that are set, and names that are none; not their values, which may be secrets."""
+        """Return the given settings and the names of unknown variables, whose values may be secrets."""
         return {**_without_empty(super().__call__()), **{f"{UNKNOWN}{name}": None for name in self._unknown}}
 
 
 class File(TomlConfigSettingsSource):
-    """The lines of `freki.toml` whose value is not empty."""
+    """Settings of `freki.toml` with a non-empty value."""
 
     def __call__(self) -> dict[str, Any]:
-        """Give the settings that are set."""
+        """Return the given settings."""
         return _without_empty(super().__call__())
 
 
 def _without_empty(values: dict[str, Any]) -> dict[str, Any]:
-    """Leave out empty texts, also in tables: deployment tools hand them over for what nobody set.
+    """Drop empty strings, also in tables: deployment tools pass them for unset values.
 
-    Zero, false and an empty list are values.
+    Zero, false and an empty list are values and stay.
     """
     return {
         name: _without_empty(value) if isinstance(value, dict) else value

@@ -1,4 +1,4 @@
-"""Writes `docs/settings.md`: `python -m freki.infra.settings.table`."""
+"""Generate `docs/settings.md`: `python -m freki.infra.settings.table`."""
 
 import json
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from freki.infra.settings.sections import Settings
+from freki.infra.settings.root import Settings
 
 HEAD = """# Settings
 
@@ -32,7 +32,7 @@ This page is written by `make docs`.
 
 
 def table() -> str:
-    """Give the page."""
+    """Return the page."""
     return HEAD + "".join(f"| `{name}` | {default} | {what} |\n" for name, default, what in _rows(Settings, "FREKI_"))
 
 
@@ -41,7 +41,7 @@ def _rows(section: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str
         inner = field.annotation
         if isinstance(inner, type) and issubclass(inner, BaseModel):
             for sub, default, what in _rows(inner, f"{prefix}{name.upper()}__"):
-                # A section may have another default here than its class has.
+                # A nested section may override the defaults of its class.
                 yield sub, _inherited(field, sub.removeprefix(f"{prefix}{name.upper()}__").lower(), default), what
         else:
             yield prefix + name.upper(), _shown(field.default), field.description or name.replace("_", " ")
@@ -55,7 +55,7 @@ def _inherited(field: FieldInfo, name: str, default: str) -> str:
 def _shown(value: Any) -> str:  # noqa: ANN401 - any default
     if value is None or value is PydanticUndefined or isinstance(value, SecretStr):
         return "–"
-    # Lists are written as the environment has them.
+    # Lists are shown as in the environment: JSON.
     return f"`{json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, tuple) else value}`"
 
 

@@ -11,7 +11,7 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.exposition import ThreadingWSGIServer
 
-from freki.infra.settings.sections import TelemetrySettings
+from freki.infra.settings import TelemetrySettings
 from freki.schemas.errors import Misconfigured
 
 Checks = Callable[[], Mapping[str, str]]

@@ -7,7 +7,7 @@ import structlog
 from opentelemetry.trace import format_span_id, format_trace_id, get_current_span
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from freki.infra.settings.sections import TelemetrySettings
+from freki.infra.settings import TelemetrySettings
 
 _CHATTY = (
     "aiokafka",

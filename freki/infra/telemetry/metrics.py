@@ -12,7 +12,7 @@ from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetr
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from prometheus_client import CollectorRegistry, ProcessCollector
 
-from freki.infra.settings.sections import TelemetrySettings
+from freki.infra.settings import TelemetrySettings
 from freki.infra.telemetry.traces import SCHEMA_URL
 
 _OTLP_TIMEOUT_S = 3.0

@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.sampling import Decision, ParentBased, SamplingResu
 from opentelemetry.trace import Link, SpanKind, Tracer, TraceState
 from opentelemetry.util.types import Attributes
 
-from freki.infra.settings.sections import TelemetrySettings
+from freki.infra.settings import TelemetrySettings
 from freki.infra.telemetry.trace_files import JsonLinesExporter
 
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.44.0"

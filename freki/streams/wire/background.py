@@ -12,7 +12,7 @@ import structlog
 
 from freki.infra.kafka import Reader
 from freki.infra.milvus.index import MilvusIndex
-from freki.infra.settings.sections import KafkaSettings
+from freki.infra.settings import KafkaSettings
 from freki.schemas import Timestamp
 from freki.schemas.errors import InfraError, Unavailable
 from freki.streams.connect import wall_clock

@@ -18,7 +18,7 @@ from freki.infra.llm.ledger import TokenLedger
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.models import VectorCache, embedder_identity, open_embedder, open_token_counter
 from freki.infra.registry import RegistryClient
-from freki.infra.settings.sections import Settings
+from freki.infra.settings import Settings
 from freki.infra.telemetry.calls import Calls
 from freki.schemas import ChunkBatch, ContextResult, ContextualChunkBatch, DocumentChange, IndexOutcome
 from freki.schemas.avro import Codec

@@ -5,7 +5,7 @@ import gc
 from collections.abc import Collection
 
 from freki.infra.kafka import look_behind
-from freki.infra.settings.sections import Settings
+from freki.infra.settings import Settings
 from freki.infra.telemetry.calls import Calls
 from freki.infra.telemetry.endpoint import serving
 from freki.infra.telemetry.logs import set_up_logging

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from freki.infra.settings.sections import CrawlSettings
+from freki.infra.settings import CrawlSettings
 from freki.infra.sources.web.guard import Guard
 from freki.infra.sources.web.proxy import GuardedProxy
 from freki.schemas.errors import Misconfigured, Unavailable

@@ -7,7 +7,7 @@ from typing import Self
 
 import httpx
 
-from freki.infra.settings.sections import CrawlSettings
+from freki.infra.settings import CrawlSettings
 from freki.infra.sources.web.guard import Guard
 from freki.schemas.errors import Rejected, Unavailable
 from freki.schemas.web import WebAnswer

@@ -1,0 +1,76 @@
+"""Settings of sources: crawled sites and topics of other systems."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from freki.infra.settings.section import Section, check_ascending
+
+
+class CrawlSettings(Section):
+    """Behaviour of `freki crawl`."""
+
+    user_agent: str = Field(
+        default="Mozilla/5.0 (compatible; freki/0.1)", description="How servers see us; robots.txt knows us as `freki`"
+    )
+    delay_s: float = Field(
+        default=1.0, ge=0, description="Least time between two pages of a host; robots.txt may ask more"
+    )
+    timeout_s: float = Field(default=30.0, gt=0, description="Longest wait for a page, and again for rendering it")
+    max_page_mb: int = Field(default=20, ge=1, description="Largest page or file, in MiB")
+    max_redirects: int = Field(default=5, ge=0, description="Most redirects in a row")
+    settle_s: float = Field(default=0.5, ge=0, description="A rendered page is done when nothing changed for so long")
+    settle_limit_s: float = Field(default=5.0, gt=0, description="Or when so much time is over")
+    chromium: Path | None = Field(default=None, description="The browser; none: the one that is installed")
+
+    @model_validator(mode="after")
+    def _check_times(self) -> Self:
+        check_ascending({"CRAWL__SETTLE_S": self.settle_s, "CRAWL__SETTLE_LIMIT_S": self.settle_limit_s})
+        # Otherwise a page that never settles would never be done.
+        check_ascending(
+            {"CRAWL__SETTLE_LIMIT_S": self.settle_limit_s, "CRAWL__TIMEOUT_S": self.timeout_s}, strictly=True
+        )
+        return self
+
+
+class RelaySettings(Section):
+    """Topic of another system and the mapping of its records; `docs/sources.md` explains it."""
+
+    topic: str = Field(min_length=1)
+    format: Literal["cloudevents", "debezium", "outbox"]
+    encoding: Literal["json", "avro"] = "json"
+    name: str | None = None
+    tenant: str | None = None
+    prefix: str = ""
+    document_id: str
+    content: str
+    title: str | None = None
+    media_type: str | None = None
+    language: str | None = None
+    source_uri: str | None = None
+    principals: tuple[str, ...] = ("everyone",)
+    attributes: Mapping[str, str] = {}
+    version: str | None = None
+    event_type: str | None = None
+    deleted_types: tuple[str, ...] = ()
+    priority: int = 0
+
+    @model_validator(mode="after")
+    def _check_encoding(self) -> Self:
+        if self.encoding == "avro" and self.format != "debezium":
+            raise ValueError(
+                f'relay of {self.topic}: encoding = "avro" is for format = "debezium" only: leave it out, and let the '
+                "producer write JSON"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_deleted_types(self) -> Self:
+        if self.format == "debezium" and self.deleted_types and self.event_type is None:
+            raise ValueError(
+                f"relay of {self.topic}: deleted_types fit no event, since events of Debezium have no type: leave them "
+                "out, or say with event_type where it stands"
+            )
+        return self

@@ -1,0 +1,92 @@
+"""Settings of the broker and of the schema registry."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, SecretStr, model_validator
+
+from freki.infra.settings.section import SecretFile, Section
+
+
+class OAuthSettings(Section):
+    """Source of tokens for SASL OAUTHBEARER: an identity provider, a file, or a command."""
+
+    token_url: str | None = Field(
+        default=None, description="With OAUTHBEARER: where the identity provider gives tokens for client credentials"
+    )
+    client_id: str | None = Field(default=None, description="Who asks it for a token")
+    client_secret: SecretStr | None = Field(default=None, description="And proves it so")
+    client_secret_file: SecretFile = Field(default=None, description="File that holds it")
+    scope: str | None = Field(default=None, description="What the token is for, if the provider asks")
+    token_file: Path | None = Field(
+        default=None, description="With OAUTHBEARER: file that something keeps a fresh token in"
+    )
+    token_command: str | None = Field(default=None, description="With OAUTHBEARER: command that prints a token")
+    extensions: Mapping[str, str] = Field(
+        default={}, description="SASL extensions that the broker asks for, such as Confluent's `logicalCluster`"
+    )
+    timeout_s: float = Field(default=10.0, gt=0, description="Longest wait for a token")
+
+    @model_validator(mode="after")
+    def _check_place(self) -> Self:
+        places = ("token_url", "token_file", "token_command")
+        given = [f"FREKI_KAFKA__OAUTH__{name.upper()}" for name in places if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)} are set, and a token comes from one of them: leave out all others")
+        if self.token_url is not None and (self.client_id is None or self.client_secret is None):
+            raise ValueError(
+                "FREKI_KAFKA__OAUTH__TOKEN_URL gives tokens to those it knows: set FREKI_KAFKA__OAUTH__CLIENT_ID and"
+                " FREKI_KAFKA__OAUTH__CLIENT_SECRET"
+            )
+        return self
+
+
+class KafkaSettings(Section):
+    """Connection to the broker."""
+
+    bootstrap: str = Field(default="127.0.0.1:9092", description="host:port of the brokers, separated by commas")
+    profile: Literal["local", "kafka"] = Field(
+        default="kafka", description="Timeouts: `local` for the broker of `freki up`, `kafka` for Apache Kafka"
+    )
+    topic_prefix: str = Field(default="freki", description="First part of every topic name")
+    topic_version: int = Field(default=1, ge=1, description="Last part of every topic name")
+    partitions: int = Field(default=4, ge=1, le=1000, description="Partitions of each topic when created")
+    replication: int = Field(default=1, ge=1, description="Replicas of each topic when created")
+    max_message_bytes: int = Field(
+        default=5_000_000, ge=100_000, description="Largest record: a question of a million characters"
+    )
+    delivery_timeout_s: float = Field(default=30.0, gt=0, description="Longest wait for the broker to take a record")
+    security: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        default="PLAINTEXT", description="How to speak with the brokers"
+    )
+    ca_file: Path | None = Field(default=None, description="PEM file of the authority that signed the brokers")
+    cert_file: Path | None = Field(default=None, description="PEM file of our own certificate (mutual TLS)")
+    key_file: Path | None = Field(default=None, description="PEM file of its key")
+    key_password: SecretStr | None = Field(default=None, description="Password of the key, if it is encrypted")
+    key_password_file: SecretFile = Field(default=None, description="File that holds it")
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] = Field(
+        default="SCRAM-SHA-512", description="With SASL: how to prove who we are"
+    )
+    username: str | None = Field(default=None, description="With SASL, but not with OAUTHBEARER")
+    password: SecretStr | None = Field(default=None, description="With SASL, but not with OAUTHBEARER")
+    password_file: SecretFile = Field(default=None, description="File that holds it")
+    oauth: OAuthSettings = OAuthSettings()
+
+    @model_validator(mode="after")
+    def _check_key(self) -> Self:
+        if self.key_file is not None and self.cert_file is None:
+            raise ValueError(
+                "FREKI_KAFKA__KEY_FILE is the key of no certificate: set FREKI_KAFKA__CERT_FILE too, or neither"
+            )
+        return self
+
+
+class RegistrySettings(Section):
+    """Avro framing: single-object encoding without a registry, Confluent wire format with one."""
+
+    url: str | None = Field(default=None, description="Base URL of a Confluent-compatible schema registry")
+    username: str | None = Field(default=None, description="For basic authentication")
+    password: SecretStr | None = Field(default=None, description="For basic authentication")
+    password_file: SecretFile = Field(default=None, description="File that holds it")
+    timeout_s: float = Field(default=10.0, gt=0, description="Longest wait for one call")

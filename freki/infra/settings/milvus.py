@@ -1,0 +1,20 @@
+"""Settings of the store."""
+
+from pydantic import Field, SecretStr
+
+from freki.infra.settings.section import SecretFile, Section
+
+
+class MilvusSettings(Section):
+    """Connection to the store."""
+
+    uri: str = Field(default="http://127.0.0.1:19530", description="URI of Milvus")
+    token: SecretStr | None = Field(default=None, description="`user:password` or API key")
+    token_file: SecretFile = Field(default=None, description="File that holds it")
+    database: str = Field(default="default", description="Database of Milvus")
+    generation: str = Field(default="g1", pattern=r"^[a-z0-9_]{1,32}$", description="Which index to use")
+    collection_prefix: str = Field(
+        default="freki", pattern=r"^[a-z][a-z0-9_]{0,31}$", description="First part of every collection's name"
+    )
+    timeout_s: float = Field(default=10.0, gt=0, description="Longest wait for one call")
+    partition_key: bool = Field(default=False, description="Partition rows by tenant; not on the local store")

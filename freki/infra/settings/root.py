@@ -1,0 +1,98 @@
+"""All settings, read once from the environment and `freki.toml`; `sources.py` alone reads the environment."""
+
+from pathlib import Path
+from typing import Self
+
+from pydantic import Field, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from freki.infra.settings.feed import CrawlSettings, RelaySettings
+from freki.infra.settings.ingest import (
+    ChunkingSettings,
+    ClaimSettings,
+    ContextSettings,
+    IngestSettings,
+    LexicalSettings,
+    ParsingSettings,
+)
+from freki.infra.settings.kafka import KafkaSettings, RegistrySettings
+from freki.infra.settings.milvus import MilvusSettings
+from freki.infra.settings.models import LlmSettings, ModelSettings, RemoteRerankerSettings, VertexRerankerSettings
+from freki.infra.settings.retrieval import FeedbackSettings, RetrievalSettings
+from freki.infra.settings.section import Clearable, check_ascending
+from freki.infra.settings.services import LocalSettings, McpSettings, TelemetrySettings
+from freki.infra.settings.sources import Environment, File
+
+
+class Settings(BaseSettings, Clearable):
+    """`FREKI_KAFKA__BOOTSTRAP=kafka:9092` sets `kafka.bootstrap`, and so does `[kafka]` in `freki.toml`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="FREKI_",
+        env_nested_delimiter="__",
+        env_ignore_empty=True,
+        frozen=True,
+        extra="forbid",
+        # Secrets are among it.
+        hide_input_in_errors=True,
+        toml_file="freki.toml",
+    )
+
+    tenant: str = Field(default="default", description="Tenant that the command line speaks for")
+    ready_file: Path | None = Field(default=None, description="File that a worker creates once its stages are ready")
+    kafka: KafkaSettings = KafkaSettings()
+    registry: RegistrySettings = RegistrySettings()
+    milvus: MilvusSettings = MilvusSettings()
+    models: ModelSettings = ModelSettings()
+    remote_reranker: RemoteRerankerSettings = RemoteRerankerSettings()
+    vertex_reranker: VertexRerankerSettings = VertexRerankerSettings()
+    claims: ClaimSettings = ClaimSettings()
+    parsing: ParsingSettings = ParsingSettings()
+    chunking: ChunkingSettings = ChunkingSettings()
+    llm: LlmSettings = LlmSettings()
+    contexts: ContextSettings = ContextSettings()
+    lexical: LexicalSettings = LexicalSettings()
+    ingest: IngestSettings = IngestSettings()
+    retrieval: RetrievalSettings = RetrievalSettings()
+    feedback: FeedbackSettings = FeedbackSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
+    local: LocalSettings = LocalSettings()
+    crawl: CrawlSettings = CrawlSettings()
+    mcp: McpSettings = McpSettings()
+    relays: tuple[RelaySettings, ...] = Field(
+        default=(), description="Topics of others that `freki relay` reads, `[[relays]]` in freki.toml: docs/sources.md"
+    )
+
+    @model_validator(mode="after")
+    def _check_sections(self) -> Self:
+        records = {
+            "CLAIMS__INLINE_BYTES": self.claims.inline_bytes,
+            "KAFKA__MAX_MESSAGE_BYTES": self.kafka.max_message_bytes,
+        }
+        check_ascending(records, strictly=True)
+        check_ascending({"LOCAL__EMBED_WORKERS": self.local.embed_workers, "KAFKA__PARTITIONS": self.kafka.partitions})
+        if window := self.models.late_window_tokens:
+            check_ascending({"CHUNKING__MAX_TOKENS": self.chunking.max_tokens, "MODELS__LATE_WINDOW_TOKENS": window})
+        if self.contexts.llm:
+            most, name = max((profile.max_chars, name) for name, profile in self.chunking.profiles.items())
+            check_ascending(
+                {"CONTEXTS__MIN_CHARS": self.contexts.min_chars, f"CHUNKING__{name.upper()}__MAX_CHARS": most}
+            )
+        if self.retrieval.feedback and not self.feedback.read:
+            raise ValueError(
+                f"FREKI_RETRIEVAL__FEEDBACK={self.retrieval.feedback} counts judgements that nobody reads: set "
+                "FREKI_FEEDBACK__READ=true, or FREKI_RETRIEVAL__FEEDBACK=0"
+            )
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic-settings names the arguments
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments win over the environment, the environment over the file."""
+        return init_settings, Environment(settings_cls), File(settings_cls)

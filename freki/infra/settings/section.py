@@ -1,0 +1,98 @@
+"""Base of all sections of the settings: frozen, no unknown names, secrets from files, and `none` for no value."""
+
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, SecretStr, model_validator
+from pydantic_core import PydanticCustomError
+
+NONE = "none"
+"""Value that clears a setting: an empty value counts as not set."""
+_NOTHING: Mapping[object, object] = {tuple: (), Mapping: {}}
+
+
+_MARK = "names a file that holds another setting"
+SecretFile = Annotated[Path | None, _MARK]
+"""Path of a file that holds the secret of the same name without `_file`, as Docker and Kubernetes provide them."""
+SECRET_TWICE, SECRET_UNUSABLE = "secret_twice", "secret_unusable"
+"""Types of the pydantic errors of secret files."""
+
+
+class Clearable(BaseModel):
+    """Settings that `none` clears: optional ones except secrets (whose value may be `none`), lists and tables."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _clear(cls, values: object) -> object:
+        if not isinstance(values, dict):
+            return values
+        return {
+            name: _nothing_of(cls.model_fields[name].annotation, value)
+            if name in cls.model_fields and isinstance(value, str) and value.lower() == NONE
+            else value
+            for name, value in values.items()
+        }
+
+
+def _nothing_of(annotation: Any, word: str) -> object:  # noqa: ANN401 - any type
+    """Return the cleared value of a setting of this type, or the word itself if the setting cannot be cleared."""
+    kinds = get_args(annotation)
+    if type(None) in kinds and SecretStr not in kinds:
+        return None
+    return _NOTHING.get(get_origin(annotation), word)
+
+
+class Section(Clearable):
+    """Settings of one adapter or stage."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_secrets(cls, values: object) -> object:
+        """Replace the paths of secret files by the secrets in them."""
+        if not isinstance(values, dict):
+            return values
+        files = {name: values[name] for name in cls.model_fields.keys() & values.keys() if cls._names_secret(name)}
+        given = {name: Path(path) for name, path in files.items() if path and str(path).lower() != NONE}
+        for name in given:
+            if values.get(secret_of(name)) is not None:
+                raise PydanticCustomError(SECRET_TWICE, "a secret comes from one place", {"setting": name})
+        others = {name: value for name, value in values.items() if name not in given}
+        return others | {secret_of(name): _read_secret(name, path) for name, path in given.items()}
+
+    @classmethod
+    def _names_secret(cls, name: str) -> bool:
+        return _MARK in cls.model_fields[name].metadata
+
+
+def secret_of(name: str) -> str:
+    """Return the name of the secret that belongs to a file setting."""
+    return name.removesuffix("_file")
+
+
+def _read_secret(name: str, path: Path) -> str:
+    try:
+        # Editors and `echo` end a file with a line break, which is not part of the secret.
+        text = path.expanduser().read_text(encoding="utf-8").rstrip("\r\n")
+    except OSError as error:
+        raise _unusable(name, f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise _unusable(name, f"{path} is not UTF-8") from error
+    if not text:
+        raise _unusable(name, f"{path} is empty")
+    return text
+
+
+def _unusable(name: str, problem: str) -> PydanticCustomError:
+    return PydanticCustomError(SECRET_UNUSABLE, "{problem}", {"setting": name, "problem": problem})
+
+
+def check_ascending(settings: Mapping[str, float], *, strictly: bool = False) -> None:
+    """Raise ValueError, with both names and the fix, if a value exceeds the next; `strictly`: or equals it."""
+    for (low, least), (high, most) in pairwise(settings.items()):
+        if least > most or (strictly and least == most):
+            how = "not below" if strictly else "above"
+            raise ValueError(f"FREKI_{low}={least} is {how} FREKI_{high}={most}: lower the first or raise the second")

@@ -1,0 +1,78 @@
+"""Settings of what runs beside the stages: telemetry, the tool server for agents, the local stack."""
+
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, SecretStr, model_validator
+
+from freki.infra.settings.section import SecretFile, Section
+
+
+class TelemetrySettings(Section):
+    """Export of traces, metrics and logs."""
+
+    otlp_endpoint: str | None = Field(default=None, description="OTLP/HTTP base URL, such as http://localhost:4318")
+    otlp_metrics: bool = Field(default=True, description="Send metrics there too; some take traces only")
+    trace_dir: Path | None = Field(default=None, description="Directory for traces as JSON lines")
+    trace_share: float = Field(default=1.0, ge=0, le=1, description="Share of traces that are kept, 0..1")
+    content: bool = Field(default=False, description="May traces hold text of questions and documents?")
+    service_name: str = Field(default="freki", description="First part of the service name in traces")
+    http_host: str = Field(default="127.0.0.1", description="Where a worker listens for `/metrics` and `/health`")
+    http_port: int | None = Field(
+        default=None, ge=0, le=65535, description="Port of `/metrics` and `/health`; 0: a free one; none: not served"
+    )
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(default="INFO", description="Least level logged")
+    log_format: Literal["console", "json"] = Field(default="console", description="For people, or for machines")
+
+
+class McpSettings(Section):
+    """Server of `freki mcp` for agents; `docs/tools.md` explains it."""
+
+    principals: tuple[str, ...] = Field(
+        default=(), description="Users and groups in whose name agents ask, as JSON; none: what everyone may read"
+    )
+    host: str = Field(
+        default="127.0.0.1", description="With `--http`: where to listen; else than here with a token only"
+    )
+    port: int = Field(default=8765, ge=1, le=65535, description="With `--http`")
+    token: SecretStr | None = Field(default=None, description="With `--http`: what clients send as bearer token")
+    token_file: SecretFile = Field(default=None, description="File that holds it")
+    allowed_hosts: tuple[str, ...] = Field(
+        default=(), description="With `--http`: more names, `host:port`, by which clients may call, as JSON"
+    )
+
+
+class LocalSettings(Section):
+    """Local stack of `freki up`."""
+
+    state_dir: Path = Field(default=Path(".freki"), description="Everything that the local stack keeps")
+    broker: Literal["tansu", "kafka"] = Field(
+        default="tansu",
+        description="`tansu` comes with the packages and keeps its records in memory; `kafka` is Apache Kafka, which "
+        "keeps them on disk: it wants Java 17 and is fetched with Maven",
+    )
+    kafka_libs: Path | None = Field(
+        default=None,
+        description="Folder with the jar files of an Apache Kafka 4, its `libs`; none: fetched from Maven Central once",
+    )
+    broker_port: int = Field(default=0, ge=0, le=65535, description="0: a free one")
+    store_port: int = Field(default=0, ge=0, le=65535, description="0: a free one")
+    embed_workers: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        description="Processes that embed, up to one for each partition; they share the cores, unless"
+        " `FREKI_MODELS__THREADS` says how many each uses",
+    )
+
+    @model_validator(mode="after")
+    def _check_ports(self) -> Self:
+        if self.broker_port and self.broker_port == self.store_port:
+            raise ValueError(
+                f"FREKI_LOCAL__BROKER_PORT and FREKI_LOCAL__STORE_PORT are both {self.store_port}: change one of them"
+            )
+        return self
+
+    def elsewhere(self, state_dir: Path) -> "LocalSettings":
+        """Return the settings of another local stack of the same programs, which can run beside this one."""
+        return LocalSettings(state_dir=state_dir, broker=self.broker, kafka_libs=self.kafka_libs)
