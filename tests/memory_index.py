@@ -11,12 +11,12 @@ from typing import Self
 import numpy as np
 
 from freki.infra.milvus.escape import checked_key, checked_long_key
-from freki.infra.milvus.filters import ATTRIBUTE, check_filter
+from freki.infra.milvus.filters import check_filter
 from freki.infra.milvus.layout import DOCUMENTS, MANIFESTS, size_of
 from freki.infra.milvus.rows import chunk_row, page_row, root_row
 from freki.infra.milvus.shards import Shard, shard_of, shards_of
 from freki.infra.milvus.watermarks import farthest
-from freki.schemas import ChunkId, Filter, FilterOperator, RootId, Timestamp, may_read
+from freki.schemas import ATTRIBUTE_PREFIX, ChunkId, Filter, FilterOperator, RootId, Timestamp, may_read
 from freki.schemas.arrays import Floats
 from freki.schemas.errors import Rejected
 from freki.schemas.index import (
@@ -348,8 +348,8 @@ def permits(scope: Scope, chunk: IndexedChunk) -> bool:
 def _meets(condition: Filter, chunk: IndexedChunk) -> bool:
     """Compare one field; an attribute that is missing differs from every value."""
     value = (
-        chunk.attributes.get(condition.field.removeprefix(ATTRIBUTE))
-        if condition.field.startswith(ATTRIBUTE)
+        chunk.attributes.get(condition.field.removeprefix(ATTRIBUTE_PREFIX))
+        if condition.field.startswith(ATTRIBUTE_PREFIX)
         else str(getattr(chunk, condition.field))
     )
     match condition.operator:

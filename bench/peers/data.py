@@ -19,8 +19,8 @@ from freki.operators.detect_language import detect_language
 from freki.schemas import Chunk, ChunkKind
 from freki.schemas.errors import Rejected
 from freki.schemas.names import record
-from freki.streams.connect import open_outliner
 from freki.streams.ingest.outline import CountTokens
+from freki.streams.wire.connect import open_outliner
 
 EDITED, DELETED = 0.05, 0.02
 """Shares of the documents."""

@@ -12,11 +12,11 @@ from freki.operators.analyse_text import ANALYSER, analyse_text
 from freki.operators.identify import root_id
 from freki.schemas import ChunkBatch, ChunkId, ContextualChunkBatch, DocumentChange, RootId
 from freki.schemas.avro import Codec
-from freki.streams.connect import wall_clock
 from freki.streams.ingest.chunk import Chunker
 from freki.streams.ingest.contextualise import contextualise
 from freki.streams.ingest.index import Indexer, IndexRules, ReceivedPart
 from freki.streams.ingest.outline import Outliner
+from freki.streams.wire.from_settings import wall_clock
 from tests.received import received
 
 TOGETHER = 16

@@ -35,7 +35,8 @@ from freki.schemas import (
 )
 from freki.schemas.names import record
 from freki.streams.client import Asker, Publisher, Receipts
-from freki.streams.connect import open_asker, open_publisher, open_receipts, wall_clock
+from freki.streams.wire.connect import open_asker, open_publisher, open_receipts
+from freki.streams.wire.from_settings import wall_clock
 
 TITLE = "Freshness: from a change to the answer that shows it"
 

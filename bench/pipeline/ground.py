@@ -30,16 +30,16 @@ from freki.infra.settings import Settings
 from freki.schemas import ContextQuery, ContextResult, DocumentChange, IndexOutcome, QueryId, TenantId
 from freki.schemas.names import record
 from freki.streams.client import Asker
-from freki.streams.connect import (
+from freki.streams.ingest.outline import Outliner
+from freki.streams.wire.connect import (
     apply_topics,
     open_asker,
     open_index,
     open_outliner,
     open_publisher,
     open_receipts,
-    wall_clock,
 )
-from freki.streams.ingest.outline import Outliner
+from freki.streams.wire.from_settings import wall_clock
 
 PATIENCE_S = 300.0
 """Longest wait for a receipt or an answer before a measurement gives up."""

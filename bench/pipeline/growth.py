@@ -33,7 +33,7 @@ from freki.schemas import ChunkId, ChunkLevel, ContextResult, RootId
 from freki.schemas.arrays import Floats
 from freki.schemas.avro import Codec
 from freki.schemas.index import IndexedChunk, RowId, Scope
-from freki.streams.connect import index_of
+from freki.streams.wire.from_settings import index_of
 
 TITLE = "Growth: costs as the index grows"
 

@@ -31,7 +31,7 @@ from freki.infra.settings import Settings
 from freki.operators.breadcrumb import breadcrumb, with_context
 from freki.schemas import DocumentChange, DocumentId, TenantId
 from freki.schemas.names import record
-from freki.streams.connect import topics_of
+from freki.streams.wire.from_settings import topics_of
 
 TITLE = "Ingest: the pipeline beside its bare model, and the cost of an edit"
 CHARACTERS, QUICK_CHARACTERS = 1_500_000, 60_000

@@ -13,7 +13,7 @@ from bench.pipeline.ground import Figures, Ground, Stack, ask, indexed, open_fil
 from bench.pipeline.plots import bars
 from bench.pipeline.processes import KIB, Memory, cpu_spent, memory
 from freki.schemas import Operation, TenantId
-from freki.streams.connect import wall_clock
+from freki.streams.wire.from_settings import wall_clock
 
 TITLE = "Memory: what each process holds"
 EVERY_S = 0.5

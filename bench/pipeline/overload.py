@@ -18,7 +18,7 @@ from bench.pipeline.ground import Advance, Asked, Figures, Ground, Stack, ask, a
 from bench.pipeline.plots import lines, short
 from bench.pipeline.query import DEADLINE_MS, FORGETFUL, lateness, reranked
 from freki.schemas import ResultStatus
-from freki.streams.connect import open_asker
+from freki.streams.wire.connect import open_asker
 
 TITLE = "Overload: what becomes of questions where more arrive than can be answered"
 QUESTIONS = 600

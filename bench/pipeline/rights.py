@@ -31,7 +31,7 @@ from bench.pipeline.ground import (
 from bench.pipeline.plots import short
 from bench.pipeline.query import stage_times
 from freki.schemas import DocumentChange, DocumentId, RerankerChoice, TenantId
-from freki.streams.connect import open_asker
+from freki.streams.wire.connect import open_asker
 
 TITLE = "Rights: what the time of an answer tells of what may not be read"
 QUESTIONS, QUICK_QUESTIONS = 300, 32

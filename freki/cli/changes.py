@@ -16,7 +16,8 @@ from freki.schemas import (
     TenantId,
     Timestamp,
 )
-from freki.streams.connect import open_index, wall_clock
+from freki.streams.wire.connect import open_index
+from freki.streams.wire.from_settings import wall_clock
 
 STREAMS = (".jsonl", ".jsonl.zst")
 

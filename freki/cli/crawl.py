@@ -19,10 +19,10 @@ from freki.infra.sources.web import Browser, Guard, WebClient, find_chromium
 from freki.operators.crawl import host_of, normalise_url
 from freki.schemas import TenantId
 from freki.schemas.errors import Misconfigured
-from freki.streams.connect import parse_limits_of, wall_clock
 from freki.streams.feed.crawl import Crawl
 from freki.streams.feed.crawl_records import CrawlPorts, CrawlScope, Render, Report, Visit
 from freki.streams.feed.page_study import study
+from freki.streams.wire.from_settings import parse_limits_of, wall_clock
 
 
 @dataclass(frozen=True, kw_only=True)

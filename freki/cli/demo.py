@@ -22,7 +22,8 @@ from freki.infra.local.state import settings_for
 from freki.infra.models import ensure_built
 from freki.infra.settings import Settings
 from freki.schemas import ContextQuery, QueryId, TenantId
-from freki.streams.connect import apply_topics, open_asker, open_publisher, open_receipts, wall_clock
+from freki.streams.wire.connect import apply_topics, open_asker, open_publisher, open_receipts
+from freki.streams.wire.from_settings import wall_clock
 
 QUESTIONS = (
     "Welche Pflichten hat der Vermieter nach § 535 BGB?",

@@ -12,10 +12,11 @@ from freki.infra.kafka import Reader
 from freki.infra.settings import Settings
 from freki.schemas import ChunkId, DocumentId, Judgement, QueryId, TenantId, Verdict
 from freki.schemas.avro import Codec
-from freki.streams.connect import open_outbox, open_registry, topics_of, wall_clock
 from freki.streams.deliver.messages import Outgoing
 from freki.streams.retrieve.follow_judgements import erase_judgements
 from freki.streams.retrieve.steps.judged import judgement_key, key_parts
+from freki.streams.wire.connect import open_outbox, open_registry
+from freki.streams.wire.from_settings import topics_of, wall_clock
 
 judge_app = typer.Typer(help="What users think of answers.", no_args_is_help=True)
 

@@ -17,7 +17,7 @@ from freki.cli.context import command, console, errors, load_settings
 from freki.cli.outcomes import PATIENCE_S, collect, line, send, show_outcomes
 from freki.cli.show import show_error
 from freki.infra.sources import SETTLE_S, walk, watch
-from freki.streams.connect import open_publisher, open_receipts
+from freki.streams.wire.connect import open_publisher, open_receipts
 
 Paths = Annotated[list[Path], typer.Argument(help="Files, folders, or .jsonl / .jsonl.zst streams", show_default=False)]
 Tenant = Annotated[str | None, typer.Option(help="Whose documents; default: FREKI_TENANT")]

@@ -18,7 +18,6 @@ from freki.schemas import DocumentChange, TenantId
 from freki.schemas.errors import Misconfigured
 from freki.streams.acls import relay_group
 from freki.streams.client import Publisher
-from freki.streams.connect import open_publisher, open_registry, topics_of
 from freki.streams.deliver.dead_letter_queue import DeadLetterQueue
 from freki.streams.deliver.delivery import Delivery, Handle
 from freki.streams.deliver.intake import Intake
@@ -26,6 +25,8 @@ from freki.streams.deliver.outbox import Outbox
 from freki.streams.deliver.run import run_stages
 from freki.streams.deliver.stage import Batching, Stage, register
 from freki.streams.feed.relay import as_they_are, from_avro, relay_handler
+from freki.streams.wire.connect import open_publisher, open_registry
+from freki.streams.wire.from_settings import topics_of
 
 _READERS: Mapping[str, Callable[[Envelope], Event | None]] = {
     "cloudevents": read_cloudevent,

@@ -10,12 +10,13 @@ from freki.infra.settings import KafkaSettings, Settings
 from freki.schemas import ChunkBatch, ContextualChunkBatch, DocumentChange, Revision
 from freki.schemas.avro import Codec, UndecodableError
 from freki.schemas.errors import Rejected
-from freki.streams.connect import open_outbox, open_registry, topics_of
 from freki.streams.deliver.dead_letters import DeadLetter, Letter, note_replayed, omitted_of, replay
 from freki.streams.deliver.messages import Stored
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.deliver.replay import Latest, latest_of, place_of, refusal_of_change, refusal_of_part
 from freki.streams.topics import Topics
+from freki.streams.wire.connect import open_outbox, open_registry
+from freki.streams.wire.from_settings import topics_of
 
 Parts = Mapping[str, Callable[[bytes], ChunkBatch | ContextualChunkBatch]]
 

@@ -18,8 +18,8 @@ from freki.infra.settings import Settings
 from freki.schemas import EVERYONE, DocumentChange
 from freki.schemas.errors import Unavailable
 from freki.streams.client import Publisher, Receipts
-from freki.streams.connect import open_ledger, open_publisher, open_receipts
 from freki.streams.feed.ledger import SourceLedger
+from freki.streams.wire.connect import open_ledger, open_publisher, open_receipts
 
 T = TypeVar("T")
 

@@ -21,8 +21,9 @@ from freki.infra.local.state import StackState, read_stack
 from freki.infra.settings import Settings
 from freki.infra.telemetry.endpoint import HEALTH, METRICS
 from freki.schemas.errors import InfraError
-from freki.streams.connect import group_of, open_index, topics_of, wall_clock
 from freki.streams.deliver.lanes import Lane, in_lane
+from freki.streams.wire.connect import open_index
+from freki.streams.wire.from_settings import group_of, topics_of, wall_clock
 
 _EVERY_S = 2.0
 _ANSWER_S = 2.0

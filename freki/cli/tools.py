@@ -11,11 +11,12 @@ from freki.infra.mcp_server import PATH, check_installed, make_app, make_server,
 from freki.schemas import TenantId
 from freki.schemas.errors import InfraError
 from freki.streams.client import Asker as TopicAsker
-from freki.streams.connect import open_asker, wall_clock
 from freki.streams.tools.definition import INSTRUCTIONS, tools
 from freki.streams.tools.json_schema import functions
 from freki.streams.tools.line import Line
 from freki.streams.tools.toolbox import Asker, Toolbox
+from freki.streams.wire.connect import open_asker
+from freki.streams.wire.from_settings import wall_clock
 
 
 def describe() -> None:

@@ -6,7 +6,17 @@ from collections.abc import Collection
 from typing import TypeVar
 
 from freki.operators.errors import InvalidQuery
-from freki.schemas import ChunkKind, ChunkLevel, ContextQuery, Filter, FilterOperator, RequestKind
+from freki.schemas import (
+    ATTRIBUTE_PREFIX,
+    FILTER_FIELDS,
+    ChunkKind,
+    ChunkLevel,
+    ContextQuery,
+    Filter,
+    FilterOperator,
+    RequestKind,
+)
+from freki.schemas.query_options import QUERY_OPTIONS, QueryOption
 
 MAX_ID_CHARS = 512
 MAX_PRINCIPALS = 256
@@ -14,33 +24,12 @@ MAX_PRINCIPAL_CHARS = 128
 MAX_FILTERS = 32
 MAX_FILTER_VALUES = 256
 MAX_FILTER_CHARS = 1024
-MAX_ATTRIBUTE_KEY_CHARS = 128
+MAXATTRIBUTE_PREFIX_KEY_CHARS = 128
 MAX_FLOORS = 16
 MAX_READ = 20
 
-_FIELDS = ("document_id", "name", "media_type", "language", "kind")
-_ATTRIBUTE = "attributes."
 _SEVERAL = (FilterOperator.IN, FilterOperator.NOT_IN)
 _LEVELS = (ChunkLevel.DOCUMENT, ChunkLevel.SECTION, ChunkLevel.PARAGRAPH)
-_RANGES: tuple[tuple[str, float, float], ...] = (
-    ("deadline_ms", 1, 600_000),
-    ("candidates", 1, 10_000),
-    ("alpha", 0.0, 1.0),
-    ("lexical_pivot", 0.1, 10_000.0),
-    ("rrf_k", 1, 10_000),
-    ("rerank_candidates", 0, 500),
-    ("rerank_blend", 0.0, 1000.0),
-    ("fold_at", 0.0, 1.0),
-    ("per_document", 0, 200),
-    ("mmr_lambda", 0.0, 1.0),
-    ("neighbours", 0, 10),
-    ("feedback", 0.0, 1.0),
-    ("context_tokens", 50, 1_000_000),
-    ("expand_documents", 0, 10),
-    ("expand_chunks", 0, 100),
-)
-_NUMBERS = ("min_score", "min_similarity", "expand_similarity")
-
 # Controls, line separators, and surrogates, which UTF-8 cannot carry.
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _FORBIDDEN_IN_TEXT = re.compile("[\x00\ud800-\udfff]")
@@ -61,7 +50,6 @@ def validate_query(
     query: ContextQuery,
     *,
     max_characters: int = 1_000_000,
-    max_top_k: int = 200,
     reply_topics: Collection[str] = (),
 ) -> None:
     """Raise InvalidQuery for the first broken rule, with the field, the limit and the fix.
@@ -73,7 +61,7 @@ def validate_query(
     _text(query.text, max_characters, may_be_empty=query.kind is RequestKind.CHUNK_READ)
     _kind(query)
     _readers(query)
-    _options(query, max_top_k)
+    _options(query)
     for condition in _at_most("filters", query.filters, MAX_FILTERS):
         _filter(condition)
     for floor in _at_most("at_least", query.at_least, MAX_FLOORS):
@@ -120,14 +108,10 @@ def _readers(query: ContextQuery) -> None:
         _line("principals", principal, MAX_PRINCIPAL_CHARS)
 
 
-def _options(query: ContextQuery, max_top_k: int) -> None:
-    _within("top_k", query.top_k, 1, max_top_k)
-    for field, low, high in _RANGES:
-        _within(field, getattr(query, field), low, high)
-    for field in _NUMBERS:
-        value = getattr(query, field)
-        if value is not None and not math.isfinite(value):
-            raise InvalidQuery(f"{field}: {value} is no number; give one, or null for the service's setting")
+def _options(query: ContextQuery) -> None:
+    for option in QUERY_OPTIONS.values():
+        if option.in_query and option.value_type in (int, float):
+            _number(option, getattr(query, option.name))
     if query.target_model is not None:
         _line("target_model", query.target_model, MAX_ID_CHARS)
     if query.levels is not None and (not query.levels or any(level not in _LEVELS for level in query.levels)):
@@ -138,14 +122,20 @@ def _options(query: ContextQuery, max_top_k: int) -> None:
         )
 
 
+def _number(option: QueryOption, value: float | None) -> None:
+    if option.bounds is not None:
+        _within(option.name, value, *option.bounds)
+    elif value is not None and not math.isfinite(value):
+        raise InvalidQuery(f"{option.name}: {value} is no number; give one, or null for the service's setting")
+
+
 def _filter(condition: Filter) -> None:
     field = condition.field
-    if field.startswith(_ATTRIBUTE):
-        _line("filters.field", field.removeprefix(_ATTRIBUTE), MAX_ATTRIBUTE_KEY_CHARS)
-    elif field not in _FIELDS:
-        raise InvalidQuery(
-            f"filters.field: {field[:MAX_ID_CHARS]!r} cannot be filtered on; use {', '.join(_FIELDS)} or attributes.KEY"
-        )
+    if field.startswith(ATTRIBUTE_PREFIX):
+        _line("filters.field", field.removeprefix(ATTRIBUTE_PREFIX), MAXATTRIBUTE_PREFIX_KEY_CHARS)
+    elif field not in FILTER_FIELDS:
+        fields = f"{', '.join(FILTER_FIELDS)} or {ATTRIBUTE_PREFIX}KEY"
+        raise InvalidQuery(f"filters.field: {field[:MAX_ID_CHARS]!r} cannot be filtered on; use {fields}")
     most = MAX_FILTER_VALUES if condition.operator in _SEVERAL else 1
     if not 1 <= len(condition.values) <= most:
         raise InvalidQuery(

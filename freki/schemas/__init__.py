@@ -10,6 +10,8 @@ from freki.schemas.chunks import (
     RevisionOperation,
 )
 from freki.schemas.context_query import (
+    ATTRIBUTE_PREFIX,
+    FILTER_FIELDS,
     CitationStyle,
     ContextQuery,
     Filter,
@@ -60,7 +62,9 @@ from freki.schemas.names import (
 )
 
 __all__ = [
+    "ATTRIBUTE_PREFIX",
     "EVERYONE",
+    "FILTER_FIELDS",
     "Chunk",
     "ChunkBatch",
     "ChunkId",

@@ -112,6 +112,12 @@ class WidenWhen(StrEnum):
     """Where what the question itself found looks weak; SPELLING wherever a word is not known."""
 
 
+FILTER_FIELDS = ("document_id", "name", "media_type", "language", "kind")
+"""Fields of a chunk that a filter may name, besides attributes."""
+ATTRIBUTE_PREFIX = "attributes."
+"""Prefix of the name of an attribute in a filter."""
+
+
 @record
 class Filter:
     """A condition that every hit must meet."""

@@ -10,9 +10,9 @@ from typing import Literal
 
 from freki.infra.settings import Settings
 from freki.schemas.names import record
-from freki.streams.connect import group_of, topics_of
 from freki.streams.deliver.lanes import Lane, in_lane
 from freki.streams.topics import Topic
+from freki.streams.wire.from_settings import group_of, topics_of
 
 Operation = Literal["Read", "Write", "Create", "Describe", "DescribeConfigs"]
 

@@ -21,7 +21,8 @@ from freki.schemas import (
     QueryId,
     TenantId,
 )
-from freki.streams.connect import open_asker, open_publisher, open_receipts, topics_of, wall_clock
+from freki.streams.wire.connect import open_asker, open_publisher, open_receipts
+from freki.streams.wire.from_settings import topics_of, wall_clock
 from tests.acceptance.conftest import Freki
 
 PATIENCE_S = 60.0

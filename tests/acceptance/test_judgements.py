@@ -9,10 +9,11 @@ import pytest
 from freki.infra.kafka import Reader
 from freki.schemas import ContextHit, DocumentId, Judgement, QueryId, TenantId, Verdict
 from freki.schemas.avro import Codec
-from freki.streams.connect import open_outbox, topics_of, wall_clock
 from freki.streams.deliver.messages import Outgoing
 from freki.streams.retrieve.follow_judgements import erase_judgements
 from freki.streams.retrieve.steps.judged import judgement_key
+from freki.streams.wire.connect import open_outbox
+from freki.streams.wire.from_settings import topics_of, wall_clock
 from tests.acceptance.conftest import Freki
 from tests.acceptance.helpers import PATIENCE_S, ask, delete, publish, upsert
 

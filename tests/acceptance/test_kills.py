@@ -22,7 +22,8 @@ from freki.schemas import (
     TenantId,
     Timestamp,
 )
-from freki.streams.connect import open_asker, open_publisher, open_receipts, wall_clock
+from freki.streams.wire.connect import open_asker, open_publisher, open_receipts
+from freki.streams.wire.from_settings import wall_clock
 from tests.acceptance.conftest import Freki
 from tests.acceptance.helpers import verify
 

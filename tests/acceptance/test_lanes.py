@@ -8,7 +8,7 @@ import pytest
 from freki.infra.settings import Settings
 from freki.schemas import DocumentChange, IndexOutcome, OutcomeStatus
 from freki.streams.client import Publisher, Receipts
-from freki.streams.connect import open_publisher, open_receipts
+from freki.streams.wire.connect import open_publisher, open_receipts
 from tests.acceptance.conftest import Freki
 from tests.acceptance.helpers import ask, delete, documents, publish, upsert, verify
 

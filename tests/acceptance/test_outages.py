@@ -18,8 +18,8 @@ from freki.infra.telemetry.endpoint import HEALTH, METRICS
 from freki.schemas import ContextResult, NoticeKind, OutcomeStatus, ResultStatus
 from freki.schemas.errors import Unavailable
 from freki.streams.client import Asker, Publisher, Receipts
-from freki.streams.connect import open_asker, open_publisher, open_receipts
 from freki.streams.retrieve.budget.attempts import STEP_REST_MS
+from freki.streams.wire.connect import open_asker, open_publisher, open_receipts
 from tests.acceptance.conftest import Freki
 from tests.acceptance.helpers import PATIENCE_S, ask, messages, publish, query, upsert
 

@@ -17,7 +17,7 @@ from freki.schemas import (
     VersionFloor,
 )
 from freki.schemas.names import DocumentId
-from freki.streams.connect import open_asker, open_publisher
+from freki.streams.wire.connect import open_asker, open_publisher
 from tests.acceptance.conftest import REPLY_TOPIC, Freki
 from tests.acceptance.helpers import PATIENCE_S, ask, delete, documents, messages, publish, query, upsert
 

@@ -9,7 +9,7 @@ from opentelemetry.trace import format_trace_id
 from freki.infra.telemetry.trace_files import SpanRecord, read_trace
 from freki.infra.telemetry.traces import tracing
 from freki.schemas import OutcomeStatus
-from freki.streams.connect import open_publisher, open_receipts
+from freki.streams.wire.connect import open_publisher, open_receipts
 from tests.acceptance.conftest import Freki
 from tests.acceptance.helpers import PATIENCE_S, ask, upsert
 

@@ -27,10 +27,11 @@ from freki.schemas import (
 from freki.schemas.avro import Codec
 from freki.schemas.errors import InfraError
 from freki.streams.client import Asker, Publisher
-from freki.streams.connect import open_asker, open_outbox, open_publisher, topics_of, wall_clock
 from freki.streams.deliver.messages import Outgoing
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.ingest.embed import record_key
+from freki.streams.wire.connect import open_asker, open_outbox, open_publisher
+from freki.streams.wire.from_settings import topics_of, wall_clock
 from tests.chaos.books import Books
 from tests.chaos.brokers import plan as broker_plan
 from tests.chaos.brokers import strike

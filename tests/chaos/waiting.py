@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from freki.infra.kafka.admin import Admin
 from freki.infra.settings import Settings
-from freki.streams.connect import group_of, topics_of
 from freki.streams.deliver.lanes import Lane, in_lane
+from freki.streams.wire.from_settings import group_of, topics_of
 
 _CHUNK_LANES = (Lane.EXPRESS, Lane.REGULAR)
 

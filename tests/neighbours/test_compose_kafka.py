@@ -12,7 +12,7 @@ import pytest
 from freki.infra.kafka import Admin
 from freki.infra.local import apache_kafka
 from freki.infra.settings import KafkaSettings, Settings
-from freki.streams.connect import topics_of
+from freki.streams.wire.from_settings import topics_of
 from tests.compose import read_compose
 from tests.neighbours.programs import jars_of
 from tests.stack import free_port

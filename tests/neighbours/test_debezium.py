@@ -19,7 +19,7 @@ from freki.infra.kafka import Admin
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import environment_for, read_stack, settings_for
 from freki.infra.settings import Settings
-from freki.streams.connect import apply_topics, open_index
+from freki.streams.wire.connect import apply_topics, open_index
 from tests.acceptance.conftest import Children, Freki
 from tests.acceptance.helpers import ask, documents, verify
 from tests.neighbours.apicurio import CONFLUENT, running_apicurio

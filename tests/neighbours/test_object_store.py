@@ -13,7 +13,7 @@ from freki.infra.local.state import settings_for
 from freki.infra.settings import ClaimSettings, Settings
 from freki.schemas import ClaimCheck, OutcomeStatus
 from freki.schemas.errors import Rejected, Unavailable
-from freki.streams.connect import apply_topics
+from freki.streams.wire.connect import apply_topics
 from tests.acceptance.conftest import Children, Freki
 from tests.acceptance.helpers import ask, documents, publish, upsert
 from tests.neighbours.s3_server import MINIO, VERSITY, running_s3

@@ -23,7 +23,6 @@ from freki.schemas.errors import InfraError
 from freki.schemas.evaluation import CorpusDocument, EvaluationSet
 from freki.schemas.index import Generation, RerankPair
 from freki.schemas.names import record
-from freki.streams.connect import limits_of, options_of, wall_clock
 from freki.streams.evaluate.configuration import parse_configuration
 from freki.streams.evaluate.corpus import missing, roots_of
 from freki.streams.evaluate.examine import Examiner
@@ -34,6 +33,7 @@ from freki.streams.ingest.index import Indexer, IndexRules, ReceivedPart
 from freki.streams.ingest.outline import Outliner, OutlineRules
 from freki.streams.ports import Reranker
 from freki.streams.retrieve.retriever import Retriever
+from freki.streams.wire.from_settings import limits_of, wall_clock
 from tests.memory_index import MemoryIndex
 from tests.parsing import parse_here
 from tests.received import received
@@ -95,7 +95,7 @@ class Freki:
         examiner = Examiner(
             Asker(retriever),
             tenant=TENANT,
-            defaults=options_of(RETRIEVAL),
+            defaults=RETRIEVAL.options,
             threshold=SURE,
             at_once=1,
             now=wall_clock,
@@ -147,7 +147,7 @@ class Freki:
             rows=index,
             roots=index,
             rerankers=[CachingRetriever(self._reranker)],
-            defaults=options_of(RETRIEVAL),
+            defaults=RETRIEVAL.options,
             generation=GENERATION,
             strong=RETRIEVAL.strong,
             failures=(InfraError,),

@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast
 
 from freki.infra.claims import ClaimStore
 from freki.infra.models.vectors import VectorCache
-from freki.infra.settings import ChunkingSettings, ClaimSettings, RetrievalSettings
+from freki.infra.settings import ChunkingSettings, ClaimSettings
 from freki.operators.analyse_text import analyse_text
 from freki.schemas import (
     ChunkBatch,
@@ -23,8 +23,8 @@ from freki.schemas import (
 )
 from freki.schemas.avro.codec import UndecodableError
 from freki.schemas.errors import InfraError, Unavailable
+from freki.schemas.query_options import QueryOptions
 from freki.streams.app import LANES
-from freki.streams.connect import limits_of, options_of
 from freki.streams.deliver.dead_letter_queue import DeadLetterQueue
 from freki.streams.deliver.delivery import Delivery
 from freki.streams.deliver.intake import Intake, or_tombstone, required
@@ -43,6 +43,7 @@ from freki.streams.observe.tracing import UNTRACED
 from freki.streams.retrieve.handler import QueryHandler
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.trace import Models, QueryTrace
+from freki.streams.wire.from_settings import limits_of
 from freki.streams.wire.parts import QUERY_WAIT_S
 from tests.parsing import parse_here
 from tests.simulation import adapter
@@ -70,7 +71,7 @@ TOPICS = (
     "dead-letters",
 )
 _METERS = Meters()
-_KNOBS = options_of(RetrievalSettings(widen=()))
+_KNOBS = QueryOptions(widen=())
 _ANALYSED = lru_cache(maxsize=50_000)(analyse_text)
 
 

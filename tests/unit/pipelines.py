@@ -22,7 +22,6 @@ from freki.schemas import (
 from freki.schemas.avro import Codec
 from freki.schemas.errors import InfraError
 from freki.schemas.index import Generation
-from freki.streams.connect import limits_of, options_of, rules_of
 from freki.streams.deliver.dead_letter_queue import DeadLetterQueue
 from freki.streams.deliver.delivery import Delivery
 from freki.streams.deliver.intake import Intake, or_tombstone, required
@@ -40,6 +39,7 @@ from freki.streams.ports import Llm, Reranker, TokenBudget
 from freki.streams.retrieve.handler import QueryHandler
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.trace import Models, QueryTrace
+from freki.streams.wire.from_settings import limits_of, rules_of
 from tests.memory_index import MemoryIndex
 from tests.parsing import parse_here
 from tests.unit.deliveries import DEAD_LETTERS, Event, FakeProducer, Sent, Spans
@@ -109,7 +109,7 @@ class Pipeline:
                 rows=self.index,
                 roots=self.index,
                 rerankers=list(rerankers),
-                defaults=options_of(RetrievalSettings(**options)),
+                defaults=RetrievalSettings(**options).options,
                 generation="g1",
                 strong=True,
                 failures=(InfraError,),

@@ -6,21 +6,16 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from freki.schemas import (
-    CitationStyle,
     ContextQuery,
     ContextResult,
-    Fusion,
-    Metric,
     NoticeKind,
     QueryId,
-    RerankerChoice,
     Timestamp,
-    WidenWhen,
 )
 from freki.schemas.errors import InfraError, Unavailable
+from freki.schemas.query_options import QueryOptions
 from freki.streams.ports import Embedder, Reranker
 from freki.streams.retrieve.profiles import ReaderProfile
-from freki.streams.retrieve.query_options import QueryOptions
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.steps.rewrite import Rewriter
 from tests.memory_index import MemoryIndex
@@ -28,41 +23,17 @@ from tests.unit.revisions import TENANT, World
 
 KNOBS = QueryOptions(
     top_k=5,
-    candidates=None,
-    fusion=Fusion.WEIGHTED,
-    alpha=None,
     hybrid_alpha=0.6,
-    keyword_alpha=0.4,
-    lexical_pivot=60.0,
-    exact=True,
-    prototypes=True,
-    rrf_k=60,
     widen=(),
-    widen_when=WidenWhen.WEAK,
-    metric=Metric.COSINE,
-    reranker=RerankerChoice.AUTO,
     rerank_candidates=20,
-    rerank_blend=None,
-    usual_blend=0.0,
     exact_blend=0.0,
-    fold_at=1.0,
-    per_document=0,
     mmr_lambda=1.0,
-    min_score=0.0,
-    parents=True,
-    neighbours=1,
     context_tokens=500,
-    citations=CitationStyle.QUELLE,
     deadline_ms=10_000,
-    min_similarity=None,
-    expand_documents=0,
-    expand_chunks=20,
-    expand_similarity=0.3,
     unrelated_cosine=0.0,
     related_cosine=1.0,
-    feedback=0.0,
-    cached=False,
 )
+"""As a query overrides none; cosines of the toy embedder are similarities."""
 
 
 class Broken:

@@ -15,11 +15,11 @@ from freki.cli.evaluate.show_ablation import show_overall, show_set, verdict
 from freki.operators.errors import InvalidQuery
 from freki.operators.evaluate import Asked
 from freki.schemas import ContextQuery, Fusion, QueryId, RerankerChoice, TenantId, Timestamp, Widening
+from freki.schemas.query_options import QueryOptions
 from freki.streams.evaluate.ablated import AblatedSet, Ablation, Measured, measured
 from freki.streams.evaluate.ablation import AS_SET, AblationRow, rows
 from freki.streams.evaluate.configuration import parse_configuration
 from freki.streams.evaluate.timing import time_in_turn
-from freki.streams.retrieve.query_options import QueryOptions
 from tests.unit.questions import KNOBS
 
 QUERY = ContextQuery(query_id=QueryId("q"), tenant=TenantId("t"), text="Frist", asked_at=Timestamp(0))

@@ -8,7 +8,6 @@ from freki.infra.models.fake import FakeEmbedder
 from freki.infra.settings import ChunkingSettings, ClaimSettings
 from freki.schemas import ChunkBatch, DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.avro import Codec
-from freki.streams.connect import limits_of
 from freki.streams.deliver.delivery import Handle
 from freki.streams.deliver.messages import Received
 from freki.streams.deliver.outbox import Outbox, Sink
@@ -16,6 +15,7 @@ from freki.streams.ingest.chunk import Chunker, chunk_handler
 from freki.streams.ingest.outline import Outliner, OutlineRules
 from freki.streams.ingest.parse import Parse, Parsed
 from freki.streams.observe.tracing import UNTRACED
+from freki.streams.wire.from_settings import limits_of
 from tests.parsing import parse_here
 from tests.received import received
 from tests.unit.deliveries import FakeProducer

@@ -16,9 +16,9 @@ from freki.infra.models import OnnxReranker
 from freki.infra.settings import Settings
 from freki.infra.telemetry.calls import Calls
 from freki.schemas.errors import Misconfigured
-from freki.streams.connect import limits_of, options_of, profiles_of, rules_of, topics_of
 from freki.streams.observe.meters import Meters
 from freki.streams.retrieve.steps.llm_reranker import LlmReranker
+from freki.streams.wire.from_settings import limits_of, profiles_of, rules_of, topics_of
 from freki.streams.wire.parts import Parts
 from freki.streams.wire.query_parts import QueryParts
 from tests.compose import ROOT, image_environment, process_environment, read_compose
@@ -115,7 +115,7 @@ def test_a_service_of_ours_reads_its_settings_in_the_environment_that_compose_gi
     # What nobody set is not set, though Compose hands it over.
     assert (settings.llm.url, settings.llm.model) == (None, None)
     parts = [topics_of(settings), limits_of(settings.chunking), rules_of(settings.contexts)]
-    assert all([*parts, options_of(settings.retrieval), profiles_of(settings.retrieval)])
+    assert all([*parts, settings.retrieval.options, profiles_of(settings.retrieval)])
 
 
 @pytest.mark.parametrize("name", OURS)

@@ -21,12 +21,12 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.index import Generation
-from freki.streams.connect import limits_of
 from freki.streams.ingest.chunk import Chunker
 from freki.streams.ingest.contextualise import contextualise
 from freki.streams.ingest.index import Indexer, IndexRules, ReceivedPart
 from freki.streams.ingest.late_chunking import Embeddable, embed_each
 from freki.streams.ingest.outline import Outliner, OutlineRules
+from freki.streams.wire.from_settings import limits_of
 from tests.memory_index import MemoryIndex
 from tests.parsing import parse_here
 from tests.received import received

@@ -7,7 +7,7 @@ import typer
 
 from freki.cli.context import load_settings
 from freki.infra.settings import ChunkingSettings, ChunkProfile
-from freki.streams.connect import topics_of
+from freki.streams.wire.from_settings import topics_of
 
 IN_JSON = "in the environment as JSON"
 

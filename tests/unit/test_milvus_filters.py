@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.infra.milvus.escape import armoured, armoured_key, checked_key, plain
-from freki.infra.milvus.filters import FIELDS, scope_expression
+from freki.infra.milvus.filters import scope_expression
 from freki.infra.milvus.rows import chunk_row
-from freki.schemas import ChunkKind, Filter, FilterOperator, TenantId
+from freki.schemas import FILTER_FIELDS, ChunkKind, Filter, FilterOperator, TenantId
 from freki.schemas.errors import Rejected
 from freki.schemas.index import IndexedChunk, Scope
 from tests.contract.index_records import NASTY, chunk, scope
@@ -121,7 +121,7 @@ def allows(where: Scope, row: IndexedChunk) -> bool:
 
 def conditions() -> st.SearchStrategy[Filter]:
     fields = st.one_of(
-        st.sampled_from(sorted(FIELDS)),
+        st.sampled_from(sorted(FILTER_FIELDS)),
         texts.filter(bool).map(lambda key: f"attributes.{key}"),
         st.just("attributes.k"),
     )

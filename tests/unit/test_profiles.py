@@ -4,8 +4,8 @@ import pytest
 
 from freki.infra.settings import ContextProfile, RetrievalSettings
 from freki.schemas.errors import Misconfigured
-from freki.streams.connect import profiles_of
 from freki.streams.retrieve.profiles import ReaderProfile, profile_of
+from freki.streams.wire.from_settings import profiles_of
 from tests.unit.questions import ask, retriever
 from tests.unit.revisions import World, revision
 

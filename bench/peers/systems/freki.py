@@ -28,7 +28,8 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.streams.client import Asker, Publisher, Receipts
-from freki.streams.connect import apply_topics, open_asker, open_index, open_publisher, open_receipts, wall_clock
+from freki.streams.wire.connect import apply_topics, open_asker, open_index, open_publisher, open_receipts
+from freki.streams.wire.from_settings import wall_clock
 
 TENANT = TenantId("peers")
 HYBRID, RERANKED = "hybrid", "reranked"

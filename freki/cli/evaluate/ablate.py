@@ -22,7 +22,6 @@ from freki.infra.telemetry.provenance import provenance
 from freki.operators.evaluate import Asked
 from freki.schemas.errors import Rejected
 from freki.schemas.evaluation import EvaluationSet, Question
-from freki.streams.connect import options_of
 from freki.streams.evaluate.ablated import AblatedSet, Ablation, Measured, measured
 from freki.streams.evaluate.ablation import AblationRow, rows
 from freki.streams.evaluate.examine import Examiner
@@ -81,7 +80,7 @@ async def ablate(
     examined = read_sets(sets, corpus=given.corpus)
     asked = {one.name: sample(one.questions, given.queries, given.seed) for one in examined}
     clocked = {one.name: sample(asked[one.name], given.timed, given.seed) for one in examined}
-    table = rows(options_of(settings.retrieval), given.also or (), contexts=any(map(_has_contexts, asked.values())))
+    table = rows(settings.retrieval.options, given.also or (), contexts=any(map(_has_contexts, asked.values())))
     made_at, started = datetime.now(UTC), time.monotonic()
     found: dict[str, Found] = {}
     results: list[AblatedSet] = []

@@ -28,11 +28,12 @@ from freki.infra.telemetry.provenance import provenance
 from freki.schemas import DocumentId, QueryId
 from freki.schemas.errors import Rejected
 from freki.schemas.evaluation import EvaluationSet, Question
-from freki.streams.connect import analyser_of, open_asker, options_of, wall_clock
 from freki.streams.evaluate.configuration import Configuration, parse_configuration
 from freki.streams.evaluate.corpus import fingerprint_of
 from freki.streams.evaluate.examine import Examiner
 from freki.streams.evaluate.result import Evaluation, Run, SetResult, beside
+from freki.streams.wire.connect import open_asker
+from freki.streams.wire.from_settings import analyser_of, wall_clock
 
 AS_SET = "as set"
 # Two batches of a worker, so that it never waits for the next.
@@ -155,7 +156,7 @@ async def _ask(
         examiner = Examiner(
             asker,
             tenant=place.tenant,
-            defaults=options_of(place.settings.retrieval),
+            defaults=place.settings.retrieval.options,
             threshold=threshold,
             at_once=AT_ONCE,
             now=wall_clock,

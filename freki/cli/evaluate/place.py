@@ -21,17 +21,10 @@ from freki.operators.chunk import chunker_fingerprint
 from freki.schemas import DocumentChange, IndexOutcome, OutcomeStatus, TenantId
 from freki.schemas.evaluation import CorpusDocument
 from freki.schemas.names import record
-from freki.streams.connect import (
-    analyser_of,
-    apply_topics,
-    limits_of,
-    open_index,
-    open_publisher,
-    open_receipts,
-    wall_clock,
-)
 from freki.streams.evaluate.corpus import fingerprint_of, missing, roots_of, tenant_of
 from freki.streams.ingest.parse import PARSER_VERSIONS
+from freki.streams.wire.connect import apply_topics, open_index, open_publisher, open_receipts
+from freki.streams.wire.from_settings import analyser_of, limits_of, wall_clock
 
 PATIENCE_S = 600.0
 """For the next receipt. A law of 2,000 chunks takes longer than publishers wait, on a machine that has other work; and

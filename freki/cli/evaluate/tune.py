@@ -25,7 +25,6 @@ from freki.infra.telemetry.provenance import provenance
 from freki.operators.evaluate import FIGURES, Figure
 from freki.operators.evaluate.figures import FALSE_POSITIVES, NDCG, RECALL_100
 from freki.schemas.errors import Rejected
-from freki.streams.connect import options_of
 from freki.streams.evaluate.answers import AnswerLog
 from freki.streams.evaluate.configuration import Configuration
 from freki.streams.evaluate.trials import ALPHA, EXACT_BLEND, KEYWORD_ALPHA, USUAL_BLEND, grid, parse_turn
@@ -75,7 +74,7 @@ async def tune(
     require_extra("tune")
     settings = load_settings()
     tuned = _figure(given.figure)
-    defaults = options_of(settings.retrieval)
+    defaults = settings.retrieval.options
     turns = [parse_turn(text, defaults) for text in given.turn] if given.turn else grid(defaults)
     if len({each.name for each in turns}) < len(turns):
         fail("--turn: an option is given twice; give all its values at once", code=2)

@@ -17,9 +17,10 @@ from freki.operators.evaluate.figures import EMPTY, FACTS, SPANS
 from freki.schemas import QueryId
 from freki.schemas.evaluation import EvaluationSet, Question
 from freki.schemas.names import record
-from freki.streams.connect import open_asker, options_of, wall_clock
 from freki.streams.evaluate.examine import Examiner
 from freki.streams.evaluate.pose import Posed, keywords, pose
+from freki.streams.wire.connect import open_asker
+from freki.streams.wire.from_settings import wall_clock
 
 FORGETFUL = {"FREKI_MODELS__RERANK_CACHE_MB": "0", "FREKI_RETRIEVAL__CACHE_MB": "0"}
 """What is timed several times must not become faster by it."""
@@ -74,7 +75,7 @@ class Places:
         return Examiner(
             asker,
             tenant=place.tenant,
-            defaults=options_of(place.settings.retrieval),
+            defaults=place.settings.retrieval.options,
             threshold=0.0,
             at_once=AT_ONCE,
             now=wall_clock,

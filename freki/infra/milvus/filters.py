@@ -5,15 +5,11 @@ escape, so that no value can end its literal, whichever grammar reads it.
 """
 
 from collections.abc import Iterable
-from typing import Final
 
 from freki.infra.milvus.escape import armoured, armoured_key
-from freki.schemas import EVERYONE, Filter, FilterOperator
+from freki.schemas import ATTRIBUTE_PREFIX, EVERYONE, FILTER_FIELDS, Filter, FilterOperator
 from freki.schemas.errors import Rejected
 from freki.schemas.index import Scope
-
-FIELDS: Final = frozenset({"document_id", "name", "media_type", "language", "kind"})
-ATTRIBUTE: Final = "attributes."
 
 _SEVERAL = frozenset({FilterOperator.IN, FilterOperator.NOT_IN})
 # No armoured text holds it, and it sorts after all that they hold.
@@ -50,11 +46,10 @@ def listed(texts: Iterable[str]) -> str:
 
 def check_filter(condition: Filter) -> None:
     """Raise Rejected if the filter names no filterable field or has not as many values as its operator wants."""
-    key = condition.field.removeprefix(ATTRIBUTE)
-    if condition.field not in FIELDS and (key == condition.field or not key):
-        raise Rejected(
-            f"{condition.field[:80]!r} cannot be filtered on: use {', '.join(sorted(FIELDS))}, {ATTRIBUTE}KEY"
-        )
+    key = condition.field.removeprefix(ATTRIBUTE_PREFIX)
+    if condition.field not in FILTER_FIELDS and (key == condition.field or not key):
+        fields = f"{', '.join(sorted(FILTER_FIELDS))}, {ATTRIBUTE_PREFIX}KEY"
+        raise Rejected(f"{condition.field[:80]!r} cannot be filtered on: use {fields}")
     if not condition.values or (len(condition.values) > 1 and condition.operator not in _SEVERAL):
         raise Rejected(f"{condition.operator} on {condition.field!r} with {len(condition.values)} values")
 
@@ -77,6 +72,6 @@ def _condition(condition: Filter) -> str:
 
 
 def _column(field: str) -> str:
-    if field in FIELDS:
+    if field in FILTER_FIELDS:
         return field
-    return f'attributes["{armoured_key(field.removeprefix(ATTRIBUTE))}"]'
+    return f'attributes["{armoured_key(field.removeprefix(ATTRIBUTE_PREFIX))}"]'

@@ -2,20 +2,32 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, create_model, model_validator
 
 from freki.infra.settings.section import Section, check_ascending
-from freki.schemas import Widening, WidenWhen
+from freki.schemas.query_options import QUERY_OPTIONS, QueryOption, QueryOptions
+
+
+def _limits(name: str) -> dict[str, Any]:
+    """Return the constraints of a number; none for other options."""
+    option = QUERY_OPTIONS[name]
+    if option.bounds is not None:
+        return {"ge": option.bounds[0], "le": option.bounds[1]}
+    return {"allow_inf_nan": False} if option.value_type is float else {}
 
 
 class ContextProfile(Section):
     """Limits of a model that reads the context."""
 
-    context_tokens: int = Field(ge=50, description="Most tokens of the context text")
-    hits: int = Field(ge=1, le=200, description="How many hits")
-    min_similarity: float = Field(default=0.0, description="Least similarity of a hit")
+    context_tokens: Annotated[int, Field(**_limits("context_tokens"))] = Field(
+        description="Most tokens of the context text"
+    )
+    hits: Annotated[int, Field(**_limits("top_k"))] = Field(description="How many hits")
+    min_similarity: Annotated[float, Field(**_limits("min_similarity"))] = Field(
+        default=0.0, description="Least similarity of a hit"
+    )
     tokenizer: Path | None = Field(
         default=None, description="`tokenizer.json` of that model, which counts the tokens; none: the embedder's"
     )
@@ -31,80 +43,48 @@ PROFILES: Mapping[str, ContextProfile] = {
 """Built-in profiles."""
 
 
-class RetrievalSettings(Section):
+def _option_field(option: QueryOption) -> tuple[Any, Any]:
+    """Return the type and the field of the setting of an option."""
+    setting = Field(default=option.default, description=option.description, **_limits(option.name))
+    return option.annotation, setting
+
+
+if TYPE_CHECKING:
+
+    class _OptionSettings(QueryOptions, Section):  # type: ignore[misc] # frozen by its configuration
+        """Defaults of query options."""
+else:
+    _OptionSettings = create_model(
+        "_OptionSettings",
+        __base__=Section,
+        **{option.name: _option_field(option) for option in QUERY_OPTIONS.values() if option.has_setting},
+    )
+
+
+class RetrievalSettings(_OptionSettings):  # type: ignore[misc] # as above
     """Defaults of query options, and how the retrieve stage works."""
 
-    top_k: int = Field(default=8, ge=1, le=200, description="How many hits")
-    hybrid_alpha: float | None = Field(
-        default=None, ge=0, le=1, description="Weight of dense search; none: less the better the words match"
-    )
-    keyword_alpha: float = Field(default=0.4, ge=0, le=1, description="The same for queries of up to 3 words")
-    lexical_pivot: float = Field(
-        default=60, gt=0, description="BM25 score of the best match at which both searches weigh the same"
-    )
-    fusion: Literal["WEIGHTED", "RRF", "ZSCORE", "TMM", "ARCTAN"] = Field(
-        default="WEIGHTED", description="How rankings become one"
-    )
-    rrf_k: int = Field(default=60, ge=1, description="k of reciprocal rank fusion")
-    reranker: Literal["AUTO", "REMOTE", "VERTEX", "LOCAL", "LLM", "COSINE", "NONE"] = Field(
-        default="AUTO", description="Which reranker is asked first: docs/queries.md"
-    )
-    widen: tuple[Widening, ...] = Field(
-        default=(Widening.SPELLING,), description="Kinds of further searches: docs/queries.md"
-    )
     widen_llm_s: float = Field(default=2.0, gt=0, description="Longest wait for a language model that rephrases")
-    widen_when: WidenWhen = Field(default=WidenWhen.WEAK, description="When: always, or where the first one looks weak")
-    rerank_candidates: int = Field(default=16, ge=0, le=500, description="How many candidates are rescored")
-    usual_blend: float = Field(
-        default=0.0, ge=0, le=1000, description="Log-odds that a fused score of 1 adds to the reranker's, in the order"
-    )
-    exact_blend: float = Field(
-        default=4.0, ge=0, le=1000, description="The same for questions that name a norm, such as § 573c"
-    )
-    fold_at: float = Field(
-        default=1.0, ge=0, le=1, description="Likeness from which on candidates count as one; 1: the same text"
-    )
-    per_document: int = Field(default=0, ge=0, le=200, description="Most hits of one document; 0: any number")
-    mmr_lambda: float = Field(default=0.7, ge=0, le=1, description="1 is relevance only, 0 is diversity only")
-    min_score: float = Field(default=0.0, description="Least score of a hit")
-    parents: bool = Field(default=True, description="Give each hit the section around it")
-    neighbours: int = Field(default=1, ge=0, le=10, description="Chunks before and after each hit")
-    context_tokens: int = Field(default=2000, ge=50, description="Most tokens of the context text")
-    citations: Literal["QUELLE", "DOCUMENT"] = Field(default="QUELLE", description="Form of citations")
-    exact: bool = Field(default=True, description="Must hits hold what the question quotes, where any candidate does?")
-    prototypes: bool = Field(default=True, description="Type questions that no rule knows by questions near to them?")
     profiles: Mapping[str, ContextProfile] = Field(
         default={}, description="Profiles for `target_model`, besides or instead of those in docs/queries.md"
     )
-    min_similarity: float | None = Field(
-        default=None, description="Least similarity of a hit: 0 as any two texts, 1 as answer and question; none: any"
-    )
-    expand_documents: int = Field(
-        default=0, ge=0, le=10, description="Of how many of the best documents to show further chunks; 0: of none"
-    )
-    expand_chunks: int = Field(default=20, ge=0, le=100, description="Most further chunks of each")
-    expand_similarity: float = Field(default=0.3, description="Least similarity of a further chunk")
-    unrelated_cosine: float = Field(
-        default=0.74, ge=-1, le=1, description="Similarity 0: the embedder's cosine of a question and any text"
-    )
-    related_cosine: float = Field(
-        default=0.87, ge=-1, le=1, description="Similarity 1: its cosine of a question and its answer"
-    )
-    deadline_ms: int = Field(default=5000, ge=1, description="For queries that name none")
     max_query_chars: int = Field(default=1_000_000, ge=1, description="Longest question")
     strong: bool = Field(default=True, description="Strong consistency for every search")
     reply_topics: tuple[str, ...] = Field(default=(), description="Topics that queries may name in `reply_to`")
     batch_queries: int = Field(default=16, ge=1, description="Most queries answered together")
     batches: int = Field(default=4, ge=1, description="Most such batches at a time: a new one waits for no other")
-    feedback: float = Field(
-        default=0.0, ge=0, le=1, description="Most that judgements of users move a score; needs `FREKI_FEEDBACK__READ`"
-    )
     cache_mb: int = Field(
         default=0,
         ge=0,
         description="Room for answers, candidates and vectors of questions asked again, in MiB; 0: none",
     )
     cache_s: float = Field(default=60, gt=0, description="Longest that any of these is kept")
+
+    @property
+    def options(self) -> QueryOptions:
+        """Options of a query that overrides none."""
+        given = {option.name: getattr(self, option.name) for option in QUERY_OPTIONS.values() if option.has_setting}
+        return QueryOptions(**given, cached=self.cache_mb > 0)
 
     @model_validator(mode="after")
     def _check_scale(self) -> Self:

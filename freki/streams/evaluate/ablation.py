@@ -6,8 +6,8 @@ from itertools import product
 from freki.operators.errors import InvalidQuery
 from freki.schemas import RequestKind, RerankerChoice, Widening
 from freki.schemas.names import record
+from freki.schemas.query_options import QueryOptions
 from freki.streams.evaluate.configuration import Configuration, parse_configuration, spelt
-from freki.streams.retrieve.query_options import QueryOptions
 from freki.streams.retrieve.steps.rewrite import is_written
 
 AS_SET = "as set"

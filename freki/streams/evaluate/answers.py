@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from freki.operators.evaluate import Asked
+from freki.schemas.query_options import QueryOptions
 from freki.streams.evaluate.configuration import Configuration
 from freki.streams.evaluate.examine import Examiner, Served, told
 from freki.streams.evaluate.pose import Posed
 from freki.streams.evaluate.timing import time_in_turn
-from freki.streams.retrieve.query_options import QueryOptions
 
 Plan = Mapping[str, Mapping[Asked, Configuration]]
 """By value: which questions, each with all that it turns."""

@@ -18,9 +18,9 @@ from freki.operators.evaluate.figures import EMPTY, FACTS, FALSE_POSITIVES, HIT_
 from freki.schemas import ContextQuery, ContextResult, DocumentId, Notice, NoticeKind, QueryId, TenantId, Timestamp
 from freki.schemas.evaluation import Question
 from freki.schemas.names import record
+from freki.schemas.query_options import QueryOptions
 from freki.streams.evaluate.configuration import Configuration
 from freki.streams.evaluate.result import Answered, KeptRank, Run
-from freki.streams.retrieve.query_options import QueryOptions
 
 DEPTH = 200
 """The most hits that a query may ask for."""

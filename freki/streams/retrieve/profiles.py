@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 from freki.schemas.names import record
+from freki.schemas.query_options import QueryOptions
 
 DEFAULT = "default"
 _PARTS = re.compile(r"[:/_\-\s]+")
@@ -18,6 +20,12 @@ class ReaderProfile:
     min_similarity: float
     count_tokens: Callable[[Sequence[str]], Sequence[int]] | None = None
     """As that model counts; None: as the embedder does."""
+
+    def apply_to(self, options: QueryOptions) -> QueryOptions:
+        """Return options with the limits of this reader."""
+        return replace(
+            options, context_tokens=self.context_tokens, top_k=self.top_k, min_similarity=self.min_similarity
+        )
 
 
 def profile_of(target_model: str, profiles: Mapping[str, ReaderProfile]) -> ReaderProfile | None:

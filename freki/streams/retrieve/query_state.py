@@ -24,7 +24,7 @@ from freki.schemas import (
 from freki.schemas.arrays import Floats
 from freki.schemas.index import Candidate, IndexedChunk, ManifestEntry, Passage, Root, RowId
 from freki.schemas.names import record
-from freki.streams.retrieve.query_options import QueryOptions
+from freki.schemas.query_options import QueryOptions
 from freki.streams.retrieve.steps.live import LiveDocument
 
 NANOS = 1_000_000

@@ -27,6 +27,7 @@ from freki.schemas import (
 )
 from freki.schemas.arrays import Floats
 from freki.schemas.index import Watermark
+from freki.schemas.query_options import QueryOptions
 from freki.streams.observe.meters import Meters
 from freki.streams.ports import AnalyseText, Cache, ChunkRows, ChunkSearch, Embedder, Reranker, Roots
 from freki.streams.retrieve.budget.admit import Admission
@@ -36,7 +37,6 @@ from freki.streams.retrieve.budget.in_flight import InFlight
 from freki.streams.retrieve.chunk_reader import ChunkReader
 from freki.streams.retrieve.explainer import Explainer
 from freki.streams.retrieve.profiles import ReaderProfile
-from freki.streams.retrieve.query_options import QueryOptions
 from freki.streams.retrieve.query_state import QueryState
 from freki.streams.retrieve.steps.compose import Composer
 from freki.streams.retrieve.steps.exact import keep_exact

@@ -9,14 +9,17 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from freki.operators.validate_query import MAX_READ
 from freki.schemas import ChunkId, DocumentId, Filter, FilterOperator, RequestKind
+from freki.schemas.query_options import QUERY_OPTIONS
 from freki.schemas.tools import Tool
 from freki.streams.tools.json_schema import untitled
 
-MOST_HITS = 20
-MOST_READ = 20
-MOST_KEYWORDS = 20
-MOST_NEIGHBOURS = 10
+MAX_HITS = 20
+"""Chunks per search: fewer than a query may ask for, so that a result fits into the context of an agent."""
+MAX_KEYWORDS = 20
+"""Keywords per search."""
+_MAX_NEIGHBOURS = int((QUERY_OPTIONS["neighbours"].bounds or (0, 0))[1])
 
 INSTRUCTIONS = (
     "Freki searches a collection of documents. Find chunks with keyword_search or semantic_search, which show parts of "
@@ -50,11 +53,11 @@ class KeywordSearch(Arguments):
 
     keywords: list[str] = Field(
         min_length=1,
-        max_length=MOST_KEYWORDS,
+        max_length=MAX_KEYWORDS,
         description="Words or short phrases as documents may have them, such as ['Kündigungsfrist', '§ 573c BGB'].",
     )
     document_id: str | None = Field(default=None, description=_DOCUMENT)
-    top_k: int | None = Field(default=None, ge=1, le=MOST_HITS, description=_TOP_K)
+    top_k: int | None = Field(default=None, ge=1, le=MAX_HITS, description=_TOP_K)
 
     def asks(self) -> Mapping[str, Any]:
         """Join the words: each of them counts by itself."""
@@ -76,7 +79,7 @@ class SemanticSearch(Arguments):
 
     query: str = Field(description="A question or sentence, not a list of words.")
     document_id: str | None = Field(default=None, description=_DOCUMENT)
-    top_k: int | None = Field(default=None, ge=1, le=MOST_HITS, description=_TOP_K)
+    top_k: int | None = Field(default=None, ge=1, le=MAX_HITS, description=_TOP_K)
 
     def asks(self) -> Mapping[str, Any]:
         """Ask by meaning."""
@@ -97,7 +100,7 @@ class ChunkRead(Arguments):
     """
 
     chunk_ids: list[Annotated[str, Field(pattern="^[0-9a-f]{32}$")]] | None = Field(
-        default=None, max_length=MOST_READ, description="Chunks to read, by the chunk_id of results."
+        default=None, max_length=MAX_READ, description="Chunks to read, by the chunk_id of results."
     )
     document_id: str | None = Field(
         default=None, description="A document to read from its beginning, by the document_id of a result."
@@ -105,7 +108,7 @@ class ChunkRead(Arguments):
     neighbours: int | None = Field(
         default=None,
         ge=0,
-        le=MOST_NEIGHBOURS,
+        le=_MAX_NEIGHBOURS,
         description="How many chunks before and after each to read too; null: as many as the service gives.",
     )
     section: bool | None = Field(

@@ -15,12 +15,12 @@ from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import KafkaSettings
 from freki.schemas import Timestamp
 from freki.schemas.errors import InfraError, Unavailable
-from freki.streams.connect import wall_clock
 from freki.streams.deliver.retry import Backoff
 from freki.streams.ingest.index.commit import Committer
 from freki.streams.ingest.index.reclaim import reclaim
 from freki.streams.retrieve.steps.judged import Judgements
 from freki.streams.topics import DAY_MS, TOMBSTONE_MS
+from freki.streams.wire.from_settings import wall_clock
 
 FORGET_EVERY_S = 3600.0
 RECLAIM_EVERY_S = 6 * 3600.0

@@ -22,18 +22,6 @@ from freki.infra.settings import Settings
 from freki.infra.telemetry.calls import Calls
 from freki.schemas import ChunkBatch, ContextResult, ContextualChunkBatch, DocumentChange, IndexOutcome
 from freki.schemas.avro import Codec
-from freki.streams.connect import (
-    analyser_of,
-    check_shares,
-    check_sources,
-    group_of,
-    index_of,
-    open_outliner,
-    open_registry,
-    rules_of,
-    topics_of,
-    wall_clock,
-)
 from freki.streams.deliver.dead_letter_queue import DeadLetterQueue, OnDeadLetter
 from freki.streams.deliver.delivery import Delivery, Handle
 from freki.streams.deliver.intake import Decode, Intake, Prepare, RecordFilter
@@ -51,6 +39,8 @@ from freki.streams.retrieve.follow_judgements import erase_judgements, erase_wha
 from freki.streams.retrieve.handler import QueryHandler
 from freki.streams.topics import Topic
 from freki.streams.wire.background import Background, purge_deletions, reclaim_rows, warn_of_missed_deletions
+from freki.streams.wire.connect import check_shares, check_sources, open_outliner, open_registry
+from freki.streams.wire.from_settings import analyser_of, group_of, index_of, rules_of, topics_of, wall_clock
 from freki.streams.wire.query_parts import QueryParts
 
 QUERY_WAIT_S = 0.002

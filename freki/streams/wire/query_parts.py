@@ -13,7 +13,6 @@ from freki.infra.rerankers.vertex import VertexReranker
 from freki.schemas import ContextResult, IndexOutcome, Judgement
 from freki.schemas.avro import Codec
 from freki.schemas.errors import InfraError, Misconfigured, Unavailable
-from freki.streams.connect import analyser_of, options_of, profiles_of, wall_clock
 from freki.streams.deliver.outbox import Sink
 from freki.streams.ports import Reranker
 from freki.streams.retrieve.cache.caching import CachedSearch, Caches, CachingRetriever
@@ -27,6 +26,7 @@ from freki.streams.retrieve.steps.rewrite import Rewriter
 from freki.streams.retrieve.trace import Models, QueryTrace
 from freki.streams.topics import Topic
 from freki.streams.wire.background import embed_judgements, follow
+from freki.streams.wire.from_settings import analyser_of, profiles_of, wall_clock
 
 if TYPE_CHECKING:
     from freki.streams.wire.parts import Parts
@@ -73,7 +73,7 @@ class QueryParts:
             rerankers=await self._open_rerankers(),
             analyse_text=analyser_of(self._settings.lexical).of_queries,
             rewriter=await self._open_rewriter(),
-            defaults=options_of(settings),
+            defaults=settings.options,
             profiles=profiles_of(settings),
             generation=self._settings.milvus.generation,
             strong=settings.strong,

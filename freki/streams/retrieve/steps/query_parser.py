@@ -23,9 +23,9 @@ from freki.schemas import (
     Timestamp,
     TypedBy,
 )
+from freki.schemas.query_options import QueryOptions
 from freki.streams.ports import AnalyseText, Embedder
 from freki.streams.retrieve.profiles import DEFAULT, ReaderProfile, named_by, profile_of
-from freki.streams.retrieve.query_options import QueryOptions
 from freki.streams.retrieve.query_state import QueryState, QueryVariant
 
 _BY_TERMS = frozenset({RequestKind.RETRIEVE, RequestKind.KEYWORD_SEARCH})
@@ -59,7 +59,7 @@ class QueryParser:
     def __call__(self, query: ContextQuery, trace_id: str, received_at: Timestamp) -> QueryState:
         """Start the state of a query."""
         profile = profile_of(query.target_model, self._profiles) if query.target_model else None
-        options = (self._defaults.for_profile(profile) if profile else self._defaults).with_overrides(query)
+        options = (profile.apply_to(self._defaults) if profile else self._defaults).with_overrides(query)
         text = searchable_text(query.text)
         language = query.language or detect_language(text)
         read = analyse_query(text, language=language)

@@ -1,213 +1,39 @@
 """Opens what lies outside, as the settings say: for workers, and for commands that talk to a running Freki."""
 
-import time
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from opentelemetry.trace import Tracer
 
 from freki.infra.claims import ClaimStore
 from freki.infra.kafka import Admin, KafkaProducer, Reader
 from freki.infra.milvus.index import MilvusIndex
-from freki.infra.models import apart_identities, embedder_identity
-from freki.infra.models.tokens import open_counter
+from freki.infra.models import embedder_identity
 from freki.infra.processes.child import Children
 from freki.infra.registry import RegistryClient
 from freki.infra.settings import (
-    PROFILES,
-    ChunkingSettings,
-    ChunkProfile,
-    ContextSettings,
-    LexicalSettings,
-    RetrievalSettings,
     Settings,
 )
-from freki.infra.telemetry.calls import Calls
 from freki.infra.telemetry.traces import tracing
-from freki.operators.analyse_text import ANALYSER, PLAIN, analyse_text, plain_terms, query_terms
-from freki.operators.chunk import ChunkLimits, Similarities
-from freki.operators.recognise import Profile
+from freki.operators.chunk import Similarities
 from freki.schemas import (
-    CitationStyle,
     ContextQuery,
     ContextResult,
     DocumentChange,
-    Fusion,
     IndexOutcome,
-    Metric,
-    RerankerChoice,
-    Timestamp,
 )
 from freki.schemas.avro import Codec
 from freki.schemas.errors import Misconfigured, Unavailable
-from freki.schemas.index import Generation
 from freki.streams.client import Asker, Publisher, Receipts
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.feed.ledger import SourceLedger
-from freki.streams.ingest.context_prompts import ContextRules
 from freki.streams.ingest.outline import CountTokens, Outliner, OutlineRules
-from freki.streams.ingest.parse import ParseLimits, by_weight, parse
-from freki.streams.ports import AnalyseText
-from freki.streams.retrieve.profiles import ReaderProfile
-from freki.streams.retrieve.query_options import QueryOptions
-from freki.streams.topics import Topics
+from freki.streams.ingest.parse import by_weight, parse
+from freki.streams.wire.from_settings import index_of, limits_of, parse_limits_of, topics_of
 
 T = TypeVar("T")
-
-
-def wall_clock() -> Timestamp:
-    """Milliseconds since 1970."""
-    return Timestamp(time.time_ns() // 1_000_000)
-
-
-def topics_of(settings: Settings) -> Topics:
-    """Name and size the topics."""
-    kafka = settings.kafka
-    return Topics.from_settings(
-        prefix=kafka.topic_prefix,
-        version=kafka.topic_version,
-        generation=settings.milvus.generation,
-        partitions=kafka.partitions,
-        replication=kafka.replication,
-        max_message_bytes=kafka.max_message_bytes,
-    )
-
-
-def group_of(settings: Settings, name: str) -> str:
-    """Give a consumer group its whole name: each generation reads the stream for itself."""
-    return f"{settings.kafka.topic_prefix}-{settings.milvus.generation}-{name}"
-
-
-def options_of(settings: RetrievalSettings) -> QueryOptions:
-    """Give the options of a query that turns none."""
-    return QueryOptions(
-        top_k=settings.top_k,
-        candidates=None,
-        fusion=Fusion(settings.fusion),
-        alpha=None,
-        hybrid_alpha=settings.hybrid_alpha,
-        keyword_alpha=settings.keyword_alpha,
-        lexical_pivot=settings.lexical_pivot,
-        rrf_k=settings.rrf_k,
-        widen=settings.widen,
-        widen_when=settings.widen_when,
-        metric=Metric.COSINE,
-        reranker=RerankerChoice(settings.reranker),
-        rerank_candidates=settings.rerank_candidates,
-        rerank_blend=None,
-        usual_blend=settings.usual_blend,
-        exact_blend=settings.exact_blend,
-        fold_at=settings.fold_at,
-        per_document=settings.per_document,
-        mmr_lambda=settings.mmr_lambda,
-        min_score=settings.min_score,
-        parents=settings.parents,
-        neighbours=settings.neighbours,
-        context_tokens=settings.context_tokens,
-        citations=CitationStyle(settings.citations),
-        exact=settings.exact,
-        prototypes=settings.prototypes,
-        deadline_ms=settings.deadline_ms,
-        min_similarity=settings.min_similarity,
-        expand_documents=settings.expand_documents,
-        expand_chunks=settings.expand_chunks,
-        expand_similarity=settings.expand_similarity,
-        unrelated_cosine=settings.unrelated_cosine,
-        related_cosine=settings.related_cosine,
-        feedback=settings.feedback,
-        cached=settings.cache_mb > 0,
-    )
-
-
-def profiles_of(settings: RetrievalSettings) -> Mapping[str, ReaderProfile]:
-    """Give the profiles that queries may name by the model that reads the context."""
-    return {
-        name: ReaderProfile(
-            context_tokens=profile.context_tokens,
-            top_k=profile.hits,
-            min_similarity=profile.min_similarity,
-            count_tokens=None if profile.tokenizer is None else open_counter(profile.tokenizer),
-        )
-        for name, profile in {**PROFILES, **settings.profiles}.items()
-    }
-
-
-def limits_of(settings: ChunkingSettings) -> Mapping[Profile, ChunkLimits]:
-    """Give the sizes of chunks by kind of document."""
-
-    def limits(profile: ChunkProfile) -> ChunkLimits:
-        return ChunkLimits(
-            min_tokens=settings.min_tokens,
-            max_tokens=settings.max_tokens,
-            max_chars=profile.max_chars,
-            overlap_chars=profile.overlap_chars,
-            least_similarity=settings.least_similarity,
-        )
-
-    return {
-        Profile.MARKDOWN: limits(settings.markdown),
-        Profile.RST: limits(settings.markdown),
-        Profile.HTML: limits(settings.html),
-        Profile.TEXT: limits(settings.text),
-        Profile.CODE: limits(settings.code),
-        Profile.PDF: limits(settings.pdf),
-        Profile.DOCX: limits(settings.docx),
-        Profile.ODT: limits(settings.docx),
-        Profile.ODP: limits(settings.docx),
-        Profile.ODS: limits(settings.docx),
-        Profile.PPTX: limits(settings.docx),
-        Profile.XLSX: limits(settings.docx),
-        Profile.EMAIL: limits(settings.text),
-    }
-
-
-def rules_of(settings: ContextSettings) -> ContextRules:
-    """Say what a language model is to write."""
-    return ContextRules(
-        contexts=settings.llm,
-        summaries=settings.summaries,
-        batch_chunks=settings.batch_chunks,
-        min_chars=settings.min_chars,
-        max_tokens_document=settings.max_tokens_document,
-    )
-
-
-class Analyser(NamedTuple):
-    """What makes terms of chunks, and of queries."""
-
-    version: str
-    of_chunks: AnalyseText
-    of_queries: AnalyseText
-
-
-def analyser_of(settings: LexicalSettings) -> Analyser:
-    """Give the chosen analyser."""
-    if settings.analyser == "plain":
-        return Analyser(PLAIN, plain_terms, plain_terms)
-    return Analyser(ANALYSER, analyse_text, query_terms)
-
-
-def index_of(settings: Settings, *, embedder: str, dim: int, calls: Calls | None = None) -> MilvusIndex:
-    """Describe the store of the generation in use."""
-    generation = Generation(
-        name=settings.milvus.generation,
-        embedder=embedder,
-        dim=dim,
-        analyser=analyser_of(settings.lexical).version,
-        apart=apart_identities(settings.models),
-    )
-    return MilvusIndex(settings.milvus, generation, calls)
-
-
-def parse_limits_of(settings: Settings) -> ParseLimits:
-    """Give how much of a document is parsed."""
-    return ParseLimits(
-        max_characters=settings.chunking.max_characters,
-        max_pages=settings.parsing.max_pages,
-        max_unpacked_bytes=settings.parsing.max_unpacked_mb << 20,
-    )
 
 
 @asynccontextmanager

@@ -1,0 +1,144 @@
+"""Options of `freki ask`: those that override query options come from their table, the others are declared here."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from inspect import Parameter
+from typing import Annotated, Any, ClassVar
+
+import typer
+
+from freki.cli.arguments import Arguments
+from freki.cli.context import fail
+from freki.schemas import ChunkId, DocumentId, Filter, FilterOperator, RequestKind, VersionFloor
+from freki.schemas.query_options import QUERY_OPTIONS, QueryOption
+
+NONE = "NONE"
+"""Word for an empty list."""
+_FLAGS = {"top_k": ("--top", "-n"), "deadline_ms": ("--deadline",), "expand_documents": ("--expand",)}
+"""Flags that are not named like their option."""
+_OPERATORS = {"!=": FilterOperator.NE, "^=": FilterOperator.PREFIX, "=": FilterOperator.EQ}
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryArguments(Arguments):
+    """Fields of ContextQuery that are no query options."""
+
+    panel: ClassVar[str] = "Query"
+
+    kind: Annotated[
+        RequestKind | None,
+        typer.Option(
+            help="What is asked for; default: retrieve, or chunk_read with the two below", case_sensitive=False
+        ),
+    ] = None
+    chunk_ids: Annotated[list[str] | None, typer.Option("--chunk", help="A chunk to read, by id; may be repeated")] = (
+        None
+    )
+    document_ids: Annotated[
+        list[str] | None, typer.Option("--document", help="A document to read from its beginning; may be repeated")
+    ] = None
+    tenant: Annotated[str | None, typer.Option(help="Whose documents; default: FREKI_TENANT")] = None
+    principals: Annotated[list[str] | None, typer.Option("--as", help="A user or group that asks; may be repeated")] = (
+        None
+    )
+    filters: Annotated[
+        list[str] | None, typer.Option("--filter", help="field=value, field!=value, field^=prefix; may be repeated")
+    ] = None
+    levels: Annotated[list[int] | None, typer.Option("--level", help="0 document, 1 section, 2 paragraph")] = None
+    language: Annotated[str | None, typer.Option(help="ISO 639-1")] = None
+    target_model: Annotated[
+        str | None, typer.Option("--for", help="Model that will read the context, such as phi3 or llama3.1:70b")
+    ] = None
+    at_least: Annotated[list[str] | None, typer.Option(help="document=version to wait for; may be repeated")] = None
+    reply_to: Annotated[str | None, typer.Option(help="Topic for the answer; must be allowed")] = None
+    explain: Annotated[bool, typer.Option("--explain", help="Tell why each hit stands where it stands")] = False
+    expect: Annotated[
+        list[str] | None, typer.Option(help="Document that should be found: tell which step lost it; may be repeated")
+    ] = None
+
+    def values(self) -> Mapping[str, Any]:
+        """Return the fields of ContextQuery but for the tenant."""
+        reads = bool(self.chunk_ids or self.document_ids)
+        return {
+            "kind": self.kind or (RequestKind.CHUNK_READ if reads else RequestKind.RETRIEVE),
+            "chunk_ids": tuple(map(ChunkId, self.chunk_ids or ())),
+            "document_ids": tuple(map(DocumentId, self.document_ids or ())),
+            "principals": tuple(self.principals or ()),
+            "filters": tuple(map(_filter, self.filters or ())),
+            "levels": tuple(self.levels) if self.levels else None,
+            "language": self.language,
+            "target_model": self.target_model,
+            "at_least": tuple(map(_floor, self.at_least or ())),
+            "reply_to": self.reply_to,
+            "explain": self.explain,
+            "expect": tuple(map(DocumentId, self.expect or ())),
+        }
+
+
+class OverrideArguments(Arguments):
+    """Query options that a query may set; those not given are null."""
+
+    def __init__(self, **given: Any) -> None:  # noqa: ANN401 - as the options are declared
+        self.values = {name: _value(QUERY_OPTIONS[name], value) for name, value in given.items()}
+
+    @classmethod
+    def parameters(cls) -> Sequence[Parameter]:
+        """Return a parameter for each option."""
+        return [_parameter(option) for option in QUERY_OPTIONS.values() if option.in_query]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputArguments(Arguments):
+    """Form of the answer in the terminal."""
+
+    panel: ClassVar[str] = "Output"
+
+    context: Annotated[bool, typer.Option("--context", help="Print the context text for a prompt instead")] = False
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON instead")] = False
+    trace: Annotated[bool, typer.Option("--trace", help="Print the trace of this question too")] = False
+
+
+def _parameter(option: QueryOption) -> Parameter:
+    flags = _FLAGS.get(option.name, (f"--{option.name.replace('_', '-')}",))
+    if option.value_type is bool:
+        flags = (f"{flags[0]}/--no-{flags[0].removeprefix('--')}",)
+    bounds = "" if option.bounds is None else f" ({option.bounds[0]} to {option.bounds[1]})"
+    again = "; may be repeated" if option.is_tuple else ""
+    info = typer.Option(
+        *flags,
+        help=f"{option.description}{bounds}{again}",
+        rich_help_panel=option.group,
+        case_sensitive=False,
+    )
+    kind: Any = list[_or_none(option)] if option.is_tuple else option.value_type  # type: ignore[misc] # at run time
+    return Parameter(option.name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, info])
+
+
+def _or_none(option: QueryOption) -> type[StrEnum]:
+    """Return the choices of a list, and one for an empty list."""
+    values: list[str] = [*(each.value for each in option.value_type), NONE]
+    choices: type[StrEnum] = StrEnum(option.value_type.__name__, dict(zip(values, values, strict=True)))  # type: ignore[misc]
+    return choices
+
+
+def _value(option: QueryOption, given: Any) -> Any:  # noqa: ANN401 - of any option
+    """Return the value of a field of ContextQuery."""
+    if not option.is_tuple:
+        return given
+    return tuple(option.value_type(each.value) for each in given if each.value != NONE) if given else None
+
+
+def _filter(text: str) -> Filter:
+    for sign, operator in _OPERATORS.items():
+        field, found, value = text.partition(sign)
+        if found and field and not field.endswith(("!", "^")):
+            return Filter(field=field, operator=operator, values=(value,))
+    return fail(f"--filter {text!r}: write field=value, field!=value or field^=prefix")
+
+
+def _floor(text: str) -> VersionFloor:
+    document, found, version = text.rpartition("=")
+    if not found or not version.isdecimal():
+        fail(f"--at-least {text!r}: write document=version")
+    return VersionFloor(document_id=DocumentId(document), version=int(version))

@@ -1,0 +1,143 @@
+"""Values that stages are configured with, made of settings."""
+
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from freki.infra.milvus.index import MilvusIndex
+from freki.infra.models import apart_identities
+from freki.infra.models.tokens import open_counter
+from freki.infra.settings import (
+    PROFILES,
+    ChunkingSettings,
+    ChunkProfile,
+    ContextSettings,
+    LexicalSettings,
+    RetrievalSettings,
+    Settings,
+)
+from freki.infra.telemetry.calls import Calls
+from freki.operators.analyse_text import ANALYSER, PLAIN, analyse_text, plain_terms, query_terms
+from freki.operators.chunk import ChunkLimits
+from freki.operators.recognise import Profile
+from freki.schemas import (
+    Timestamp,
+)
+from freki.schemas.index import Generation
+from freki.streams.ingest.context_prompts import ContextRules
+from freki.streams.ingest.parse import ParseLimits
+from freki.streams.ports import AnalyseText
+from freki.streams.retrieve.profiles import ReaderProfile
+from freki.streams.topics import Topics
+
+
+def wall_clock() -> Timestamp:
+    """Milliseconds since 1970."""
+    return Timestamp(time.time_ns() // 1_000_000)
+
+
+def topics_of(settings: Settings) -> Topics:
+    """Name and size the topics."""
+    kafka = settings.kafka
+    return Topics.from_settings(
+        prefix=kafka.topic_prefix,
+        version=kafka.topic_version,
+        generation=settings.milvus.generation,
+        partitions=kafka.partitions,
+        replication=kafka.replication,
+        max_message_bytes=kafka.max_message_bytes,
+    )
+
+
+def group_of(settings: Settings, name: str) -> str:
+    """Give a consumer group its whole name: each generation reads the stream for itself."""
+    return f"{settings.kafka.topic_prefix}-{settings.milvus.generation}-{name}"
+
+
+def profiles_of(settings: RetrievalSettings) -> Mapping[str, ReaderProfile]:
+    """Give the profiles that queries may name by the model that reads the context."""
+    return {
+        name: ReaderProfile(
+            context_tokens=profile.context_tokens,
+            top_k=profile.hits,
+            min_similarity=profile.min_similarity,
+            count_tokens=None if profile.tokenizer is None else open_counter(profile.tokenizer),
+        )
+        for name, profile in {**PROFILES, **settings.profiles}.items()
+    }
+
+
+def limits_of(settings: ChunkingSettings) -> Mapping[Profile, ChunkLimits]:
+    """Give the sizes of chunks by kind of document."""
+
+    def limits(profile: ChunkProfile) -> ChunkLimits:
+        return ChunkLimits(
+            min_tokens=settings.min_tokens,
+            max_tokens=settings.max_tokens,
+            max_chars=profile.max_chars,
+            overlap_chars=profile.overlap_chars,
+            least_similarity=settings.least_similarity,
+        )
+
+    return {
+        Profile.MARKDOWN: limits(settings.markdown),
+        Profile.RST: limits(settings.markdown),
+        Profile.HTML: limits(settings.html),
+        Profile.TEXT: limits(settings.text),
+        Profile.CODE: limits(settings.code),
+        Profile.PDF: limits(settings.pdf),
+        Profile.DOCX: limits(settings.docx),
+        Profile.ODT: limits(settings.docx),
+        Profile.ODP: limits(settings.docx),
+        Profile.ODS: limits(settings.docx),
+        Profile.PPTX: limits(settings.docx),
+        Profile.XLSX: limits(settings.docx),
+        Profile.EMAIL: limits(settings.text),
+    }
+
+
+def rules_of(settings: ContextSettings) -> ContextRules:
+    """Say what a language model is to write."""
+    return ContextRules(
+        contexts=settings.llm,
+        summaries=settings.summaries,
+        batch_chunks=settings.batch_chunks,
+        min_chars=settings.min_chars,
+        max_tokens_document=settings.max_tokens_document,
+    )
+
+
+class Analyser(NamedTuple):
+    """What makes terms of chunks, and of queries."""
+
+    version: str
+    of_chunks: AnalyseText
+    of_queries: AnalyseText
+
+
+def analyser_of(settings: LexicalSettings) -> Analyser:
+    """Give the chosen analyser."""
+    if settings.analyser == "plain":
+        return Analyser(PLAIN, plain_terms, plain_terms)
+    return Analyser(ANALYSER, analyse_text, query_terms)
+
+
+def index_of(settings: Settings, *, embedder: str, dim: int, calls: Calls | None = None) -> MilvusIndex:
+    """Describe the store of the generation in use."""
+    generation = Generation(
+        name=settings.milvus.generation,
+        embedder=embedder,
+        dim=dim,
+        analyser=analyser_of(settings.lexical).version,
+        apart=apart_identities(settings.models),
+    )
+    return MilvusIndex(settings.milvus, generation, calls)
+
+
+def parse_limits_of(settings: Settings) -> ParseLimits:
+    """Give how much of a document is parsed."""
+    return ParseLimits(
+        max_characters=settings.chunking.max_characters,
+        max_pages=settings.parsing.max_pages,
+        max_unpacked_bytes=settings.parsing.max_unpacked_mb << 20,
+    )

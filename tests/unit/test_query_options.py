@@ -1,0 +1,141 @@
+"""Every query option is declared once: settings, validation, queries and `freki ask` agree with the declaration."""
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import fields
+from typing import Any
+
+import pytest
+import typer
+from pydantic import ValidationError
+from typer.testing import CliRunner
+
+from freki.cli import ask
+from freki.cli.main import app
+from freki.infra.settings import RetrievalSettings
+from freki.operators.errors import InvalidQuery
+from freki.operators.validate_query import validate_query
+from freki.schemas import ContextQuery, QueryId, TenantId, Timestamp, Widening, WidenWhen
+from freki.schemas.query_options import QUERY_OPTIONS, QueryOption, QueryOptions
+
+GIVEN_BY_ASK = {"query_id", "text", "asked_at"}
+BOUNDED = [option for option in QUERY_OPTIONS.values() if option.bounds is not None]
+UNBOUNDED = [option for option in QUERY_OPTIONS.values() if option.bounds is None and option.value_type is float]
+
+
+def query(**options: Any) -> ContextQuery:
+    return ContextQuery(
+        query_id=QueryId("q"), tenant=TenantId("t"), text="Was ist das?", asked_at=Timestamp(0), **options
+    )
+
+
+def refusals(option: QueryOption, value: float) -> Iterator[str]:
+    """Name those that refuse a value."""
+    if option.in_query:
+        try:
+            validate_query(query(**{option.name: value}))
+        except InvalidQuery:
+            yield "validation"
+    if option.has_setting:
+        settings: Mapping[str, Any] = {option.name: value}
+        try:
+            RetrievalSettings(**settings)
+        except ValidationError as error:
+            if any(each["loc"] == (option.name,) for each in error.errors()):
+                yield "settings"
+
+
+def concerned(option: QueryOption) -> list[str]:
+    return ["validation"] * option.in_query + ["settings"] * option.has_setting
+
+
+def test_ask_offers_every_field_of_a_query() -> None:
+    command = typer.main.get_command(app).commands["ask"]  # type: ignore[attr-defined]
+    offered = {parameter.name for parameter in command.params}
+
+    assert {field.name for field in fields(ContextQuery)} - GIVEN_BY_ASK <= offered
+
+
+def test_every_option_has_a_help_text() -> None:
+    command = typer.main.get_command(app).commands["ask"]  # type: ignore[attr-defined]
+
+    assert all(parameter.help for parameter in command.params if parameter.name in QUERY_OPTIONS)
+
+
+def test_a_query_has_a_field_for_every_option_that_it_may_set_and_for_no_other() -> None:
+    in_query = {name for name, option in QUERY_OPTIONS.items() if option.in_query}
+
+    assert in_query == QUERY_OPTIONS.keys() & {field.name for field in fields(ContextQuery)}
+    assert all(getattr(query(), name) is None for name in in_query)
+
+
+@pytest.mark.parametrize("option", BOUNDED, ids=lambda option: option.name)
+def test_settings_and_queries_have_the_same_bounds(option: QueryOption) -> None:
+    low, high = option.bounds or (0, 0)
+    step = 1 if option.value_type is int else 0.01
+
+    for value in (low, high):
+        assert list(refusals(option, option.value_type(value))) == []
+    for value in (low - step, high + step):
+        assert list(refusals(option, value)) == concerned(option)
+    if option.value_type is float:
+        assert list(refusals(option, math.nan)) == concerned(option)
+
+
+@pytest.mark.parametrize("option", UNBOUNDED, ids=lambda option: option.name)
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_number_without_bounds_is_finite(option: QueryOption, value: float) -> None:
+    assert list(refusals(option, value)) == concerned(option)
+
+
+def test_settings_have_the_declared_defaults() -> None:
+    assert RetrievalSettings().options == QueryOptions()
+
+
+def test_a_query_overrides_what_it_names() -> None:
+    assert QueryOptions().with_overrides(query(top_k=3, widen=())) == QueryOptions(top_k=3, widen=())
+
+
+class Asked(Exception):
+    """Carries the query that a command asks."""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "overrides"),
+    [
+        ([], {}),
+        (["--top", "3"], {"top_k": 3}),
+        (["-n", "4", "--deadline", "100"], {"top_k": 4, "deadline_ms": 100}),
+        (["--widen", "synonyms", "--widen", "TERMS"], {"widen": (Widening.SYNONYMS, Widening.TERMS)}),
+        (["--widen", "none"], {"widen": ()}),
+        (["--widen-when", "always"], {"widen_when": WidenWhen.ALWAYS}),
+        (["--no-parents", "--cached"], {"parents": False, "cached": True}),
+        (["--expand", "2", "--expand-chunks", "0"], {"expand_documents": 2, "expand_chunks": 0}),
+        (["--level", "1", "--level", "2", "--for", "phi3"], {"levels": (1, 2), "target_model": "phi3"}),
+        (["--as", "ann", "--expect", "d"], {"principals": ("ann",), "expect": ("d",)}),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_ask_asks_what_its_flags_say(
+    arguments: list[str], overrides: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Asker:
+        async def ask(self, asked: ContextQuery, *, patience_s: float) -> None:  # noqa: ARG002
+            raise Asked(asked)
+
+    @asynccontextmanager
+    async def opened(*_: object, **__: object) -> Any:
+        yield Asker()
+
+    monkeypatch.setattr(ask, "open_asker", opened)
+
+    result = CliRunner().invoke(app, ["ask", "Was ist das?", *arguments])
+
+    assert isinstance(result.exception, Asked), result.output
+    (asked,) = result.exception.args
+    given = {"tenant": "default", "kind": asked.kind, "text": "Was ist das?", **overrides}
+    expected = query()
+    for field in fields(ContextQuery):
+        if field.name not in {"query_id", "asked_at"}:
+            assert getattr(asked, field.name) == given.get(field.name, getattr(expected, field.name))
