@@ -2,9 +2,9 @@
 
 from opentelemetry.context import Context
 
+from freki.operators.identify import record_key
 from freki.schemas import DocumentChange, Timestamp
-from freki.streams.deliver.messages import Received
-from freki.streams.ingest.embed import record_key
+from freki.streams.messages import Received
 
 
 def received(change: DocumentChange, timestamp: Timestamp) -> Received[DocumentChange | None]:

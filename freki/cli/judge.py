@@ -12,7 +12,7 @@ from freki.infra.kafka import Reader
 from freki.infra.settings import Settings
 from freki.schemas import ChunkId, DocumentId, Judgement, QueryId, TenantId, Verdict
 from freki.schemas.avro import Codec
-from freki.streams.deliver.messages import Outgoing
+from freki.streams.messages import Outgoing
 from freki.streams.retrieve.follow_judgements import erase_judgements
 from freki.streams.retrieve.steps.judged import judgement_key, key_parts
 from freki.streams.wire.connect import open_outbox, open_registry

@@ -20,13 +20,13 @@ from freki.infra.local.children import Died, Event, Ready, Restarting, Started, 
 from freki.infra.local.state import StackState
 from freki.infra.models import check_models, describe_models, ensure_built
 from freki.infra.settings import Settings
-from freki.streams.acls import acl_lines, rights_of
 from freki.streams.app import STAGES
 from freki.streams.deliver.dead_letters import DeadLetter, Letter, from_record, replayed_by
 from freki.streams.deliver.replay import place_of
+from freki.streams.wire.acls import acl_lines, rights_of
 from freki.streams.wire.connect import apply_topics
 from freki.streams.wire.from_settings import topics_of
-from freki.streams.wire.worker import run_worker
+from freki.streams.worker import run_worker
 
 topics_app = typer.Typer(help="The topics that Freki needs.", no_args_is_help=True)
 models_app = typer.Typer(help="The models that Freki runs.", no_args_is_help=True)

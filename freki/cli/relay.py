@@ -16,7 +16,6 @@ from freki.infra.telemetry.traces import tracing
 from freki.operators.map_envelope import Envelope, Event, Fields, read_change, read_cloudevent, read_outbox, to_change
 from freki.schemas import DocumentChange, TenantId
 from freki.schemas.errors import Misconfigured
-from freki.streams.acls import relay_group
 from freki.streams.client import Publisher
 from freki.streams.deliver.dead_letter_queue import DeadLetterQueue
 from freki.streams.deliver.delivery import Delivery, Handle
@@ -25,6 +24,7 @@ from freki.streams.deliver.outbox import Outbox
 from freki.streams.deliver.run import run_stages
 from freki.streams.deliver.stage import Batching, Stage, register
 from freki.streams.feed.relay import as_they_are, from_avro, relay_handler
+from freki.streams.wire.acls import relay_group
 from freki.streams.wire.connect import open_publisher, open_registry
 from freki.streams.wire.from_settings import topics_of
 

@@ -11,9 +11,9 @@ from freki.schemas import ChunkBatch, ContextualChunkBatch, DocumentChange, Revi
 from freki.schemas.avro import Codec, UndecodableError
 from freki.schemas.errors import Rejected
 from freki.streams.deliver.dead_letters import DeadLetter, Letter, note_replayed, omitted_of, replay
-from freki.streams.deliver.messages import Stored
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.deliver.replay import Latest, latest_of, place_of, refusal_of_change, refusal_of_part
+from freki.streams.messages import Stored
 from freki.streams.topics import Topics
 from freki.streams.wire.connect import open_outbox, open_registry
 from freki.streams.wire.from_settings import topics_of

@@ -18,10 +18,10 @@ from freki.schemas import DocumentChange, DocumentId, IndexOutcome, OutcomeStatu
 from freki.schemas.avro import Codec, UndecodableError
 from freki.schemas.index import Root
 from freki.streams.client import Change
-from freki.streams.deliver.messages import version_in
 from freki.streams.ingest.chunk import content_hash
 from freki.streams.ingest.index.commit import Committer
 from freki.streams.ingest.index.reclaim import reclaim
+from freki.streams.messages import version_in
 from freki.streams.wire.connect import open_index, open_registry
 from freki.streams.wire.from_settings import topics_of, wall_clock
 

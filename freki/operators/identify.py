@@ -1,10 +1,15 @@
-"""Ids of chunks and documents in the store."""
+"""Keys of documents on topics, and ids of documents and chunks in the store."""
 
 import json
 from collections.abc import Sequence
 from hashlib import blake2b
 
 from freki.schemas import ChunkId, ChunkKind, DocumentId, RootId, TenantId
+
+
+def record_key(tenant: TenantId, document_id: DocumentId) -> bytes:
+    """Return the key of a document's records, which decides their partition."""
+    return f"{tenant}/{document_id}".encode()
 
 
 def root_id(tenant: TenantId, document_id: DocumentId) -> RootId:

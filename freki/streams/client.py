@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar
 
 from opentelemetry.trace import SpanKind, Tracer
 
+from freki.operators.identify import record_key
 from freki.schemas import (
     ContextQuery,
     ContextResult,
@@ -18,9 +19,8 @@ from freki.schemas import (
     Operation,
     TenantId,
 )
-from freki.streams.deliver.messages import VERSION_HEADER, Outgoing, Stored
 from freki.streams.deliver.outbox import Outbox
-from freki.streams.ingest.embed import record_key
+from freki.streams.messages import VERSION_HEADER, Outgoing, Stored
 from freki.streams.observe.tracing import describe
 from freki.streams.ports import ClaimWriter
 from freki.streams.retrieve.trace import answered, asked

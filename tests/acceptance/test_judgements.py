@@ -9,7 +9,7 @@ import pytest
 from freki.infra.kafka import Reader
 from freki.schemas import ContextHit, DocumentId, Judgement, QueryId, TenantId, Verdict
 from freki.schemas.avro import Codec
-from freki.streams.deliver.messages import Outgoing
+from freki.streams.messages import Outgoing
 from freki.streams.retrieve.follow_judgements import erase_judgements
 from freki.streams.retrieve.steps.judged import judgement_key
 from freki.streams.wire.connect import open_outbox

@@ -16,6 +16,7 @@ from freki.cli.operate import read_letters
 from freki.infra.kafka import Reader
 from freki.infra.kafka.connection import PROFILES
 from freki.infra.settings import ModelSettings, Settings
+from freki.operators.identify import record_key
 from freki.schemas import (
     ContextQuery,
     DocumentChange,
@@ -27,9 +28,8 @@ from freki.schemas import (
 from freki.schemas.avro import Codec
 from freki.schemas.errors import InfraError
 from freki.streams.client import Asker, Publisher
-from freki.streams.deliver.messages import Outgoing
 from freki.streams.deliver.outbox import Outbox
-from freki.streams.ingest.embed import record_key
+from freki.streams.messages import Outgoing
 from freki.streams.wire.connect import open_asker, open_outbox, open_publisher
 from freki.streams.wire.from_settings import topics_of, wall_clock
 from tests.chaos.books import Books

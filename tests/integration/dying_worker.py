@@ -8,7 +8,7 @@ from pathlib import Path
 
 from freki.infra.settings import KafkaSettings
 from freki.streams.deliver.lanes import Lane
-from freki.streams.deliver.messages import Outgoing
+from freki.streams.messages import Outgoing
 from tests.integration.stages import Batch, a_world, running
 
 

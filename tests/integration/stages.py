@@ -16,11 +16,11 @@ from freki.streams.deliver.dead_letters import DeadLetter, from_record
 from freki.streams.deliver.delivery import Delivery, Handle
 from freki.streams.deliver.intake import Intake, required
 from freki.streams.deliver.lanes import Lane
-from freki.streams.deliver.messages import Outgoing, Received
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.deliver.retry import Backoff, Retry
 from freki.streams.deliver.run import run_stages
 from freki.streams.deliver.stage import Batching, Stage, register
+from freki.streams.messages import Outgoing, Received
 from freki.streams.topics import Topic, Topics
 
 TRACER = NoOpTracer()

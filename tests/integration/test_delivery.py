@@ -12,9 +12,9 @@ from freki.operators.errors import OperatorError
 from freki.schemas.errors import Rejected, Unavailable
 from freki.streams.deliver.dead_letters import replay
 from freki.streams.deliver.lanes import Lane
-from freki.streams.deliver.messages import Outgoing
 from freki.streams.deliver.run import Stalled
 from freki.streams.deliver.stage import Stage
+from freki.streams.messages import Outgoing
 from tests.integration.stages import PATIENCE_S, Batch, World, running
 from tests.integration.transactions import transaction
 

@@ -12,8 +12,8 @@ from freki.infra.kafka import Reader
 from freki.infra.settings import ClaimSettings, Settings
 from freki.infra.telemetry.calls import Calls
 from freki.schemas.errors import Misconfigured, Unavailable
-from freki.streams.deliver.messages import Outgoing
 from freki.streams.deliver.retry import Backoff
+from freki.streams.messages import Outgoing
 from freki.streams.observe.meters import Meters
 from freki.streams.topics import Topic
 from freki.streams.wire.background import follow

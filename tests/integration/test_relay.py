@@ -11,7 +11,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 
 from freki.infra.kafka.connection import admin_options
 from freki.schemas import Operation
-from freki.streams.deliver.messages import Outgoing
+from freki.streams.messages import Outgoing
 from tests.integration.commands import Changes, freki, latest, published
 from tests.integration.stages import PATIENCE_S, World
 

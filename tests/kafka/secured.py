@@ -22,7 +22,7 @@ from pydantic import SecretStr
 
 from freki.infra.kafka.connection import admin_options, probe
 from freki.infra.settings import KafkaSettings
-from freki.streams.acls import Right
+from freki.streams.wire.acls import Right
 from tests.kafka.certificates import Authority, Pair
 from tests.kafka.identity_provider import AUDIENCE, IdentityProvider
 from tests.stack import own_topics, running_kafka

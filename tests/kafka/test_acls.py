@@ -27,12 +27,12 @@ from freki.infra.settings import (
 )
 from freki.infra.telemetry.calls import Calls
 from freki.schemas.errors import Misconfigured
-from freki.streams.acls import Right, rights_of
 from freki.streams.app import STAGES, make_stages
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.observe.meters import Meters
 from freki.streams.topics import Topics
 from freki.streams.wire import parts as wiring
+from freki.streams.wire.acls import Right, rights_of
 from freki.streams.wire.connect import apply_topics, check_sources, open_ledger, open_publisher
 from freki.streams.wire.from_settings import topics_of
 from tests.integration.stages import PATIENCE_S, TRACER, World, running

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from aiokafka.partitioner import murmur2
 
-from freki.streams.deliver.messages import Headers
+from freki.streams.messages import Headers
 
 Place = tuple[str, int]
 """Topic and partition."""

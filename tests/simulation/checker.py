@@ -22,7 +22,7 @@ from freki.schemas import (
 )
 from freki.streams.deliver.dead_letters import DeadLetter, from_record
 from freki.streams.deliver.lanes import Lane, in_lane
-from freki.streams.deliver.messages import VERSION_HEADER, header
+from freki.streams.messages import VERSION_HEADER, header
 from tests.simulation.adapter import FinalState, Held
 from tests.simulation.broker import Broker, Record
 from tests.simulation.clients import Asked

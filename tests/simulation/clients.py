@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from freki.operators.identify import record_key
 from freki.schemas import ContextQuery, DocumentChange, DocumentId, Operation, QueryId, TenantId, Timestamp
 from freki.schemas.errors import Unavailable
-from freki.streams.deliver.messages import VERSION_HEADER, Headers
-from freki.streams.ingest.embed import record_key
+from freki.streams.messages import VERSION_HEADER, Headers
 from tests.simulation.broker import Broker
 from tests.simulation.codecs import CODECS
 from tests.simulation.network import Network

@@ -7,7 +7,7 @@ from itertools import count
 from random import Random
 
 from freki.schemas.errors import Rejected, Unavailable
-from freki.streams.deliver.messages import Headers
+from freki.streams.messages import Headers
 from tests.simulation.broker import Broker, Place
 from tests.simulation.network import Network
 from tests.simulation.scenario import SENDS

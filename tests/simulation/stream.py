@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Self
 
-from freki.streams.deliver.messages import Headers
+from freki.streams.messages import Headers
 from tests.simulation.broker import Record
 
 

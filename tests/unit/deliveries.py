@@ -14,9 +14,9 @@ from freki.schemas.errors import Misconfigured, Unavailable
 from freki.streams.deliver.dead_letter_queue import DeadLetterQueue, OnDeadLetter
 from freki.streams.deliver.delivery import Delivery, Handle
 from freki.streams.deliver.intake import Decode, Intake, Prepare, RecordFilter
-from freki.streams.deliver.messages import Headers
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.deliver.retry import Backoff, Retry
+from freki.streams.messages import Headers
 
 T = TypeVar("T")
 

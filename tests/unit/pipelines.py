@@ -10,6 +10,7 @@ from freki.infra.models.fake import FakeEmbedder
 from freki.infra.models.vectors import VectorCache
 from freki.infra.settings import ChunkingSettings, ClaimSettings, ContextSettings, RetrievalSettings
 from freki.operators.analyse_text import ANALYSER, analyse_text
+from freki.operators.identify import record_key
 from freki.schemas import (
     ChunkBatch,
     ContextQuery,
@@ -25,15 +26,15 @@ from freki.schemas.index import Generation
 from freki.streams.deliver.dead_letter_queue import DeadLetterQueue
 from freki.streams.deliver.delivery import Delivery
 from freki.streams.deliver.intake import Intake, or_tombstone, required
-from freki.streams.deliver.messages import Headers
 from freki.streams.deliver.outbox import Outbox, Sink
 from freki.streams.deliver.reject import reject_with_receipt
 from freki.streams.ingest.chunk import Chunker, chunk_handler
 from freki.streams.ingest.context_writer import ContextWriter
 from freki.streams.ingest.contextualise import contextualise_handler
-from freki.streams.ingest.embed import embed_handler, record_key
+from freki.streams.ingest.embed import embed_handler
 from freki.streams.ingest.index import Indexer, IndexRules
 from freki.streams.ingest.outline import Outliner, OutlineRules
+from freki.streams.messages import Headers
 from freki.streams.observe.meters import Meters
 from freki.streams.ports import Llm, Reranker, TokenBudget
 from freki.streams.retrieve.handler import QueryHandler

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from freki.schemas import DocumentChange, Operation
-from freki.streams.deliver.messages import Headers
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.feed.ledger import SourceLedger
+from freki.streams.messages import Headers
 from freki.streams.observe.tracing import UNTRACED
 
 T = TypeVar("T")

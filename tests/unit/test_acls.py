@@ -3,8 +3,8 @@ from typer.testing import CliRunner
 
 from freki.cli.main import app
 from freki.infra.settings import MilvusSettings, RetrievalSettings, Settings
-from freki.streams.acls import rights_of
 from freki.streams.app import STAGES
+from freki.streams.wire.acls import rights_of
 from freki.streams.wire.from_settings import group_of, topics_of
 
 pytestmark = pytest.mark.usefixtures("folder")

@@ -9,11 +9,11 @@ from freki.infra.settings import ChunkingSettings, ClaimSettings
 from freki.schemas import ChunkBatch, DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.avro import Codec
 from freki.streams.deliver.delivery import Handle
-from freki.streams.deliver.messages import Received
 from freki.streams.deliver.outbox import Outbox, Sink
 from freki.streams.ingest.chunk import Chunker, chunk_handler
 from freki.streams.ingest.outline import Outliner, OutlineRules
 from freki.streams.ingest.parse import Parse, Parsed
+from freki.streams.messages import Received
 from freki.streams.observe.tracing import UNTRACED
 from freki.streams.wire.from_settings import limits_of
 from tests.parsing import parse_here

@@ -12,7 +12,7 @@ from freki.streams.deliver.dead_letters import (
     replayed_by,
     to_record,
 )
-from freki.streams.deliver.messages import Outgoing, recorded_at
+from freki.streams.messages import Outgoing, recorded_at
 from tests.unit.deliveries import Event
 
 letters = st.builds(

@@ -10,8 +10,8 @@ from freki.schemas.errors import Misconfigured
 from freki.streams.deliver.dead_letters import DeadLetter, from_record
 from freki.streams.deliver.errors import ErrorAction, action_for
 from freki.streams.deliver.intake import or_tombstone, required
-from freki.streams.deliver.messages import Headers, Outgoing, Received
 from freki.streams.deliver.retry import Backoff
+from freki.streams.messages import Headers, Outgoing, Received
 from tests.unit.deliveries import Bad, Bench, Down, Event, FakeProducer, WrongSetting
 
 Batch = Sequence[Received[str]]

@@ -6,8 +6,8 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanKind, StatusCode, get_current_span, set_span_in_context
 
 from freki.streams.deliver.intake import required
-from freki.streams.deliver.messages import Headers, Outgoing, Received
 from freki.streams.deliver.outbox import Outbox
+from freki.streams.messages import Headers, Outgoing, Received
 from freki.streams.observe.tracing import Attributes, extracted, injected, step
 from tests.unit.deliveries import Bad, Bench, Down, Event, FakeProducer, Spans
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 from freki.schemas.errors import Unavailable
 from freki.streams.deliver.progress import Progress
 from freki.streams.deliver.stage import Stage
-from freki.streams.observe.health import Health
+from freki.streams.wire.health import Health
 
 
 class Clock:

@@ -9,7 +9,7 @@ from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Times
 from freki.schemas.avro import Codec, packaged_contracts
 from freki.streams.deliver.intake import Decode, or_tombstone
 from freki.streams.deliver.lanes import Lane, lanes_of, priority_in
-from freki.streams.deliver.messages import Received, Stored
+from freki.streams.messages import Received, Stored
 from tests.unit.deliveries import Bench, Event
 
 CODEC = Codec(DocumentChange)

@@ -8,8 +8,8 @@ from freki.operators.errors import InvalidChange, InvalidEnvelope
 from freki.operators.map_envelope import Envelope
 from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.avro import schema_id_of
-from freki.streams.deliver.messages import Received
 from freki.streams.feed.relay import from_avro, relay_handler
+from freki.streams.messages import Received
 
 
 def received(text: str) -> Received[bytes | None]:

@@ -6,8 +6,8 @@ import pytest
 from freki.schemas import DocumentChange, DocumentId, IndexOutcome, Operation, OutcomeStatus, TenantId, Timestamp
 from freki.schemas.avro import Codec
 from freki.streams.deliver.dead_letters import DeadLetter, replay
-from freki.streams.deliver.messages import Headers
 from freki.streams.deliver.replay import Latest, latest_of, refusal_of_change, refusal_of_part
+from freki.streams.messages import Headers
 from tests.unit.deliveries import Event
 from tests.unit.pipelines import Pipeline
 from tests.unit.revisions import revision

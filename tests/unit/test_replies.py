@@ -5,8 +5,8 @@ import pytest
 from freki.schemas import ContextQuery, ContextResult, QueryId, TenantId, Timestamp
 from freki.schemas.avro import Codec
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
-from freki.streams.deliver.messages import Headers
 from freki.streams.deliver.outbox import Outbox
+from freki.streams.messages import Headers
 from freki.streams.retrieve.replies import Replies
 from tests.unit.deliveries import Event, FakeProducer
 from tests.unit.pipelines import Pipeline

@@ -6,9 +6,9 @@ from typing import Any, cast
 import pytest
 
 from freki.streams.deliver.delivery import Delivery
-from freki.streams.deliver.messages import Stored
 from freki.streams.deliver.progress import Progress
 from freki.streams.deliver.stage import Batching, Stage, StreamEnded
+from freki.streams.messages import Stored
 from freki.streams.observe.meters import Meters
 
 

@@ -18,9 +18,9 @@ from freki.streams.deliver.dead_letters import (
     to_record,
 )
 from freki.streams.deliver.errors import ErrorAction, action_for, stops_stage
-from freki.streams.deliver.messages import Received, Stored
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.deliver.retry import Retry
+from freki.streams.messages import Received, Stored
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hashlib import sha256
 
 from freki.schemas.names import Timestamp, record
-from freki.streams.deliver.messages import RECORDED_AT_HEADER, Headers, Outgoing, Stored, header, recorded_at
+from freki.streams.messages import RECORDED_AT_HEADER, Headers, Outgoing, Stored, header, recorded_at
 
 _PREFIX = "freki-dead-letter-"
 _TOPIC = f"{_PREFIX}topic"

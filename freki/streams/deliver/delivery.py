@@ -16,8 +16,8 @@ from opentelemetry.trace import Tracer, get_current_span
 from freki.streams.deliver.dead_letter_queue import DeadLetterQueue
 from freki.streams.deliver.errors import ErrorAction, action_for, stops_stage
 from freki.streams.deliver.intake import Intake
-from freki.streams.deliver.messages import Received, Stored
 from freki.streams.deliver.retry import Retry
+from freki.streams.messages import Received, Stored
 from freki.streams.observe.meters import Meters
 from freki.streams.observe.tracing import failed, processing
 

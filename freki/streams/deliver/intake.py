@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from opentelemetry.context import Context
 
 from freki.schemas.names import Timestamp
-from freki.streams.deliver.messages import Received, Stored
+from freki.streams.messages import Received, Stored
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from freki.schemas import DocumentChange, Operation
 from freki.schemas.avro import DamagedError
-from freki.streams.deliver.messages import Headers, Stored, number_in
+from freki.streams.messages import Headers, Stored, number_in
 
 PRIORITY_HEADER = "freki-priority"
 """Decimal; for producers that cannot set the field of the change. The higher of the two counts."""

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, Tracer
 
-from freki.streams.deliver.messages import Outgoing
+from freki.streams.messages import Outgoing
 from freki.streams.observe.tracing import failed, sending
 from freki.streams.ports import Producer
 

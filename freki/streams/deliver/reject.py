@@ -14,8 +14,8 @@ from freki.schemas import (
 )
 from freki.streams.deliver.dead_letter_queue import OnDeadLetter
 from freki.streams.deliver.dead_letters import DeadLetter
-from freki.streams.deliver.messages import Received, recorded_at
 from freki.streams.deliver.outbox import Sink
+from freki.streams.messages import Received, recorded_at
 from freki.streams.observe.meters import Meters
 
 Source = DocumentChange | ChunkBatch | ContextualChunkBatch | None

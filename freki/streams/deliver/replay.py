@@ -14,7 +14,7 @@ from contextlib import suppress
 from freki.schemas import DocumentChange, Operation, Revision, Timestamp
 from freki.schemas.names import record
 from freki.streams.deliver.dead_letters import DeadLetter
-from freki.streams.deliver.messages import Stored, recorded_at, version_in
+from freki.streams.messages import Stored, recorded_at, version_in
 
 Place = tuple[str, int, int]
 """Topic, partition, offset."""

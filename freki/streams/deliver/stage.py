@@ -16,8 +16,8 @@ from mode.supervisors import CrashingSupervisor
 from freki.infra.kafka import holds, on_lost, on_revoked
 from freki.schemas.names import Timestamp, record
 from freki.streams.deliver.delivery import Delivery
-from freki.streams.deliver.messages import Headers
 from freki.streams.deliver.progress import Progress
+from freki.streams.messages import Headers
 from freki.streams.observe.lag import Lag
 from freki.streams.observe.meters import Meters, Standing
 

@@ -10,8 +10,8 @@ from typing import Generic, Self, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from freki.streams.deliver.messages import Outgoing, Stored
 from freki.streams.deliver.outbox import Outbox
+from freki.streams.messages import Outgoing, Stored
 
 T = TypeVar("T")
 

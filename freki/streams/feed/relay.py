@@ -9,7 +9,7 @@ from freki.operators.validate_change import validate_change
 from freki.schemas import DocumentChange
 from freki.schemas.avro import JsonOfAvro, UndecodableError
 from freki.streams.deliver.delivery import Handle
-from freki.streams.deliver.messages import Received
+from freki.streams.messages import Received
 from freki.streams.ports import SchemaRegistry
 
 Publish = Callable[..., Awaitable[None]]

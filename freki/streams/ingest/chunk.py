@@ -25,9 +25,9 @@ from freki.schemas import (
 )
 from freki.streams.deliver.delivery import Handle
 from freki.streams.deliver.lanes import priority_in
-from freki.streams.deliver.messages import Received, recorded_at, version_in
 from freki.streams.deliver.outbox import Sink
 from freki.streams.ingest.outline import Outline, Outliner
+from freki.streams.messages import Received, recorded_at, version_in
 from freki.streams.observe import attributes
 from freki.streams.observe.tracing import UNTRACED, Attributes, describe, of_document, step
 from freki.streams.ports import ClaimReader

@@ -22,9 +22,9 @@ from freki.schemas import (
     Revision,
 )
 from freki.schemas.index import Root
-from freki.streams.deliver.messages import Received
 from freki.streams.ingest.context_prompts import ContextPrompt, ContextRules, questions, writers
 from freki.streams.ingest.contextualise import contextualise
+from freki.streams.messages import Received
 from freki.streams.observe import attributes
 from freki.streams.observe.meters import Meters
 from freki.streams.observe.tracing import UNTRACED, Attributes, describe, step

@@ -7,8 +7,8 @@ from freki.operators.breadcrumb import breadcrumb, context_key, joined
 from freki.operators.define import explain
 from freki.schemas import ChunkBatch, ContextualChunk, ContextualChunkBatch
 from freki.streams.deliver.delivery import Handle
-from freki.streams.deliver.messages import Outgoing, Received
 from freki.streams.deliver.outbox import Sink
+from freki.streams.messages import Outgoing, Received
 
 
 class WriteContexts(Protocol):

@@ -7,12 +7,13 @@ from functools import partial
 from opentelemetry.trace import get_current_span
 
 from freki.operators.errors import InvalidChange
-from freki.schemas import ContextualChunkBatch, DocumentId, IndexOutcome, TenantId
+from freki.operators.identify import record_key
+from freki.schemas import ContextualChunkBatch, IndexOutcome
 from freki.streams.deliver.delivery import Handle
 from freki.streams.deliver.lanes import Lane
-from freki.streams.deliver.messages import Received
 from freki.streams.deliver.outbox import Sink
 from freki.streams.ingest.index import Indexer, ReceivedPart
+from freki.streams.messages import Received
 from freki.streams.observe import attributes
 from freki.streams.observe.meters import Meters
 from freki.streams.observe.tracing import Attributes, describe, of_document
@@ -56,8 +57,3 @@ def _described(outcome: IndexOutcome) -> Attributes:
         attributes.FREKI_CHUNKS: outcome.chunks,
         attributes.FREKI_CHUNKS_EMBEDDED: outcome.embedded,
     }
-
-
-def record_key(tenant: TenantId, document_id: DocumentId) -> bytes:
-    """Give the key that orders a document's records."""
-    return f"{tenant}/{document_id}".encode()

@@ -24,7 +24,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from opentelemetry.util.types import AttributeValue
 
 from freki.schemas import IndexOutcome, Revision
-from freki.streams.deliver.messages import Headers, Outgoing, Stored
+from freki.streams.messages import Headers, Outgoing, Stored
 from freki.streams.observe import attributes
 
 Attributes = Mapping[str, AttributeValue]

@@ -6,7 +6,7 @@ from typing import Protocol
 from freki.schemas import ClaimCheck, Timestamp
 from freki.schemas.avro import SchemaLookup
 from freki.schemas.web import WebAnswer
-from freki.streams.deliver.messages import Headers
+from freki.streams.messages import Headers
 
 Trees = Iterable[tuple[tuple[str, Timestamp], Sequence[tuple[str, str | None]]]]
 

@@ -8,8 +8,8 @@ from freki.operators.identify import root_id
 from freki.schemas import DocumentId, IndexOutcome, Judgement, OutcomeStatus, RootId, TenantId, Timestamp
 from freki.schemas.avro import UndecodableError
 from freki.streams.deliver.intake import Prepare
-from freki.streams.deliver.messages import Outgoing, Stored
 from freki.streams.deliver.outbox import Outbox
+from freki.streams.messages import Outgoing, Stored
 from freki.streams.ports import Roots
 from freki.streams.retrieve.cache.epochs import Epochs
 from freki.streams.retrieve.steps.judged import Judgements, key_parts, keyed

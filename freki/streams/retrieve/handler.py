@@ -12,8 +12,8 @@ from opentelemetry.trace import get_current_span
 from freki.operators.errors import InvalidQuery
 from freki.operators.validate_query import validate_query
 from freki.schemas import ContextQuery, ContextResult, Notice, NoticeKind
-from freki.streams.deliver.messages import Received
 from freki.streams.deliver.outbox import Outbox
+from freki.streams.messages import Received
 from freki.streams.observe.meters import Meters
 from freki.streams.observe.tracing import attached
 from freki.streams.retrieve.cache.caching import CachingRetriever

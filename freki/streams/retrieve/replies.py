@@ -7,8 +7,8 @@ from dataclasses import replace
 import structlog
 
 from freki.schemas import ContextQuery, ContextResult, Notice, NoticeKind
-from freki.streams.deliver.messages import Outgoing, Received
 from freki.streams.deliver.outbox import Outbox
+from freki.streams.messages import Outgoing, Received
 
 _REST_S = 60.0
 """How long a topic is left alone that failed slowly: a topic that does not exist fails after the delivery timeout."""

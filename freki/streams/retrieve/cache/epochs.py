@@ -6,7 +6,7 @@ from freki.schemas import IndexOutcome, OutcomeStatus, TenantId
 from freki.schemas.avro import UndecodableError
 from freki.schemas.index import Watermark
 from freki.streams.deliver.intake import Prepare
-from freki.streams.deliver.messages import Stored
+from freki.streams.messages import Stored
 
 _NOTHING_CHANGED = frozenset({OutcomeStatus.STALE, OutcomeStatus.REJECTED})
 

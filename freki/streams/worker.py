@@ -13,9 +13,9 @@ from freki.infra.telemetry.metrics import metering
 from freki.infra.telemetry.traces import tracing
 from freki.streams.app import make_stages
 from freki.streams.deliver.run import run_stages
-from freki.streams.observe.health import Health
 from freki.streams.observe.meters import Meters
 from freki.streams.wire.from_settings import wall_clock
+from freki.streams.wire.health import Health
 from freki.streams.wire.parts import Parts
 
 
