@@ -12,7 +12,7 @@ import typer
 R = TypeVar("R")
 
 
-class Arguments:
+class ArgumentGroup:
     """Base of dataclasses whose fields are options, declared as `Annotated[..., typer.Option(...)]`."""
 
     panel: ClassVar[str]
@@ -35,10 +35,10 @@ class Arguments:
 def expanded(function: Callable[..., Coroutine[Any, Any, R]]) -> Callable[..., Coroutine[Any, Any, R]]:
     """Replace each parameter whose type is a group of options by the options of the group."""
     signature = inspect.signature(function, eval_str=True)
-    groups: dict[str, type[Arguments]] = {
+    groups: dict[str, type[ArgumentGroup]] = {
         name: each.annotation
         for name, each in signature.parameters.items()
-        if isinstance(each.annotation, type) and issubclass(each.annotation, Arguments)
+        if isinstance(each.annotation, type) and issubclass(each.annotation, ArgumentGroup)
     }
     names = {name: [each.name for each in group.parameters()] for name, group in groups.items()}
 

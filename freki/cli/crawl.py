@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from freki.cli.arguments import Arguments, expanded
+from freki.cli.arguments import ArgumentGroup, expanded
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.show import show_error
 from freki.cli.sources import Feed, SourceArguments, look_again, open_feed, show_first
@@ -26,7 +26,7 @@ from freki.streams.wire.from_settings import parse_limits_of, wall_clock
 
 
 @dataclass(frozen=True, kw_only=True)
-class CrawlArguments(Arguments):
+class CrawlArguments(ArgumentGroup):
     """Options for the scope of a crawl."""
 
     panel: ClassVar[str] = "Options"

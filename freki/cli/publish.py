@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from freki.cli.arguments import Arguments, expanded
+from freki.cli.arguments import ArgumentGroup, expanded
 from freki.cli.bars import bars
 from freki.cli.changes import ChangeMaker, Make, gone, plan
 from freki.cli.context import command, console, errors, load_settings
@@ -27,7 +27,7 @@ Principals = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class PublishArguments(Arguments):
+class PublishArguments(ArgumentGroup):
     """Options of `freki publish`."""
 
     panel: ClassVar[str] = "Options"

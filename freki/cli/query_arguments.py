@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
-from freki.cli.arguments import Arguments
+from freki.cli.arguments import ArgumentGroup
 from freki.cli.context import fail
 from freki.schemas import ChunkId, DocumentId, Filter, FilterOperator, RequestKind, VersionFloor
 from freki.schemas.query_options import QUERY_OPTIONS, QueryOption
@@ -21,7 +21,7 @@ _OPERATORS = {"!=": FilterOperator.NE, "^=": FilterOperator.PREFIX, "=": FilterO
 
 
 @dataclass(frozen=True, kw_only=True)
-class QueryArguments(Arguments):
+class QueryArguments(ArgumentGroup):
     """Fields of ContextQuery that are no query options."""
 
     panel: ClassVar[str] = "Query"
@@ -76,7 +76,7 @@ class QueryArguments(Arguments):
         }
 
 
-class OverrideArguments(Arguments):
+class OverrideArguments(ArgumentGroup):
     """Query options that a query may set; those not given are null."""
 
     def __init__(self, **given: Any) -> None:  # noqa: ANN401 - as the options are declared
@@ -89,7 +89,7 @@ class OverrideArguments(Arguments):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OutputArguments(Arguments):
+class OutputArguments(ArgumentGroup):
     """Form of the answer in the terminal."""
 
     panel: ClassVar[str] = "Output"

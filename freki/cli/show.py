@@ -1,4 +1,4 @@
-"""How results look in a terminal."""
+"""Show results in a terminal."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,7 +38,7 @@ BAR_WIDTH = 24
 WHOLE_DOCUMENT = "0"
 NANOS = 1_000_000
 _TOLD = (FREKI_DOCUMENT_ID, FREKI_STATUS, FREKI_ITEMS, GEN_AI_REQUEST_MODEL, ERROR_TYPE)
-"""Attributes of a span that are shown with it."""
+"""Attributes that are shown with a span."""
 _NOTICE_STYLE = {
     NoticeKind.DEGRADED: "yellow",
     NoticeKind.SKIPPED: "yellow",
@@ -50,7 +50,7 @@ _NOTICE_STYLE = {
 
 
 def show_result(console: Console, result: ContextResult, *, question: str, whole: bool = False) -> None:
-    """Print hits with citations, with all of their text or a part, then how they came about."""
+    """Print hits with citations and their text, whole or a part, then notices and step times."""
     console.print()
     console.print(Text(question, style="bold"))
     for hit in result.hits:
@@ -59,7 +59,7 @@ def show_result(console: Console, result: ContextResult, *, question: str, whole
         console.print(_around(result.hits[0].name, result.hits[0].parent))
     for _, further in groupby(result.expansions, key=lambda expansion: expansion.document_id):
         console.print(_further(list(further)))
-    # Advice says it in the language of the question; who reads chunks by name gets none.
+    # Advice says so in the language of the query; there is none for chunks that are read by name.
     if not result.hits and not result.advice and result.status in {ResultStatus.EMPTY, ResultStatus.DEGRADED}:
         nothing = Text("Nothing was found. That does not mean that nothing exists.", style="yellow")
         console.print(Padding(nothing, (0, 2)))
@@ -110,7 +110,7 @@ def _around(name: str, part: ContextPart) -> RenderableType:
 
 
 def _further(expansions: Sequence[ContextExpansion]) -> RenderableType:
-    """Show chunks of a document that are no hits, each on a line."""
+    """Show further chunks of a document, one per line."""
     table = Table.grid(padding=(0, 2), expand=True)
     table.add_column(width=3, justify="right")
     table.add_column(width=5, justify="right")
@@ -162,12 +162,12 @@ def _stages(stages: Iterable[StageTime]) -> Table:
 
 
 def show_error(console: Console, message: str) -> None:
-    """Print what went wrong and how to mend it."""
+    """Print an error and its fix."""
     console.print(f"[bold red]freki:[/] {escape(message)}", soft_wrap=True)
 
 
 def show_trace(console: Console, trace_id: str, spans: Sequence[SpanRecord]) -> None:
-    """Print the spans of a trace as a tree, in the order of their starts."""
+    """Print the spans of a trace as a tree, ordered by start."""
     if not spans:
         console.print(Text(f"no span of trace {trace_id} was written yet", style="yellow"))
         return
@@ -199,7 +199,7 @@ def _span(span: SpanRecord, begin_ns: int) -> Text:
 
 @contextmanager
 def building() -> Iterator[Callable[[int, int, str], None]]:
-    """Show how far the models are built."""
+    """Show the progress of building models."""
     with Progress(
         TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), transient=True
     ) as progress:

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Generic, TypeVar
 
 import typer
 
-from freki.cli.arguments import Arguments
+from freki.cli.arguments import ArgumentGroup
 from freki.cli.bars import bars
 from freki.cli.context import console, errors
 from freki.cli.outcomes import PATIENCE_S, collect, show_outcomes
@@ -27,7 +27,7 @@ SHOWN = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class SourceArguments(Arguments):
+class SourceArguments(ArgumentGroup):
     """Options that `freki git` and `freki crawl` share."""
 
     panel: ClassVar[str] = "Options"

@@ -9,12 +9,11 @@ import typer
 from freki.cli.context import command, errors, load_settings
 from freki.infra.mcp_server import PATH, check_installed, make_app, make_server, serve_http, serve_stdio
 from freki.schemas import TenantId
-from freki.schemas.errors import InfraError
-from freki.streams.client import Asker as TopicAsker
+from freki.streams.client import Asker
+from freki.streams.tools.client import ReconnectingClient
 from freki.streams.tools.definition import INSTRUCTIONS, tools
 from freki.streams.tools.json_schema import functions
-from freki.streams.tools.line import Line
-from freki.streams.tools.toolbox import Asker, Toolbox
+from freki.streams.tools.toolbox import Toolbox, ToolCaller
 from freki.streams.wire.connect import open_asker
 from freki.streams.wire.from_settings import wall_clock
 
@@ -38,13 +37,13 @@ async def serve(
     """Serve keyword_search, semantic_search and chunk_read to agents, by the Model Context Protocol."""
     check_installed()
     settings = load_settings()
-    asker = Asker(
+    caller = ToolCaller(
         tenant=TenantId(tenant or settings.tenant),
         principals=tuple(principal or settings.mcp.principals),
         deadline_ms=deadline or settings.retrieval.deadline_ms,
     )
-    async with Line(_opened, failures=(InfraError,)) as line:
-        toolbox = Toolbox(line, asker, failures=(InfraError,), now=wall_clock)
+    async with ReconnectingClient(_opened) as client:
+        toolbox = Toolbox(client, caller, now=wall_clock)
         server = make_server(tools(), toolbox.call, instructions=INSTRUCTIONS)
         if http:
             app = make_app(server, settings.mcp)
@@ -54,6 +53,6 @@ async def serve(
             await serve_stdio(server)
 
 
-def _opened() -> AbstractAsyncContextManager[TopicAsker]:
+def _opened() -> AbstractAsyncContextManager[Asker]:
     """Look again where the local stack is: it may have started since, or elsewhere."""
     return open_asker(load_settings())

@@ -1,4 +1,4 @@
-"""Whether a query keeps its contract."""
+"""Validate queries against their contract."""
 
 import math
 import re
@@ -30,7 +30,7 @@ MAX_READ = 20
 
 _SEVERAL = (FilterOperator.IN, FilterOperator.NOT_IN)
 _LEVELS = (ChunkLevel.DOCUMENT, ChunkLevel.SECTION, ChunkLevel.PARAGRAPH)
-# Controls, line separators, and surrogates, which UTF-8 cannot carry.
+# Control characters, line separators, and surrogates, which UTF-8 cannot encode.
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _FORBIDDEN_IN_TEXT = re.compile("[\x00\ud800-\udfff]")
 _NOT_FOR: dict[RequestKind, tuple[str, ...]] = {
@@ -54,7 +54,7 @@ def validate_query(
 ) -> None:
     """Raise InvalidQuery for the first broken rule, with the field, the limit and the fix.
 
-    reply_topics: those that `reply_to` may name; null is always allowed. Nothing is repaired.
+    reply_topics: topics that `reply_to` may name; null is always allowed. No value is corrected.
     """
     _line("query_id", query.query_id, MAX_ID_CHARS)
     _line("tenant", query.tenant, MAX_ID_CHARS)
@@ -162,7 +162,7 @@ def _at_most(field: str, values: tuple[T, ...], most: int) -> tuple[T, ...]:
 
 
 def _line(field: str, text: str, max_characters: int) -> None:
-    """Refuse what is empty, too long or more than one line of plain text."""
+    """Refuse text that is empty, too long, or not one line of plain text."""
     if not text.strip():
         raise InvalidQuery(f"{field}: it is empty; give it 1 to {max_characters} characters")
     if len(text) > max_characters:

@@ -31,17 +31,12 @@ from freki.schemas.context_result import (
     ContextPart,
     ContextResult,
     Duplicate,
-    ExactKind,
-    ExactTerm,
     Freshness,
     Notice,
     NoticeKind,
-    QueryAnalysis,
-    QueryType,
     ResultStatus,
     Snippet,
     StageTime,
-    TypedBy,
 )
 from freki.schemas.document_change import ClaimCheck, DocumentChange, Operation
 from freki.schemas.explanation import ChunkStory, ExpectedDocument, Explanation, Retrieved, StepRank
@@ -60,6 +55,7 @@ from freki.schemas.names import (
     Timestamp,
     may_read,
 )
+from freki.schemas.query_analysis import ExactKind, ExactTerm, QueryAnalysis, QueryType, TypedBy
 
 __all__ = [
     "ATTRIBUTE_PREFIX",

@@ -5,6 +5,7 @@ from enum import StrEnum
 from freki.schemas.context_query import Widening
 from freki.schemas.explanation import Explanation
 from freki.schemas.names import ChunkId, ChunkKind, DocumentId, QueryId, TenantId, Timestamp, record
+from freki.schemas.query_analysis import QueryAnalysis
 
 
 class ResultStatus(StrEnum):
@@ -19,17 +20,6 @@ class ResultStatus(StrEnum):
     """The query itself cannot be answered; `notices` says why."""
     EXPIRED = "EXPIRED"
     """No time was left to answer; `notices` says why. The same question may be asked again."""
-
-
-class QueryType(StrEnum):
-    """What kind of answer a question wants."""
-
-    FACTUAL = "FACTUAL"
-    AGGREGATIVE = "AGGREGATIVE"
-    COMPARATIVE = "COMPARATIVE"
-    PROCEDURAL = "PROCEDURAL"
-    RELATIONAL = "RELATIONAL"
-    TEMPORAL = "TEMPORAL"
 
 
 class NoticeKind(StrEnum):
@@ -66,57 +56,6 @@ class StageTime:
     milliseconds: float
     items: int
     """What the step worked on: variants, candidates, pairs, hits."""
-
-
-class TypedBy(StrEnum):
-    """What told the type of a question."""
-
-    WORDING = "WORDING"
-    """A rule."""
-    EXAMPLES = "EXAMPLES"
-    """Questions that are near to it."""
-    NOTHING = "NOTHING"
-    """Nothing did: it is taken for FACTUAL."""
-
-
-class ExactKind(StrEnum):
-    """Why a term has to be met as it is written."""
-
-    PHRASE = "PHRASE"
-    """It is quoted: see `exact` of the query."""
-    SECTION = "SECTION"
-    """§ 535 Abs. 1, Art. 5"""
-    STANDARD = "STANDARD"
-    """DIN EN 18040-1"""
-    QUANTITY = "QUANTITY"
-    """24 V"""
-    IDENTIFIER = "IDENTIFIER"
-    """KX-200, max_connections, os.path, TLS 1.0, --dry-run"""
-
-
-@record
-class ExactTerm:
-    """A term of the question, as it stands there."""
-
-    kind: ExactKind
-    text: str
-
-
-@record
-class QueryAnalysis:
-    """What was read from the question, and what was searched because of it."""
-
-    language: str
-    query_type: QueryType
-    keyword: bool
-    """A short query of keywords, which leans to BM25."""
-    levels: tuple[int, ...]
-    alpha: float | None
-    """Weight of dense search in the fusion; null: none was needed."""
-    lexical: str
-    """The terms that BM25 searched for."""
-    typed_by: TypedBy = TypedBy.NOTHING
-    exact: tuple[ExactTerm, ...] = ()
 
 
 @record

@@ -19,7 +19,6 @@ from freki.infra.settings import (
 )
 from freki.operators.analyse_text import ANALYSER, analyse_text
 from freki.schemas import ContextQuery, ContextResult, QueryId, TenantId, Timestamp
-from freki.schemas.errors import InfraError
 from freki.schemas.evaluation import CorpusDocument, EvaluationSet
 from freki.schemas.index import Generation, RerankPair
 from freki.schemas.names import record
@@ -32,6 +31,7 @@ from freki.streams.ingest.contextualise import contextualise
 from freki.streams.ingest.index import Indexer, IndexRules, ReceivedPart
 from freki.streams.ingest.outline import Outliner, OutlineRules
 from freki.streams.ports import Reranker
+from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels, Stores
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.wire.from_settings import limits_of, wall_clock
 from tests.memory_index import MemoryIndex
@@ -142,17 +142,10 @@ class Freki:
 
     def _retriever(self, index: MemoryIndex) -> Retriever:
         return Retriever(
-            embedder=self._embedder,
-            search=index,
-            rows=index,
-            roots=index,
-            rerankers=[CachingRetriever(self._reranker)],
-            defaults=RETRIEVAL.options,
-            generation=GENERATION,
-            strong=RETRIEVAL.strong,
-            failures=(InfraError,),
-            now=wall_clock,
-            clock_ns=time.time_ns,
+            RetrievalModels(embedder=self._embedder, rerankers=[CachingRetriever(self._reranker)]),
+            Stores(search=index, rows=index, roots=index, strong=RETRIEVAL.strong, generation=GENERATION),
+            QueryDefaults(options=RETRIEVAL.options),
+            Clocks(now=wall_clock, ns=time.time_ns),
         )
 
 

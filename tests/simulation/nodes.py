@@ -22,7 +22,7 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.avro.codec import UndecodableError
-from freki.schemas.errors import InfraError, Unavailable
+from freki.schemas.errors import InfraError
 from freki.schemas.query_options import QueryOptions
 from freki.streams.app import LANES
 from freki.streams.deliver.dead_letter_queue import DeadLetterQueue
@@ -40,7 +40,9 @@ from freki.streams.ingest.index import Indexer, IndexRules
 from freki.streams.ingest.outline import Outliner, OutlineRules
 from freki.streams.observe.meters import Meters
 from freki.streams.observe.tracing import UNTRACED
+from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels, Stores
 from freki.streams.retrieve.handler import QueryHandler
+from freki.streams.retrieve.replies import Replies
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.trace import Models, QueryTrace
 from freki.streams.wire.from_settings import limits_of
@@ -255,27 +257,16 @@ class Worker:
 
     def _retrieve(self, add: Any, outbox: Outbox, embedder: SlowEmbedder, store: Any) -> None:
         retriever = Retriever(
-            embedder=embedder,
-            search=store,
-            rows=store,
-            roots=store,
-            rerankers=[],
-            defaults=_KNOBS,
-            generation=GENERATION,
-            strong=not self.surroundings.bounded,
-            failures=(InfraError,),
-            outages=(Unavailable,),
-            now=self.surroundings.now,
-            clock_ns=lambda: self.surroundings.now() * 1_000_000,
+            RetrievalModels(embedder=embedder),
+            Stores(search=store, rows=store, roots=store, strong=not self.surroundings.bounded, generation=GENERATION),
+            QueryDefaults(options=_KNOBS),
+            Clocks(now=self.surroundings.now, ns=lambda: self.surroundings.now() * 1_000_000),
         )
         retrieving = QueryHandler(
             retriever,
-            encode=CODECS[ContextResult].encode,
-            outbox=outbox,
-            sink="contexts",
+            replies=Replies(Sink(outbox, "contexts", CODECS[ContextResult].encode)),
             reply_topics=(),
             max_query_chars=1_000,
-            failures=(InfraError,),
             traces=QueryTrace(UNTRACED, models=Models(embedder=embedder.fingerprint, reranker=""), content=False),
             meters=_METERS,
         )

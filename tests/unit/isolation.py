@@ -37,13 +37,14 @@ from freki.schemas import (
     WidenWhen,
 )
 from freki.schemas.index import Candidate, Generation, IndexedChunk, RerankPair, Scope
+from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels
 from freki.streams.retrieve.profiles import ReaderProfile
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.steps.llm_reranker import LlmReranker
 from freki.streams.retrieve.steps.rewrite import Rewriter
 from freki.streams.retrieve.trace import Models, QueryTrace
 from tests.memory_index import MemoryIndex
-from tests.unit.questions import KNOBS
+from tests.unit.questions import KNOBS, stores
 from tests.unit.revisions import ANALYSER, TENANT, Crash, Crashing, World, revision
 
 PRINCIPALS = ("anna", "ben", "board", EVERYONE)
@@ -291,20 +292,18 @@ async def answers(somewhere: World, asked: Sequence[ContextQuery], model: Model 
     traces = QueryTrace(provider.get_tracer("test"), models=Models(embedder="fake", reranker="length"), content=True)
     store = somewhere.index
     retriever = Retriever(
-        embedder=somewhere.embedder,
-        search=store,
-        rows=store,
-        roots=store,
-        rerankers=[ByLength(), LlmReranker(model, Unlimited())],
-        rewriter=Rewriter(model, Unlimited(), limit_s=60.0),
-        defaults=KNOBS,
-        generation="g1",
-        strong=True,
-        failures=(),
-        now=lambda: NOW,
-        clock_ns=lambda: 1,
-        analyse_text=lambda text, language: text.lower(),  # noqa: ARG005
-        profiles={"small": ReaderProfile(context_tokens=50, top_k=2, min_similarity=0.1)},
+        RetrievalModels(
+            embedder=somewhere.embedder,
+            rerankers=[ByLength(), LlmReranker(model, Unlimited())],
+            rewriter=Rewriter(model, Unlimited(), limit_s=60.0),
+        ),
+        stores(store),
+        QueryDefaults(
+            options=KNOBS,
+            profiles={"small": ReaderProfile(context_tokens=50, top_k=2, min_similarity=0.1)},
+            analyse_text=lambda text, language: text.lower(),  # noqa: ARG005
+        ),
+        Clocks(now=lambda: NOW, ns=lambda: 1),
     )
     seen: dict[int, dict[str, Any]] = {}
     async for place, result, state in retriever.answer([(query, "") for query in asked]):

@@ -21,7 +21,6 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.avro import Codec
-from freki.schemas.errors import InfraError
 from freki.schemas.index import Generation
 from freki.streams.deliver.dead_letter_queue import DeadLetterQueue
 from freki.streams.deliver.delivery import Delivery
@@ -37,7 +36,9 @@ from freki.streams.ingest.outline import Outliner, OutlineRules
 from freki.streams.messages import Headers
 from freki.streams.observe.meters import Meters
 from freki.streams.ports import Llm, Reranker, TokenBudget
+from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels, Stores
 from freki.streams.retrieve.handler import QueryHandler
+from freki.streams.retrieve.replies import Replies
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.trace import Models, QueryTrace
 from freki.streams.wire.from_settings import limits_of, rules_of
@@ -105,24 +106,14 @@ class Pipeline:
         )
         self.retrieving = QueryHandler(
             Retriever(
-                embedder=embedder,
-                search=self.index,
-                rows=self.index,
-                roots=self.index,
-                rerankers=list(rerankers),
-                defaults=RetrievalSettings(**options).options,
-                generation="g1",
-                strong=True,
-                failures=(InfraError,),
-                now=_now,
-                clock_ns=time.time_ns,
+                RetrievalModels(embedder=embedder, rerankers=list(rerankers)),
+                Stores(search=self.index, rows=self.index, roots=self.index, strong=True, generation="g1"),
+                QueryDefaults(options=RetrievalSettings(**options).options),
+                Clocks(now=_now, ns=time.time_ns),
             ),
-            encode=Codec(ContextResult).encode,
-            outbox=outbox,
-            sink="contexts",
+            replies=Replies(Sink(outbox, "contexts", Codec(ContextResult).encode)),
             reply_topics=reply_topics,
             max_query_chars=1_000,
-            failures=(InfraError,),
             traces=QueryTrace(self.spans.tracer, models=MODELS, content=content),
             meters=Meters(),
         )

@@ -12,9 +12,10 @@ from freki.schemas import (
     QueryId,
     Timestamp,
 )
-from freki.schemas.errors import InfraError, Unavailable
+from freki.schemas.errors import Unavailable
 from freki.schemas.query_options import QueryOptions
 from freki.streams.ports import Embedder, Reranker
+from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels, Stores
 from freki.streams.retrieve.profiles import ReaderProfile
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.steps.rewrite import Rewriter
@@ -81,20 +82,15 @@ def retriever(  # noqa: PLR0913 - what tests exchange
 ) -> Retriever:
     store = store or world.index
     return Retriever(
-        embedder=embedder or world.embedder,
-        search=store,
-        rows=store,
-        roots=store,
-        rerankers=rerankers,
-        defaults=defaults,
-        generation="g1",
-        strong=True,
-        failures=(InfraError,),
-        now=now,
-        clock_ns=clock_ns,
-        profiles=profiles,
-        rewriter=rewriter,
+        RetrievalModels(embedder=embedder or world.embedder, rerankers=rerankers, rewriter=rewriter),
+        stores(store),
+        QueryDefaults(options=defaults, profiles=profiles or {}),
+        Clocks(now=now, ns=clock_ns),
     )
+
+
+def stores(store: Any, search: Any = None) -> Stores:
+    return Stores(search=search or store, rows=store, roots=store, strong=True, generation="g1")
 
 
 async def ask(asked: Retriever, text: str = "Wer entscheidet über den Antrag?", **options: Any) -> ContextResult:

@@ -23,13 +23,14 @@ from freki.schemas import (
     VersionFloor,
 )
 from freki.schemas.avro import Codec
-from freki.schemas.errors import InfraError, Unavailable
+from freki.schemas.errors import Unavailable
 from freki.streams.retrieve.cache.caching import CachedSearch, Caches, CachingRetriever
 from freki.streams.retrieve.cache.epochs import Epochs, follow_outcomes
+from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels
 from freki.streams.retrieve.retriever import Retriever
 from tests.unit.deliveries import Event
 from tests.unit.isolation import NAMES, PRINCIPALS, Version, options, versions
-from tests.unit.questions import KNOBS, Broken, now
+from tests.unit.questions import KNOBS, Broken, now, stores
 from tests.unit.receipts import a_receipt
 from tests.unit.revisions import TENANT, World, revision
 from tests.unit.test_retriever import TEXTS
@@ -69,24 +70,15 @@ class Service:
             roots=self.store,
             encode=Codec(ContextResult).encode,
             decode=Codec(ContextResult).decode,
-            failures=(InfraError,),
             now=now,
         )
 
     def _retriever(self, store: Any, embedder: Any, search: Any, vectors: Any = None) -> Retriever:
         return Retriever(
-            embedder=embedder,
-            vectors=vectors,
-            search=search,
-            rows=store,
-            roots=store,
-            rerankers=(),
-            defaults=replace(KNOBS, cached=True, reranker=RerankerChoice.NONE),
-            generation="g1",
-            strong=True,
-            failures=(InfraError,),
-            now=now,
-            clock_ns=time.time_ns,
+            RetrievalModels(embedder=embedder, vectors=vectors),
+            stores(store, search),
+            QueryDefaults(options=replace(KNOBS, cached=True, reranker=RerankerChoice.NONE)),
+            Clocks(now=now, ns=time.time_ns),
         )
 
     async def ask(self, text: str = "Wer entscheidet über den Antrag?", **options: Any) -> ContextResult:

@@ -16,7 +16,7 @@ from freki.streams.retrieve.budget.deadline_lock import DeadlineLock
 from freki.streams.retrieve.budget.estimates import Estimates
 from freki.streams.retrieve.budget.in_flight import CROWD_S, InFlight
 from freki.streams.retrieve.budget.load import Load
-from freki.streams.retrieve.query_state import QueryState
+from freki.streams.retrieve.parsed_query import ParsedQuery
 from freki.streams.retrieve.steps.query_parser import QueryParser
 from tests.unit.questions import KNOBS
 
@@ -91,10 +91,8 @@ class TestAtHand:
         clock = Clock()
         estimates, in_flight = Estimates(clock), InFlight(clock.ms)
         estimates.learn("assemble", 0.02)
-        attempts = Attempts(
-            failures=(), outages=(), now=clock.ms, estimates=estimates, in_flight=in_flight, meters=Meters()
-        )
-        own, *crowd = (_state(clock, deadline_ms) for deadline_ms in (1000, *others))
+        attempts = Attempts(now=clock.ms, estimates=estimates, in_flight=in_flight, meters=Meters())
+        own, *crowd = (_parsed(clock, deadline_ms) for deadline_ms in (1000, *others))
 
         alone_s = attempts.spare_s(own, before=LEAVING)
         in_flight.begin([own, *crowd])
@@ -108,7 +106,7 @@ class TestAtHand:
     def test_one_that_computes_leaves_all_others_as_much_time(self) -> None:
         clock = Clock()
         in_flight = InFlight(clock.ms)
-        own, *others = (_state(clock, deadline_ms) for deadline_ms in (10_000, 12_000, 12_000, 100_000))
+        own, *others = (_parsed(clock, deadline_ms) for deadline_ms in (10_000, 12_000, 12_000, 100_000))
 
         in_flight.begin([own])
         alone_s = in_flight.share_s(own, clock() + 9)
@@ -123,7 +121,7 @@ class TestAtHand:
     def test_where_each_takes_its_share_in_turn_all_end_in_time(self, deadlines: list[int]) -> None:
         clock = Clock()
         in_flight = InFlight(clock.ms)
-        states = sorted((_state(clock, each) for each in deadlines), key=lambda state: state.options.deadline_ms)
+        states = sorted((_parsed(clock, each) for each in deadlines), key=lambda state: state.options.deadline_ms)
         ends = [clock() + state.options.deadline_ms / 1000 for state in states]
         in_flight.begin(states)
 
@@ -295,7 +293,7 @@ class TestAdmission:
         admission = _admission(clock, estimates=estimates, in_flight=in_flight)
         with admission.counted(1):
             clock.now_s += 0.1
-        in_flight.begin([_state(clock, 280) for _ in range(6)])
+        in_flight.begin([_parsed(clock, 280) for _ in range(6)])
 
         with admission.counted(6):
             reasons = admission.refusals([_query(clock, 295)] * 16)
@@ -311,7 +309,7 @@ def _admission(clock: Clock, *, estimates: Estimates | None = None, in_flight: I
     )
 
 
-def _state(clock: Clock, deadline_ms: int) -> QueryState:
+def _parsed(clock: Clock, deadline_ms: int) -> ParsedQuery:
     understand = QueryParser(defaults=KNOBS, profiles={}, analyse_text=query_terms, clock_ns=lambda: 0)
     return understand(_query(clock, max(1, deadline_ms)), "", clock.ms())
 

@@ -135,7 +135,7 @@ async def test_what_was_said_of_a_document_that_was_deleted_while_nobody_read_re
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # given more judgements than are looked up together, one of which was erased before
-    monkeypatch.setattr("freki.streams.retrieve.follow_judgements.LOOKED_UP", 2)
+    monkeypatch.setattr("freki.streams.retrieve.follow_judgements.LOOKUP_BATCH", 2)
     world = World()
     await world.feed([*revision("gone", 1, ["a"]), *revision("lives", 1, ["b"]), *revision("gone", 2, None)])
     said = [judgement(document_id=DocumentId(document)) for document in ("gone", "lives", "unknown")]

@@ -22,10 +22,10 @@ from freki.schemas import (
     Timestamp,
     Verdict,
 )
-from freki.schemas.errors import InfraError
+from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.steps.judged import DAY_MS, JudgementBounds, Judgements, judgement_key, key_parts
-from tests.unit.questions import KNOBS, now
+from tests.unit.questions import KNOBS, now, stores
 from tests.unit.revisions import TENANT, World, revision
 
 BOUNDS = JudgementBounds(most=1_000, most_of_judge=100, half_life_days=90, least_cosine=0.9)
@@ -125,17 +125,10 @@ async def test_it_holds_no_more_than_it_may_and_what_it_holds_is_of_the_topic(
 
 async def ranking(world: World, judgements: Judgements | None, **options: Any) -> ContextResult:
     retriever = Retriever(
-        embedder=world.embedder,
-        search=world.index,
-        rows=world.index,
-        roots=world.index,
-        rerankers=(),
-        defaults=replace(KNOBS, reranker=RerankerChoice.NONE),
-        generation="g1",
-        strong=True,
-        failures=(InfraError,),
-        now=now,
-        clock_ns=time.time_ns,
+        RetrievalModels(embedder=world.embedder),
+        stores(world.index),
+        QueryDefaults(options=replace(KNOBS, reranker=RerankerChoice.NONE)),
+        Clocks(now=now, ns=time.time_ns),
         judgements=judgements,
     )
     query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text=QUESTION, asked_at=now(), **options)

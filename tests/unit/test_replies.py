@@ -5,7 +5,7 @@ import pytest
 from freki.schemas import ContextQuery, ContextResult, QueryId, TenantId, Timestamp
 from freki.schemas.avro import Codec
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
-from freki.streams.deliver.outbox import Outbox
+from freki.streams.deliver.outbox import Outbox, Sink
 from freki.streams.messages import Headers
 from freki.streams.retrieve.replies import Replies
 from tests.unit.deliveries import Event, FakeProducer
@@ -48,10 +48,7 @@ class Asking:
         self.producer = Closed(**errors)
         self.clock_s = self.takes_s = 0.0
         self.pipeline.retrieving._replies = Replies(
-            encode=Codec(ContextResult).encode,
-            outbox=Outbox(self.producer, self.pipeline.spans.tracer),
-            sink="contexts",
-            failures=(InfraError,),
+            Sink(Outbox(self.producer, self.pipeline.spans.tracer), "contexts", Codec(ContextResult).encode),
             clock=self._clock,
         )
 

@@ -18,15 +18,16 @@ from freki.schemas import (
     RerankerChoice,
     Timestamp,
 )
-from freki.schemas.errors import Busy, InfraError, Misconfigured, Rejected, Unavailable
+from freki.schemas.errors import Busy, Rejected, Unavailable
 from freki.schemas.index import RerankPair
 from freki.streams.observe.meters import Meters
 from freki.streams.ports import Reranker
 from freki.streams.retrieve.budget.attempts import StepFailed
 from freki.streams.retrieve.budget.breaker import FAILURES, REST_MS
+from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.steps.llm_reranker import LlmReranker
-from tests.unit.questions import KNOBS, Broken
+from tests.unit.questions import KNOBS, Broken, stores
 from tests.unit.rerank_pairs import paired
 from tests.unit.revisions import TENANT, World, revision
 from tests.unit.test_metrics import Reading
@@ -80,18 +81,10 @@ class Chain:
         self.clock = clock
         store = store or world.index
         self._retriever = Retriever(
-            embedder=world.embedder,
-            search=store,
-            rows=store,
-            roots=store,
-            rerankers=rerankers,
-            defaults=replace(KNOBS, deadline_ms=DEADLINE_MS),
-            generation="g1",
-            strong=True,
-            failures=(InfraError,),
-            outages=(Unavailable, Misconfigured),
-            now=clock,
-            clock_ns=lambda: clock.ms * 1_000_000,
+            RetrievalModels(embedder=world.embedder, rerankers=rerankers),
+            stores(store),
+            QueryDefaults(options=replace(KNOBS, deadline_ms=DEADLINE_MS)),
+            Clocks(now=clock, ns=lambda: clock.ms * 1_000_000),
             meters=meters,
         )
 

@@ -7,12 +7,12 @@ import typer
 from pydantic import SecretStr
 
 from freki.cli.context import load_settings
-from freki.infra.settings import Section, Settings
+from freki.infra.settings import Settings, SettingsSection
 
 SECRETS = {
     f"FREKI_{section}__{name}".upper()
     for section, part in Settings()
-    if isinstance(part, Section)
+    if isinstance(part, SettingsSection)
     for name, field in type(part).model_fields.items()
     if field.annotation == SecretStr | None and (section, name) != ("vertex_reranker", "token")
 }

@@ -23,7 +23,10 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.index import Attempt, Root
-from freki.streams.retrieve.query_state import QueryState, QueryVariant, ScoredChunk
+from freki.streams.retrieve.candidates import History, LoadedChunk, RankedCandidates, Selection
+from freki.streams.retrieve.parsed_query import EmbeddedQuery
+from freki.streams.retrieve.query_log import QueryLog
+from freki.streams.retrieve.search_result import SearchedVariant, SearchResult, question_of
 from freki.streams.retrieve.steps.live import LiveDocument
 from freki.streams.retrieve.steps.select import select
 from tests.unit.questions import KNOBS
@@ -60,68 +63,77 @@ def root(name: str) -> Root:
 ROOTS = {name: root(name) for name in "abc"}
 
 
-def state(
+Given = tuple[EmbeddedQuery, RankedCandidates]
+
+
+def ranked(
     given_: list[Candidate], *, exact: tuple[ExactTerm, ...] = (), reranker: str = "local", **turned: Any
-) -> QueryState:
+) -> Given:
     vectors = np.random.default_rng(0).normal(size=(len(given_), 4)).astype(np.float32)
     analysis = QueryAnalysis(
-        language="de", query_type=QueryType.FACTUAL, keyword=False, levels=(1,), alpha=0.5, lexical="", exact=exact
+        language="de", query_type=QueryType.FACTUAL, keyword=False, levels=(1,), alpha=None, lexical="", exact=exact
     )
-    made = QueryState(
+    query = EmbeddedQuery(
         query=ContextQuery(query_id=QueryId("q"), tenant=TENANT, text="?", asked_at=Timestamp(0)),
         options=replace(KNOBS, **turned),
-        trace_id="",
-        clock_ns=lambda: 0,
-        received_at=Timestamp(0),
         analysis=analysis,
-        query_variants=[QueryVariant("?", "")],
+        text="?",
+        trace_id="",
+        received_at=Timestamp(0),
+        count_tokens=None,
+        log=QueryLog(lambda: 0),
+        vector=None,
+        boosts={},
     )
-    made.reranker = reranker
-    made.found = [
-        ScoredChunk(
-            ChunkId(f"{place:02}"),
-            LiveDocument(ROOTS[name], {}),
+    row: Any = None
+    found = [
+        LoadedChunk(
+            chunk_id=ChunkId(f"{place:02}"),
+            document=LiveDocument(ROOTS[name], {}),
             fused=fused,
-            reranked=reranked,
+            row=row,
             vector=vectors[place] / np.linalg.norm(vectors[place]),
+            reranked=reranked,
         )
         for place, (name, fused, reranked) in enumerate(given_)
     ]
-    return made
+    search = SearchResult(variants=[SearchedVariant(variant=question_of(query), dense=None, lexical=None)])
+    return query, RankedCandidates(search=search, found=found, history=History(), head=found, reranker=reranker)
+
+
+def chosen(given_: Given) -> Selection:
+    return select(*given_, unrelated=-1.0)
+
+
+def ids(selection: Selection) -> list[ChunkId]:
+    return [found.chunk_id for found in selection.found]
 
 
 def hits(given_: list[Candidate], **turned: Any) -> list[ChunkId]:
-    made = state(given_, **turned)
-    select(made, unrelated=-1.0)
-    return [found.chunk_id for found in made.found]
+    return ids(chosen(ranked(given_, **turned)))
 
 
 @given(given_=candidates, options=options, data=st.data())
 def test_the_order_of_candidates_does_not_matter_where_relevance_decides(
     given_: list[Candidate], options: dict[str, Any], data: st.DataObject
 ) -> None:
-    one, other = (state(given_, **{**options, "mmr_lambda": 1.0}) for _ in range(2))
-    other.found = data.draw(st.permutations(other.found))
+    query, one = ranked(given_, **{**options, "mmr_lambda": 1.0})
+    other = replace(one, found=data.draw(st.permutations(one.found)))
 
-    select(one, unrelated=-1.0)
-    select(other, unrelated=-1.0)
-
-    assert [found.chunk_id for found in one.found] == [found.chunk_id for found in other.found]
+    assert ids(chosen((query, one))) == ids(chosen((query, other)))
 
 
 @given(given_=candidates, options=options, threshold=shares)
 def test_hits_are_some_of_the_candidates_each_once_and_within_all_limits(
     given_: list[Candidate], options: dict[str, Any], threshold: float
 ) -> None:
-    made = state(given_, **options, min_score=threshold)
-    before = {found.chunk_id for found in made.found}
+    query, before = ranked(given_, **options, min_score=threshold)
 
-    select(made, unrelated=-1.0)
+    made = chosen((query, before))
 
-    chosen = [found.chunk_id for found in made.found]
     documents = Counter(found.root.document_id for found in made.found)
-    assert len(chosen) == len(set(chosen)) <= options["top_k"]
-    assert before.issuperset(chosen)
+    assert len(made.found) == len(set(ids(made))) <= options["top_k"]
+    assert {found.chunk_id for found in before.found}.issuperset(ids(made))
     assert all(found.score >= threshold for found in made.found) or made.best_effort
     assert all(count <= (options["per_document"] or 8) for count in documents.values())
 
@@ -130,16 +142,14 @@ def test_hits_are_some_of_the_candidates_each_once_and_within_all_limits(
 def test_what_was_not_reranked_stands_behind_what_was_in_an_order_of_its_own(
     given_: list[Candidate], options: dict[str, Any]
 ) -> None:
-    options = {**options, "per_document": 0, "top_k": 8}
-    found, alone = state(given_, **options), state(given_, **options)
-    alone.found = [each for each in alone.found if each.reranked is None]
+    query, candidates = ranked(given_, **{**options, "per_document": 0, "top_k": 8})
+    unreached = replace(candidates, found=[each for each in candidates.found if each.reranked is None])
 
-    select(found, unrelated=-1.0)
-    select(alone, unrelated=-1.0)
+    found, alone = chosen((query, candidates)), chosen((query, unreached))
 
     reached = [each.reranked is not None for each in found.found]
     assert reached == sorted(reached, reverse=True)
-    assert [each.chunk_id for each in found.found if each.reranked is None] == [each.chunk_id for each in alone.found]
+    assert [each.chunk_id for each in found.found if each.reranked is None] == ids(alone)
 
 
 @given(given_=candidates, options=options, threshold=shares)
@@ -147,8 +157,7 @@ def test_a_threshold_comes_last_and_only_leaves_out(
     given_: list[Candidate], options: dict[str, Any], threshold: float
 ) -> None:
     everything = {**options, "top_k": 8, "per_document": 0}
-    all_in_order = state(given_, **everything)
-    select(all_in_order, unrelated=-1.0)
+    all_in_order = chosen(ranked(given_, **everything))
 
     passing = [found.chunk_id for found in all_in_order.found if found.score >= threshold]
 
@@ -159,9 +168,7 @@ def test_a_threshold_comes_last_and_only_leaves_out(
 def test_a_higher_threshold_gives_no_hit_more(
     given_: list[Candidate], options: dict[str, Any], thresholds: list[float]
 ) -> None:
-    low, high = (state(given_, **{**options, "top_k": 8}, min_score=each) for each in thresholds)
-    for each in (low, high):
-        select(each, unrelated=-1.0)
+    low, high = (chosen(ranked(given_, **{**options, "top_k": 8}, min_score=each)) for each in thresholds)
 
     assert len(low.found) >= len(high.found) or high.best_effort
 
@@ -170,13 +177,13 @@ def test_a_higher_threshold_gives_no_hit_more(
 def test_where_nothing_passes_a_few_are_given_and_said_to_be_only_the_nearest(
     given_: list[Candidate], options: dict[str, Any]
 ) -> None:
-    made = state(given_, **options, min_score=2.0)
+    query, candidates = ranked(given_, **options, min_score=2.0)
 
-    select(made, unrelated=-1.0)
+    made = chosen((query, candidates))
 
     assert bool(made.found) == bool(given_)
     assert len(made.found) <= min(3, options["top_k"])
-    assert [notice.kind for notice in made.notices] == [NoticeKind.DEGRADED] * bool(given_)
+    assert [notice.kind for notice in query.log.notices] == [NoticeKind.DEGRADED] * bool(given_)
 
 
 @given(given_=candidates, place=st.integers(0, 7), more=shares)
@@ -205,9 +212,7 @@ def test_hybrid_search_has_more_to_say_where_a_norm_is_named() -> None:
 
 
 def test_the_score_stays_the_rerankers() -> None:
-    made = state([("a", 1.0, 0.05), ("b", 0.3, 0.5)], rerank_blend=6.0)
-
-    select(made, unrelated=-1.0)
+    made = chosen(ranked([("a", 1.0, 0.05), ("b", 0.3, 0.5)], rerank_blend=6.0))
 
     assert [found.score for found in made.found] == [0.05, 0.5]
 
@@ -215,9 +220,9 @@ def test_the_score_stays_the_rerankers() -> None:
 def test_what_a_threshold_was_compared_with_is_told() -> None:
     said = {}
     for reranker in ("local", "remote", "vertex", "llm", "cosine", "none"):
-        made = state([("a", 0.3, 0.2), ("b", 1.0, 0.95)], reranker=reranker, min_score=0.9)
-        select(made, unrelated=-1.0)
-        ((kind, said[reranker]),) = [(notice.kind, notice.message) for notice in made.notices]
+        query, candidates = ranked([("a", 0.3, 0.2), ("b", 1.0, 0.95)], reranker=reranker, min_score=0.9)
+        chosen((query, candidates))
+        ((kind, said[reranker]),) = [(notice.kind, notice.message) for notice in query.log.notices]
         assert kind is NoticeKind.DROPPED
 
     assert said["local"] == "1 candidates are below min_score 0.9, compared with probabilities"
@@ -228,10 +233,9 @@ def test_what_a_threshold_was_compared_with_is_told() -> None:
 def test_cosines_set_the_order_only_where_they_were_asked_for() -> None:
     given_: list[Candidate] = [("a", 0.9, 0.1), ("b", 0.3, 0.8)]
 
-    automatic, chosen = state(given_, reranker="cosine"), state(given_, reranker="cosine")
-    chosen.options = replace(chosen.options, reranker=RerankerChoice.COSINE)
-    select(automatic, unrelated=-1.0)
-    select(chosen, unrelated=-1.0)
+    automatic = hits(given_, reranker="cosine")
+    asked, candidates = ranked(given_, reranker="cosine")
+    asked = replace(asked, options=replace(asked.options, reranker=RerankerChoice.COSINE))
 
-    assert [found.chunk_id for found in automatic.found] == ["00", "01"]
-    assert [found.chunk_id for found in chosen.found] == ["01", "00"]
+    assert automatic == ["00", "01"]
+    assert ids(chosen((asked, candidates))) == ["01", "00"]

@@ -16,11 +16,14 @@ from freki.streams.observe.meters import Meters
 from freki.streams.retrieve.budget.attempts import Attempts
 from freki.streams.retrieve.budget.estimates import Estimates
 from freki.streams.retrieve.budget.in_flight import InFlight
-from freki.streams.retrieve.query_state import QueryState, QueryVariant
+from freki.streams.retrieve.candidates import History, LoadedCandidates, QueryCandidates
+from freki.streams.retrieve.parsed_query import EmbeddedQuery
+from freki.streams.retrieve.search_result import QueryVariant, SearchedVariant, SearchResult, question_of
+from freki.streams.retrieve.steps.fuse import fuse
 from freki.streams.retrieve.steps.query_parser import QueryParser
 from freki.streams.retrieve.steps.rewrite import is_written
-from freki.streams.retrieve.steps.search import fused
-from freki.streams.retrieve.steps.widen import MOST_VARIANTS, VARIANTS_WEIGHT, Widener, share_weight
+from freki.streams.retrieve.steps.variants import MAX_VARIANTS, VARIANTS_WEIGHT, VariantMaker, share_weight
+from freki.streams.retrieve.steps.widen import Widener
 from tests.unit.questions import KNOBS, Broken, ask, kinds, now, retriever
 from tests.unit.revisions import TENANT, World, revision
 from tests.unit.test_retriever import TEXTS
@@ -94,38 +97,46 @@ async def test_a_second_search_that_fails_leaves_what_the_first_one_found(world:
     assert NoticeKind.DEGRADED in {kind for _, kind in kinds(result)}
 
 
-def a_state(text: str = "Wie hoch ist die Gebühr?", **options: Any) -> QueryState:
+def a_query(text: str = "Wie hoch ist die Gebühr?", **options: Any) -> EmbeddedQuery:
     query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text=text, asked_at=now(), **options)
-    understand = QueryParser(defaults=KNOBS, profiles={}, analyse_text=query_terms, clock_ns=time.time_ns)
-    return understand(query, "", now())
+    parse = QueryParser(defaults=KNOBS, profiles={}, analyse_text=query_terms, clock_ns=time.time_ns)
+    return EmbeddedQuery.of(parse(query, "", now()), None, {})
+
+
+def without_hits(query: EmbeddedQuery) -> QueryCandidates:
+    search = SearchResult(variants=[SearchedVariant(variant=question_of(query), dense=None, lexical=None)])
+    return QueryCandidates(query=query, candidates=LoadedCandidates(search=search, found=(), history=History()))
+
+
+def a_widener(attempts: Any) -> Widener:
+    unused: Any = None
+    return Widener(searcher=unused, embed=unused, variants=VariantMaker(query_terms), rewriter=None, attempts=attempts)
 
 
 def test_no_second_search_begins_where_time_is_short() -> None:
     estimates = Estimates(time.time)
-    attempts = Attempts(failures=(), outages=(), now=now, estimates=estimates, in_flight=InFlight(now), meters=Meters())
-    searcher: Any = None
-    widener = Widener(searcher=searcher, analyse_text=query_terms, attempts=attempts, rewriter=None)
-    state = a_state(**ALWAYS)
+    widener = a_widener(Attempts(now=now, estimates=estimates, in_flight=InFlight(now), meters=Meters()))
+    given_ = without_hits(a_query(**ALWAYS))
 
-    before = widener.wants(state)
+    before = widener.wants(given_)
     estimates.learn("load", KNOBS.deadline_ms)
 
     assert before
-    assert not widener.wants(state)
-    assert [(notice.stage, notice.kind) for notice in state.notices] == [("widen", NoticeKind.SKIPPED)]
+    assert not widener.wants(given_)
+    assert [(notice.stage, notice.kind) for notice in given_.query.log.notices] == [("widen", NoticeKind.SKIPPED)]
 
 
-def test_all_that_a_second_search_changed_is_taken_over() -> None:
-    state = a_state()
-    after = state.second_pass()
-    # The weights of both searches are told with the analysis.
-    after.analysis = replace(after.analysis, alpha=0.6)
-    after.excluded = 3
+async def test_a_result_tells_the_weight_of_the_search_that_it_is_of(world: World) -> None:
+    asked = retriever(world, defaults=replace(KNOBS, hybrid_alpha=None))
 
-    state.take_over(after)
+    alone = await ask(asked, "Wie hoch ist die Gebühr?", widen=())
+    widened = await ask(asked, "Wie hoch ist die Gebühr?", **ALWAYS)
 
-    assert (state.analysis.alpha, state.excluded) == (0.6, 3)
-    assert state == after
+    assert widened.widened
+    assert alone.analysis is not None
+    assert widened.analysis is not None
+    assert alone.analysis.alpha
+    assert widened.analysis.alpha
 
 
 async def test_without_further_kinds_a_weak_ranking_is_left_as_it_is(world: World) -> None:
@@ -165,55 +176,61 @@ rankings = st.lists(
     st.tuples(st.sampled_from("abcdefgh"), st.floats(0, 1)), max_size=6, unique_by=lambda each: each[0]
 ).map(lambda found: sorted((hit(name, score) for name, score in found), key=lambda each: -each.score))
 variants = st.builds(
-    QueryVariant,
-    text=st.text(max_size=5),
-    terms=st.just("x"),
-    kind=st.just(Widening.SYNONYMS),
+    SearchedVariant,
+    variant=st.builds(QueryVariant, text=st.text(max_size=5), terms=st.just("x"), kind=st.just(Widening.SYNONYMS)),
     dense=rankings,
     lexical=rankings,
 )
 
 
+def weighed(variants: list[SearchedVariant]) -> list[SearchedVariant]:
+    shared = {each.text: each for each in share_weight([each.variant for each in variants])}
+    searched = {each.variant.text: each for each in reversed(variants)}
+    return [replace(searched[text], variant=variant) for text, variant in shared.items()]
+
+
 @given(found=st.tuples(rankings, rankings), variants=st.lists(variants, max_size=5), data=st.data())
 @pytest.mark.parametrize("fusion", list(Fusion))
 def test_the_order_of_variants_does_not_matter(
-    fusion: Fusion, found: tuple[list[Candidate], list[Candidate]], variants: list[QueryVariant], data: st.DataObject
+    fusion: Fusion,
+    found: tuple[list[Candidate], list[Candidate]],
+    variants: list[SearchedVariant],
+    data: st.DataObject,
 ) -> None:
-    state = a_state(fusion=fusion)
-    state.query_variants[0].dense, state.query_variants[0].lexical = found
-    question, weighed = state.query_variants[0], share_weight(variants)
-    state.query_variants = [question, *weighed]
-    ranked = fused(state)
-    state.query_variants = [question, *data.draw(st.permutations(weighed))]
+    query = a_query(fusion=fusion)
+    question = SearchedVariant(variant=question_of(query), dense=found[0], lexical=found[1])
+    others = weighed(variants)
 
-    assert [each[:5] for each in fused(state)] == [each[:5] for each in ranked]
+    ranked, alpha = fuse(query, [question, *others])
+    again, same_alpha = fuse(query, [question, *data.draw(st.permutations(others))])
+
+    assert [each[:5] for each in again] == [each[:5] for each in ranked]
+    assert alpha == same_alpha
 
 
 @given(texts=st.lists(st.text(max_size=20), max_size=30))
 def test_variants_are_few_differ_and_together_weigh_less_than_the_question(texts: list[str]) -> None:
     weighed = share_weight([QueryVariant(text=text, terms=text) for text in texts])
 
-    assert len(weighed) <= MOST_VARIANTS
+    assert len(weighed) <= MAX_VARIANTS
     assert len({variant.text for variant in weighed}) == len(weighed)
     assert sum(variant.weight for variant in weighed) == pytest.approx(VARIANTS_WEIGHT if weighed else 0)
-    assert a_state().query_variants[0].weight > VARIANTS_WEIGHT
+    assert question_of(a_query()).weight > VARIANTS_WEIGHT
 
 
 def test_a_chunk_is_marked_by_the_first_way_that_found_it() -> None:
-    state = a_state()
-    state.query_variants[0].dense, state.query_variants[0].lexical = [hit("a", 0.9)], []
-    state.query_variants += [
-        QueryVariant(text="b", terms="b", weight=0.5, dense=[hit("a", 0.9), hit("b", 0.8)], lexical=[])
-    ]
+    query = a_query()
+    question = SearchedVariant(variant=question_of(query), dense=[hit("a", 0.9)], lexical=[])
+    variant = QueryVariant(text="b", terms="b", weight=0.5)
+    other = SearchedVariant(variant=variant, dense=[hit("a", 0.9), hit("b", 0.8)], lexical=[])
 
-    assert {each.chunk_id: each.variant for each in fused(state)} == {"a": 0, "b": 1}
+    ranked, _ = fuse(query, [question, other])
+
+    assert {each.chunk_id: each.variant for each in ranked} == {"a": 0, "b": 1}
 
 
 @given(text=st.text(max_size=3000))
 def test_no_variant_by_rule_is_longer_than_what_a_question_may_search_by(text: str) -> None:
-    attempts: Any = None
-    searcher: Any = None
-    widener = Widener(searcher=searcher, analyse_text=query_terms, attempts=attempts, rewriter=None)
-    state = a_state(f"Was ist {text}?", widen=tuple(BY_RULE))
+    given_ = without_hits(a_query(f"Was ist {text}?", widen=tuple(BY_RULE)))
 
-    assert all(len(variant.text) <= 2000 for variant in widener.by_rule(state))
+    assert all(len(variant.text) <= 2000 for variant in a_widener(None).by_rule(given_))

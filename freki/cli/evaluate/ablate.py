@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, NamedTuple
 import typer
 from pydantic import TypeAdapter
 
-from freki.cli.arguments import Arguments, expanded
+from freki.cli.arguments import ArgumentGroup, expanded
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.evaluate.evaluate import made_with, read_sets, require_extra, sample
@@ -42,7 +42,7 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AblateArguments(Arguments):
+class AblateArguments(ArgumentGroup):
     """Options of `freki ablate`."""
 
     panel: ClassVar[str] = "Options"

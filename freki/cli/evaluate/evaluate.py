@@ -15,7 +15,7 @@ import numpy as np
 import typer
 from pydantic import TypeAdapter, ValidationError
 
-from freki.cli.arguments import Arguments, expanded
+from freki.cli.arguments import ArgumentGroup, expanded
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.evaluate.place import EvaluationTarget, open_place
@@ -43,7 +43,7 @@ _NAME_CHARACTERS = 60
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateArguments(Arguments):
+class EvaluateArguments(ArgumentGroup):
     """Options of `freki eval`."""
 
     panel: ClassVar[str] = "Options"

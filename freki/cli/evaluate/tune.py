@@ -13,7 +13,7 @@ import typer
 from pydantic import TypeAdapter
 from rich.progress import Progress, TaskID
 
-from freki.cli.arguments import Arguments, expanded
+from freki.cli.arguments import ArgumentGroup, expanded
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.evaluate.evaluate import made_with, read_sets, require_extra
@@ -38,7 +38,7 @@ _NAME_CHARACTERS = 60
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuneArguments(Arguments):
+class TuneArguments(ArgumentGroup):
     """Options of `freki tune`."""
 
     panel: ClassVar[str] = "Options"

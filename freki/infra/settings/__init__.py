@@ -15,7 +15,7 @@ from freki.infra.settings.milvus import MilvusSettings
 from freki.infra.settings.models import LlmSettings, ModelSettings, RemoteRerankerSettings, VertexRerankerSettings
 from freki.infra.settings.retrieval import PROFILES, ContextProfile, FeedbackSettings, RetrievalSettings
 from freki.infra.settings.root import Settings
-from freki.infra.settings.section import Section
+from freki.infra.settings.section import SettingsSection
 from freki.infra.settings.services import LocalSettings, McpSettings, TelemetrySettings
 
 __all__ = [
@@ -41,8 +41,8 @@ __all__ = [
     "RelaySettings",
     "RemoteRerankerSettings",
     "RetrievalSettings",
-    "Section",
     "Settings",
+    "SettingsSection",
     "TelemetrySettings",
     "VertexRerankerSettings",
 ]

@@ -6,10 +6,10 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from freki.infra.settings.section import Section, check_ascending
+from freki.infra.settings.section import SettingsSection, check_ascending
 
 
-class CrawlSettings(Section):
+class CrawlSettings(SettingsSection):
     """Behaviour of `freki crawl`."""
 
     user_agent: str = Field(
@@ -35,7 +35,7 @@ class CrawlSettings(Section):
         return self
 
 
-class RelaySettings(Section):
+class RelaySettings(SettingsSection):
     """Topic of another system and the mapping of its records; `docs/sources.md` explains it."""
 
     topic: str = Field(min_length=1)

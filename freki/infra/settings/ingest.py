@@ -4,10 +4,10 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from freki.infra.settings.section import Section, check_ascending
+from freki.infra.settings.section import SettingsSection, check_ascending
 
 
-class ClaimSettings(Section):
+class ClaimSettings(SettingsSection):
     """Storage of content too large for a record."""
 
     directory: str = Field(default=".freki/claims", description="Directory or URL that `freki publish` writes to")
@@ -20,7 +20,7 @@ class ClaimSettings(Section):
     max_bytes: int = Field(default=64_000_000, ge=1, description="Largest content that a worker loads")
 
 
-class ParsingSettings(Section):
+class ParsingSettings(SettingsSection):
     """Limits of parsing, which runs in separate processes so that no file can harm a worker."""
 
     processes: int = Field(default=1, ge=1, le=64, description="Processes that parse, for each worker that chunks")
@@ -38,14 +38,14 @@ class ParsingSettings(Section):
         return self
 
 
-class ChunkProfile(Section):
+class ChunkProfile(SettingsSection):
     """Chunk sizes of one kind of document."""
 
     max_chars: int = Field(ge=100, description="Most characters of a chunk")
     overlap_chars: int = Field(ge=0, description="Characters of the text before it that a chunk remembers")
 
 
-class ChunkingSettings(Section):
+class ChunkingSettings(SettingsSection):
     """Chunk sizes and limits."""
 
     min_tokens: int = Field(default=30, ge=1, description="Smaller neighbours within a section are joined")
@@ -93,7 +93,7 @@ class ChunkingSettings(Section):
         return {name: value for name, value in self if isinstance(value, ChunkProfile)}
 
 
-class ContextSettings(Section):
+class ContextSettings(SettingsSection):
     """Context that is embedded with a chunk besides its headings, and never cited: docs/contexts.md."""
 
     definitions: bool = Field(
@@ -111,7 +111,7 @@ class ContextSettings(Section):
     )
 
 
-class LexicalSettings(Section):
+class LexicalSettings(SettingsSection):
     """Analyser of BM25 terms."""
 
     analyser: Literal["freki", "plain"] = Field(
@@ -120,7 +120,7 @@ class LexicalSettings(Section):
     )
 
 
-class IngestSettings(Section):
+class IngestSettings(SettingsSection):
     """Batching of the ingest stages."""
 
     batch_events: int = Field(default=32, ge=1, description="Most events handled together")

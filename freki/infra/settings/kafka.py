@@ -6,10 +6,10 @@ from typing import Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from freki.infra.settings.section import SecretFile, Section
+from freki.infra.settings.section import SecretFile, SettingsSection
 
 
-class OAuthSettings(Section):
+class OAuthSettings(SettingsSection):
     """Source of tokens for SASL OAUTHBEARER: an identity provider, a file, or a command."""
 
     token_url: str | None = Field(
@@ -42,7 +42,7 @@ class OAuthSettings(Section):
         return self
 
 
-class KafkaSettings(Section):
+class KafkaSettings(SettingsSection):
     """Connection to the broker."""
 
     bootstrap: str = Field(default="127.0.0.1:9092", description="host:port of the brokers, separated by commas")
@@ -82,7 +82,7 @@ class KafkaSettings(Section):
         return self
 
 
-class RegistrySettings(Section):
+class RegistrySettings(SettingsSection):
     """Avro framing: single-object encoding without a registry, Confluent wire format with one."""
 
     url: str | None = Field(default=None, description="Base URL of a Confluent-compatible schema registry")

@@ -2,10 +2,10 @@
 
 from pydantic import Field, SecretStr
 
-from freki.infra.settings.section import SecretFile, Section
+from freki.infra.settings.section import SecretFile, SettingsSection
 
 
-class MilvusSettings(Section):
+class MilvusSettings(SettingsSection):
     """Connection to the store."""
 
     uri: str = Field(default="http://127.0.0.1:19530", description="URI of Milvus")

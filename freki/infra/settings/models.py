@@ -6,14 +6,14 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, SecretStr, model_validator
 
-from freki.infra.settings.section import SecretFile, Section
+from freki.infra.settings.section import SecretFile, SettingsSection
 from freki.schemas import ChunkKind
 
 # Names of environment variables are case-insensitive.
 _Kind = Annotated[ChunkKind, BeforeValidator(str.upper)]
 
 
-class ModelSettings(Section):
+class ModelSettings(SettingsSection):
     """Models and their location."""
 
     cache_dir: Path = Field(default=Path("~/.cache/freki/models"), description="Built models")
@@ -55,7 +55,7 @@ class ModelSettings(Section):
         return {kind: name for kind, name in named.items() if name != self.embedder}
 
 
-class RemoteRerankerSettings(Section):
+class RemoteRerankerSettings(SettingsSection):
     """Remote reranking service: docs/queries.md."""
 
     url: str | None = Field(
@@ -72,7 +72,7 @@ class RemoteRerankerSettings(Section):
     timeout_s: float = Field(default=2.0, gt=0, description="Longest wait for one call")
 
 
-class VertexRerankerSettings(Section):
+class VertexRerankerSettings(SettingsSection):
     """Ranking API of Google's Vertex AI; exactly one of three settings provides a token."""
 
     project: str | None = Field(default=None, description="Project that pays; none: the service is not asked")
@@ -96,7 +96,7 @@ class VertexRerankerSettings(Section):
         return self
 
 
-class LlmSettings(Section):
+class LlmSettings(SettingsSection):
     """Language model with an OpenAI-compatible chat API, such as Ollama, vLLM or llama.cpp."""
 
     url: str | None = Field(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, create_model, model_validator
 
-from freki.infra.settings.section import Section, check_ascending
+from freki.infra.settings.section import SettingsSection, check_ascending
 from freki.schemas.query_options import QUERY_OPTIONS, QueryOption, QueryOptions
 
 
@@ -18,7 +18,7 @@ def _limits(name: str) -> dict[str, Any]:
     return {"allow_inf_nan": False} if option.value_type is float else {}
 
 
-class ContextProfile(Section):
+class ContextProfile(SettingsSection):
     """Limits of a model that reads the context."""
 
     context_tokens: Annotated[int, Field(**_limits("context_tokens"))] = Field(
@@ -51,12 +51,12 @@ def _option_field(option: QueryOption) -> tuple[Any, Any]:
 
 if TYPE_CHECKING:
 
-    class _OptionSettings(QueryOptions, Section):  # type: ignore[misc] # frozen by its configuration
+    class _OptionSettings(QueryOptions, SettingsSection):  # type: ignore[misc] # frozen by its configuration
         """Defaults of query options."""
 else:
     _OptionSettings = create_model(
         "_OptionSettings",
-        __base__=Section,
+        __base__=SettingsSection,
         **{option.name: _option_field(option) for option in QUERY_OPTIONS.values() if option.has_setting},
     )
 
@@ -105,7 +105,7 @@ class RetrievalSettings(_OptionSettings):  # type: ignore[misc] # as above
         return self
 
 
-class FeedbackSettings(Section):
+class FeedbackSettings(SettingsSection):
     """Influence of user judgements on later rankings: docs/queries.md."""
 
     read: bool = Field(default=False, description="Do workers that answer read the topic of judgements?")

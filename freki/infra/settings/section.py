@@ -44,7 +44,7 @@ def _nothing_of(annotation: Any, word: str) -> object:  # noqa: ANN401 - any typ
     return _NOTHING.get(get_origin(annotation), word)
 
 
-class Section(Clearable):
+class SettingsSection(Clearable):
     """Settings of one adapter or stage."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)

@@ -5,10 +5,10 @@ from typing import Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from freki.infra.settings.section import SecretFile, Section
+from freki.infra.settings.section import SecretFile, SettingsSection
 
 
-class TelemetrySettings(Section):
+class TelemetrySettings(SettingsSection):
     """Export of traces, metrics and logs."""
 
     otlp_endpoint: str | None = Field(default=None, description="OTLP/HTTP base URL, such as http://localhost:4318")
@@ -25,7 +25,7 @@ class TelemetrySettings(Section):
     log_format: Literal["console", "json"] = Field(default="console", description="For people, or for machines")
 
 
-class McpSettings(Section):
+class McpSettings(SettingsSection):
     """Server of `freki mcp` for agents; `docs/tools.md` explains it."""
 
     principals: tuple[str, ...] = Field(
@@ -42,7 +42,7 @@ class McpSettings(Section):
     )
 
 
-class LocalSettings(Section):
+class LocalSettings(SettingsSection):
     """Local stack of `freki up`."""
 
     state_dir: Path = Field(default=Path(".freki"), description="Everything that the local stack keeps")

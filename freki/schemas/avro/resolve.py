@@ -12,8 +12,9 @@ from enum import StrEnum
 from typing import Any, get_type_hints
 
 from freki.schemas.avro.hints import bare, branches_of, entry_of, is_enum, is_record, item_of
-from freki.schemas.context_result import ExactKind, NoticeKind, QueryType, ResultStatus, TypedBy
+from freki.schemas.context_result import NoticeKind, ResultStatus
 from freki.schemas.names import ChunkKind
+from freki.schemas.query_analysis import ExactKind, QueryType, TypedBy
 
 # Enums that command something are missing on purpose: an unknown operation or filter must fail, not pass for another.
 UNKNOWN_SYMBOLS: Mapping[type[StrEnum], StrEnum] = {

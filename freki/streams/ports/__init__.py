@@ -14,7 +14,16 @@ from freki.streams.ports.models import (
     TokenBudget,
     Vectors,
 )
-from freki.streams.ports.sources import ClaimReader, ClaimWriter, Fetch, Producer, Repository, SchemaRegistry, Trees
+from freki.streams.ports.sources import (
+    ClaimReader,
+    ClaimWriter,
+    Fetch,
+    Producer,
+    QueryClient,
+    Repository,
+    SchemaRegistry,
+    Trees,
+)
 from freki.streams.ports.store import ChunkRows, ChunkSearch, Roots, Store, WholeIndex
 
 __all__ = [
@@ -29,6 +38,7 @@ __all__ = [
     "Fetch",
     "Llm",
     "Producer",
+    "QueryClient",
     "Repository",
     "Reranker",
     "Roots",

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from freki.schemas import ClaimCheck, Timestamp
+from freki.schemas import ClaimCheck, ContextQuery, ContextResult, Timestamp
 from freki.schemas.avro import SchemaLookup
 from freki.schemas.web import WebAnswer
 from freki.streams.messages import Headers
@@ -75,3 +75,10 @@ class Fetch(Protocol):
 
     async def __call__(self, url: str, *, headers: Mapping[str, str], max_bytes: int) -> WebAnswer:
         """Raises Unavailable where no answer comes, Rejected for an answer that is too large or not allowed."""
+
+
+class QueryClient(Protocol):
+    """Sends queries to a running Freki."""
+
+    async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:
+        """Return the result. Raises TimeoutError if none comes in time."""

@@ -1,28 +1,53 @@
-"""From questions to results, in the order of the steps.
+"""From queries to results.
 
-retriever     the order of the steps
-query_parser  what a question wants, in which language, with which terms
-exact         only what holds the quotations
-query_options what a query may turn
-profiles      what a model that reads the context can take
-search        candidates: both searches, one fusion, what is live of the best
-widen         further searches: the same question in other words
-rewrite       those that a language model writes
-chunk_reader  or chunks that the query names
-live          which chunks may be quoted, and where they stand
-rerank        the best candidates read together with the question
-llm_reranker  a language model that grades them
-select        the hits among them
-expand        further chunks of the best documents
-filtered_out  what to say where little is found
-surround      what stands around the hits
-quote         parts of hits that show why they were found
-compose       the result
-explainer     why it is as it is
-caching       what was worked out before for the same principals
-epochs        whether that is still true
-judged        what users thought of answers to questions that are alike
-query_state   what is known of one query between steps
-attempts      calls within the time that is left
-breaker       what is down is left alone
+handler          one result per query of a batch
+replies          results to the topics that queries ask for
+retriever        the order of the steps
+dependencies     the store, models, clocks and settings of queries
+profiles         limits of models that read the context
+
+parsed_query     a query as parsed, and as embedded
+search_result    variants of a query and their rankings
+candidates       values that the steps hand on: candidates, selections, hits
+query_log        notices and step times, which all steps add to
+trace            a query as spans
+explainer        the rank of each hit, and the step that lost an expected document
+chunk_reader     chunks that a query names, instead of a search
+follow_judgements  judgements of users, and their erasure
+
+steps/, in the order in which they run:
+query_parser     options, language, terms and type of a query
+wait             until the index holds versions that the query asks for
+query_vectors    vectors of queries
+judged           judgements on similar queries
+search           candidates: both searches, fusion, live check, rows
+fuse             one ranking of several
+live, keep_live  candidates that are live and readable
+load             rows of candidates, and folding of equal texts
+widen            further searches of variants of the query
+variants         variants by rule
+rewrite          variants by a language model
+exact            candidates that hold what the query quotes
+rerank           the best candidates rescored
+llm_reranker     a language model that grades candidates
+select           hits among the candidates
+locate           places of hits in their documents
+expand           further chunks of the best documents
+filtered_out     documents that only the filters keep out
+surround         sections and neighbours of hits
+quote            snippets that show why a hit was found
+compose          the result
+
+budget/, the time of queries and the health of services:
+attempts         calls within the time that is left, which may fail
+breaker          no calls of services that are down
+estimates        durations of steps
+in_flight        queries in flight, and their shares of the cores
+deadline_lock    one local reranking at a time, the most urgent first
+load             durations of lookups by their number at once
+admit            queries that there is time for
+
+cache/, answers to queries that are asked again:
+caching          vectors, rankings and answers by principals
+epochs           whether a cached value still holds
 """

@@ -1,72 +1,84 @@
-"""Reads chunks that a query names, by the same rights and the same live check as those that are searched for."""
+"""Read chunks that a query names, by the same access rights and live check as chunks that are searched for."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from freki.operators.augment import first_leaf
 from freki.operators.identify import root_id
 from freki.schemas import ChunkId, NoticeKind, RootId, may_read
-from freki.streams.ports import ChunkRows, ChunkSearch, Roots
+from freki.schemas.arrays import Floats
+from freki.schemas.index import IndexedChunk, RowId
 from freki.streams.retrieve.budget.attempts import Attempts
-from freki.streams.retrieve.query_state import QueryState, Ranked, ScoredChunk, timed
+from freki.streams.retrieve.candidates import (
+    NO_RERANKER,
+    History,
+    LiveChunk,
+    LoadedCandidates,
+    LoadedChunk,
+    ScoredChunk,
+    Selection,
+    extended,
+)
+from freki.streams.retrieve.dependencies import Stores
+from freki.streams.retrieve.parsed_query import EmbeddedQuery, ParsedQuery
+from freki.streams.retrieve.query_log import timed
+from freki.streams.retrieve.search_result import SearchedVariant, SearchResult, question_of
 from freki.streams.retrieve.steps.live import LiveDocument, read_live
-from freki.streams.retrieve.steps.search import scope_of
 
-# No search scored what is asked for by name.
+STEP = "read"
 SCORE = 1.0
+"""Score of a chunk that is named: no search scored it."""
 
 
 class ChunkReader:
-    """Takes all queries and makes one call of the store a step."""
+    """Reads for several queries, with one call of the store for each kind of rows."""
 
-    def __init__(self, *, search: ChunkSearch, rows: ChunkRows, roots: Roots, attempts: Attempts) -> None:
-        self._search = search
-        self._rows = rows
-        self._roots = roots
+    def __init__(self, stores: Stores, attempts: Attempts) -> None:
+        self._stores = stores
         self._attempts = attempts
 
-    async def __call__(self, states: list[QueryState]) -> None:
-        """Find the chunks in the order in which they are named; say of the others no more than that."""
-        for state in states:
-            state.found = []
-        with timed(states, "read", lambda state: len(state.found)):
-            await self._attempts(states, "read", self._read(states))
+    async def __call__(self, queries: Sequence[EmbeddedQuery]) -> list[LoadedCandidates]:
+        """Return the chunks in the order in which they are named, and notices of those that cannot be read."""
+        found = [_candidates(query, ()) for query in queries]
+        with timed([query.log for query in queries], STEP, lambda place: len(found[place].found)):
+            found = await self._attempts(queries, STEP, self._read(queries)) or found
+        return found
 
-    async def _read(self, states: list[QueryState]) -> None:
-        beginnings = await self._beginnings(states)
-        wanted = [_wanted(state, beginnings) for state in states]
-        visible = await self._search.visible(wanted, [scope_of(state) for state in states])
-        ranked = [
-            [Ranked(chunk_id, seen[chunk_id], SCORE, None, None, 0) for chunk_id in chunk_ids if chunk_id in seen]
-            for chunk_ids, seen in zip(wanted, visible, strict=True)
+    async def _read(self, queries: Sequence[EmbeddedQuery]) -> list[LoadedCandidates]:
+        beginnings = await self._beginnings(queries)
+        wanted = [_wanted(query, beginnings) for query in queries]
+        visible = await self._stores.search.visible(wanted, [query.scope for query in queries])
+        seen = [
+            {chunk_id: roots[chunk_id] for chunk_id in chunk_ids if chunk_id in roots}
+            for chunk_ids, roots in zip(wanted, visible, strict=True)
         ]
-        every = [each for some in ranked for each in some]
-        live = await read_live(self._roots, every)
-        placed = [_there(state, some, live) for state, some in zip(states, ranked, strict=True)]
-        rows = await self._rows.fetch(list(dict.fromkeys(found.row_id for there in placed for found in there)))
-        for state, there in zip(states, placed, strict=True):
-            state.found = [found for found in there if found.row_id in rows]
-            state.roots.update((found.root.root_id, found.root) for found in state.found)
-            state.loaded = {found.chunk_id: rows[found.row_id] for found in state.found}
-            state.replaced = len(state.found) < len(there)
-            for found in state.found:
-                found.row, found.vector = rows[found.row_id]
-            _tell_missing(state, beginnings)
+        live = await read_live(self._stores.roots, [_Seen(*each) for own in seen for each in own.items()])
+        placed = [_placed(query, own, live) for query, own in zip(queries, seen, strict=True)]
+        rows = await self._stores.rows.fetch(list(dict.fromkeys(each.row_id for own in placed for each in own)))
+        found = [
+            replace(_loaded(query, own, rows), is_stale=any(each.row_id not in rows for each in own))
+            for query, own in zip(queries, placed, strict=True)
+        ]
+        for query, each in zip(queries, found, strict=True):
+            _note_missing(query, each, beginnings)
+        return found
 
-    async def _beginnings(self, states: list[QueryState]) -> Mapping[RootId, ChunkId]:
-        """Find the first chunk of each document that is named, where somebody who names it may read it."""
-        named = list(dict.fromkeys(key for state in states for key in _documents(state).values()))
-        roots = await self._roots.roots(named) if named else {}
+    async def _beginnings(self, queries: Sequence[ParsedQuery]) -> Mapping[RootId, ChunkId]:
+        """Return the first chunk of each document that is named by a query whose principals may read it."""
+        named = list(dict.fromkeys(key for query in queries for key in _documents(query).values()))
+        roots = await self._stores.roots.roots(named) if named else {}
         first_pages = {
             key: root.pages[0]
             for key, root in roots.items()
             if root.pages
             and any(
-                may_read(state.query.principals, root.principals)
-                for state in states
-                if key in _documents(state).values()
+                may_read(query.query.principals, root.principals)
+                for query in queries
+                if key in _documents(query).values()
             )
         }
-        pages = await self._roots.pages(list(first_pages.values())) if first_pages else {}
+        pages = await self._stores.roots.pages(list(first_pages.values())) if first_pages else {}
         return {
             key: first
             for key, page_id in first_pages.items()
@@ -74,35 +86,69 @@ class ChunkReader:
         }
 
 
-def _documents(state: QueryState) -> dict[str, RootId]:
-    return {document: root_id(state.query.tenant, document) for document in state.query.document_ids}
+class _Seen(NamedTuple):
+    """A chunk that the principals may see, and its document."""
+
+    chunk_id: ChunkId
+    root_id: RootId
 
 
-def _wanted(state: QueryState, beginnings: Mapping[RootId, ChunkId]) -> list[ChunkId]:
-    firsts = [beginnings[key] for key in _documents(state).values() if key in beginnings]
-    return list(dict.fromkeys([*state.query.chunk_ids, *firsts]))
+def as_named(candidates: LoadedCandidates) -> Selection:
+    """Select all chunks in the order in which the query names them."""
+    found = [extended(ScoredChunk, each, score=SCORE, judged=0.0) for each in candidates.found]
+    return extended(Selection, candidates, found=found, head=(), reranker=NO_RERANKER, best_effort=False)
 
 
-def _there(state: QueryState, ranked: Sequence[Ranked], live: Mapping[RootId, LiveDocument]) -> list[ScoredChunk]:
-    """Keep what is live and what the asker may read; the root decides, for rows are rewritten before it."""
-    documents = [(each.chunk_id, live.get(each.root_id)) for each in ranked]
+def _documents(query: ParsedQuery) -> dict[str, RootId]:
+    return {document: root_id(query.query.tenant, document) for document in query.query.document_ids}
+
+
+def _wanted(query: ParsedQuery, beginnings: Mapping[RootId, ChunkId]) -> list[ChunkId]:
+    firsts = [beginnings[key] for key in _documents(query).values() if key in beginnings]
+    return list(dict.fromkeys([*query.query.chunk_ids, *firsts]))
+
+
+def _placed(query: ParsedQuery, seen: Mapping[ChunkId, RootId], live: Mapping[RootId, LiveDocument]) -> list[LiveChunk]:
+    """Keep live and readable chunks; the root decides who may read, since rows are rewritten before it."""
+    documents = [(chunk_id, live.get(key)) for chunk_id, key in seen.items()]
     return [
-        ScoredChunk(chunk_id, document, fused=SCORE, score=SCORE)
+        LiveChunk(chunk_id=chunk_id, document=document, fused=SCORE)
         for chunk_id, document in documents
         if document is not None
         and chunk_id in document.places
-        and may_read(state.query.principals, document.root.principals)
+        and may_read(query.query.principals, document.root.principals)
     ]
 
 
-def _tell_missing(state: QueryState, beginnings: Mapping[RootId, ChunkId]) -> None:
-    """Name what is not there: in the same words whether it is unknown, gone, filtered out, or nobody's to read."""
-    found = {each.chunk_id for each in state.found}
-    missing: list[str] = [chunk_id for chunk_id in state.query.chunk_ids if chunk_id not in found]
-    missing += [document for document, key in _documents(state).items() if beginnings.get(key) not in found]
-    state.notices = [notice for notice in state.notices if notice.stage != "read"]
+def _loaded(
+    query: EmbeddedQuery, placed: Sequence[LiveChunk], rows: Mapping[RowId, tuple[IndexedChunk, Floats]]
+) -> LoadedCandidates:
+    return _candidates(
+        query,
+        [
+            extended(LoadedChunk, each, row=rows[each.row_id][0], vector=rows[each.row_id][1])
+            for each in placed
+            if each.row_id in rows
+        ],
+    )
+
+
+def _candidates(query: EmbeddedQuery, found: Sequence[LoadedChunk]) -> LoadedCandidates:
+    search = SearchResult(
+        variants=[SearchedVariant(variant=question_of(query), dense=None, lexical=None)],
+        roots={each.root.root_id: each.root for each in found},
+        loaded={each.chunk_id: (each.row, each.vector) for each in found},
+    )
+    return LoadedCandidates(search=search, found=found, history=History())
+
+
+def _note_missing(query: ParsedQuery, candidates: LoadedCandidates, beginnings: Mapping[RootId, ChunkId]) -> None:
+    """Name what is missing in the same words whether it is unknown, deleted, filtered out, or not readable."""
+    found = {each.chunk_id for each in candidates.found}
+    missing: list[str] = [chunk_id for chunk_id in query.query.chunk_ids if chunk_id not in found]
+    missing += [document for document, key in _documents(query).items() if beginnings.get(key) not in found]
+    query.log.retract(STEP)
     if missing:
-        message = (
-            f"nothing that can be read is named {', '.join(missing)}; ids of chunks change with the text: search again"
-        )
-        state.notice("read", NoticeKind.DROPPED, message)
+        names = ", ".join(missing)
+        message = f"nothing that can be read is named {names}; ids of chunks change with the text: search again"
+        query.log.notice(STEP, NoticeKind.DROPPED, message)

@@ -1,6 +1,6 @@
-"""Tells why each hit stands where it stands, and which step lost a document that was expected."""
+"""Explain the rank of each hit, and which step lost an expected document."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from freki.operators.identify import root_id
@@ -18,12 +18,13 @@ from freki.schemas import (
     may_read,
 )
 from freki.schemas.index import Candidate, Scope
-from freki.streams.ports import ChunkSearch, Roots
 from freki.streams.retrieve.budget.attempts import Attempts
-from freki.streams.retrieve.query_state import QueryState
-from freki.streams.retrieve.steps.search import scope_of
+from freki.streams.retrieve.candidates import LocatedHits, Retrieval
+from freki.streams.retrieve.dependencies import Stores
+from freki.streams.retrieve.parsed_query import EmbeddedQuery
 
 ALL_LEVELS = (0, 1, 2)
+STEP = "explain"
 FUSE = "fuse"
 SEARCH = "search"
 NOT_THERE = "nothing of it was found: it is not in the index, or the asker may not read it"
@@ -33,86 +34,83 @@ _LOSSES = {
     "diversify": "it says what better hits say already, or too many candidates answer the question better",
     "locate": "its document was replaced while it was being read",
 }
-"""Why a step leaves out what it does not name a reason for."""
+"""Reasons of steps that record none."""
 
 
 class Explainer:
-    """Reads the state that a query leaves; asks the store only about documents that no search found."""
+    """Explains by the values of all steps; asks the store only about documents that no search found."""
 
-    def __init__(self, search: ChunkSearch, roots: Roots, *, strong: bool, attempts: Attempts) -> None:
-        self._search = search
-        self._roots = roots
-        self._strong = strong
+    def __init__(self, stores: Stores, attempts: Attempts) -> None:
+        self._stores = stores
         self._attempts = attempts
 
-    async def __call__(self, state: QueryState) -> Explanation:
-        """Explain a result. Nothing is told of documents that the asker may not read, not even that they exist."""
-        orders = _orders(state)
+    async def __call__(self, retrieval: Retrieval) -> Explanation:
+        """Explain a result. Nothing is told of documents that the principals may not read, not even their existence."""
+        query, hits = retrieval.query, retrieval.hits
+        orders = _orders(hits)
         return Explanation(
-            hits=tuple(_story(state, orders, found.chunk_id, found.root.document_id) for found in state.found),
-            expected=tuple([await self._expected(state, orders, each) for each in dict.fromkeys(state.query.expect)]),
+            hits=tuple(_story(hits, orders, each.chunk_id, each.root.document_id) for each in hits.found),
+            expected=tuple([await self._expected(query, hits, each) for each in dict.fromkeys(query.query.expect)]),
         )
 
-    async def _expected(self, state: QueryState, orders: "Orders", document_id: DocumentId) -> ExpectedDocument:
-        key = root_id(state.query.tenant, document_id)
-        chunks = dict.fromkeys(hit.chunk_id for ranking in _rankings(state) for hit in ranking if hit.root_id == key)
+    async def _expected(self, query: EmbeddedQuery, hits: LocatedHits, document_id: DocumentId) -> ExpectedDocument:
+        key = root_id(query.query.tenant, document_id)
+        orders = _orders(hits)
+        rankings = (*hits.search.dense, *hits.search.lexical)
+        chunks = dict.fromkeys(hit.chunk_id for ranking in rankings for hit in ranking if hit.root_id == key)
         if not chunks:
-            lost_at, reason = await self._not_found(state, key, document_id)
+            lost_at, reason = await self._not_found(query, hits, document_id)
             return ExpectedDocument(document_id=document_id, lost_at=lost_at, reason=reason, best=None)
-        best = max((_story(state, orders, chunk_id, document_id) for chunk_id in chunks), key=_farthest)
+        best = max((_story(hits, orders, chunk_id, document_id) for chunk_id in chunks), key=_farthest)
         if len(best.ranks) == len(orders):
             reason = f"it is hit {best.ranks[-1].rank}"
             return ExpectedDocument(document_id=document_id, lost_at=None, reason=reason, best=best)
         lost_at = orders[len(best.ranks)][0]
-        return ExpectedDocument(
-            document_id=document_id, lost_at=lost_at, reason=_why(state, best.chunk_id, lost_at), best=best
-        )
+        reason = _reason(hits, best.chunk_id, lost_at)
+        return ExpectedDocument(document_id=document_id, lost_at=lost_at, reason=reason, best=best)
 
-    async def _not_found(self, state: QueryState, key: RootId, document_id: DocumentId) -> tuple[str, str]:
-        """Say why no search found a document, and which step that is."""
-        if not await self._readable(state, key):
+    async def _not_found(self, query: EmbeddedQuery, hits: LocatedHits, document_id: DocumentId) -> tuple[str, str]:
+        """Return the step that no search got past, and why."""
+        if not await self._readable(query, root_id(query.query.tenant, document_id)):
             return SEARCH, NOT_THERE
         of_it = Filter(field="document_id", operator=FilterOperator.EQ, values=(document_id,))
-        scope = scope_of(state)
-        nearest = await self._nearest(state, replace(scope, filters=(*scope.filters, of_it)))
+        scope = query.scope
+        nearest = await self._nearest(query, hits, replace(scope, filters=(*scope.filters, of_it)))
         if nearest:
-            return SEARCH, f"no chunk of it is among the first {state.options.depth} of a search; {'; '.join(nearest)}"
-        if await self._nearest(state, replace(scope, filters=(of_it,), levels=ALL_LEVELS)):
+            return SEARCH, f"no chunk of it is among the first {query.options.depth} of a search; {'; '.join(nearest)}"
+        if await self._nearest(query, hits, replace(scope, filters=(of_it,), levels=ALL_LEVELS)):
             return "filter", "the filters of the question, or the levels that it looks at, leave it out"
         return SEARCH, NOT_THERE
 
-    async def _readable(self, state: QueryState, key: RootId) -> bool:
-        """Ask the root: while access changes, rows may say otherwise."""
-        root = (await self._attempts([state], "explain", self._roots.roots([key])) or {}).get(key)
-        return root is not None and may_read(state.query.principals, root.principals)
+    async def _readable(self, query: EmbeddedQuery, key: RootId) -> bool:
+        """Return whether the principals may read a document by its root: while access changes, rows may differ."""
+        root = (await self._attempts([query], STEP, self._stores.roots.roots([key])) or {}).get(key)
+        return root is not None and may_read(query.query.principals, root.principals)
 
-    async def _nearest(self, state: QueryState, scope: Scope) -> list[str]:
-        """Tell of each search how near the best chunk in scope comes to the last one that was found."""
+    async def _nearest(self, query: EmbeddedQuery, hits: LocatedHits, scope: Scope) -> list[str]:
+        """Compare, for each search, the best chunk in scope with the last chunk that was found."""
         told = []
-        if len(state.vectors):
-            call = self._search.dense(state.vectors[:1], [scope], limit=1, strong=self._strong)
-            told += _compared("cosine", await self._attempts([state], "explain", call), state.dense)
-        call = self._search.lexical([state.analysis.lexical], [scope], limit=1, strong=self._strong)
-        return told + _compared("BM25", await self._attempts([state], "explain", call), state.lexical)
+        search, strong = self._stores.search, self._stores.strong
+        if query.vector is not None:
+            call = search.dense(query.vector[None], [scope], limit=1, strong=strong)
+            told += _compared("cosine", await self._attempts([query], STEP, call), hits.search.dense)
+        call = search.lexical([query.analysis.lexical], [scope], limit=1, strong=strong)
+        return told + _compared("BM25", await self._attempts([query], STEP, call), hits.search.lexical)
 
 
 Orders = Sequence[tuple[str, Sequence[ChunkId]]]
-"""What was left after each step, best first."""
+"""Chunks that were left after each step, best first."""
 
 
-def _orders(state: QueryState) -> Orders:
-    fused = (FUSE, [ranked.chunk_id for ranked in state.ranked])
-    return [fused, *state.orders.items(), ("hits", [found.chunk_id for found in state.found])]
+def _orders(hits: LocatedHits) -> Orders:
+    fused = (FUSE, [ranked.chunk_id for ranked in hits.search.ranked])
+    return [fused, *hits.history.orders.items(), ("hits", [each.chunk_id for each in hits.found])]
 
 
-def _rankings(state: QueryState) -> Iterable[Sequence[Candidate]]:
-    return [*state.dense, *state.lexical]
-
-
-def _story(state: QueryState, orders: Orders, chunk_id: ChunkId, document_id: DocumentId) -> ChunkStory:
+def _story(hits: LocatedHits, orders: Orders, chunk_id: ChunkId, document_id: DocumentId) -> ChunkStory:
     searches = (
-        ("dense", [variant.dense for variant in state.query_variants]),
-        ("bm25", [variant.lexical for variant in state.query_variants]),
+        ("dense", [each.dense for each in hits.search.variants]),
+        ("bm25", [each.lexical for each in hits.search.variants]),
     )
     return ChunkStory(
         chunk_id=chunk_id,
@@ -129,18 +127,19 @@ def _story(state: QueryState, orders: Orders, chunk_id: ChunkId, document_id: Do
             for step, order in orders
             if chunk_id in order
         ),
-        rerank_score=next((found.reranked for found in state.head if found.chunk_id == chunk_id), None),
+        rerank_score=next((each.reranked for each in hits.head if each.chunk_id == chunk_id), None),
     )
 
 
 def _farthest(story: ChunkStory) -> tuple[int, int]:
-    """Order chunks of a document: by how many steps one survived, then by where it stood at last."""
+    """Order the chunks of a document by the number of steps they survived, then by their last rank."""
     return len(story.ranks), -story.ranks[-1].rank if story.ranks else 0
 
 
-def _why(state: QueryState, chunk_id: ChunkId, lost_at: str) -> str:
-    said = [f"{stage}: {reason}" for (stage, reason), dropped in state.dropped.items() if chunk_id in dropped]
-    return "; ".join(said) or _LOSSES.get(lost_at, f"the step {lost_at} left it out")
+def _reason(hits: LocatedHits, chunk_id: ChunkId, lost_at: str) -> str:
+    dropped = hits.history.dropped.items()
+    reasons = [f"{step}: {reason}" for (step, reason), chunk_ids in dropped if chunk_id in chunk_ids]
+    return "; ".join(reasons) or _LOSSES.get(lost_at, f"the step {lost_at} left it out")
 
 
 def _compared(

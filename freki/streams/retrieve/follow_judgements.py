@@ -1,4 +1,4 @@
-"""Reads what workers heed besides their own topic: judgements of users, and receipts of documents that are gone."""
+"""Follow the topic of judgements, and receipts of deleted documents."""
 
 from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
 
@@ -14,8 +14,8 @@ from freki.streams.ports import Roots
 from freki.streams.retrieve.cache.epochs import Epochs
 from freki.streams.retrieve.steps.judged import Judgements, key_parts, keyed
 
-LOOKED_UP = 400
-"""Judgements whose documents are looked up together."""
+LOOKUP_BATCH = 400
+"""Judgements whose documents are looked up in one call."""
 
 _log = structlog.get_logger(__name__)
 
@@ -29,9 +29,9 @@ async def follow_judgements(
     epochs: Epochs | None = None,
     prepare: Prepare | None = None,
 ) -> None:
-    """Take every record of a topic, from its beginning; what is remembered of answers ends with each.
+    """Take every record of the topic from its beginning; each ends the epoch of its tenant.
 
-    A record that cannot be read moves nothing and stays on the topic: the log names it.
+    A record that cannot be decoded has no effect and stays on the topic; it is logged.
     """
     tenants = judgements.read_anew()
     if epochs is not None:
@@ -66,7 +66,7 @@ async def erase_deleted(
     erase: Callable[[Sequence[bytes]], Awaitable[None]],
     prepare: Prepare | None = None,
 ) -> None:
-    """Erase from the topic what was said of documents that are deleted; from there it is erased here too."""
+    """Erase the judgements on deleted documents from the topic, and so from every worker."""
     async for stored in records:
         if stored.value is None:
             continue
@@ -83,10 +83,10 @@ async def erase_deleted(
 async def erase_what_is_left(
     records: AsyncIterable[Stored], roots: Roots, *, erase: Callable[[Sequence[bytes]], Awaitable[None]]
 ) -> int:
-    """Erase what was said of documents that are deleted, whoever missed their receipts; return how much that was.
+    """Erase the judgements on deleted documents whose receipts were missed; return their number.
 
-    records: all of the topic, in the order of each key. Of a document that the index does not know nothing is erased:
-    it may still come.
+    records: all records of the topic, in the order of each key. Judgements on documents unknown to the index stay:
+    the documents may still arrive.
     """
     left: set[bytes] = set()
     batch: dict[bytes, bool] = {}
@@ -100,17 +100,17 @@ async def erase_what_is_left(
 
     async for stored in records:
         batch[stored.key or b""] = stored.value is not None
-        if len(batch) == LOOKED_UP:
+        if len(batch) == LOOKUP_BATCH:
             await look_up()
     await look_up()
     keys = sorted(left)
-    for at in range(0, len(keys), LOOKED_UP):
-        await erase(keys[at : at + LOOKED_UP])
+    for at in range(0, len(keys), LOOKUP_BATCH):
+        await erase(keys[at : at + LOOKUP_BATCH])
     return len(keys)
 
 
 def _judged(key: bytes) -> RootId | None:
-    """Name the document that the key of a judgement is of; None where it is no such key."""
+    """Return the document of the key of a judgement, or None for another key."""
     try:
         tenant, _, _, document = key_parts(key)
         return root_id(TenantId(tenant), DocumentId(document))
@@ -119,5 +119,5 @@ def _judged(key: bytes) -> RootId | None:
 
 
 async def erase_judgements(outbox: Outbox, topic: str, keys: Sequence[bytes]) -> None:
-    """Send tombstones, which erase from every worker at once, and from the topic when it is compacted."""
+    """Send tombstones, which erase judgements from every worker at once and from the topic at its compaction."""
     await outbox.send(*(Outgoing(topic=topic, key=key, value=None) for key in keys))

@@ -1,8 +1,8 @@
-"""Answers queries: one batch in, one result a query out."""
+"""Handle batches of queries: publish one result for each."""
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 
 import structlog
@@ -12,18 +12,17 @@ from opentelemetry.trace import get_current_span
 from freki.operators.errors import InvalidQuery
 from freki.operators.validate_query import validate_query
 from freki.schemas import ContextQuery, ContextResult, Notice, NoticeKind
-from freki.streams.deliver.outbox import Outbox
 from freki.streams.messages import Received
 from freki.streams.observe.meters import Meters
 from freki.streams.observe.tracing import attached
 from freki.streams.retrieve.cache.caching import CachingRetriever
-from freki.streams.retrieve.query_state import QueryState
+from freki.streams.retrieve.candidates import Retrieval
 from freki.streams.retrieve.replies import Replies
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.trace import QueryTrace
 
-# Questions that wait for a document to become fresher do so beside the others, up to this many at once.
-MOST_PATIENT = 64
+MAX_PATIENT = 64
+"""Maximum number of queries that wait for versions of documents beside the others."""
 
 _log = structlog.get_logger(__name__)
 
@@ -31,21 +30,18 @@ _log = structlog.get_logger(__name__)
 class QueryHandler:
     """Publishes a result for each query, also for one that breaks a rule."""
 
-    def __init__(  # noqa: PLR0913 - each is one thing from outside
+    def __init__(
         self,
         retriever: Retriever | CachingRetriever,
         *,
-        encode: Callable[[ContextResult], bytes],
-        outbox: Outbox,
-        sink: str,
+        replies: Replies,
         reply_topics: Sequence[str],
         max_query_chars: int,
-        failures: tuple[type[Exception], ...],
         traces: QueryTrace,
         meters: Meters,
     ) -> None:
         self._retriever = retriever
-        self._replies = Replies(encode=encode, outbox=outbox, sink=sink, failures=failures)
+        self._replies = replies
         self._reply_topics = frozenset(reply_topics)
         self._max_query_chars = max_query_chars
         self._traces = traces
@@ -53,14 +49,14 @@ class QueryHandler:
         self._patient: set[asyncio.Task[None]] = set()
 
     async def handle(self, batch: Sequence[Received[ContextQuery]]) -> None:
-        """Answer at once what can be answered at once.
+        """Answer a batch; queries with `at_least` are answered beside it, since they may take all of their time.
 
-        A query with `at_least` may take all of its time, so it is answered beside the batch. Its offset is committed
-        before: after a crash the asker's deadline is over anyway, and the asker asks again.
+        Their offsets are committed before they are answered: after a crash their deadline is over anyway, and whoever
+        sent them asks again.
         """
         prompt: list[Received[ContextQuery]] = []
         for received in await self._in_time(await self._valid(batch)):
-            if received.value.at_least and len(self._patient) < MOST_PATIENT:
+            if received.value.at_least and len(self._patient) < MAX_PATIENT:
                 task = asyncio.create_task(self._answer([received]))
                 self._patient.add(task)
                 task.add_done_callback(self._ended)
@@ -70,7 +66,7 @@ class QueryHandler:
             await self._answer(prompt)
 
     async def _valid(self, batch: Sequence[Received[ContextQuery]]) -> list[Received[ContextQuery]]:
-        """Refuse queries that break a rule; give the others."""
+        """Refuse queries that break a rule; return the others."""
         valid = []
         for received in batch:
             try:
@@ -83,7 +79,7 @@ class QueryHandler:
         return valid
 
     async def _in_time(self, batch: Sequence[Received[ContextQuery]]) -> list[Received[ContextQuery]]:
-        """Refuse queries that there is no time for; give the others."""
+        """Refuse queries that there is no time for; return the others."""
         reasons = self._retriever.refusals([received.value for received in batch])
         for received, reason in zip(batch, reasons, strict=True):
             if reason is not None:
@@ -100,24 +96,24 @@ class QueryHandler:
     async def _answer(self, batch: Sequence[Received[ContextQuery]]) -> None:
         answers = self._retriever.answer([(received.value, _trace_id(received.trace)) for received in batch])
         async with aclosing(answers):
-            async for place, result, state in answers:
+            async for place, result, retrieval in answers:
                 received = batch[place]
-                self._report(received.trace, state, result)
+                self._report(received.trace, retrieval, result)
                 started_s = time.perf_counter()
                 await self._replies.send(received, result, to=received.value.reply_to)
                 self._retriever.learn_sending(time.perf_counter() - started_s)
                 self._meters.answered(result)
-                self._meters.unranked(state.unranked)
+                self._meters.unranked(retrieval.query.log.unranked)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._patient.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             task.get_loop().call_exception_handler({"message": "a waiting query failed", "exception": error})
 
-    def _report(self, trace: Context, state: QueryState, result: ContextResult) -> None:
-        self._traces.report(trace, state, result)
+    def _report(self, trace: Context, retrieval: Retrieval, result: ContextResult) -> None:
+        self._traces.report(trace, retrieval, result)
         with attached(trace):
-            for (step, reason), chunk_ids in state.dropped.items():
+            for (step, reason), chunk_ids in retrieval.hits.history.dropped.items():
                 _log.info("chunks dropped", query_id=result.query_id, step=step, reason=reason, chunks=list(chunk_ids))
 
 

@@ -1,4 +1,4 @@
-"""What a model that reads the context can take: queries name the model, settings say what it takes."""
+"""Profiles: limits of the models that read the context, named by queries and defined by settings."""
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -13,13 +13,13 @@ _PARTS = re.compile(r"[:/_\-\s]+")
 
 @record
 class ReaderProfile:
-    """Values of options that hold where a query does not turn them itself."""
+    """Values of options for a reader, unless a query overrides them."""
 
     context_tokens: int
     top_k: int
     min_similarity: float
     count_tokens: Callable[[Sequence[str]], Sequence[int]] | None = None
-    """As that model counts; None: as the embedder does."""
+    """Token counter of the model; null: the embedder's."""
 
     def apply_to(self, options: QueryOptions) -> QueryOptions:
         """Return options with the limits of this reader."""
@@ -29,15 +29,15 @@ class ReaderProfile:
 
 
 def profile_of(target_model: str, profiles: Mapping[str, ReaderProfile]) -> ReaderProfile | None:
-    """Choose the profile of a model: its own, else one named like a part of its name, else the default, if there is.
+    """Return the profile of a model: its own, else one named like a part of its name, else the default, if any.
 
-    `llama3.1:70b` and `Llama-3.1-70B-Instruct` have the profile `70b`; of several parts the first one counts.
+    `llama3.1:70b` and `Llama-3.1-70B-Instruct` have the profile `70b`; of several parts, the first one counts.
     """
     return profiles.get(named_by(target_model, profiles) or DEFAULT)
 
 
 def named_by(target_model: str, profiles: Collection[str]) -> str | None:
-    """Give the name of the profile that a model, or a part of its name, names; None: it names none."""
+    """Return the name of the profile that a model or a part of its name matches, or None."""
     names = {name.lower(): name for name in profiles}
     model = target_model.strip().lower()
     return next((names[part] for part in (model, *_PARTS.split(model)) if part in names), None)

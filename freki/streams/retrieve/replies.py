@@ -1,4 +1,4 @@
-"""Sends answers where their askers want them."""
+"""Send results to the topics that queries ask for."""
 
 import time
 from collections.abc import Callable
@@ -7,61 +7,52 @@ from dataclasses import replace
 import structlog
 
 from freki.schemas import ContextQuery, ContextResult, Notice, NoticeKind
-from freki.streams.deliver.outbox import Outbox
-from freki.streams.messages import Outgoing, Received
+from freki.schemas.errors import InfraError
+from freki.streams.deliver.outbox import Sink
+from freki.streams.messages import Received
 
 _REST_S = 60.0
-"""How long a topic is left alone that failed slowly: a topic that does not exist fails after the delivery timeout."""
+"""Rest of a topic, in seconds, after a slow failure: a topic that does not exist fails after the delivery timeout."""
 _SLOW_S = 1.0
+"""Duration of a slow failure, in seconds."""
 
 _log = structlog.get_logger(__name__)
 
 
 class Replies:
-    """Sends each answer to the topic that its question names, or to the topic of all answers.
+    """Sends each result to the topic that its query names, or to the contexts topic.
 
-    A topic that is gone, may not be written, or does not take the answer is the question's trouble: its answer goes to
-    the topic of all answers, with a notice.
+    If the named topic does not take the result, the result goes to the contexts topic, with a notice.
     """
 
-    def __init__(
-        self,
-        *,
-        encode: Callable[[ContextResult], bytes],
-        outbox: Outbox,
-        sink: str,
-        failures: tuple[type[Exception], ...],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._encode = encode
-        self._outbox = outbox
-        self._sink = sink
-        self._failures = failures
+    def __init__(self, contexts: Sink[ContextResult], *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._contexts = contexts
         self._clock = clock
         self._rests_until: dict[str, float] = {}
 
     async def send(self, received: Received[ContextQuery], result: ContextResult, *, to: str | None) -> None:
-        """Return when the broker has the answer; raises what kept it from the topic of all answers."""
-        if to is not None and to != self._sink:
+        """Send a result and wait for the broker. Raises the failure of the contexts topic."""
+        if to is not None and to != self._contexts.topic:
             if await self._replied(received, result, to):
                 return
             message = f"{to} does not take this answer; it must exist, and the worker's log says what is wrong"
             notice = Notice(stage="reply", kind=NoticeKind.SKIPPED, message=message)
             result = replace(result, notices=(*result.notices, notice))
-        await self._outbox.send(self._outgoing(received, result, self._sink))
+        await _send(self._contexts, received, result)
 
     async def _replied(self, received: Received[ContextQuery], result: ContextResult, topic: str) -> bool:
         started_s = self._clock()
         if started_s < self._rests_until.get(topic, 0.0):
             return False
         try:
-            await self._outbox.send(self._outgoing(received, result, topic))
-        except self._failures as error:
+            await _send(replace(self._contexts, topic=topic), received, result)
+        except InfraError as error:
             _log.warning("a reply topic takes no answer", topic=topic, error=repr(error))
             if self._clock() - started_s > _SLOW_S:
                 self._rests_until[topic] = self._clock() + _REST_S
             return False
         return True
 
-    def _outgoing(self, received: Received[ContextQuery], result: ContextResult, topic: str) -> Outgoing:
-        return Outgoing(topic=topic, key=received.key, value=self._encode(result), trace=received.trace)
+
+async def _send(sink: Sink[ContextResult], received: Received[ContextQuery], result: ContextResult) -> None:
+    await sink.send(sink.record(result, key=received.key, trace=received.trace))

@@ -1,268 +1,157 @@
-"""Answers batches of queries: as far as loading, each step takes all of them and makes one model or store call.
+"""Answer batches of queries.
 
-analyse → embed, and type by examples → search (dense and BM25 at once) → fuse what is live → load → widen (search what
-else the question may be called, fuse and load again), then each by itself: exact → rerank → diversify → locate →
-expand → augment → assemble. A step that fails or finds no time is left out and named in the result: there is always an
-answer.
+For the whole batch, with one call of a model or the store per step: parse → wait → embed, type by examples → search
+(dense and BM25 at once), fuse, keep live, load → widen (search variants, then the same).
+For each query by itself: exact → rerank → select → locate → expand → look beyond → augment → compose → explain.
+A step that fails or finds no time is left out, and a notice in the result says so: there is always an answer.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from freki.operators.analyse_text import query_terms
-from freki.operators.identify import root_id
 from freki.operators.step_budget import OptionalStep, affordable
-from freki.schemas import (
-    ContextQuery,
-    ContextResult,
-    Notice,
-    NoticeKind,
-    QueryId,
-    RequestKind,
-    TenantId,
-    Timestamp,
-    may_read,
-)
+from freki.schemas import ContextQuery, ContextResult, Notice, NoticeKind, QueryId, TenantId
 from freki.schemas.arrays import Floats
 from freki.schemas.index import Watermark
-from freki.schemas.query_options import QueryOptions
 from freki.streams.observe.meters import Meters
-from freki.streams.ports import AnalyseText, Cache, ChunkRows, ChunkSearch, Embedder, Reranker, Roots
 from freki.streams.retrieve.budget.admit import Admission
 from freki.streams.retrieve.budget.attempts import FINISHING, LEAVING, LOOKING_UP, Attempts
 from freki.streams.retrieve.budget.estimates import Estimates
 from freki.streams.retrieve.budget.in_flight import InFlight
-from freki.streams.retrieve.chunk_reader import ChunkReader
+from freki.streams.retrieve.candidates import LoadedCandidates, LocatedHits, QueryCandidates, Retrieval, nothing_found
+from freki.streams.retrieve.chunk_reader import ChunkReader, as_named
+from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels, Stores
 from freki.streams.retrieve.explainer import Explainer
-from freki.streams.retrieve.profiles import ReaderProfile
-from freki.streams.retrieve.query_state import QueryState
-from freki.streams.retrieve.steps.compose import Composer
+from freki.streams.retrieve.parsed_query import EmbeddedQuery, ParsedQuery
+from freki.streams.retrieve.search_result import question_of
+from freki.streams.retrieve.steps.compose import NO_ROOM, Composer
+from freki.streams.retrieve.steps.compose import STEP as COMPOSE
 from freki.streams.retrieve.steps.exact import keep_exact
 from freki.streams.retrieve.steps.expand import EXPAND, Expansion
 from freki.streams.retrieve.steps.filtered_out import FilteredOutCounter
 from freki.streams.retrieve.steps.judged import Judgements
+from freki.streams.retrieve.steps.locate import locate
 from freki.streams.retrieve.steps.query_parser import QueryParser
-from freki.streams.retrieve.steps.query_vectors import QueryVectors
+from freki.streams.retrieve.steps.query_vectors import EmbedQueries, QueryVectors
 from freki.streams.retrieve.steps.rerank import Reranking
-from freki.streams.retrieve.steps.rewrite import Rewriter
-from freki.streams.retrieve.steps.search import Searcher
+from freki.streams.retrieve.steps.search import Search, Searcher
 from freki.streams.retrieve.steps.select import select
-from freki.streams.retrieve.steps.surround import AUGMENT, Surroundings
+from freki.streams.retrieve.steps.surround import AUGMENT, Surround
+from freki.streams.retrieve.steps.variants import VariantMaker
+from freki.streams.retrieve.steps.wait import wait_for_versions
 from freki.streams.retrieve.steps.widen import Widener
 
-# How long to wait between looks at a document that must become fresher.
-FLOOR_POLL_S = 0.02
-# A document that is replaced again and again: after this many looks its hits are left out.
-MOST_TRIES = 3
-# Of how many questions a step puts the whole section that answers them into the context: docs/queries.md.
+MAX_TRIES = 3
+"""Attempts to locate hits whose documents are replaced meanwhile; after the last one lost hits are left out."""
 WORTH = {AUGMENT: 0.15, EXPAND: 0.01}
+"""Share of queries for which a step adds the whole section with the answer to the context: docs/queries.md."""
+
+Answered = tuple[int, ContextResult, Retrieval]
+"""Place of a query in its batch, its result, and all that was retrieved for it."""
 
 
 class Retriever:
-    """Finds context for questions.
+    """Finds context for queries."""
 
-    Failures in `failures` are those of the outside world: steps fail open on them. Those of them in `outages` tell that
-    something is down: after some in a row, it is left alone for a while.
-    """
-
-    def __init__(  # noqa: PLR0913 - each is one thing from outside
+    def __init__(
         self,
+        models: RetrievalModels,
+        stores: Stores,
+        defaults: QueryDefaults,
+        clocks: Clocks,
         *,
-        embedder: Embedder,
-        vectors: Cache[Floats] | None = None,
-        search: ChunkSearch,
-        rows: ChunkRows,
-        roots: Roots,
-        rerankers: Sequence[Reranker],
-        defaults: QueryOptions,
-        generation: str,
-        strong: bool,
-        failures: tuple[type[Exception], ...],
-        outages: tuple[type[Exception], ...] = (),
-        now: Callable[[], Timestamp],
-        clock_ns: Callable[[], int],
-        analyse_text: AnalyseText = query_terms,
-        rewriter: Rewriter | None = None,
-        profiles: Mapping[str, ReaderProfile] | None = None,
         judgements: Judgements | None = None,
         meters: Meters | None = None,
     ) -> None:
-        self._judgements = judgements
-        self._unrelated = embedder.unrelated
-        self._embedder = embedder
-        self._parse_query = QueryParser(
-            defaults=defaults, profiles=profiles or {}, analyse_text=analyse_text, clock_ns=clock_ns
-        )
-        self._roots = roots
-        self._now = now
-        self._clock_ns = clock_ns
+        embedder, now = models.embedder, clocks.now
+        self._embedder, self._roots, self._now, self._judgements = embedder, stores.roots, now, judgements
         self._estimates = Estimates(lambda: now() / 1000)
         self._in_flight = InFlight(now)
-        self._attempts = Attempts(
-            failures=failures,
-            outages=outages,
-            now=now,
-            estimates=self._estimates,
-            in_flight=self._in_flight,
-            meters=meters or Meters(),
-        )
-        self._searcher = Searcher(
-            embed=QueryVectors(embedder, vectors),
-            search=search,
-            rows=rows,
-            roots=roots,
-            strong=strong,
-            attempts=self._attempts,
-        )
-        self._read = ChunkReader(search=search, rows=rows, roots=roots, attempts=self._attempts)
         self._admission = Admission(
-            deadline_ms=defaults.deadline_ms, estimates=self._estimates, in_flight=self._in_flight, now=now
+            deadline_ms=defaults.options.deadline_ms, estimates=self._estimates, in_flight=self._in_flight, now=now
         )
+        attempts = Attempts(now=now, estimates=self._estimates, in_flight=self._in_flight, meters=meters or Meters())
+        self._attempts = attempts
+        self._parse = QueryParser(
+            defaults=defaults.options,
+            profiles=defaults.profiles,
+            analyse_text=defaults.analyse_text,
+            clock_ns=clocks.ns,
+        )
+        self._embed = EmbedQueries(QueryVectors(embedder, models.vectors), attempts)
+        self._searcher = Searcher(stores, attempts)
+        self._read = ChunkReader(stores, attempts)
         self._widen = Widener(
-            searcher=self._searcher, analyse_text=analyse_text, attempts=self._attempts, rewriter=rewriter
+            searcher=self._searcher,
+            embed=self._embed,
+            variants=VariantMaker(defaults.analyse_text),
+            rewriter=models.rewriter,
+            attempts=attempts,
         )
-        self._rerank = Reranking(rerankers, attempts=self._attempts, in_flight=self._in_flight)
-        self._explain = Explainer(search, roots, strong=strong, attempts=self._attempts)
-        self._composer = Composer(count_tokens=embedder.count_tokens, generation=generation, strong=strong, now=now)
-        self._expansion = Expansion(search=search, roots=roots, strong=strong, attempts=self._attempts)
-        self._filtered_out = FilteredOutCounter(search=search, roots=roots, strong=strong, attempts=self._attempts)
-        self._surroundings = Surroundings(roots=roots, rows=rows, composer=self._composer, attempts=self._attempts)
+        self._rerank = Reranking(models.rerankers, attempts=attempts, in_flight=self._in_flight)
+        self._expand = Expansion(stores, attempts)
+        self._count_filtered_out = FilteredOutCounter(stores, attempts)
+        self._surround = Surround(stores.rows, attempts)
+        self._composer = Composer(
+            count_tokens=embedder.count_tokens, generation=stores.generation, strong=stores.strong, now=now
+        )
+        self._explain = Explainer(stores, attempts)
 
-    async def answer(
-        self, asked: Sequence[tuple[ContextQuery, str]]
-    ) -> AsyncGenerator[tuple[int, ContextResult, QueryState], None]:
-        """Answer valid queries, given with their trace ids; each result comes as soon as it is there.
+    async def answer(self, asked: Sequence[tuple[ContextQuery, str]]) -> AsyncGenerator[Answered, None]:
+        """Answer valid queries, given with their trace ids; yield each answer as soon as it is there.
 
-        Before it stands its query's place, after it its state. What all need is done for all at once; then each is
-        finished by itself, the most urgent first, so that no answer waits for the reranking of all the others. One
-        whose time is over before leaves with nothing rather than late.
+        The steps up to widening run for the whole batch; then each query is finished by itself, the most urgent first,
+        so that no answer waits for the reranking of all others. A query whose deadline comes before is answered without
+        hits rather than late.
         """
-        states = [self.begin(query, trace_id) for query, trace_id in asked]
-        self._in_flight.begin(states)
-        waiting = dict(enumerate(states))
-        looking_up = asyncio.create_task(self._look_up(states))
+        parsed = [self.parse(query, trace_id) for query, trace_id in asked]
+        progress = {place: nothing_found(EmbeddedQuery.of(query, None, {})) for place, query in enumerate(parsed)}
+        waiting = dict(enumerate(parsed))
+        self._in_flight.begin(parsed)
+        looking_up = asyncio.create_task(self._look_up(parsed, progress))
         tasks: list[asyncio.Task[Any]] = [looking_up]
         try:
             async for place in self._overdue(waiting, looking_up):
-                late = waiting.pop(place)
-                result = self._composer.compose(late, ())
-                self._in_flight.end([late])
-                yield place, result, late
+                late, _ = self._composer.compose(progress[place], ())
+                self._in_flight.end([waiting.pop(place)])
+                yield place, late, progress[place]
             if not waiting:
                 return
-            watermarks = await looking_up
-            wanting = {place: state for place, state in waiting.items() if self._widen.wants(state)}
-            widening = asyncio.create_task(self._widen(list(wanting.values())))
-            urgent = sorted(waiting.items(), key=lambda each: self._attempts.remaining_s(each[1]))
+            watermarks, found = await looking_up
+            wanting = [place for place in waiting if self._widen.wants(found[place])]
+            widening = asyncio.create_task(self._widen([found[place] for place in wanting]))
+            tasks.append(widening)
+            urgent = sorted(waiting, key=lambda place: self._attempts.remaining_s(found[place].query))
             finishing = [
                 asyncio.create_task(
-                    self._finish(place, state, watermarks, after=widening if place in wanting else None)
+                    self._finish(
+                        place,
+                        found[place],
+                        watermarks,
+                        widened=partial(_at, widening, wanting.index(place)) if place in wanting else None,
+                    )
                 )
-                for place, state in urgent
+                for place in urgent
             ]
-            tasks += [widening, *finishing]
+            tasks += finishing
             for finished in asyncio.as_completed(finishing):
                 yield await finished
         finally:
-            self._in_flight.end(states)
+            self._in_flight.end(parsed)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _look_up(self, states: list[QueryState]) -> Sequence[Watermark]:
-        """Do what all queries need at once."""
-        for state in states:
-            await self._wait_for_floor(state)
-        with self._admission.counted(len(states)):
-            # The watermarks first: what is committed after them may be missing from the search.
-            watermarks, _ = await asyncio.gather(self._searcher.watermarks(states), self._searcher.embed(states))
-            self._parse_query.by_examples(states)
-            self._judge(states)
-            await self._find(states)
-        return watermarks
-
-    def _judge(self, states: Sequence[QueryState]) -> None:
-        """Look up what users of the tenant said on questions like these."""
-        for state in states:
-            if self._judgements is not None and state.options.feedback and len(state.vectors):
-                state.boosts = self._judgements.boosts(state.query.tenant, state.vectors[0], now=self._now())
-
-    async def _find(self, states: list[QueryState]) -> None:
-        """Search for candidates and load them, or read the chunks that are named."""
-        named = [state for state in states if state.query.kind is RequestKind.CHUNK_READ]
-        if named:
-            await self._read(named)
-        searched = [state for state in states if state.query.kind is not RequestKind.CHUNK_READ]
-        if searched:
-            await self._searcher.find(searched)
-            await self._searcher.load(searched)
-
-    async def _overdue(self, waiting: Mapping[int, QueryState], work: asyncio.Future[Any]) -> AsyncIterator[int]:
-        """Name the places of those that have to leave before the work is done, as long as any are waiting."""
-        while waiting:
-            spare_s, place = min(
-                (self._attempts.spare_s(state, before=LEAVING), place) for place, state in waiting.items()
-            )
-            done, _ = await asyncio.wait({work}, timeout=max(0.0, spare_s))
-            if done:
-                return
-            waiting[place].notice("search", NoticeKind.DEGRADED, "searching failed: no answer within the deadline")
-            # Where candidates stand has not been read yet.
-            waiting[place].keep_only("search", "the deadline came first", ())
-            yield place
-
-    def begin(self, query: ContextQuery, trace_id: str) -> QueryState:
-        """Read from a question what it wants."""
-        started = self._clock_ns()
-        state = self._parse_query(query, trace_id, self._now())
-        state.note("analyse", started, self._clock_ns(), 1)
-        return state
-
-    async def _finish(
-        self, place: int, state: QueryState, watermarks: Sequence[Watermark], after: asyncio.Task[None] | None
-    ) -> tuple[int, ContextResult, QueryState]:
-        """Choose the hits among what was found; once more where a document was replaced while it was being read.
-
-        after: what else is being done for this query and others.
-        """
-        if after is not None:
-            await asyncio.shield(after)
-        state.extras = self._affordable(state)
-        again = (*LOOKING_UP, *FINISHING)
-        for tries in range(1, MOST_TRIES + 1):
-            if state.query.kind is not RequestKind.CHUNK_READ:
-                keep_exact(state)
-                await self._rerank(state)
-                select(state, unrelated=self._unrelated)
-            is_lost = await self._surroundings.locate(state)
-            if not is_lost or tries == MOST_TRIES or self._attempts.spare_s(state, before=again) <= 0:
-                break
-            await self._find([state])
-        await self._expansion.expand(state)
-        await self._filtered_out.look_beyond(state)
-        await self._surroundings.augment(state)
-        result = self._composer.compose(state, watermarks)
-        self._in_flight.end([state])
-        if state.query.explain or state.query.expect:
-            result = replace(result, explanation=await self._explain(state))
-        for run in state.stages:
-            self._estimates.learn(run.stage, (run.ended_ns - run.started_ns) / 1e9)
-        return place, result, state
-
-    def _affordable(self, state: QueryState) -> frozenset[str]:
-        """Choose what improves the answer most for the time that it takes; reranking has the rest."""
-        steps = [
-            OptionalStep(name, worth, self._estimates.careful_s(name))
-            for name, worth in WORTH.items()
-            if name != EXPAND or state.options.expand_documents
-        ]
-        return affordable(steps, budget_s=self._attempts.spare_s(state, before=FINISHING))
+    def parse(self, query: ContextQuery, trace_id: str) -> ParsedQuery:
+        """Parse a query."""
+        return self._parse(query, trace_id, self._now())
 
     async def warm_up(self) -> None:
-        """Learn the types of questions; ask something: else the first waits for word lists, models and connections."""
-        await self._parse_query.learn(self._embedder)
+        """Learn the types of queries, and ask once, so that the first query waits for no models and connections."""
+        await self._parse.learn(self._embedder)
         probe = ContextQuery(
             query_id=QueryId("warm-up"), tenant=TenantId("warm-up"), text="Was ist das?", asked_at=self._now()
         )
@@ -270,44 +159,126 @@ class Retriever:
             pass
 
     def learn_sending(self, seconds: float) -> None:
-        """Take into account how long a result took to leave."""
+        """Learn how long a result took to be sent."""
         self._estimates.learn("send", seconds)
 
     def refusals(self, queries: Sequence[ContextQuery]) -> list[str | None]:
-        """Tell of each query, in the order of arrival, why there is no time left to answer it; None where there is."""
+        """Return for each query, in the order of arrival, why there is no time to answer it, or None."""
         return self._admission.refusals(queries)
 
     def refusal(self, query: ContextQuery, notice: Notice, *, trace_id: str) -> ContextResult:
-        """Answer a query that breaks a rule, or that there is no time for."""
+        """Return the result of a query that breaks a rule, or that there is no time for."""
         return self._composer.refuse(query, notice, trace_id=trace_id)
 
-    async def _wait_for_floor(self, state: QueryState) -> None:
-        """Wait until the index holds the versions that the query asks for, as long as its deadline allows."""
-        floors = {root_id(state.query.tenant, floor.document_id): floor for floor in state.query.at_least}
-        if not floors:
-            return
-        started = self._clock_ns()
-        self._in_flight.end([state])
-        while floors:
-            roots = await self._attempts([state], "wait", self._roots.roots(list(floors)))
-            if roots is None:
-                break
-            # What the asker may not read is waited for like what does not exist.
-            floors = {
-                key: floor
-                for key, floor in floors.items()
-                if key not in roots
-                or not may_read(state.query.principals, roots[key].principals)
-                or roots[key].version < floor.version
-            }
-            if not floors or self._attempts.spare_s(state, before=(*LOOKING_UP, *FINISHING)) < FLOOR_POLL_S:
-                break
-            await asyncio.sleep(FLOOR_POLL_S)
-        self._in_flight.begin([state])
-        for floor in floors.values():
-            state.notice(
-                "wait",
-                NoticeKind.FRESHNESS,
-                f"document {floor.document_id!r} is not at version {floor.version} yet: ask again, or allow more time",
+    async def _look_up(
+        self, parsed: Sequence[ParsedQuery], progress: dict[int, Retrieval]
+    ) -> tuple[Sequence[Watermark], list[QueryCandidates]]:
+        """Run the steps of the whole batch; keep in `progress` what late answers can tell."""
+        for query in parsed:
+            await wait_for_versions(self._roots, self._attempts, self._in_flight, query)
+        with self._admission.counted(len(parsed)):
+            # Watermarks first: commits after them may be missing from the search.
+            texts = [[query.text] if query.is_embedded else [] for query in parsed]
+            watermarks, vectors = await asyncio.gather(self._searcher.watermarks(parsed), self._embed(parsed, texts))
+            queries = [self._embedded(query, next(iter(own), None)) for query, own in zip(parsed, vectors, strict=True)]
+            progress.update((place, nothing_found(query)) for place, query in enumerate(queries))
+            found = await self._candidates([Search(query=query, variants=[question_of(query)]) for query in queries])
+        return watermarks, [
+            QueryCandidates(query=query, candidates=candidates)
+            for query, candidates in zip(queries, found, strict=True)
+        ]
+
+    def _embedded(self, parsed: ParsedQuery, vector: Floats | None) -> EmbeddedQuery:
+        """Type a query by examples, and look up the judgements on similar queries."""
+        typed = self._parse.by_examples(parsed, vector)
+        counts = self._judgements is not None and typed.options.feedback and vector is not None
+        if not counts or self._judgements is None or vector is None:
+            return EmbeddedQuery.of(typed, vector, {})
+        return EmbeddedQuery.of(typed, vector, self._judgements.boosts(typed.query.tenant, vector, now=self._now()))
+
+    async def _candidates(self, searches: Sequence[Search]) -> list[LoadedCandidates]:
+        """Search for candidates, or read the chunks that queries name."""
+        named = [place for place, search in enumerate(searches) if search.query.is_read]
+        searched = [place for place, search in enumerate(searches) if not search.query.is_read]
+        found: dict[int, LoadedCandidates] = {}
+        if named:
+            read = await self._read([searches[place].query for place in named])
+            found |= dict(zip(named, read, strict=True))
+        if searched:
+            candidates, _ = await self._searcher.candidates([searches[place] for place in searched])
+            found |= dict(zip(searched, candidates, strict=True))
+        return [found[place] for place in range(len(searches))]
+
+    async def _overdue(self, waiting: Mapping[int, ParsedQuery], work: asyncio.Future[Any]) -> AsyncIterator[int]:
+        """Yield the places of queries that must be answered before the work is done."""
+        while waiting:
+            spare_s, place = min(
+                (self._attempts.spare_s(query, before=LEAVING), place) for place, query in waiting.items()
             )
-        state.note("wait", started, self._clock_ns(), len(state.query.at_least))
+            done, _ = await asyncio.wait({work}, timeout=max(0.0, spare_s))
+            if done:
+                return
+            message = "searching failed: no answer within the deadline"
+            waiting[place].log.notice("search", NoticeKind.DEGRADED, message)
+            yield place
+
+    async def _finish(
+        self,
+        place: int,
+        found: QueryCandidates,
+        watermarks: Sequence[Watermark],
+        *,
+        widened: Callable[[], Awaitable[LoadedCandidates]] | None,
+    ) -> Answered:
+        """Run the steps of one query, with the candidates of further searches if there are any."""
+        query = found.query
+        candidates = found.candidates if widened is None else await widened()
+        extras = self._affordable(query)
+        hits = await self._located_hits(query, candidates, extras)
+        further = await self._expand(query, hits, extras)
+        excluded = await self._count_filtered_out(query, hits)
+        surroundings = await self._surround(query, hits, further, extras)
+        retrieval = Retrieval(query=query, hits=hits, further=further, surroundings=surroundings, excluded=excluded)
+        result, omitted = self._composer.compose(retrieval, watermarks)
+        history = hits.history.dropping(COMPOSE, NO_ROOM, omitted)
+        retrieval = replace(retrieval, hits=replace(hits, history=history))
+        self._in_flight.end([query])
+        if query.query.explain or query.query.expect:
+            result = replace(result, explanation=await self._explain(retrieval))
+        for run in query.log.runs:
+            self._estimates.learn(run.step, (run.ended_ns - run.started_ns) / 1e9)
+        return place, result, retrieval
+
+    async def _located_hits(
+        self, query: EmbeddedQuery, candidates: LoadedCandidates, extras: frozenset[str]
+    ) -> LocatedHits:
+        """Choose and locate hits; search again if documents were replaced meanwhile."""
+        tries = 1
+        while True:
+            if query.is_read:
+                selection = as_named(candidates)
+            else:
+                ranked = await self._rerank(query, keep_exact(query, candidates), extras)
+                selection = select(query, ranked, unrelated=self._embedder.unrelated)
+            hits = await locate(self._roots, self._attempts, query, selection)
+            again = (*LOOKING_UP, *FINISHING)
+            if not hits.is_lost or tries == MAX_TRIES or self._attempts.spare_s(query, before=again) <= 0:
+                return hits
+            variants = [each.variant for each in candidates.search.variants]
+            search = Search(query=query, variants=variants, roots=candidates.search.roots)
+            (candidates,) = await self._candidates([search])
+            tries += 1
+
+    def _affordable(self, query: EmbeddedQuery) -> frozenset[str]:
+        """Choose the steps that improve the answer most for the time they take; reranking has the rest."""
+        steps = [
+            OptionalStep(name, worth, self._estimates.careful_s(name))
+            for name, worth in WORTH.items()
+            if name != EXPAND or query.options.expand_documents
+        ]
+        return affordable(steps, budget_s=self._attempts.spare_s(query, before=FINISHING))
+
+
+async def _at(widening: asyncio.Task[list[LoadedCandidates]], place: int) -> LoadedCandidates:
+    """Wait for further searches of several queries; return the candidates of one."""
+    return (await asyncio.shield(widening))[place]

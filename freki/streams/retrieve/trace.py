@@ -1,10 +1,10 @@
-"""What a trace tells of a query: what was searched for and found, and each step with the documents that it saw.
+"""Report a query as spans: its searches, its hits, and each step with its documents.
 
-Text of the question and of documents is told only where `content` says so, and cut to what a person reads.
+Spans hold texts of queries and documents only if `content` is set, cut to what a person reads.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import NamedTuple
 
@@ -16,27 +16,28 @@ from freki.schemas.index import Candidate
 from freki.schemas.names import record
 from freki.streams.observe import attributes as names
 from freki.streams.observe.tracing import Attributes, describe
-from freki.streams.retrieve.query_state import QueryState, ScoredChunk, StageRun
+from freki.streams.retrieve.candidates import LocatedHit, Retrieval
+from freki.streams.retrieve.query_log import StepRun
 
 SHOWN_DOCUMENTS = 20
-"""Of each list, the first ones."""
+"""Maximum documents per list."""
 SHOWN_CHARACTERS = 1_000
-"""Of a chunk."""
+"""Maximum characters per chunk."""
 TEXT_CHARACTERS = 20_000
-"""Of the question and of the context."""
+"""Maximum characters of a query and of a context."""
 DIGITS = 4
-"""Of scores that stand beside another."""
-_OURS = frozenset({NoticeKind.DROPPED, NoticeKind.SKIPPED, NoticeKind.FRESHNESS})
-"""Notices that hold numbers and ids only; others may quote the query, or what a store said of it."""
+"""Decimal places of secondary scores."""
+_WITHOUT_CONTENT = frozenset({NoticeKind.DROPPED, NoticeKind.SKIPPED, NoticeKind.FRESHNESS})
+"""Notices that hold numbers and ids only; others may quote the query, or a message of the store about it."""
 
 
 @record
 class Models:
-    """Which models answer, as traces name them."""
+    """Names of the models in traces."""
 
     embedder: str
     reranker: str
-    """The local one; others are named as results name them."""
+    """Name of the local reranker; others are named as in results."""
 
 
 class _Document(NamedTuple):
@@ -49,73 +50,76 @@ class _Document(NamedTuple):
 
 
 class QueryTrace:
-    """Reports queries that are answered, as spans."""
+    """Reports answered queries as spans."""
 
     def __init__(self, tracer: Tracer, *, models: Models, content: bool) -> None:
         self._tracer = tracer
         self._models = models
         self._content = content
 
-    def report(self, trace: Context, state: QueryState, result: ContextResult) -> None:
-        """Tell of a query below the span in `trace`; nothing is made where that span is not sampled."""
-        start_ns = min(run.started_ns for run in state.stages)
+    def report(self, trace: Context, retrieval: Retrieval, result: ContextResult) -> None:
+        """Report a query below the span in `trace`, unless that span is not sampled."""
+        query, runs = retrieval.query, retrieval.query.log.runs
+        start_ns = min(run.started_ns for run in runs)
         search = self._tracer.start_span("retrieve", context=trace, start_time=start_ns)
         if not search.is_recording():
             return
-        # The span of a question that was answered beside its batch has ended.
-        said = {**asked(state.query, content=self._content), **answered(result, content=self._content)}
+        # If the query was answered beside its batch, its span has ended.
+        said = {**asked(query.query, content=self._content), **answered(result, content=self._content)}
         describe(get_current_span(trace), lambda: said)
-        search.set_attributes({**said, **_search(state, result)})
-        search.set_attributes(self._documents(state, names.RETRIEVAL_DOCUMENTS, map(_hit, state.found)))
-        last = {run.stage: run for run in state.stages}
-        ended_ns = {run.stage: run.ended_ns for run in state.stages}
-        _notify(search, state.notices, ended_ns, content=self._content)
+        search.set_attributes({**said, **_search(retrieval, result)})
+        search.set_attributes(self._documents(retrieval, names.RETRIEVAL_DOCUMENTS, map(_hit, retrieval.hits.found)))
+        last = {run.step: run for run in runs}
+        ended_ns = {run.step: run.ended_ns for run in runs}
+        _notify(search, query.log.notices, ended_ns, content=self._content)
         below = set_span_in_context(search, Context())
-        for run in state.stages:
-            # A step that was done again left the documents of its last time.
-            described = self._step(state, run) if last[run.stage] is run else _plain(run)
+        for run in runs:
+            # Of a step that ran again, the documents of the last run are known.
+            described = self._step(retrieval, run) if last[run.step] is run else _plain(run)
             span = self._tracer.start_span(
-                run.stage, context=below, start_time=run.started_ns, attributes=dict(described)
+                run.step, context=below, start_time=run.started_ns, attributes=dict(described)
             )
             span.end(end_time=run.ended_ns)
-        search.end(end_time=max(run.ended_ns for run in state.stages))
+        search.end(end_time=max(run.ended_ns for run in runs))
 
     def refuse(self, trace: Context, refusal: ContextResult) -> None:
-        """Tell on the span in `trace` that its query breaks a rule."""
+        """Report on the span in `trace` that its query was refused."""
         span = get_current_span(trace)
         describe(span, lambda: answered(refusal, content=self._content))
         _notify(span, refusal.notices, {}, content=self._content)
 
-    def _step(self, state: QueryState, run: StageRun) -> Attributes:
-        match run.stage:
+    def _step(self, retrieval: Retrieval, run: StepRun) -> Attributes:
+        search, query = retrieval.hits.search, retrieval.query
+        match run.step:
             case "embed":
-                return {**_plain(run), **self._embedding(state)}
+                return {**_plain(run), **self._embedding(retrieval)}
             case "search.dense":
-                return {**_plain(run), **self._ranking(state, state.dense, state.variants[0])}
+                return {**_plain(run), **self._ranking(retrieval, search.dense, query.text)}
             case "search.lexical":
-                return {**_plain(run), **self._ranking(state, state.lexical, state.analysis.lexical)}
+                return {**_plain(run), **self._ranking(retrieval, search.lexical, query.analysis.lexical)}
             case "rerank":
-                return {**_plain(run), **self._reranking(state)}
+                return {**_plain(run), **self._reranking(retrieval)}
             case _:
                 return _plain(run)
 
-    def _embedding(self, state: QueryState) -> Attributes:
+    def _embedding(self, retrieval: Retrieval) -> Attributes:
+        vector = retrieval.query.vector
         texts = {
             f"{names.EMBEDDING_EMBEDDINGS}.{place}.{names.EMBEDDING_TEXT}": variant[:TEXT_CHARACTERS]
-            for place, variant in enumerate(state.variants)
+            for place, variant in enumerate(retrieval.hits.search.texts)
         }
         return {
             names.OPENINFERENCE_SPAN_KIND: names.EMBEDDING,
             names.EMBEDDING_MODEL_NAME: self._models.embedder,
             names.GEN_AI_OPERATION_NAME: "embeddings",
             names.GEN_AI_REQUEST_MODEL: self._models.embedder,
-            names.GEN_AI_EMBEDDINGS_DIMENSION_COUNT: state.vectors.shape[1],
+            names.GEN_AI_EMBEDDINGS_DIMENSION_COUNT: 0 if vector is None else len(vector),
             **(texts if self._content else {}),
         }
 
-    def _ranking(self, state: QueryState, rankings: list[list[Candidate]], searched: str) -> Attributes:
-        """Tell of the ranking of the question itself; further variants are counted only."""
-        hits = {found.chunk_id: {"hit": rank} for rank, found in enumerate(state.found, start=1)}
+    def _ranking(self, retrieval: Retrieval, rankings: Sequence[Sequence[Candidate]], searched: str) -> Attributes:
+        """Describe the ranking of the query itself; the hits of further variants are only counted."""
+        hits = {each.chunk_id: {"hit": rank} for rank, each in enumerate(retrieval.hits.found, start=1)}
         documents = (
             _Document(hit.chunk_id, hit.root_id, hit.score, hits.get(hit.chunk_id, {}))
             for hit in (rankings[0] if rankings else ())
@@ -124,53 +128,55 @@ class QueryTrace:
             names.OPENINFERENCE_SPAN_KIND: names.RETRIEVER,
             names.FREKI_FOUND: sum(map(len, rankings)),
             **({names.INPUT_VALUE: searched[:TEXT_CHARACTERS]} if self._content else {}),
-            **self._documents(state, names.RETRIEVAL_DOCUMENTS, documents),
+            **self._documents(retrieval, names.RETRIEVAL_DOCUMENTS, documents),
         }
 
-    def _reranking(self, state: QueryState) -> Attributes:
-        model = self._models.reranker if state.reranker == "local" else state.reranker
-        given = [_Document(found.chunk_id, found.root.root_id, found.fused) for found in state.head]
+    def _reranking(self, retrieval: Retrieval) -> Attributes:
+        hits, query = retrieval.hits, retrieval.query
+        model = self._models.reranker if hits.reranker == "local" else hits.reranker
+        given = [_Document(each.chunk_id, each.root.root_id, each.fused) for each in hits.head]
         ordered = sorted(
             (
-                _Document(found.chunk_id, found.root.root_id, found.reranked, {"before": place})
-                for place, found in enumerate(state.head, start=1)
-                if found.reranked is not None
+                _Document(each.chunk_id, each.root.root_id, each.reranked, {"before": place})
+                for place, each in enumerate(hits.head, start=1)
+                if each.reranked is not None
             ),
             key=lambda document: -document.score,
         )
         return {
             names.OPENINFERENCE_SPAN_KIND: names.RERANKER,
             names.RERANKER_MODEL_NAME: model,
-            names.RERANKER_TOP_K: state.options.top_k,
+            names.RERANKER_TOP_K: query.options.top_k,
             names.GEN_AI_OPERATION_NAME: "rerank",
             names.GEN_AI_REQUEST_MODEL: model,
             names.FREKI_NOT_RERANKED: len(given) - len(ordered),
-            **({names.RERANKER_QUERY: state.variants[0][:TEXT_CHARACTERS]} if self._content else {}),
-            **self._documents(state, names.RERANKER_INPUT_DOCUMENTS, given),
-            **self._documents(state, names.RERANKER_OUTPUT_DOCUMENTS, ordered),
+            **({names.RERANKER_QUERY: query.text[:TEXT_CHARACTERS]} if self._content else {}),
+            **self._documents(retrieval, names.RERANKER_INPUT_DOCUMENTS, given),
+            **self._documents(retrieval, names.RERANKER_OUTPUT_DOCUMENTS, ordered),
         }
 
-    def _documents(self, state: QueryState, name: str, documents: Iterable[_Document]) -> Attributes:
-        """List the first documents as OpenInference does: one attribute for each field of each."""
+    def _documents(self, retrieval: Retrieval, name: str, documents: Iterable[_Document]) -> Attributes:
+        """List the first documents as OpenInference does: one attribute per field of a document."""
         listed: dict[str, str | float] = {}
         for place, document in zip(range(SHOWN_DOCUMENTS), documents, strict=False):
-            for field, value in self._fields(state, document):
+            for field, value in self._fields(retrieval, document):
                 listed[f"{name}.{place}.{field}"] = value
         return listed
 
-    def _fields(self, state: QueryState, document: _Document) -> Iterator[tuple[str, str | float]]:
-        # A candidate that nothing asked the store about is known by its ids in the store.
-        root = state.roots.get(document.root_id)
+    def _fields(self, retrieval: Retrieval, document: _Document) -> Iterator[tuple[str, str | float]]:
+        # Candidates that were not looked up in the store have only its ids.
+        search = retrieval.hits.search
+        root = search.roots.get(document.root_id)
         yield names.DOCUMENT_ID, f"{document.root_id if root is None else root.document_id}#{document.chunk_id}"
         yield names.DOCUMENT_SCORE, document.score
         if document.metadata:
             yield names.DOCUMENT_METADATA, json.dumps(document.metadata)
-        if self._content and document.chunk_id in state.loaded:
-            yield names.DOCUMENT_CONTENT, state.loaded[document.chunk_id][0].text[:SHOWN_CHARACTERS]
+        if self._content and document.chunk_id in search.loaded:
+            yield names.DOCUMENT_CONTENT, search.loaded[document.chunk_id][0].text[:SHOWN_CHARACTERS]
 
 
 def asked(query: ContextQuery, *, content: bool) -> Attributes:
-    """Tell of a question."""
+    """Describe a query."""
     return {
         names.OPENINFERENCE_SPAN_KIND: names.CHAIN,
         names.FREKI_TENANT: query.tenant,
@@ -181,7 +187,7 @@ def asked(query: ContextQuery, *, content: bool) -> Attributes:
 
 
 def answered(result: ContextResult, *, content: bool) -> Attributes:
-    """Tell of an answer."""
+    """Describe a result."""
     return {
         names.FREKI_STATUS: result.status,
         names.FREKI_HITS: len(result.hits),
@@ -189,42 +195,42 @@ def answered(result: ContextResult, *, content: bool) -> Attributes:
     }
 
 
-def _plain(run: StageRun) -> Attributes:
+def _plain(run: StepRun) -> Attributes:
     return {names.OPENINFERENCE_SPAN_KIND: names.CHAIN, names.FREKI_ITEMS: run.items}
 
 
-def _search(state: QueryState, result: ContextResult) -> Attributes:
-    analysis = state.analysis
+def _search(retrieval: Retrieval, result: ContextResult) -> Attributes:
+    analysis, options = retrieval.analysis, retrieval.query.options
     return {
         names.OPENINFERENCE_SPAN_KIND: names.RETRIEVER,
         names.GEN_AI_OPERATION_NAME: "retrieval",
         names.GEN_AI_DATA_SOURCE_ID: result.generation,
-        names.GEN_AI_REQUEST_TOP_K: state.options.top_k,
-        names.FREKI_QUERY_FILTERS: len(state.query.filters),
+        names.GEN_AI_REQUEST_TOP_K: options.top_k,
+        names.FREKI_QUERY_FILTERS: len(retrieval.query.query.filters),
         names.FREKI_ANALYSIS_LANGUAGE: analysis.language,
         names.FREKI_ANALYSIS_QUERY_TYPE: analysis.query_type,
         names.FREKI_ANALYSIS_KEYWORD: analysis.keyword,
         names.FREKI_ANALYSIS_LEVELS: analysis.levels,
         **({} if analysis.alpha is None else {names.FREKI_ANALYSIS_ALPHA: analysis.alpha}),
-        names.FREKI_RERANKER: state.reranker,
+        names.FREKI_RERANKER: retrieval.hits.reranker,
         **{
             f"{names.FREKI_KNOB}{option.name}": value
-            for option in fields(state.options)
-            if (value := getattr(state.options, option.name)) is not None
+            for option in fields(options)
+            if (value := getattr(options, option.name)) is not None
         },
     }
 
 
-def _hit(found: ScoredChunk) -> _Document:
-    said = {"dense": found.dense, "lexical": found.lexical, "fused": found.fused, "reranked": found.reranked}
-    scores = {name: round(score, DIGITS) for name, score in said.items() if score is not None}
-    return _Document(found.chunk_id, found.root.root_id, found.score, {"version": found.root.version, **scores})
+def _hit(hit: LocatedHit) -> _Document:
+    scores = {"dense": hit.dense, "lexical": hit.lexical, "fused": hit.fused, "reranked": hit.reranked}
+    rounded = {name: round(score, DIGITS) for name, score in scores.items() if score is not None}
+    return _Document(hit.chunk_id, hit.root.root_id, hit.score, {"version": hit.root.version, **rounded})
 
 
 def _notify(span: Span, notices: Iterable[Notice], ended_ns: Mapping[str, int], *, content: bool) -> None:
-    """Tell of notices at the end of their steps, or now."""
+    """Add notices as events at the end of their steps, or now."""
     for notice in notices:
-        told = {names.FREKI_NOTICE_MESSAGE: notice.message} if content or notice.kind in _OURS else {}
+        told = {names.FREKI_NOTICE_MESSAGE: notice.message} if content or notice.kind in _WITHOUT_CONTENT else {}
         span.add_event(
             names.FREKI_NOTICE,
             {names.FREKI_NOTICE_STEP: notice.stage, names.FREKI_NOTICE_KIND: notice.kind, **told},

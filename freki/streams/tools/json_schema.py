@@ -1,4 +1,4 @@
-"""JSON schemas of tools, as those who call models want them."""
+"""JSON schemas of tools in the forms that model APIs take."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -9,22 +9,22 @@ Schema = dict[str, Any]
 
 
 def untitled(schema: Mapping[str, Any]) -> Schema:
-    """Leave out titles, and the description of the whole: they repeat names and stand elsewhere."""
+    """Drop titles and the top description, which repeat names and the description of the tool."""
     bare = _rewritten(schema, lambda inner: {key: value for key, value in inner.items() if key != "title"})
     return {key: value for key, value in bare.items() if key != "description"}
 
 
 def strict(schema: Mapping[str, Any]) -> Schema:
-    """Give a schema as OpenAI's strict mode takes it: every property is required, and there are no others.
+    """Return a schema for OpenAI's strict mode: every property is required, and no others are allowed.
 
-    What may be left out elsewhere may be null here; defaults are left out.
+    Optional properties may be null; defaults are dropped.
     Source: platform.openai.com/docs/guides/structured-outputs, "Supported schemas".
     """
     return _rewritten(schema, _strict)
 
 
 def functions(tools: Iterable[Tool]) -> list[Schema]:
-    """Describe tools as OpenAI's function calling takes them."""
+    """Describe tools for OpenAI's function calling."""
     return [
         {
             "type": "function",
@@ -47,7 +47,7 @@ def _strict(schema: Schema) -> Schema:
 
 
 def _rewritten(schema: Mapping[str, Any], change: Callable[[Schema], Schema]) -> Schema:
-    """Change a schema and all that are in it, the inner ones first."""
+    """Apply a change to a schema and all schemas in it, inner ones first."""
     made: Schema = {}
     for key, value in schema.items():
         match key:

@@ -1,4 +1,4 @@
-"""From a call of a tool to its reply: arguments become a query, its result becomes text and JSON."""
+"""Answer calls of tools: arguments become a query, its result becomes text and JSON."""
 
 import secrets
 import uuid
@@ -9,47 +9,46 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from freki.schemas import ContextQuery, QueryId, ResultStatus, TenantId, Timestamp
+from freki.schemas.errors import InfraError
 from freki.schemas.names import record
 from freki.schemas.tools import ToolReply
+from freki.streams.ports import QueryClient
 from freki.streams.tools.definition import ARGUMENTS
-from freki.streams.tools.line import Asks
 from freki.streams.tools.reply import reply_of
 
-# An answer that is due may still be on its way.
 SLACK_S = 10.0
+"""Wait for an answer beyond its deadline, in seconds: it may still be on its way."""
 _REFUSED = frozenset({ResultStatus.REJECTED, ResultStatus.EXPIRED})
 
 
 @record
-class Asker:
-    """In whose name tools are called: nothing that an agent says changes it."""
+class ToolCaller:
+    """Identity of the caller of tools; no argument of a tool changes it."""
 
     tenant: TenantId
     principals: Sequence[str]
     deadline_ms: int
-    """Of each call."""
+    """Deadline of each call."""
 
 
 class Toolbox:
-    """Answers calls. What goes wrong is a reply too, which names the fix: agents read replies only."""
+    """Answers calls. Errors are replies too, and name the fix: agents read replies only."""
 
     def __init__(
         self,
-        line: Asks,
-        asker: Asker,
+        client: QueryClient,
+        caller: ToolCaller,
         *,
-        failures: tuple[type[Exception], ...],
         now: Callable[[], Timestamp],
         random_hex: Callable[[int], str] = secrets.token_hex,
     ) -> None:
-        self._line = line
-        self._asker = asker
-        self._failures = failures
+        self._client = client
+        self._caller = caller
         self._now = now
         self._random_hex = random_hex
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolReply:
-        """Answer one call. Raises nothing that arguments or the outside world can cause."""
+        """Answer one call. Raises nothing that arguments or failures of Freki can cause."""
         if name not in ARGUMENTS:
             return ToolReply(text=f"there is no tool {name!r}; there are {', '.join(ARGUMENTS)}")
         try:
@@ -58,24 +57,24 @@ class Toolbox:
             return ToolReply(text="\n".join(_problem(name, each) for each in error.errors(include_url=False)))
         query = ContextQuery(
             query_id=QueryId(str(uuid.uuid4())),
-            tenant=self._asker.tenant,
-            principals=tuple(self._asker.principals),
+            tenant=self._caller.tenant,
+            principals=tuple(self._caller.principals),
             asked_at=self._now(),
-            deadline_ms=self._asker.deadline_ms,
+            deadline_ms=self._caller.deadline_ms,
             **read.asks(),
         )
         return await self._answer(query)
 
     async def _answer(self, query: ContextQuery) -> ToolReply:
-        patience_s = self._asker.deadline_ms / 1000 + SLACK_S
+        patience_s = self._caller.deadline_ms / 1000 + SLACK_S
         try:
-            result = await self._line.ask(query, patience_s=patience_s)
+            result = await self._client.ask(query, patience_s=patience_s)
         except TimeoutError:
             return ToolReply(
                 text=f"Freki gave no answer within {patience_s:.0f} s: call again; if that does not help, whoever runs "
                 "it should see with `freki status` whether a worker runs the retrieve stage"
             )
-        except self._failures as error:
+        except InfraError as error:
             return ToolReply(
                 text=f"Freki cannot be reached: {error}\nCall again once it runs: `freki up` starts a local stack, "
                 "FREKI_KAFKA__BOOTSTRAP names other brokers"
@@ -86,7 +85,7 @@ class Toolbox:
 
 
 def _problem(name: str, error: ErrorDetails) -> str:
-    """Say what is wrong with an argument, and what it should be."""
+    """Describe what is wrong with an argument, and what it should be."""
     where = ".".join(map(str, error["loc"]))
     field = ARGUMENTS[name].model_fields.get(str(error["loc"][0]))
     return f"{where}: {error['msg']}. {field.description if field else ''}".strip()

@@ -12,13 +12,14 @@ from freki.infra.rerankers.remote import RemoteReranker
 from freki.infra.rerankers.vertex import VertexReranker
 from freki.schemas import ContextResult, IndexOutcome, Judgement
 from freki.schemas.avro import Codec
-from freki.schemas.errors import InfraError, Misconfigured, Unavailable
 from freki.streams.deliver.outbox import Sink
 from freki.streams.ports import Reranker
 from freki.streams.retrieve.cache.caching import CachedSearch, Caches, CachingRetriever
 from freki.streams.retrieve.cache.epochs import Epochs, follow_outcomes
+from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels, Stores
 from freki.streams.retrieve.follow_judgements import erase_deleted, erase_judgements, follow_judgements
 from freki.streams.retrieve.handler import QueryHandler
+from freki.streams.retrieve.replies import Replies
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.steps.judged import JudgementBounds, Judgements
 from freki.streams.retrieve.steps.llm_reranker import LlmReranker
@@ -50,12 +51,9 @@ class QueryParts:
         models = Models(embedder=embedder.fingerprint, reranker=self._settings.models.reranker or "")
         return QueryHandler(
             retriever,
-            encode=results.encode,
-            outbox=results.outbox,
-            sink=results.topic,
+            replies=Replies(results),
             reply_topics=settings.reply_topics,
             max_query_chars=settings.max_query_chars,
-            failures=(InfraError,),
             traces=QueryTrace(parts.tracer, models=models, content=self._settings.telemetry.content),
             meters=parts.meters,
         )
@@ -65,22 +63,25 @@ class QueryParts:
         index = await parts.open_index()
         caches = self._caches() if settings.cache_mb else None
         retriever = Retriever(
-            embedder=await parts.open_embedder(),
-            vectors=caches.vectors if caches else None,
-            search=CachedSearch(index, rankings=caches.rankings, epochs=caches.epochs) if caches else index,
-            rows=index,
-            roots=index,
-            rerankers=await self._open_rerankers(),
-            analyse_text=analyser_of(self._settings.lexical).of_queries,
-            rewriter=await self._open_rewriter(),
-            defaults=settings.options,
-            profiles=profiles_of(settings),
-            generation=self._settings.milvus.generation,
-            strong=settings.strong,
-            failures=(InfraError,),
-            outages=(Unavailable, Misconfigured),
-            now=wall_clock,
-            clock_ns=time.time_ns,
+            RetrievalModels(
+                embedder=await parts.open_embedder(),
+                rerankers=await self._open_rerankers(),
+                rewriter=await self._open_rewriter(),
+                vectors=caches.vectors if caches else None,
+            ),
+            Stores(
+                search=CachedSearch(index, rankings=caches.rankings, epochs=caches.epochs) if caches else index,
+                rows=index,
+                roots=index,
+                strong=settings.strong,
+                generation=self._settings.milvus.generation,
+            ),
+            QueryDefaults(
+                options=settings.options,
+                profiles=profiles_of(settings),
+                analyse_text=analyser_of(self._settings.lexical).of_queries,
+            ),
+            Clocks(now=wall_clock, ns=time.time_ns),
             judgements=await self._open_judgements(caches.epochs if caches else None),
             meters=parts.meters,
         )
@@ -103,7 +104,6 @@ class QueryParts:
             roots=index,
             encode=Codec(ContextResult).encode,
             decode=Codec(ContextResult).decode,
-            failures=(InfraError,),
             now=wall_clock,
         )
 

@@ -1,4 +1,4 @@
-"""Decides which queries there is time for."""
+"""Admit queries that there is time for."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -11,11 +11,11 @@ from freki.streams.retrieve.budget.in_flight import InFlight
 from freki.streams.retrieve.budget.load import Load
 
 BACK_OFF = 2.0
-"""What is given up takes longer than it was waited for: twice as long until it is known better (RFC 6298, 5.5)."""
+"""Factor on the duration of a lookup that was given up, which takes longer than it was waited for (RFC 6298, 5.5)."""
 
 
 class Admission:
-    """Where more arrives than can be answered, nothing is gained if all are late together: some are refused at once."""
+    """Refuses queries at once under overload, so that not all of them are late."""
 
     def __init__(
         self, *, deadline_ms: int, estimates: Estimates, in_flight: InFlight, now: Callable[[], Timestamp]
@@ -28,19 +28,19 @@ class Admission:
         self._at_once = 0
 
     def refusals(self, queries: Sequence[ContextQuery]) -> list[str | None]:
-        """Tell of each query, in the order of arrival, why there is no time left to answer it; None where there is."""
+        """Return for each query, in the order of arrival, why there is no time to answer it, or None."""
         at_once, now_s = self._at_once, self._now() / 1000
         finishing_s, leaving_s = self._estimates.likely_s(*FINISHING), self._estimates.typical_s(*LEAVING)
         due: list[float] = []
         reasons: list[str | None] = []
         for query in queries:
             deadline_ms = self._deadline_ms if query.deadline_ms is None else query.deadline_ms
-            # A clock that is ahead of ours does not give more time.
+            # A sender whose clock is ahead gains no time.
             due_s = min(query.asked_at / 1000, now_s) + deadline_ms / 1000
             expected_s = (
                 self._load.expected_s(at_once + 1) + finishing_s + self._in_flight.before(due_s, due) * leaving_s
             )
-            # One that is alone is tried: else a worker that was slow once would never learn that it no longer is.
+            # A single query is always admitted: a worker that was slow once must learn that it is fast again.
             if due_s - now_s > (expected_s if at_once else 0):
                 at_once += 1
                 due.append(due_s)
@@ -51,7 +51,7 @@ class Admission:
 
     @contextmanager
     def counted(self, queries: int) -> Iterator[None]:
-        """Learn how long it takes to look up so many, also where it is given up."""
+        """Learn how long a lookup of so many queries takes, also if it is given up."""
         self._at_once += queries
         at_once, started = self._at_once, self._now()
         patience = 1.0

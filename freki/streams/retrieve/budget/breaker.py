@@ -1,4 +1,4 @@
-"""Remembers what is down, so that no query waits for it."""
+"""Circuit breaker: stop calling services that are down."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,62 +8,61 @@ from freki.schemas import Timestamp
 from freki.schemas.backoff import backoff
 
 FAILURES = 3
-"""In a row, before something counts as down."""
+"""Failures in a row after which a service counts as down."""
 REST_MS = 5_000
-"""How long it is left alone then. After that one call tries whether it is back, and if not the rest is doubled."""
+"""First rest of a service that is down, in ms. Then one trial call is made; if it fails, the rest doubles."""
 LONGEST_REST_MS = 120_000
 
 
 @dataclass(slots=True)
-class _Record:
+class _ServiceState:
     failures: int = 0
     rest_ms: int = 0
     trying: bool = False
-    """Is a call under way that tells whether the service is back?"""
+    """Is a trial call in flight?"""
     until: Timestamp = Timestamp(0)  # noqa: RUF009 - a number
     reason: str = ""
 
 
 class Breaker:
-    """One record a service; in this process only, and by the clock that is given.
+    """State of each service in this process: closed, open after failures in a row, then half open for one trial call.
 
-    Closed until calls failed in a row, then open, then half open: one call may begin, and the others wait for it.
-    A service may say itself for how long it wants to be left alone.
+    A service may set the rest itself.
     """
 
     def __init__(self, now: Callable[[], Timestamp]) -> None:
         self._now = now
-        self._records: dict[str, _Record] = {}
+        self._records: dict[str, _ServiceState] = {}
 
     def refusal(self, service: str) -> str:
-        """Say why no call may begin; empty where one may. Each call that may must be told of in the end."""
+        """Return why no call may begin, or an empty string. The outcome of each call that begins must be reported."""
         if not self.is_open(service):
             return ""
         record, now = self._records[service], self._now()
         if now < record.until:
             until = datetime.fromtimestamp(record.until / 1000, UTC)
             return f"left alone until {until:%H:%M:%S} UTC: {record.reason}"
-        # Whoever asks now tries; should it never be told of, the next one tries after another rest.
+        # The caller makes the trial; if its outcome is never reported, there is another trial after another rest.
         record.until, record.trying = Timestamp(now + record.rest_ms), True
         return ""
 
     def is_open(self, service: str) -> bool:
-        """Tell whether it counts as down."""
+        """Return whether a service counts as down."""
         record = self._records.get(service)
         return record is not None and record.failures >= FAILURES
 
     def succeeded(self, service: str) -> None:
-        """Begin anew."""
+        """Report a call that succeeded."""
         self._records.pop(service, None)
 
     def failed(self, service: str, reason: str, *, wait_s: float = 0.0, longest_rest_ms: int = LONGEST_REST_MS) -> None:
-        """Count a failure.
+        """Report a call that failed.
 
-        reason: told to all who ask until it is back. wait_s: for how long the service wants to be left alone, at once.
+        reason: part of refusals until the service is back. wait_s: rest that the service asks for, at once.
         """
-        record = self._records.setdefault(service, _Record())
+        record = self._records.setdefault(service, _ServiceState())
         if record.failures >= FAILURES and not record.trying:
-            return  # it began before the rest, and says nothing new
+            return  # the call began before the rest
         record.trying = False
         record.failures = max(record.failures + 1, FAILURES if wait_s else 0)
         record.reason = reason

@@ -1,4 +1,4 @@
-"""Lets queries compute one after the other."""
+"""Lock that queries take in the order of their deadlines."""
 
 import asyncio
 import heapq
@@ -8,7 +8,7 @@ from itertools import count
 
 
 class DeadlineLock:
-    """One turn at a time, the most urgent first. What computes on all cores gains nothing from company."""
+    """Mutual exclusion, the most urgent first: computations that use all cores gain nothing from running at once."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
@@ -17,7 +17,7 @@ class DeadlineLock:
 
     @asynccontextmanager
     async def turn(self, ends_at_s: float) -> AsyncIterator[None]:
-        """Wait for a turn; `ends_at_s`: when it must be over, by a clock that all share."""
+        """Hold the lock; ends_at_s: when the turn must be over, by a clock that all share."""
         if self._taken:
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             heapq.heappush(self._waiting, (ends_at_s, next(self._numbers), turn))
@@ -25,7 +25,7 @@ class DeadlineLock:
                 await turn
             except asyncio.CancelledError:
                 if not turn.cancelled():
-                    # It was just given the turn that it does not want any more.
+                    # The turn was passed to this waiter when it was cancelled.
                     self._pass_on()
                 raise
         self._taken = True

@@ -1,49 +1,51 @@
-"""The queries that are being answered, and when each answer has to leave."""
+"""Queries in flight, and when their answers are due."""
 
 from collections.abc import Callable, Iterable
 
 from freki.schemas import Timestamp
-from freki.streams.retrieve.query_state import QueryState
+from freki.streams.retrieve.parsed_query import ParsedQuery
+from freki.streams.retrieve.query_log import QueryLog
 
 CROWD_S = 0.05
-"""Answers that are due within this time before another one leave one after the other, and it waits for them."""
+"""Answers due within this time before another one leave one after the other, and delay it."""
 
 
 class InFlight:
-    """What queries take from each other: the cores while they compute, and the way out when they are due together."""
+    """Tracks what queries take from each other: cores while they compute, time to leave when they are due together."""
 
     def __init__(self, now: Callable[[], Timestamp]) -> None:
         self._now = now
-        self._due_s: dict[int, float] = {}
+        self._due_s: dict[QueryLog, float] = {}
 
-    def begin(self, states: Iterable[QueryState]) -> None:
-        """Know of queries from here on."""
+    def begin(self, queries: Iterable[ParsedQuery]) -> None:
+        """Count queries from here on."""
         now = self._now()
-        self._due_s |= {id(state): now / 1000 + state.remaining_s(now) for state in states}
+        self._due_s |= {query.log: now / 1000 + query.remaining_s(now) for query in queries}
 
-    def end(self, states: Iterable[QueryState]) -> None:
-        """Forget queries that take nothing from others: they are answered, or only wait."""
-        for state in states:
-            self._due_s.pop(id(state), None)
+    def end(self, queries: Iterable[ParsedQuery]) -> None:
+        """Stop counting queries: they are answered, or only wait."""
+        for query in queries:
+            self._due_s.pop(query.log, None)
 
     def before(self, due_s: float, also: Iterable[float] = ()) -> int:
-        """Count the answers that leave shortly before this time, or with it; `also`: when further ones will."""
+        """Return the number of answers due at this time or shortly before; also: due times of further ones."""
         return sum(due_s - CROWD_S <= other_s <= due_s for other_s in (*self._due_s.values(), *also))
 
-    def before_own(self, state: QueryState) -> int:
-        """Count those that leave shortly before the answer to this query, or with it."""
-        due_s = self._due_s.get(id(state))
+    def before_own(self, query: ParsedQuery) -> int:
+        """Return the number of other answers due with the answer to this query or shortly before."""
+        due_s = self._due_s.get(query.log)
         return 0 if due_s is None else self.before(due_s) - 1
 
-    def share_s(self, state: QueryState, ends_at_s: float) -> float:
-        """Seconds that a query may keep the cores busy, so that all others have as much, and each ends in time.
+    def share_s(self, query: ParsedQuery, ends_at_s: float) -> float:
+        """Return the seconds for which a query may use all cores so that each query in flight gets as much in time.
 
-        The least of what each allows: the time until its end, divided by those who end no later and itself.
-        ends_at_s: when this query must be done with it; the others, as long before they are due.
+        It is the minimum, over all queries that end no earlier, of the time until that end divided by the number of
+        queries that end no later.
+        ends_at_s: when this query must be done computing; the others must be done as long before they are due.
         """
         now_s = self._now() / 1000
-        own_due_s = self._due_s.get(id(state), ends_at_s)
-        others = [ends_at_s + due_s - own_due_s for key, due_s in self._due_s.items() if key != id(state)]
+        own_due_s = self._due_s.get(query.log, ends_at_s)
+        others = [ends_at_s + due_s - own_due_s for log, due_s in self._due_s.items() if log is not query.log]
         ends = sorted([ends_at_s, *others])
         first = ends.index(ends_at_s)
         return min((end - now_s) / (place + 1) for place, end in enumerate(ends) if place >= first)

@@ -1,15 +1,15 @@
-"""How long looking up takes, by how many queries do it at once."""
+"""Duration of lookups by the number of queries that are looked up at once."""
 
 _SHARE = 1 / 8
-"""How much the latest counts; the ones before fade."""
+"""Weight of the latest value; earlier ones fade."""
 _RIDGE = 0.1
-"""Queries squared: where different numbers at once were seen only long ago, the line becomes flat again."""
+"""Ridge in squared queries: without recent values of different numbers of queries, the line becomes flat again."""
 
 
 class Load:
-    """A line through what was seen of late: what is busy with more takes longer, never shorter.
+    """Regression line through recent durations, never falling.
 
-    Until different numbers were seen it is flat, so that a first burst is taken and learnt from.
+    It is flat until different numbers of queries were seen, so that a first burst is admitted and learnt from.
     """
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class Load:
         self._covariance = 0.0
 
     def learn(self, at_once: int, seconds: float) -> None:
-        """Take into account how long it took with so many at once, itself among them."""
+        """Learn the duration of a lookup with so many queries at once."""
         # Moving moments: West, CACM 1979, doi:10.1145/359146.359153, with weights that fade.
         share = max(_SHARE, 1 / (1 + self._weight))
         self._weight = min(self._weight + 1, 1 / _SHARE)
@@ -31,6 +31,6 @@ class Load:
         self._covariance = (1 - share) * (self._covariance + share * more * longer)
 
     def expected_s(self, at_once: int) -> float:
-        """Seconds that it takes with so many at once; 0 where nothing was seen yet."""
+        """Return the expected seconds with so many queries at once; 0 before the first value."""
         slope = self._covariance / (self._variance + _RIDGE)
         return max(0.0, self._seconds + max(0.0, slope) * (at_once - self._at_once))

@@ -1,6 +1,6 @@
-"""Remembers what was worked out for questions that are asked again: vectors, candidates and whole answers.
+"""Caches for queries that are asked again: vectors, rankings and whole answers.
 
-Every key holds the tenant and the principals: nobody is answered, nor answered sooner, because somebody else asked.
+Every key holds tenant and principals: no query is answered, or answered sooner, because of others' queries.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -20,23 +20,26 @@ from freki.schemas import (
     may_read,
 )
 from freki.schemas.arrays import Floats
+from freki.schemas.errors import InfraError
 from freki.schemas.index import Candidate, Root, Scope, Watermark
 from freki.schemas.names import record
 from freki.streams.ports import Cache, ChunkSearch, Roots
 from freki.streams.retrieve.cache.epochs import Epoch, Epochs
-from freki.streams.retrieve.query_state import QueryState, timed
-from freki.streams.retrieve.retriever import Retriever
-from freki.streams.retrieve.steps.query_vectors import asker_of
+from freki.streams.retrieve.candidates import nothing_found
+from freki.streams.retrieve.parsed_query import EmbeddedQuery, ParsedQuery
+from freki.streams.retrieve.query_log import timed
+from freki.streams.retrieve.retriever import Answered, Retriever
+from freki.streams.retrieve.steps.query_vectors import principals_of
 
 CANDIDATE_BYTES = 384
-"""About what one takes: two ids, a score, and the record around them."""
-_TRUE = frozenset({ResultStatus.COMPLETE, ResultStatus.EMPTY})
-"""What a step failed in, or the deadline cut, is worth no second look."""
+"""Approximate size of a cached candidate: two ids, a score, and the record around them."""
+_CACHEABLE = frozenset({ResultStatus.COMPLETE, ResultStatus.EMPTY})
+"""Status of results that are cached: no step failed or was cut by the deadline."""
 
 
 @record
 class Answer:
-    """An answer that was given."""
+    """A cached answer."""
 
     encoded: bytes
     made_at: Timestamp
@@ -45,7 +48,7 @@ class Answer:
 
 @record
 class Ranking:
-    """What a retriever found."""
+    """A cached ranking of one retriever."""
 
     candidates: Sequence[Candidate]
     epoch: Epoch
@@ -53,7 +56,7 @@ class Ranking:
 
 @record
 class Caches:
-    """What one process remembers of questions."""
+    """Caches of one process."""
 
     vectors: Cache[Floats]
     rankings: Cache[Ranking]
@@ -62,7 +65,7 @@ class Caches:
 
 
 class CachedSearch:
-    """A ChunkSearch that knows what it found for a scope in the same epoch. Whether that is live, others check."""
+    """A ChunkSearch that caches rankings by scope and epoch. Callers check which candidates are live."""
 
     def __init__(self, search: ChunkSearch, *, rankings: Cache[Ranking], epochs: Epochs) -> None:
         self._search = search
@@ -100,11 +103,11 @@ class CachedSearch:
     async def visible(
         self, wanted: Sequence[Sequence[ChunkId]], scopes: Sequence[Scope]
     ) -> list[Mapping[ChunkId, RootId]]:
-        """Tell which of the wanted chunks a scope may see; nothing of it is remembered."""
+        """Return which of the wanted chunks a scope may see, uncached."""
         return await self._search.visible(wanted, scopes)
 
     async def watermarks(self) -> Sequence[Watermark]:
-        """Read how far each partition is."""
+        """Return the watermark of each partition."""
         marks = await self._search.watermarks()
         self._epochs.seen(marks)
         return marks
@@ -112,7 +115,7 @@ class CachedSearch:
     def _known(
         self, keys: Sequence[object], scopes: Sequence[Scope]
     ) -> tuple[dict[int, list[Candidate]], list[Epoch | None]]:
-        """Look up rankings; give the epochs as they are before the search for the others begins."""
+        """Look up rankings; return the epochs as of before the search for the others."""
         epochs = [self._epochs.now(scope.tenant) for scope in scopes]
         known = {}
         for place, (key, epoch) in enumerate(zip(keys, epochs, strict=True)):
@@ -137,9 +140,9 @@ class CachedSearch:
 
 
 class CachingRetriever:
-    """Answers as a Retriever does, and again what it answered in the same epoch. Documents that are gone end it."""
+    """Answers like a Retriever, from the cache if epoch and documents are unchanged."""
 
-    def __init__(  # noqa: PLR0913 - each is one thing from outside
+    def __init__(
         self,
         retriever: Retriever,
         *,
@@ -148,7 +151,6 @@ class CachingRetriever:
         roots: Roots,
         encode: Callable[[ContextResult], bytes],
         decode: Callable[[bytes], ContextResult],
-        failures: tuple[type[Exception], ...],
         now: Callable[[], Timestamp],
     ) -> None:
         self._retriever = retriever
@@ -158,93 +160,90 @@ class CachingRetriever:
         self._roots = roots
         self._encode = encode
         self._decode = decode
-        self._failures = failures
         self._now = now
 
-    async def answer(
-        self, asked: Sequence[tuple[ContextQuery, str]]
-    ) -> AsyncGenerator[tuple[int, ContextResult, QueryState], None]:
+    async def answer(self, asked: Sequence[tuple[ContextQuery, str]]) -> AsyncGenerator[Answered, None]:
         """Answer valid queries, given with their trace ids, as the retriever does."""
-        states = [self._retriever.begin(query, trace_id) for query, trace_id in asked]
-        lasting = [place for place, state in enumerate(states) if state.options.cached and not state.query.at_least]
+        parsed = [self._retriever.parse(query, trace_id) for query, trace_id in asked]
+        lasting = [place for place, each in enumerate(parsed) if each.options.cached and not each.query.at_least]
         epochs: dict[int, Epoch] = {}
         known: dict[int, tuple[Answer, ContextResult]] = {}
         if lasting:
-            with timed([states[place] for place in lasting], "remember", lambda _: 1):
-                epochs = await self._begun({place: states[place].query for place in lasting})
-                known = await self._known(states, epochs)
+            with timed([parsed[place].log for place in lasting], "remember", lambda _: 1):
+                epochs = await self._begun({place: parsed[place].query for place in lasting})
+                known = await self._known(parsed, epochs)
         for place, (answer, result) in known.items():
-            state = states[place]
-            yield place, self._again(result, answer, state), state
+            query = parsed[place]
+            yield place, self._again(result, answer, query), nothing_found(EmbeddedQuery.of(query, None, {}))
         rest = [place for place in range(len(asked)) if place not in known]
         if rest:
-            async for at, result, state in self._retriever.answer([asked[place] for place in rest]):
+            async for at, result, retrieval in self._retriever.answer([asked[place] for place in rest]):
                 place = rest[at]
-                if place in epochs and result.status in _TRUE:
+                if place in epochs and result.status in _CACHEABLE:
                     encoded = self._encode(result)
                     answer = Answer(encoded=encoded, made_at=result.answered_at, epoch=epochs[place])
-                    self._answers.keep(_question(state.query), answer, size=len(encoded))
-                yield place, result, state
+                    self._answers.keep(_question(retrieval.query.query), answer, size=len(encoded))
+                yield place, result, retrieval
 
     async def warm_up(self) -> None:
-        """Ask something once."""
+        """Warm up the retriever."""
         await self._retriever.warm_up()
 
     def learn_sending(self, seconds: float) -> None:
-        """Take into account how long a result took to leave."""
+        """Learn how long a result took to be sent."""
         self._retriever.learn_sending(seconds)
 
     def refusals(self, queries: Sequence[ContextQuery]) -> list[str | None]:
-        """Tell of each query why there is no time left to answer it; None where there is."""
+        """Return for each query why there is no time to answer it, or None."""
         return self._retriever.refusals(queries)
 
     def refusal(self, query: ContextQuery, notice: Notice, *, trace_id: str) -> ContextResult:
-        """Answer a query that breaks a rule, or that there is no time for."""
+        """Return the result of a query that breaks a rule, or that there is no time for."""
         return self._retriever.refusal(query, notice, trace_id=trace_id)
 
     async def _begun(self, queries: dict[int, ContextQuery]) -> dict[int, Epoch]:
-        """Tell in which epochs these queries are answered, where that can be told."""
+        """Return the epochs in which these queries are answered, as far as they are known."""
         try:
             self._epochs.seen(await self._search.watermarks())
-        except self._failures:
-            # Then nothing is remembered; that the store is down, the answer itself says.
+        except InfraError:
+            # Nothing is cached then; the answer itself tells that the store is down.
             return {}
         now = {place: self._epochs.now(query.tenant) for place, query in queries.items()}
         return {place: epoch for place, epoch in now.items() if epoch is not None}
 
     async def _known(
-        self, states: Sequence[QueryState], epochs: dict[int, Epoch]
+        self, queries: Sequence[ParsedQuery], epochs: dict[int, Epoch]
     ) -> dict[int, tuple[Answer, ContextResult]]:
-        """Look up answers, and whether every document that they quote is still as it was, and still the asker's."""
+        """Look up answers all of whose documents are unchanged and readable."""
         found = {}
         for place, epoch in epochs.items():
-            answer = self._answers.get(_question(states[place].query))
+            answer = self._answers.get(_question(queries[place].query))
             if answer is not None and answer.epoch == epoch:
                 found[place] = (answer, self._decode(answer.encoded))
         quoted = {root_id(result.tenant, each) for _, result in found.values() for each in _quoted(result)}
         try:
             roots = await self._roots.roots(sorted(quoted)) if quoted else {}
-        except self._failures:
+        except InfraError:
             return {}
         return {
             place: (answer, result)
             for place, (answer, result) in found.items()
             if all(
-                _stands(roots.get(root_id(result.tenant, document_id)), version, states[place].query)
+                _stands(roots.get(root_id(result.tenant, document_id)), version, queries[place].query)
                 for document_id, version in _quoted(result).items()
             )
         }
 
-    def _again(self, result: ContextResult, answer: Answer, state: QueryState) -> ContextResult:
+    def _again(self, result: ContextResult, answer: Answer, query: ParsedQuery) -> ContextResult:
         now = self._now()
         return replace(
             result,
-            query_id=QueryId(state.query.query_id),
+            query_id=QueryId(query.query.query_id),
             hits=tuple(replace(hit, age_ms=max(0, now - hit.occurred_at)) for hit in result.hits),
-            stages=state.times(),
-            asked_at=state.query.asked_at,
+            stages=query.log.times(),
+            asked_at=query.query.asked_at,
             answered_at=now,
-            trace_id=state.trace_id,
+            trace_id=query.trace_id,
             cached_ms=max(0, now - answer.made_at),
         )
 
@@ -254,19 +253,19 @@ def _of(scope: Scope) -> Scope:
 
 
 def _question(query: ContextQuery) -> ContextQuery:
-    """Leave out what makes a question asked twice two queries."""
+    """Return a query without the fields that differ when it is asked again."""
     return replace(
         query,
         query_id=QueryId(""),
         asked_at=Timestamp(0),
         deadline_ms=None,
         reply_to=None,
-        principals=asker_of(query),
+        principals=principals_of(query),
     )
 
 
 def _quoted(result: ContextResult) -> dict[DocumentId, int]:
-    """Give the versions of the documents that an answer holds something of, or names; one version of each."""
+    """Return the versions of the documents that an answer quotes or names."""
     hits = {hit.document_id: hit.version for hit in result.hits}
     duplicates = {each.document_id: each.version for hit in result.hits for each in hit.duplicates}
     return hits | duplicates | {each.document_id: each.version for each in result.expansions}

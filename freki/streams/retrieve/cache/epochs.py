@@ -1,4 +1,4 @@
-"""Tells whether an answer that was true is still true."""
+"""Epochs: whether a cached answer still holds."""
 
 from collections.abc import AsyncIterable, Callable, Sequence
 
@@ -11,17 +11,17 @@ from freki.streams.messages import Stored
 _NOTHING_CHANGED = frozenset({OutcomeStatus.STALE, OutcomeStatus.REJECTED})
 
 _SLOTS = 4096
-"""Tenants that share one lose a little of what is remembered, and no more."""
+"""Number of counters; tenants that share one lose a few cached answers, and nothing else."""
 
 Epoch = tuple[int, int, tuple[Watermark, ...]]
 
 
 class Epochs:
-    """What is remembered for a tenant holds as long as the epoch in which it was begun.
+    """A cached value of a tenant holds as long as the epoch in which its computation began.
 
-    A commit in the tenant ends it, once its receipt is read. With strong consistency any commit ends it at once, in
-    whatever tenant: watermarks are written with it, and every answer reads them. Any document may belong into any
-    answer, so there is nothing finer than a tenant.
+    A commit of the tenant ends the epoch once its receipt is read. With strong consistency, any commit of any tenant
+    ends it at once: watermarks are written with commits, and every answer reads them. Any document may belong to any
+    answer, so that a tenant is the finest scope.
     """
 
     def __init__(self, *, strong: bool) -> None:
@@ -32,7 +32,7 @@ class Epochs:
         self._watermarks: dict[int, Watermark] = {}
 
     def now(self, tenant: TenantId) -> Epoch | None:
-        """Name the epoch of a tenant; None while nobody would tell that it ends."""
+        """Return the epoch of a tenant, or None while its end would not be noticed."""
         if self._strong:
             marks = tuple(self._watermarks[partition] for partition in sorted(self._watermarks))
             return (self._followed, self._ended[_slot(tenant)], marks) if marks else None
@@ -43,14 +43,14 @@ class Epochs:
         self._ended[_slot(tenant)] += 1
 
     def followed(self, *, follows: bool) -> None:
-        """Note whether receipts are being read from now on; whatever was before, some may have been missed."""
+        """Note whether receipts are read from now on; receipts before may have been missed."""
         self._follows = follows
         self._followed += 1
 
     def seen(self, watermarks: Sequence[Watermark]) -> None:
-        """Note how far the index is, as was read just now."""
+        """Note watermarks that were just read."""
         for mark in watermarks:
-            # Of several reads at once, an older one may end last.
+            # Of concurrent reads, an older one may end last.
             known = self._watermarks.get(mark.partition)
             if known is None or known.commits < mark.commits:
                 self._watermarks[mark.partition] = mark
@@ -63,7 +63,7 @@ async def follow_outcomes(
     decode: Callable[[bytes], IndexOutcome],
     prepare: Prepare | None = None,
 ) -> None:
-    """End the epoch of a tenant with each receipt that is read; of what cannot be read, those of all tenants."""
+    """End the epoch of a tenant at each receipt, and the epochs of all tenants at a receipt that cannot be decoded."""
     epochs.followed(follows=True)
     try:
         async for stored in records:

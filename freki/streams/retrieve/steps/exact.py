@@ -1,29 +1,34 @@
-"""Keeps the candidates that hold what the question quotes."""
+"""Keep the candidates that hold a phrase that the query quotes."""
 
 from freki.operators.analyse_query import holds
 from freki.schemas import NoticeKind
-from freki.streams.retrieve.query_state import QueryState, ScoredChunk, timed
+from freki.streams.retrieve.candidates import LoadedCandidates, LoadedChunk
+from freki.streams.retrieve.parsed_query import ParsedQuery
+from freki.streams.retrieve.query_log import timed
+
+STEP = "exact"
 
 
-def keep_exact(state: QueryState) -> None:
-    """Drop candidates that hold none of the quotations; where all would go, keep them and say so.
+def keep_exact(query: ParsedQuery, candidates: LoadedCandidates) -> LoadedCandidates:
+    """Drop candidates without any of the quoted phrases; if none has one, keep all and add a notice.
 
-    One is enough: what is quoted to be compared seldom stands in one place.
+    One phrase is enough: phrases that are quoted to be compared seldom stand in one place.
     """
-    quoted = state.quoted
-    if not quoted or not state.found:
-        return
-    with timed([state], "exact", lambda _: len(state.found)):
-        kept = [found for found in state.found if any(holds(_texts(found), phrase) for phrase in quoted)]
+    quoted, found = query.quoted, candidates.found
+    if not quoted or not found:
+        return candidates
+    with timed([query.log], STEP, lambda _: len(found)):
+        kept = [each for each in found if any(holds(_texts(each), phrase) for phrase in quoted)]
     if not kept:
         phrases = ", ".join(f"„{phrase}“" for phrase in quoted)
-        state.notice("exact", NoticeKind.UNMET, f"none of the {len(state.found)} best candidates holds {phrases}")
-    elif len(kept) < len(state.found):
-        message = f"{len(state.found) - len(kept)} candidates lack what the question quotes"
-        state.notice("exact", NoticeKind.DROPPED, message)
-        state.keep_only("exact", "it lacks what the question quotes", kept)
-        state.left("exact")
+        query.log.notice(STEP, NoticeKind.UNMET, f"none of the {len(found)} best candidates holds {phrases}")
+        return candidates
+    if len(kept) == len(found):
+        return candidates
+    message = f"{len(found) - len(kept)} candidates lack what the question quotes"
+    query.log.notice(STEP, NoticeKind.DROPPED, message)
+    return candidates.keep_only(STEP, "it lacks what the question quotes", kept).after(STEP)
 
 
-def _texts(found: ScoredChunk) -> tuple[str, ...]:
-    return (found.content.text, found.content.context, found.root.name, *found.content.heading_path)
+def _texts(chunk: LoadedChunk) -> tuple[str, ...]:
+    return (chunk.row.text, chunk.row.context, chunk.root.name, *chunk.row.heading_path)

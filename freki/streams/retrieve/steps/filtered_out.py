@@ -1,43 +1,47 @@
-"""Learns what to say where little is found."""
+"""Count the documents that only the filters of a query keep from being found."""
 
 from collections.abc import Collection
 from dataclasses import replace
 
 from freki.schemas import RootId, may_read
-from freki.streams.ports import ChunkSearch, Roots
+from freki.schemas.arrays import Floats
 from freki.streams.retrieve.budget.attempts import LEAVING, Attempts
-from freki.streams.retrieve.query_state import QueryState, timed
-from freki.streams.retrieve.steps.search import scope_of
+from freki.streams.retrieve.candidates import LocatedHits
+from freki.streams.retrieve.dependencies import Stores
+from freki.streams.retrieve.parsed_query import EmbeddedQuery
+from freki.streams.retrieve.query_log import timed
 from freki.streams.retrieve.steps.surround import AUGMENT
 
 LOOK_BEYOND = "look beyond"
 
 
 class FilteredOutCounter:
-    """Asks the store once more, without the filters of the query and with its rights."""
+    """Searches once more without the filters of the query, with its access rights."""
 
-    def __init__(self, *, search: ChunkSearch, roots: Roots, strong: bool, attempts: Attempts) -> None:
-        self._search = search
-        self._roots = roots
-        self._strong = strong
+    def __init__(self, stores: Stores, attempts: Attempts) -> None:
+        self._stores = stores
         self._attempts = attempts
 
-    async def look_beyond(self, state: QueryState) -> None:
-        """Count the documents that the filters kept from being found, where they left less than was asked for."""
-        if len(state.found) >= state.options.top_k or not state.query.filters or not len(state.vectors):
-            return
-        if self._attempts.spare_s(state, before=(AUGMENT, *LEAVING, LOOK_BEYOND)) <= 0:
-            return
-        with timed([state], LOOK_BEYOND, lambda state: state.excluded):
-            state.excluded = await self._attempts([state], LOOK_BEYOND, self._excluded(state)) or 0
+    async def __call__(self, query: EmbeddedQuery, hits: LocatedHits) -> int:
+        """Return the number of documents that were filtered out; 0 if there are enough hits, or no time."""
+        if len(hits.found) >= query.options.top_k or not query.query.filters or query.vector is None:
+            return 0
+        if self._attempts.spare_s(query, before=(AUGMENT, *LEAVING, LOOK_BEYOND)) <= 0:
+            return 0
+        count = 0
+        with timed([query.log], LOOK_BEYOND, lambda _: count):
+            count = await self._attempts([query], LOOK_BEYOND, self._excluded(query, query.vector, hits)) or 0
+        return count
 
-    async def _excluded(self, state: QueryState) -> int:
-        scopes = [replace(scope_of(state), filters=())]
-        (ranking,) = await self._search.dense(state.vectors[:1], scopes, limit=state.options.depth, strong=self._strong)
-        met = {each.root_id for found in (*state.dense, *state.lexical) for each in found}
-        return await self._readable({each.root_id for each in ranking} - met, state.query.principals)
+    async def _excluded(self, query: EmbeddedQuery, vector: Floats, hits: LocatedHits) -> int:
+        scopes = [replace(query.scope, filters=())]
+        (ranking,) = await self._stores.search.dense(
+            vector[None], scopes, limit=query.options.depth, strong=self._stores.strong
+        )
+        found = {each.root_id for ranking in (*hits.search.dense, *hits.search.lexical) for each in ranking}
+        return await self._readable({each.root_id for each in ranking} - found, query.query.principals)
 
     async def _readable(self, root_ids: Collection[RootId], principals: Collection[str]) -> int:
-        """Count those that are live; rows may still name readers that the root does not, and the root decides."""
-        roots = await self._roots.roots(sorted(root_ids))
+        """Count live and readable documents by their roots: rows may still name readers that the root does not."""
+        roots = await self._stores.roots.roots(sorted(root_ids))
         return sum(not root.deleted and may_read(principals, root.principals) for root in roots.values())

@@ -1,4 +1,4 @@
-"""What users thought of answers, as far as it moves later ones. The topic of judgements has it, and nothing else."""
+"""Judgements of users that move later rankings; the topic of judgements is their only storage."""
 
 import json
 from collections import OrderedDict
@@ -16,22 +16,24 @@ from freki.streams.ports import Embedder
 
 DAY_MS = 86_400_000
 WORN_HALF_LIVES = 10
-"""After so many, less than a thousandth is left."""
+"""Age in half-lives after which a judgement is ignored: less than a thousandth of its weight is left."""
 QUESTION_CHARACTERS = 2_000
-EMBEDDED_TOGETHER = 16
+"""Maximum characters of a query that are embedded."""
+EMBED_BATCH = 16
+"""Queries embedded in one call."""
 
 
 @record
 class JudgementBounds:
-    """How much is remembered, and for how long."""
+    """Limits of kept judgements."""
 
     most: int
-    """Judgements of all tenants."""
+    """Maximum judgements of all tenants."""
     most_of_judge: int
-    """Of one judge of a tenant, the latest."""
+    """Maximum of one judge of a tenant; the latest are kept."""
     half_life_days: float
     least_cosine: float
-    """Questions that are less alike have nothing to say to each other."""
+    """Minimum cosine of queries whose judgements count for each other."""
 
 
 @dataclass(slots=True)
@@ -41,7 +43,7 @@ class _Entry:
 
 
 class _Tenant:
-    """The judgements of a tenant, oldest arrival first."""
+    """Judgements of a tenant, in order of arrival."""
 
     def __init__(self) -> None:
         self.entries: OrderedDict[bytes, _Entry] = OrderedDict()
@@ -64,7 +66,7 @@ class _Tenant:
         self._matrix = None
 
     def matrix(self) -> tuple[list[Judgement], Floats]:
-        """Give those whose question has a vector; (judgements, dim)."""
+        """Return the judgements whose query has a vector, and these vectors; (judgements, dim)."""
         if self._matrix is None:
             ready = [(entry.judgement, entry.vector) for entry in self.entries.values() if entry.vector is not None]
             self._matrix = [judgement for judgement, _ in ready], np.array([vector for _, vector in ready], np.float32)
@@ -72,7 +74,7 @@ class _Tenant:
 
 
 class Judgements:
-    """Bounded in number, by judge and in all; verdicts fade. One tenant's never reach another."""
+    """Judgements, limited per judge and in all, with weights that fade; tenants never affect each other."""
 
     def __init__(self, embedder: Embedder, bounds: JudgementBounds) -> None:
         self._embedder = embedder
@@ -80,15 +82,15 @@ class Judgements:
         self._tenants: dict[TenantId, _Tenant] = {}
         self._pending: OrderedDict[tuple[TenantId, bytes], None] = OrderedDict()
         self._before: dict[bytes, _Entry] = {}
-        """From before the topic was read anew, for their vectors alone."""
+        """Entries from before the topic was read again, kept for their vectors."""
 
     def __len__(self) -> int:
         return sum(len(tenant.entries) for tenant in self._tenants.values())
 
     def read_anew(self) -> list[TenantId]:
-        """Forget all, since the topic comes again from its beginning; give the tenants whose judgements these were.
+        """Forget all judgements before the topic is read again from its beginning; return their tenants.
 
-        What was erased while nobody read, and is no longer on the topic, would stay otherwise.
+        Otherwise judgements would stay that were erased while the topic was not read.
         """
         tenants = list(self._tenants)
         self._before = {key: entry for tenant in self._tenants.values() for key, entry in tenant.entries.items()}
@@ -97,7 +99,7 @@ class Judgements:
         return tenants
 
     def take(self, key: bytes, judgement: Judgement | None, *, now: Timestamp) -> None:
-        """Take a record of the topic: the last one of a key counts, and null erases it."""
+        """Take a record of the topic: the last record of a key counts, and null erases."""
         tenant_id = TenantId(key_parts(key)[0]) if judgement is None else judgement.tenant
         self._drop(tenant_id, key)
         before = self._before.pop(key, None)
@@ -112,25 +114,25 @@ class Judgements:
         if len(own) > self._bounds.most_of_judge:
             self._drop(tenant_id, next(iter(own)))
         if len(self) > self._bounds.most:
-            # Of the tenant that has most, so that none can push out another's.
+            # Of the tenant with the most, so that no tenant can displace the judgements of another.
             largest = max(self._tenants, key=lambda each: (len(self._tenants[each].entries), each))
             self._drop(largest, next(iter(self._tenants[largest].entries)))
 
     def of_document(self, tenant_id: TenantId, document_id: DocumentId) -> list[bytes]:
-        """Name the keys of what was said of a document."""
+        """Return the keys of the judgements on a document."""
         tenant = self._tenants.get(tenant_id)
         entries = tenant.entries.items() if tenant else ()
         return [key for key, entry in entries if entry.judgement.document_id == document_id]
 
     async def embed_some(self) -> bool:
-        """Give some questions their vectors; tell whether others wait."""
-        some = [place for place, _ in zip(list(self._pending), range(EMBEDDED_TOGETHER), strict=False)]
+        """Embed some queries; return whether others wait."""
+        some = [place for place, _ in zip(list(self._pending), range(EMBED_BATCH), strict=False)]
         entries = [self._tenants[tenant_id].entries[key] for tenant_id, key in some]
         if entries:
             texts = [entry.judgement.question[:QUESTION_CHARACTERS] for entry in entries]
             vectors = await self._embedder.embed_queries(texts)
             for place, entry, vector in zip(some, entries, vectors, strict=True):
-                # Meanwhile it may have been erased, or judged anew.
+                # Meanwhile it may have been erased or replaced.
                 entry.vector = vector / np.linalg.norm(vector)
                 tenant = self._tenants.get(place[0])
                 if tenant is not None and tenant.entries.get(place[1]) is entry:
@@ -139,16 +141,16 @@ class Judgements:
         return bool(self._pending)
 
     def boosts(self, tenant_id: TenantId, question: Floats, *, now: Timestamp) -> Mapping[str, float]:
-        """Give a number in -1..1 for each document (by root) and chunk that alike questions have verdicts on.
+        """Return a number in -1..1 for each document (by root) and chunk that was judged on similar queries.
 
-        question: its vector, (dim,).
+        question: vector of the query, (dim,).
         """
         tenant = self._tenants.get(tenant_id)
         judgements, vectors = tenant.matrix() if tenant else ([], None)
         if vectors is None or not judgements:
             return {}
         least = self._bounds.least_cosine
-        # With several embedders a question has a part of length 1 for each.
+        # With several embedders, the vector of a query has a part of length 1 for each.
         cosines = vectors @ (question / np.linalg.norm(question))
         return weigh_judgements(
             Weighed(
@@ -162,7 +164,7 @@ class Judgements:
         )
 
     def _age(self, judgement: Judgement, now: Timestamp) -> float:
-        """In half-lives; what claims to be of the future is of now."""
+        """Return the age in half-lives; 0 for times in the future."""
         return max(0, now - judgement.at) / (self._bounds.half_life_days * DAY_MS)
 
     def _drop(self, tenant_id: TenantId, key: bytes) -> None:
@@ -176,18 +178,18 @@ class Judgements:
 
 
 def target_of(judgement: Judgement) -> str:
-    """Name what is judged as the store does."""
+    """Return the chunk or root id of what is judged."""
     return judgement.chunk_id or root_id(judgement.tenant, judgement.document_id)
 
 
 def judgement_key(judgement: Judgement) -> bytes:
-    """Give a judgement's record its key."""
+    """Return the key of the record of a judgement."""
     parts = [judgement.tenant, judgement.judge, judgement.query_id, judgement.document_id]
     return json.dumps(parts, ensure_ascii=False).encode()
 
 
 def key_parts(key: bytes) -> Sequence[str]:
-    """Give tenant, judge, query id and document id. Raises ValueError where a key is not of this form."""
+    """Return tenant, judge, query id and document id. Raises ValueError for a key of another form."""
     parts = json.loads(key)
     if not (isinstance(parts, list) and len(parts) == 4 and all(isinstance(part, str) for part in parts)):  # noqa: PLR2004
         raise ValueError("the key of a judgement is a JSON array of tenant, judge, query_id and document_id")
@@ -195,7 +197,7 @@ def key_parts(key: bytes) -> Sequence[str]:
 
 
 def keyed(key: bytes, judgement: Judgement) -> Judgement:
-    """Give the judgement. Raises ValueError where its record has the key of another one."""
+    """Return the judgement. Raises ValueError if its record has the key of another one."""
     if key_parts(key) != key_parts(judgement_key(judgement)):
         raise ValueError("the key does not name tenant, judge, query_id and document_id of the value")
     return judgement

@@ -1,4 +1,4 @@
-"""What is live of documents: which of the chunks that were found may be quoted, and where they stand."""
+"""Read which of the found chunks are live, and where they stand in their documents."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,24 +10,24 @@ from freki.streams.ports import Roots
 
 
 class Placeable(Protocol):
-    """A chunk that was found."""
+    """A found chunk."""
 
     @property
     def chunk_id(self) -> ChunkId:
-        """The chunk."""
+        """Id of the chunk."""
 
     @property
     def root_id(self) -> RootId:
-        """Its document."""
+        """Root of its document."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveDocument:
-    """A document that may be quoted, as of one commit."""
+    """A document as of one commit, not deleted."""
 
     root: Root
     places: Mapping[ChunkId, Place]
-    """Of the chunks that were found, those that are live, and where the manifest names each."""
+    """Manifest places of the found chunks that are live."""
 
     def row_id(self, chunk_id: ChunkId) -> RowId:
         """Return the row that the manifest names for a live chunk."""
@@ -35,7 +35,7 @@ class LiveDocument:
 
 
 async def read_live(roots: Roots, found: Iterable[Placeable]) -> dict[RootId, LiveDocument]:
-    """Look up what was found: a document that is deleted or unknown is not there, nor is a chunk that is not live."""
+    """Look up the documents of found chunks, without deleted and unknown ones, and the places of live chunks."""
     chunk_ids: dict[ChunkId, RootId] = {hit.chunk_id: hit.root_id for hit in found}
     live = {key: root for key, root in (await roots.roots(list(set(chunk_ids.values())))).items() if not root.deleted}
     placed = await roots.places(
@@ -46,9 +46,9 @@ async def read_live(roots: Roots, found: Iterable[Placeable]) -> dict[RootId, Li
 
 
 async def read_around(roots: Roots, hits: Sequence[tuple[ChunkId, LiveDocument]]) -> dict[RootId, list[ManifestEntry]]:
-    """Read what stands around hits: the part of the manifest that names each, and those beside it, in reading order.
+    """Read the manifest pages of hits and the pages beside them; return their entries in reading order.
 
-    A document whose revision was replaced meanwhile has no entries, or not those of its hits.
+    A document whose revision was replaced meanwhile has no entries, or none of its hits.
     """
     wanted: dict[PageId, None] = {}
     for chunk_id, document in hits:

@@ -1,4 +1,4 @@
-"""Scores how well texts answer a question by asking a language model for grades."""
+"""Score texts by grades of a language model."""
 
 from collections.abc import Sequence
 
@@ -12,14 +12,14 @@ from freki.streams.retrieve.budget.attempts import StepFailed
 
 _log = structlog.get_logger(__name__)
 
-CHARS_A_TOKEN = 4
-"""About right for English, and somewhat low for German."""
+CHARS_PER_TOKEN = 4
+"""Estimate: about right for English, somewhat low for German."""
 
 
 class LlmReranker:
-    """One request a question, within what the day's budget of tokens allows.
+    """Makes one request per query, within the token budget of the day.
 
-    Grades come in steps of a tenth and are no probabilities: hybrid search decides among equals.
+    Grades are multiples of a tenth and no probabilities: hybrid search orders equal ones.
     """
 
     name = "llm"
@@ -29,12 +29,12 @@ class LlmReranker:
         self._ledger = ledger
 
     async def score(self, pairs: Sequence[RerankPair], *, budget_s: float | None) -> list[float | None]:
-        """Score pairs of one question, 0..1; None for those without a grade. Raises StepFailed where none has one."""
+        """Score pairs of one query, 0..1, or None without a grade. Raises StepFailed if no pair has a grade."""
         if not pairs:
             return []
         prompt = grades_prompt(pairs[0].query, [pair.text for pair in pairs])
         max_tokens = TOKENS_A_GRADE * len(pairs)
-        most = (len(prompt.system) + len(prompt.user)) // CHARS_A_TOKEN + max_tokens
+        most = (len(prompt.system) + len(prompt.user)) // CHARS_PER_TOKEN + max_tokens
         if not await self._ledger.take(most):
             raise StepFailed("the language model has no tokens left today: see FREKI_LLM__MAX_TOKENS_DAY")
         (answer,) = await self._llm.complete([prompt], max_tokens=max_tokens, budget_s=budget_s)

@@ -1,6 +1,6 @@
-"""Reads from a question what to search for, and how."""
+"""Parse a query: its options, language, terms and type."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from freki.operators.analyse_query import (
@@ -23,18 +23,19 @@ from freki.schemas import (
     Timestamp,
     TypedBy,
 )
+from freki.schemas.arrays import Floats
 from freki.schemas.query_options import QueryOptions
 from freki.streams.ports import AnalyseText, Embedder
+from freki.streams.retrieve.parsed_query import ParsedQuery
 from freki.streams.retrieve.profiles import DEFAULT, ReaderProfile, named_by, profile_of
-from freki.streams.retrieve.query_state import QueryState, QueryVariant
+from freki.streams.retrieve.query_log import QueryLog
 
 _BY_TERMS = frozenset({RequestKind.RETRIEVE, RequestKind.KEYWORD_SEARCH})
-_BY_MEANING = frozenset({RequestKind.RETRIEVE, RequestKind.SEMANTIC_SEARCH})
 _LEVELS = (ChunkLevel.DOCUMENT, ChunkLevel.SECTION, ChunkLevel.PARAGRAPH)
 
 
 class QueryParser:
-    """Knows the settings, which a question may turn, and the terms of the index."""
+    """Parses queries by the settings, the profiles of readers and the analyser of the index."""
 
     def __init__(
         self,
@@ -51,20 +52,50 @@ class QueryParser:
         self._prototypes: Prototypes | None = None
 
     async def learn(self, embedder: Embedder) -> None:
-        """Embed the examples of each type. Until then questions that no rule knows are taken for FACTUAL."""
+        """Embed the examples of each query type. Before that, a query that no rule types is FACTUAL."""
         examples = example_wordings()
         vectors = await embedder.embed_queries([example.text for example in examples])
         self._prototypes = fit_prototypes(vectors, [example.query_type for example in examples])
 
-    def __call__(self, query: ContextQuery, trace_id: str, received_at: Timestamp) -> QueryState:
-        """Start the state of a query."""
+    def __call__(self, query: ContextQuery, trace_id: str, received_at: Timestamp) -> ParsedQuery:
+        """Parse a query; its log begins with this step."""
+        log = QueryLog(self._clock_ns)
+        started_ns = self._clock_ns()
         profile = profile_of(query.target_model, self._profiles) if query.target_model else None
-        options = (profile.apply_to(self._defaults) if profile else self._defaults).with_overrides(query)
         text = searchable_text(query.text)
+        parsed = ParsedQuery(
+            query=query,
+            options=(profile.apply_to(self._defaults) if profile else self._defaults).with_overrides(query),
+            analysis=self._analysis(query, text),
+            text=text,
+            trace_id=trace_id,
+            received_at=received_at,
+            count_tokens=profile.count_tokens if profile else None,
+            log=log,
+        )
+        if len(text) < len(" ".join(query.text.split())):
+            message = f"the question has {len(query.text)} characters; it was searched by {len(text)} of them"
+            log.notice("analyse", NoticeKind.SKIPPED, message)
+        if query.target_model and named_by(query.target_model, self._profiles) is None:
+            log.notice("analyse", NoticeKind.UNMET, _unnamed(query.target_model, self._profiles))
+        log.ran("analyse", started_ns, 1)
+        return parsed
+
+    def by_examples(self, parsed: ParsedQuery, vector: Floats | None) -> ParsedQuery:
+        """Type a query that no rule types by its vector, if it has one."""
+        is_typed = parsed.analysis.typed_by is not TypedBy.NOTHING
+        if is_typed or self._prototypes is None or not parsed.options.prototypes or vector is None:
+            return parsed
+        query_type = type_by_prototypes(vector, self._prototypes)
+        levels = parsed.query.levels or levels_of(query_type)
+        analysis = replace(parsed.analysis, query_type=query_type, typed_by=TypedBy.EXAMPLES, levels=levels)
+        return replace(parsed, analysis=analysis)
+
+    def _analysis(self, query: ContextQuery, text: str) -> QueryAnalysis:
         language = query.language or detect_language(text)
         read = analyse_query(text, language=language)
         levels = query.levels or (_LEVELS if query.kind is RequestKind.CHUNK_READ else None)
-        analysis = QueryAnalysis(
+        return QueryAnalysis(
             language=language,
             query_type=read.query_type or QueryType.FACTUAL,
             keyword=read.keyword,
@@ -74,36 +105,6 @@ class QueryParser:
             typed_by=TypedBy.WORDING if read.query_type else TypedBy.NOTHING,
             exact=read.exact,
         )
-        state = QueryState(
-            query=query,
-            options=options,
-            trace_id=trace_id,
-            clock_ns=self._clock_ns,
-            received_at=received_at,
-            analysis=analysis,
-            query_variants=[QueryVariant(text=text, terms=analysis.lexical, embeds=query.kind in _BY_MEANING)],
-            count_tokens=profile.count_tokens if profile else None,
-        )
-        if len(text) < len(" ".join(query.text.split())):
-            message = f"the question has {len(query.text)} characters; it was searched by {len(text)} of them"
-            state.notice("analyse", NoticeKind.SKIPPED, message)
-        if query.target_model and named_by(query.target_model, self._profiles) is None:
-            state.notice("analyse", NoticeKind.UNMET, _unnamed(query.target_model, self._profiles))
-        return state
-
-    def by_examples(self, states: Sequence[QueryState]) -> None:
-        """Type the questions that no rule knows by their vectors, where they have one."""
-        for state in states:
-            known = state.analysis.typed_by is not TypedBy.NOTHING
-            if known or self._prototypes is None or not state.options.prototypes or not len(state.vectors):
-                continue
-            query_type = type_by_prototypes(state.vectors[0], self._prototypes)
-            state.analysis = replace(
-                state.analysis,
-                query_type=query_type,
-                typed_by=TypedBy.EXAMPLES,
-                levels=state.query.levels or levels_of(query_type),
-            )
 
 
 def _unnamed(target_model: str, profiles: Collection[str]) -> str:

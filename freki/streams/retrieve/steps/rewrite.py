@@ -1,4 +1,4 @@
-"""Lets a language model put questions in other words, within a time limit and the tokens of the day."""
+"""Let a language model rewrite queries, within a time limit and the token budget of the day."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,49 +9,48 @@ from freki.operators.ask_llm import MAX_TOKENS, WRITTEN, question_prompt, read_q
 from freki.schemas import Completion, NoCompletion, NoticeKind, Prompt, Widening
 from freki.streams.ports import Llm, TokenBudget
 from freki.streams.retrieve.budget.attempts import FINISHING, LOOKING_UP, Attempts
-from freki.streams.retrieve.query_state import QueryState
+from freki.streams.retrieve.parsed_query import ParsedQuery
 
 _log = structlog.get_logger(__name__)
 
-STAGE = "widen"
-_CHARS_A_TOKEN = 3
-"""For what a call will take at most."""
+STEP = "widen"
+_CHARS_PER_TOKEN = 3
+"""Lower bound, for the maximum of tokens that a call takes."""
 
 
 class Rewriter:
-    """Fails open: a notice says why a question has no such variants."""
+    """Rewrites queries. Fails open: a notice says why a query has no variants of a kind."""
 
     def __init__(self, llm: Llm, ledger: TokenBudget, *, limit_s: float) -> None:
         self._llm = llm
         self._ledger = ledger
         self._limit_s = limit_s
 
-    async def __call__(
-        self, asked: Sequence[tuple[QueryState, Widening]], attempts: Attempts
-    ) -> list[tuple[QueryState, Widening, list[str]]]:
-        """Ask for each kind that each state wants, all at once; give the texts, none where there is no good one."""
+    async def __call__(self, asked: Sequence[tuple[ParsedQuery, Widening]], attempts: Attempts) -> list[list[str]]:
+        """Ask for one kind of variants of each query, all at once; return the texts of each, which may be none."""
         if not asked:
             return []
-        prompts = [_prompt(state, kind) for state, kind in asked]
-        paid = [await self._ledger.take(_most(prompt)) for prompt in prompts]
+        prompts = [_prompt(query, kind) for query, kind in asked]
+        paid = [await self._ledger.take(_max_tokens(prompt)) for prompt in prompts]
         bought = [prompt for prompt, has in zip(prompts, paid, strict=True) if has]
-        # What they give has to be searched for as well.
+        # The variants have to be searched for, too.
         searching = (*LOOKING_UP, *FINISHING)
-        limit_s = min(self._limit_s, *(attempts.spare_s(state, before=searching) for state, _ in asked))
+        limit_s = min(self._limit_s, *(attempts.spare_s(query, before=searching) for query, _ in asked))
         answers = iter(await asyncio.gather(*(self._answer(prompt, limit_s) for prompt in bought)))
-        rewritten = []
-        for (state, kind), prompt, has in zip(asked, prompts, paid, strict=True):
+        rewritten: list[list[str]] = []
+        for (query, kind), prompt, has in zip(asked, prompts, paid, strict=True):
             if not has:
-                state.notice(STAGE, NoticeKind.SKIPPED, _unpaid(kind))
+                query.log.notice(STEP, NoticeKind.SKIPPED, _unpaid(kind))
+                rewritten.append([])
                 continue
             answer = next(answers)
             await self._settle(prompt, answer)
-            rewritten.append((state, kind, _texts(state, kind, answer)))
+            rewritten.append(_texts(query, kind, answer))
         return rewritten
 
     async def _answer(self, prompt: Prompt, limit_s: float) -> Completion | NoCompletion:
         try:
-            # The client counts from when a call begins; here waiting for others counts too.
+            # The client counts from the beginning of its call; here the wait for other calls counts too.
             async with asyncio.timeout(limit_s):
                 (answer,) = await self._llm.complete([prompt], max_tokens=MAX_TOKENS, budget_s=limit_s)
                 return answer
@@ -61,32 +60,32 @@ class Rewriter:
 
     async def _settle(self, prompt: Prompt, answer: Completion | NoCompletion) -> None:
         used = answer.prompt_tokens + answer.completion_tokens if isinstance(answer, Completion) else 0
-        await self._ledger.give_back(_most(prompt) - used)
+        await self._ledger.give_back(_max_tokens(prompt) - used)
 
 
 def is_written(kind: Widening) -> bool:
-    """Tell whether a language model writes variants of this kind."""
+    """Return whether a language model writes variants of this kind."""
     return kind in WRITTEN
 
 
-def _prompt(state: QueryState, kind: Widening) -> Prompt:
-    return question_prompt(state.query_variants[0].text, kind, language=state.analysis.language)
+def _prompt(query: ParsedQuery, kind: Widening) -> Prompt:
+    return question_prompt(query.text, kind, language=query.analysis.language)
 
 
-def _most(prompt: Prompt) -> int:
-    return (len(prompt.system) + len(prompt.user)) // _CHARS_A_TOKEN + MAX_TOKENS
+def _max_tokens(prompt: Prompt) -> int:
+    return (len(prompt.system) + len(prompt.user)) // _CHARS_PER_TOKEN + MAX_TOKENS
 
 
 def _unpaid(kind: Widening) -> str:
     return f"no {kind.lower()}: the tokens of the day are spent, FREKI_LLM__MAX_TOKENS_DAY"
 
 
-def _texts(state: QueryState, kind: Widening, answer: Completion | NoCompletion) -> list[str]:
+def _texts(query: ParsedQuery, kind: Widening, answer: Completion | NoCompletion) -> list[str]:
     if isinstance(answer, NoCompletion):
-        _log.warning("a question has no variants", kind=kind, reason=answer.reason, trace_id=state.trace_id)
-        state.notice(STAGE, NoticeKind.SKIPPED, f"no {kind.lower()}: {answer.gist}")
+        _log.warning("a question has no variants", kind=kind, reason=answer.reason, trace_id=query.trace_id)
+        query.log.notice(STEP, NoticeKind.SKIPPED, f"no {kind.lower()}: {answer.gist}")
         return []
     texts = read_questions(answer.text)
     if not texts:
-        state.notice(STAGE, NoticeKind.SKIPPED, f"no {kind.lower()}: the language model gave no usable line")
+        query.log.notice(STEP, NoticeKind.SKIPPED, f"no {kind.lower()}: the language model gave no usable line")
     return texts

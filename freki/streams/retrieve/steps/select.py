@@ -1,6 +1,7 @@
-"""Chooses the hits among the candidates of a query."""
+"""Choose the hits among the candidates of a query."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,63 +10,105 @@ from freki.operators.blend import blend
 from freki.operators.diversify import maximal_marginal_relevance
 from freki.operators.limit_each import limit_each
 from freki.schemas import ExactKind, NoticeKind, RerankerChoice
-from freki.streams.retrieve.query_state import QueryState, ScoredChunk, timed
+from freki.streams.retrieve.candidates import RankedCandidates, ScoredChunk, Selection, extended
+from freki.streams.retrieve.parsed_query import EmbeddedQuery
+from freki.streams.retrieve.query_log import timed
 from freki.streams.retrieve.steps.rerank import COSINE, LLM, LOCAL, PROBABILITIES, REMOTE, VERTEX, fused_in_unit
 
-_MEANING = {
+Relevance = NDArray[np.float64]
+
+STEP = "diversify"
+MAX_BEST_EFFORT_HITS = 3
+_SCORES = {
     LOCAL: "probabilities",
     REMOTE: "scores of the remote service as it means them",
     VERTEX: "scores of Vertex AI as it means them",
     LLM: "grades of the language model",
     COSINE: "cosines",
 }
+"""Kind of the scores of each reranker."""
 
 
-BEST_EFFORT = 3
-"""How many hits there are at most where none passes the thresholds."""
+def select(query: EmbeddedQuery, candidates: RankedCandidates, *, unrelated: float) -> Selection:
+    """Order by relevance and diversity; then drop what is below a threshold, or too much of one document.
 
-
-def select(state: QueryState, *, unrelated: float) -> None:
-    """Order by relevance and diversity; then leave out what is below the threshold, or too much of one document.
-
-    In this order each of them only leaves out: a higher threshold changes nothing about the order of what passes. What
-    users judged moves the order and the score that is shown, but nothing over or under a threshold. Where nothing
-    passes, the few that are nearest to the question are given instead, and the result says so.
-    unrelated: cosine of passages that have nothing to do with each other, see `Embedder`.
+    In this order, each threshold only drops: a higher one does not change the order of what passes. Judgements of users
+    move the order and the final score, but nothing over or under a threshold. If nothing passes, the few candidates
+    that are nearest to the query become the hits, and a notice says so.
+    unrelated: cosine of unrelated passages, see `Embedder`.
     """
-    with timed([state], "diversify", lambda _: len(state.found)):
-        relevance = _relevance(state)
-        state.left("rerank")
-        state.best_effort = bool(state.found) and not any(_passes(state, found) for found in state.found)
-        if state.best_effort:
-            _fall_back(state)
+    with timed([query.log], STEP, lambda _: len(candidates.found)):
+        scored, relevance = _score(query, candidates)
+        selection: Selection = extended(Selection, candidates, found=scored, best_effort=False).after("rerank")
+        if scored and not any(_passes(query, selection, each) for each in scored):
+            selection = _fall_back(query, selection)
+            limit = min(query.options.top_k, MAX_BEST_EFFORT_HITS)
         else:
-            _diversify(state, relevance, unrelated=unrelated)
-            _cut(state)
-            for found in state.found:
-                found.score += found.judged
-        places = limit_each([found.root.root_id for found in state.found], most=state.options.per_document)
-        state.keep_only("diversify", "its document has its share of the hits", [state.found[place] for place in places])
-        state.found = state.found[: min(state.options.top_k, BEST_EFFORT) if state.best_effort else state.options.top_k]
-    state.left("diversify")
+            selection = _cut(query, _diversified(query, selection, relevance, unrelated))
+            judged = [replace(each, score=each.score + each.judged) for each in selection.found]
+            selection = replace(selection, found=judged)
+            limit = query.options.top_k
+        found = selection.found
+        places = limit_each([each.root.root_id for each in found], most=query.options.per_document)
+        kept = [found[place] for place in places]
+        selection = selection.keep_only(STEP, "its document has its share of the hits", kept)
+        return replace(selection, found=selection.found[:limit]).after(STEP)
 
 
-def _diversify(state: QueryState, relevance: NDArray[np.float64], *, unrelated: float) -> None:
-    """Set the order of all: first among those that were reranked, then among the others, which stand behind them.
+def _score(query: EmbeddedQuery, candidates: RankedCandidates) -> tuple[list[ScoredChunk], Relevance]:
+    """Set the final scores, and sort by relevance: reranked candidates before those that were not reached."""
+    only_shown = _is_last_resort(query, candidates)
+    reranked = [] if only_shown else [each.reranked for each in candidates.found if each.reranked is not None]
+    lowest = min(reranked, default=1.0)
+    scores = [
+        # In the fused order, and at most as good as the worst reranked candidate.
+        lowest * (each.fused if lowest >= 0 else 2 - each.fused)
+        if each.reranked is None or only_shown
+        else each.reranked
+        for each in candidates.found
+    ]
+    scored = _judged(query, candidates, scores)
+    relevance = np.array([each.score + each.judged for each in scored], np.float64)
+    if candidates.reranker in PROBABILITIES:
+        fused = np.array(fused_in_unit(query.options.fusion, candidates.found), np.float64)
+        relevance = blend(relevance, fused, weight=query.options.blend_for(exact=_names_a_norm(query)))
 
-    On one scale with them the others would all look alike, and be ordered by nothing but how much they differ.
-    """
-    reached = sum(each.reranked is not None for each in state.found)
-    head, rest = state.found[:reached], state.found[reached:]
-    by_search = np.array([each.fused + each.judged for each in rest], np.float64)
-    state.found = [
-        *_diversified(head, relevance[:reached], state.options.mmr_lambda, unrelated),
-        *_diversified(rest, by_search, state.options.mmr_lambda, unrelated),
+    def rank(place: int) -> tuple[bool, float, float, str]:
+        each = scored[place]
+        return each.reranked is None, -relevance[place], -each.fused, each.chunk_id
+
+    order = sorted(range(len(scored)), key=rank)
+    return [scored[place] for place in order], relevance[order]
+
+
+def _judged(query: EmbeddedQuery, candidates: RankedCandidates, scores: Sequence[float]) -> list[ScoredChunk]:
+    """Add the judgements of users, as a share of the best score."""
+    is_probability = candidates.reranker in PROBABILITIES
+    scale = 1.0 if is_probability else max((abs(score) for score in scores), default=0.0)
+    return [
+        extended(ScoredChunk, each, score=score, judged=scale * query.lift(each.chunk_id, each.root.root_id))
+        for each, score in zip(candidates.found, scores, strict=True)
     ]
 
 
-def _diversified(
-    found: Sequence[ScoredChunk], relevance: NDArray[np.float64], trade_off: float, unrelated: float
+def _diversified(query: EmbeddedQuery, selection: Selection, relevance: Relevance, unrelated: float) -> Selection:
+    """Order the reranked candidates, then all others behind them.
+
+    On one scale with the reranked ones the others would all look alike, and only their differences would order them.
+    """
+    reached = sum(each.reranked is not None for each in selection.found)
+    head, rest = selection.found[:reached], selection.found[reached:]
+    by_search = np.array([each.fused + each.judged for each in rest], np.float64)
+    trade_off = query.options.mmr_lambda
+    found = [
+        *_by_margin(head, relevance[:reached], trade_off, unrelated),
+        *_by_margin(rest, by_search, trade_off, unrelated),
+    ]
+    return replace(selection, found=found)
+
+
+def _by_margin(
+    found: Sequence[ScoredChunk], relevance: Relevance, trade_off: float, unrelated: float
 ) -> list[ScoredChunk]:
     if not found:
         return []
@@ -76,86 +119,55 @@ def _diversified(
     return [found[place] for place in order]
 
 
-def _cut(state: QueryState) -> None:
+def _cut(query: EmbeddedQuery, selection: Selection) -> Selection:
     """Apply the thresholds."""
-    passed = [found for found in state.found if _passes(state, found)]
-    if len(passed) < len(state.found):
-        message = f"{len(state.found) - len(passed)} candidates are below {_thresholds(state)}"
-        state.notice("threshold", NoticeKind.DROPPED, message)
-        state.keep_only("threshold", _reason(state), passed)
+    passed = [each for each in selection.found if _passes(query, selection, each)]
+    dropped = len(selection.found) - len(passed)
+    if not dropped:
+        return selection
+    message = f"{dropped} candidates are below {_thresholds(query, selection)}"
+    query.log.notice("threshold", NoticeKind.DROPPED, message)
+    return selection.keep_only("threshold", _reason(query), passed)
 
 
-def _passes(state: QueryState, found: ScoredChunk) -> bool:
-    """Compare with both thresholds; what the reranker is sure of need not be similar."""
-    least = state.options.min_similarity
-    if found.score < state.options.min_score:
+def _passes(query: EmbeddedQuery, selection: Selection, chunk: ScoredChunk) -> bool:
+    """Compare with both thresholds; a candidate that the reranker is sure of need not be similar."""
+    threshold = query.options.min_similarity
+    if chunk.score < query.options.min_score:
         return False
-    if least is None or (state.reranker in PROBABILITIES and (found.reranked or 0.0) >= least):
+    if threshold is None or (selection.reranker in PROBABILITIES and (chunk.reranked or 0.0) >= threshold):
         return True
-    return not len(state.vectors) or state.similarity(found) >= least
+    similarity = query.similarity(chunk.vector)
+    return similarity is None or similarity >= threshold
 
 
-def _fall_back(state: QueryState) -> None:
-    """Order by nearness to the question where no candidate passes: an answer that says how weak it is."""
-    for found in state.found:
-        found.judged = 0.0
-    if len(state.vectors):
-        state.found.sort(key=lambda found: (-state.similarity(found), found.chunk_id))
-    message = f"no candidate reaches {_thresholds(state)}: these are only the nearest to the question"
-    state.notice("threshold", NoticeKind.DEGRADED, message)
+def _fall_back(query: EmbeddedQuery, selection: Selection) -> Selection:
+    """Order by similarity to the query: no candidate passes, and a notice says how weak the hits are."""
+    message = f"no candidate reaches {_thresholds(query, selection)}: these are only the nearest to the question"
+    query.log.notice("threshold", NoticeKind.DEGRADED, message)
+    found = [replace(each, judged=0.0) for each in selection.found]
+    if query.vector is not None:
+        found.sort(key=lambda each: (-(query.similarity(each.vector) or 0.0), each.chunk_id))
+    return replace(selection, found=found, best_effort=True)
 
 
-def _reason(state: QueryState) -> str:
-    if state.options.min_similarity is None:
+def _reason(query: EmbeddedQuery) -> str:
+    if query.options.min_similarity is None:
         return "its score is below min_score"
     return "it is below min_score or min_similarity"
 
 
-def _thresholds(state: QueryState) -> str:
-    meaning = _MEANING.get("" if _is_last_resort(state) else state.reranker, "fused scores")
-    least = state.options.min_similarity
-    similarity = "" if least is None else f", or min_similarity {least:g}"
-    return f"min_score {state.options.min_score:g}, compared with {meaning}{similarity}"
+def _thresholds(query: EmbeddedQuery, selection: Selection) -> str:
+    scores = _SCORES.get("" if _is_last_resort(query, selection) else selection.reranker, "fused scores")
+    threshold = query.options.min_similarity
+    similarity = "" if threshold is None else f", or min_similarity {threshold:g}"
+    return f"min_score {query.options.min_score:g}, compared with {scores}{similarity}"
 
 
-def _is_last_resort(state: QueryState) -> bool:
-    """Tell whether cosines are only shown: they are part of the hybrid score already, and alone they rank worse."""
-    return state.reranker == COSINE and state.options.reranker is not RerankerChoice.COSINE
+def _is_last_resort(query: EmbeddedQuery, candidates: RankedCandidates) -> bool:
+    """Return whether cosines are only shown: they are part of the hybrid score, and alone they rank worse."""
+    return candidates.reranker == COSINE and query.options.reranker is not RerankerChoice.COSINE
 
 
-def _relevance(state: QueryState) -> NDArray[np.float64]:
-    """Set the final scores, sort by relevance, and give it: reranked candidates before those not reached."""
-    is_last_resort = _is_last_resort(state)
-    reranked = [] if is_last_resort else [found.reranked for found in state.found if found.reranked is not None]
-    lowest = min(reranked, default=1.0)
-    for found in state.found:
-        if found.reranked is not None and not is_last_resort:
-            found.score = found.reranked
-        else:
-            # In the fused order, and at most as good as the worst that the reranker saw.
-            found.score = lowest * (found.fused if lowest >= 0 else 2 - found.fused)
-    _heed(state)
-    relevance = np.array([found.score + found.judged for found in state.found], np.float64)
-    if state.reranker in PROBABILITIES:
-        weight = state.options.blend_for(exact=_names_a_norm(state))
-        relevance = blend(relevance, np.array(fused_in_unit(state, state.found), np.float64), weight=weight)
-
-    def rank(place: int) -> tuple[bool, float, float, str]:
-        found: ScoredChunk = state.found[place]
-        return found.reranked is None, -relevance[place], -found.fused, found.chunk_id
-
-    order = sorted(range(len(relevance)), key=rank)
-    state.found = [state.found[place] for place in order]
-    sorted_relevance: NDArray[np.float64] = relevance[order]
-    return sorted_relevance
-
-
-def _heed(state: QueryState) -> None:
-    """Note what users said of documents, at most the option's share of the best score: the order heeds it."""
-    scale = 1.0 if state.reranker in PROBABILITIES else max((abs(found.score) for found in state.found), default=0.0)
-    for found in state.found:
-        found.judged = scale * state.lift(found.chunk_id, found.root.root_id)
-
-
-def _names_a_norm(state: QueryState) -> bool:
-    return any(term.kind is ExactKind.SECTION for term in state.analysis.exact)
+def _names_a_norm(query: EmbeddedQuery) -> bool:
+    return any(term.kind is ExactKind.SECTION for term in query.analysis.exact)

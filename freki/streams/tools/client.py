@@ -1,43 +1,35 @@
-"""A connection for questions that come now and then, over days."""
+"""A client for queries that come now and then, over days."""
 
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 from freki.schemas import ContextQuery, ContextResult
-
-
-class Asks(Protocol):
-    """Gives a question its answer."""
-
-    async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:
-        """Return the answer. Raises TimeoutError where none comes in time."""
+from freki.schemas.errors import InfraError
+from freki.streams.ports import QueryClient
 
 
 class _Connection:
-    """One asker; it closes once nobody asks by it and nobody will."""
+    """One client; it is closed once nobody uses it and nobody will."""
 
-    def __init__(self, asker: Asks, closing: AsyncExitStack) -> None:
-        self.asker = asker
+    def __init__(self, client: QueryClient, closing: AsyncExitStack) -> None:
+        self.client = client
         self.closing = closing
         self.users = 0
 
 
-class Line:
-    """Opens a connection for the first question, and another one for the next after one broke.
+class ReconnectingClient:
+    """Connects at the first query, and again at the next query after a failure. Queries share a connection.
 
-    So it can be there before a broker is, and outlives it. Questions share a connection.
+    So the client can be opened before the broker is up, and survives its outages.
     """
 
-    def __init__(
-        self, opened: Callable[[], AbstractAsyncContextManager[Asks]], *, failures: tuple[type[Exception], ...]
-    ) -> None:
-        self._opened = opened
-        self._failures: tuple[type[Exception], ...] = (*failures, TimeoutError)
+    def __init__(self, connect: Callable[[], AbstractAsyncContextManager[QueryClient]]) -> None:
+        self._connect = connect
         self._current: _Connection | None = None
-        self._opening = asyncio.Lock()
+        self._connecting = asyncio.Lock()
         self._closing: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
@@ -51,12 +43,12 @@ class Line:
         await asyncio.gather(*self._closing, return_exceptions=True)
 
     async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:
-        """Return the answer. Raises what opening and asking raise; the next question finds another connection then."""
+        """Return the result. Raises failures of connecting and asking; the next query gets another connection then."""
         connection = await self._connected()
         connection.users += 1
         try:
-            return await connection.asker.ask(query, patience_s=patience_s)
-        except self._failures:
+            return await connection.client.ask(query, patience_s=patience_s)
+        except (InfraError, TimeoutError):
             if self._current is connection:
                 self._current = None
             raise
@@ -66,20 +58,20 @@ class Line:
                 self._close(connection)
 
     async def _connected(self) -> _Connection:
-        async with self._opening:
+        async with self._connecting:
             if self._current is None:
                 async with AsyncExitStack() as opening:
-                    asker = await opening.enter_async_context(self._opened())
-                    self._current = _Connection(asker, opening.pop_all())
+                    client = await opening.enter_async_context(self._connect())
+                    self._current = _Connection(client, opening.pop_all())
             return self._current
 
     def _close(self, connection: _Connection) -> None:
-        """Begin to close: nobody waits for it, since a broker that is gone makes that long."""
+        """Close in the background: with a broker that is gone, closing takes long."""
         closing = asyncio.create_task(connection.closing.aclose())
         self._closing.add(closing)
         closing.add_done_callback(self._closed)
 
     def _closed(self, closing: asyncio.Task[None]) -> None:
         self._closing.discard(closing)
-        # Who asked knows already that the connection broke.
+        # The failure was raised to the query already.
         _ = closing.cancelled() or closing.exception()

@@ -1,0 +1,65 @@
+"""What retrieval depends on: the store, models, clocks, and the settings of queries."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+
+from freki.operators.analyse_text import query_terms
+from freki.schemas import Timestamp
+from freki.schemas.arrays import Floats
+from freki.schemas.names import record
+from freki.schemas.query_options import QueryOptions
+from freki.streams.ports import (
+    AnalyseText,
+    Cache,
+    ChunkRows,
+    ChunkSearch,
+    Embedder,
+    Reranker,
+    Roots,
+)
+from freki.streams.retrieve.profiles import ReaderProfile
+from freki.streams.retrieve.steps.rewrite import Rewriter
+
+
+@record
+class Stores:
+    """Parts of the store, and the consistency of searches in it."""
+
+    search: ChunkSearch
+    rows: ChunkRows
+    roots: Roots
+    strong: bool
+    """Strong consistency, else bounded."""
+    generation: str
+    """Name of the index, which results tell."""
+
+
+@record
+class RetrievalModels:
+    """Models that retrieval calls."""
+
+    embedder: Embedder
+    rerankers: Sequence[Reranker] = ()
+    rewriter: Rewriter | None = None
+    vectors: Cache[Floats] | None = None
+    """Cache of vectors of queries."""
+
+
+@record
+class QueryDefaults:
+    """How queries are parsed."""
+
+    options: QueryOptions
+    profiles: Mapping[str, ReaderProfile] = field(default_factory=dict)
+    """Limits of models that read the context, by name."""
+    analyse_text: AnalyseText = query_terms
+
+
+@record
+class Clocks:
+    """Clocks of retrieval."""
+
+    now: Callable[[], Timestamp]
+    """Wall clock, which deadlines are compared with."""
+    ns: Callable[[], int]
+    """Nanoseconds, for the times of steps."""

@@ -1,0 +1,93 @@
+"""A query as parsed, and as embedded."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+
+from freki.operators.analyse_query import phrases_of
+from freki.schemas import ChunkId, ContextQuery, QueryAnalysis, RequestKind, RootId, Timestamp
+from freki.schemas.arrays import Floats
+from freki.schemas.index import Scope
+from freki.schemas.names import record
+from freki.schemas.query_options import QueryOptions
+from freki.streams.retrieve.query_log import QueryLog
+
+MIN_QUOTED_CANDIDATES = 100
+"""Candidates that are loaded if the query quotes a phrase: neither search knows phrases."""
+_BY_MEANING = frozenset({RequestKind.RETRIEVE, RequestKind.SEMANTIC_SEARCH})
+
+
+@record
+class ParsedQuery:
+    """A query with its options and its analysis."""
+
+    query: ContextQuery
+    options: QueryOptions
+    analysis: QueryAnalysis
+    text: str
+    """Text that is searched for: a bounded part of the query's."""
+    trace_id: str
+    received_at: Timestamp
+    count_tokens: Callable[[Sequence[str]], Sequence[int]] | None
+    """Token counter of the model that reads the context; null: the embedder's."""
+    log: QueryLog
+
+    @property
+    def is_read(self) -> bool:
+        """Does the query name the chunks that it wants?"""
+        return self.query.kind is RequestKind.CHUNK_READ
+
+    @property
+    def is_embedded(self) -> bool:
+        """Is the query searched for by its vector?"""
+        return self.query.kind in _BY_MEANING
+
+    @property
+    def quoted(self) -> list[str]:
+        """Phrases of which a hit must hold one."""
+        return phrases_of(self.analysis.exact) if self.options.exact else []
+
+    @property
+    def wanted(self) -> int:
+        """Number of candidates to load, for reranking and for diversity."""
+        usual = max(self.options.rerank_candidates, 2 * self.options.top_k)
+        return max(usual, MIN_QUOTED_CANDIDATES) if self.quoted else usual
+
+    @property
+    def scope(self) -> Scope:
+        """Rows that the query may see, and asks for."""
+        return Scope(
+            tenant=self.query.tenant,
+            principals=self.query.principals,
+            levels=self.analysis.levels,
+            filters=self.query.filters,
+        )
+
+    def remaining_s(self, now: Timestamp) -> float:
+        """Return the seconds until the answer must leave; a sender whose clock is ahead gains no time."""
+        asked_at = min(self.query.asked_at, self.received_at)
+        return (asked_at + self.options.deadline_ms - now) / 1000
+
+
+@record
+class EmbeddedQuery(ParsedQuery):
+    """A parsed query with its vector and the judgements on similar queries."""
+
+    vector: Floats | None
+    """Shape (dim,); null: not embedded, or embedding failed."""
+    boosts: Mapping[str, float]
+    """Judgements of users by chunk and by root, -1..1."""
+
+    @classmethod
+    def of(cls, parsed: ParsedQuery, vector: Floats | None, boosts: Mapping[str, float]) -> "EmbeddedQuery":
+        """Add vector and judgements to a parsed query."""
+        given = {each.name: getattr(parsed, each.name) for each in fields(ParsedQuery)}
+        return cls(**given, vector=vector, boosts=boosts)
+
+    def similarity(self, vector: Floats) -> float | None:
+        """Return the similarity of a chunk (0: any two texts, 1: query and answer), or None without a query vector."""
+        return None if self.vector is None else self.options.similarity(float(self.vector @ vector))
+
+    def lift(self, chunk_id: ChunkId, root_id: RootId) -> float:
+        """Return the share of the best score that judgements add to a chunk, at most the option `feedback`."""
+        judged = self.boosts.get(chunk_id, 0.0) + self.boosts.get(root_id, 0.0)
+        return self.options.feedback * min(1.0, max(-1.0, judged))

@@ -1,0 +1,171 @@
+"""Fuse rankings, and keep the best candidates that are live and that the principals may read."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from freki.schemas import ChunkId, NoticeKind, RootId, may_read
+from freki.schemas.index import Candidate, Rank
+from freki.schemas.names import record
+from freki.streams.ports import Roots
+from freki.streams.retrieve.budget.attempts import Attempts
+from freki.streams.retrieve.candidates import History, LiveChunk
+from freki.streams.retrieve.parsed_query import EmbeddedQuery
+from freki.streams.retrieve.query_log import timed
+from freki.streams.retrieve.search_result import Ranked, SearchedVariant, SearchResult
+from freki.streams.retrieve.steps.fuse import fuse
+from freki.streams.retrieve.steps.live import LiveDocument, read_live
+
+STEP = "manifest"
+NOT_LIVE = "it is not of a live revision"
+
+
+@record
+class LiveCandidates:
+    """Live candidates of a query before their rows are read, best first."""
+
+    search: SearchResult
+    found: Sequence[LiveChunk]
+    history: History
+    has_moved: bool
+    """Were some candidates not live? Their documents changed since the index was written or searched."""
+
+
+async def keep_live(
+    roots: Roots, attempts: Attempts, queries: Sequence[EmbeddedQuery], searches: Sequence[SearchResult]
+) -> tuple[list[LiveCandidates], bool]:
+    """Fuse, and take from the top of each ranking as many live and readable candidates as are wanted.
+
+    The flag is False if live revisions could not be read.
+    """
+    logs = [query.log for query in queries]
+    started_ns = logs[0].clock_ns()
+    selections = [_LiveSelection(query, search) for query, search in zip(queries, searches, strict=True)]
+    ended_ns = logs[0].clock_ns()
+    with timed(logs, STEP, lambda place: len(selections[place].found)):
+        is_live = await _take_best(roots, attempts, selections)
+        for log, each in zip(logs, selections, strict=True):
+            # Counted here, without documents that the principals may not read.
+            log.ran("fuse", started_ns, len(each.ranked), ended_ns=ended_ns)
+    return [each.result() for each in selections], is_live
+
+
+async def _take_best(roots: Roots, attempts: Attempts, selections: "Sequence[_LiveSelection]") -> bool:
+    short = list(selections)
+    while short:
+        # The best candidates are nearly always live, so that looking further down is seldom necessary.
+        slices = [each.next_slice() for each in short]
+        candidates = [each for ranked in slices for each in ranked]
+        live = await attempts([each.query for each in short], STEP, read_live(roots, candidates))
+        if live is None:
+            return False
+        for each, ranked in zip(short, slices, strict=True):
+            if not each.hide_unreadable(ranked, live):
+                each.take_live(ranked, live)
+        short = [each for each in short if each.is_short]
+    for each in selections:
+        each.keep_newest()
+        if each.dead:
+            message = f"{each.dead} candidates are not of a live revision"
+            each.query.log.notice(STEP, NoticeKind.DROPPED, message)
+    return True
+
+
+class _LiveSelection:
+    """Candidates of one query while live revisions are read."""
+
+    def __init__(self, query: EmbeddedQuery, search: SearchResult) -> None:
+        self.query = query
+        self._variants = list(search.variants)
+        self._roots = dict(search.roots)
+        self._history = History()
+        self._start()
+
+    def _start(self) -> None:
+        self.ranked, self._alpha = fuse(self.query, self._variants)
+        self.found: list[LiveChunk] = []
+        self.dead = 0
+        self._at = 0
+
+    def result(self) -> LiveCandidates:
+        search = SearchResult(
+            variants=tuple(self._variants), ranked=tuple(self.ranked), alpha=self._alpha, roots=self._roots
+        )
+        return LiveCandidates(search=search, found=tuple(self.found), history=self._history, has_moved=self.dead > 0)
+
+    @property
+    def is_short(self) -> bool:
+        return len(self.found) < self.query.wanted and self._at < len(self.ranked)
+
+    def next_slice(self) -> list[Ranked]:
+        return self.ranked[self._at : self._at + self.query.wanted]
+
+    def hide_unreadable(self, ranked: Sequence[Ranked], live: Mapping[RootId, LiveDocument]) -> bool:
+        """Remove documents that the principals may not read, and fuse again: they must not move or be counted.
+
+        Rows name readers too, and searches filter by those; while access changes, or if the rewriting of rows was
+        cut short, rows and root differ, and the root decides.
+        """
+        hidden = {
+            each.root_id
+            for each in ranked
+            if each.root_id in live and not may_read(self.query.query.principals, live[each.root_id].root.principals)
+        }
+        if not hidden:
+            return False
+        chunk_ids = [each.chunk_id for each in self.ranked if each.root_id in hidden]
+        self._variants = [_without(hidden, each) for each in self._variants]
+        self._start()
+        self._drop("the asker may not read it any more", chunk_ids)
+        return True
+
+    def take_live(self, ranked: Sequence[Ranked], live: Mapping[RootId, LiveDocument]) -> None:
+        """Add live chunks to the candidates; count the others."""
+        dead = []
+        for each in ranked:
+            document = live.get(each.root_id)
+            if document is not None:
+                self._roots[each.root_id] = document.root
+            if document is None or each.chunk_id not in document.places:
+                dead.append(each.chunk_id)
+            elif len(self.found) < self.query.wanted and not self._has_share(each.root_id):
+                self.found.append(_live_chunk(each, document))
+        self._drop(NOT_LIVE, dead)
+        self.dead += len(dead)
+        self._at += len(ranked)
+
+    def keep_newest(self) -> None:
+        """Keep one revision of each document, if several were live while candidates were looked up."""
+        newest: dict[RootId, Rank] = {}
+        for each in self.found:
+            newest[each.root.root_id] = max(newest.get(each.root.root_id, each.root.rank), each.root.rank)
+        older = [each.chunk_id for each in self.found if each.root.rank < newest[each.root.root_id]]
+        self._drop(NOT_LIVE, older)
+        self.found = [each for each in self.found if each.root.rank == newest[each.root.root_id]]
+        self.dead += len(older)
+
+    def _has_share(self, root_id: RootId) -> bool:
+        """Return whether a document with a maximum of hits has its share of the candidates."""
+        options = self.query.options
+        share = max(options.per_document, self.query.wanted * options.per_document // options.top_k)
+        return 0 < share <= sum(each.root.root_id == root_id for each in self.found)
+
+    def _drop(self, reason: str, chunk_ids: Sequence[ChunkId]) -> None:
+        self._history = self._history.dropping(STEP, reason, chunk_ids)
+
+
+def _live_chunk(ranked: Ranked, document: LiveDocument) -> LiveChunk:
+    return LiveChunk(
+        chunk_id=ranked.chunk_id,
+        document=document,
+        fused=ranked.fused,
+        dense=ranked.dense,
+        lexical=ranked.lexical,
+        variant=ranked.variant,
+    )
+
+
+def _without(hidden: Collection[RootId], searched: SearchedVariant) -> SearchedVariant:
+    def visible(ranking: Sequence[Candidate] | None) -> Sequence[Candidate] | None:
+        return None if ranking is None else [hit for hit in ranking if hit.root_id not in hidden]
+
+    return replace(searched, dense=visible(searched.dense), lexical=visible(searched.lexical))

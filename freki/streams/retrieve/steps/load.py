@@ -1,0 +1,59 @@
+"""Load rows and vectors of live candidates, and fold candidates with the same text."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from freki.operators.fold import fold
+from freki.schemas.arrays import Floats
+from freki.schemas.index import IndexedChunk, RowId
+from freki.streams.ports import ChunkRows
+from freki.streams.retrieve.budget.attempts import Attempts
+from freki.streams.retrieve.candidates import LoadedCandidates, LoadedChunk, extended
+from freki.streams.retrieve.parsed_query import EmbeddedQuery
+from freki.streams.retrieve.query_log import timed
+from freki.streams.retrieve.steps.keep_live import LiveCandidates
+
+STEP = "load"
+
+
+async def load(
+    rows: ChunkRows, attempts: Attempts, queries: Sequence[EmbeddedQuery], found: Sequence[LiveCandidates]
+) -> tuple[list[LoadedCandidates], bool]:
+    """Read the rows of all candidates in one call; the flag is False if that failed."""
+    wanted = list(dict.fromkeys(chunk.row_id for each in found for chunk in each.found))
+    with timed([query.log for query in queries], STEP, lambda place: len(found[place].found)):
+        fetched = await attempts(queries, STEP, rows.fetch(wanted))
+    loaded = [
+        _folded(_loaded(live, fetched), query.options.fold_at) for query, live in zip(queries, found, strict=True)
+    ]
+    return loaded, fetched is not None
+
+
+def _loaded(live: LiveCandidates, fetched: Mapping[RowId, tuple[IndexedChunk, Floats]] | None) -> LoadedCandidates:
+    rows = fetched or {}
+    there = [chunk for chunk in live.found if chunk.row_id in rows]
+    gone = [chunk.chunk_id for chunk in live.found if chunk.row_id not in rows]
+    return LoadedCandidates(
+        search=replace(live.search, loaded={chunk.chunk_id: rows[chunk.row_id] for chunk in there}),
+        found=[
+            extended(LoadedChunk, chunk, row=rows[chunk.row_id][0], vector=rows[chunk.row_id][1]) for chunk in there
+        ],
+        history=live.history.dropping(STEP, "its row was not read", gone),
+        is_stale=fetched is not None and bool(gone),
+    )
+
+
+def _folded(candidates: LoadedCandidates, likeness: float) -> LoadedCandidates:
+    """Let the best of several candidates with the same text represent all; all are live and readable."""
+    found = candidates.found
+    represented_by = fold([each.row.text for each in found], likeness=likeness)
+    duplicates: dict[int, list[LoadedChunk]] = {}
+    for place, best in enumerate(represented_by):
+        if best != place:
+            duplicates.setdefault(best, []).append(found[place])
+    kept = [
+        replace(each, duplicates=tuple(duplicates.get(place, ())))
+        for place, each in enumerate(found)
+        if represented_by[place] == place
+    ]
+    return candidates.keep_only(STEP, "a better candidate says the same", kept).after(STEP)

@@ -1,0 +1,48 @@
+"""Wait until the index holds the versions of documents that a query asks for."""
+
+import asyncio
+
+from freki.operators.identify import root_id
+from freki.schemas import NoticeKind, RootId, VersionFloor, may_read
+from freki.streams.ports import Roots
+from freki.streams.retrieve.budget.attempts import FINISHING, LOOKING_UP, Attempts
+from freki.streams.retrieve.budget.in_flight import InFlight
+from freki.streams.retrieve.parsed_query import ParsedQuery
+
+STEP = "wait"
+POLL_S = 0.02
+"""Interval between looks at the documents, in seconds."""
+
+
+async def wait_for_versions(roots: Roots, attempts: Attempts, in_flight: InFlight, query: ParsedQuery) -> None:
+    """Wait as long as the deadline allows; add a notice for each document that is still older."""
+    missing = {root_id(query.query.tenant, floor.document_id): floor for floor in query.query.at_least}
+    if not missing:
+        return
+    started_ns = query.log.clock_ns()
+    # A query that only waits takes nothing from others.
+    in_flight.end([query])
+    while missing:
+        found = await attempts([query], STEP, roots.roots(list(missing)))
+        if found is None:
+            break
+        # A document that the principals may not read is waited for like one that does not exist.
+        missing = {
+            key: floor
+            for key, floor in missing.items()
+            if key not in found
+            or not may_read(query.query.principals, found[key].principals)
+            or found[key].version < floor.version
+        }
+        if not missing or attempts.spare_s(query, before=(*LOOKING_UP, *FINISHING)) < POLL_S:
+            break
+        await asyncio.sleep(POLL_S)
+    in_flight.begin([query])
+    _note_missing(query, missing)
+    query.log.ran(STEP, started_ns, len(query.query.at_least))
+
+
+def _note_missing(query: ParsedQuery, missing: dict[RootId, VersionFloor]) -> None:
+    for floor in missing.values():
+        message = f"document {floor.document_id!r} is not at version {floor.version} yet: ask again, or allow more time"
+        query.log.notice(STEP, NoticeKind.FRESHNESS, message)
