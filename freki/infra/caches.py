@@ -1,4 +1,4 @@
-"""Remembers what was worked out for questions, within bytes and seconds."""
+"""A cache bounded by size and age."""
 
 import time
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from freki.infra.telemetry.calls import Calls
 T = TypeVar("T")
 
 _ENTRY_BYTES = 512
-"""About what an entry takes besides its value."""
+"""Estimated overhead per entry."""
 
 
 class _Held(NamedTuple):
@@ -21,9 +21,9 @@ class _Held(NamedTuple):
 
 
 class BoundedCache(Generic[T]):
-    """Values by key, the least recently used forgotten first; 0 bytes: none are kept. For one thread.
+    """Values by key with LRU eviction; 0 bytes disable it. Not thread-safe.
 
-    Keys are not kept, only 128 bits of hash: a question may be long, and names somebody.
+    Keys are stored as 128-bit hashes only: a query may be long and contain personal data.
     """
 
     def __init__(
@@ -40,13 +40,13 @@ class BoundedCache(Generic[T]):
         self._entries = _Counted(most_bytes, seconds, timer)
 
     def get(self, key: object) -> T | None:
-        """Give what was kept under a key of equal `repr`, unless it was forgotten."""
+        """Return the value of a key of equal `repr`; None where it is absent, expired or evicted."""
         held = self._entries.get(_digest(key))
         self._calls.looked_up(self._name, hits=int(held is not None), misses=int(held is None))
         return None if held is None else cast("T", held.value)
 
     def keep(self, key: object, value: T, *, size: int) -> None:
-        """Remember a value of about so many bytes, for others that were needed less recently."""
+        """Store a value of about `size` bytes, evicting the least recently used ones."""
         if size + _ENTRY_BYTES <= self._entries.maxsize:
             self._entries[_digest(key)] = _Held(value, size)
         self._calls.holds(self._name, self.held_bytes)
@@ -54,24 +54,24 @@ class BoundedCache(Generic[T]):
 
     @property
     def held_bytes(self) -> int:
-        """About what all entries take."""
+        """Estimated size of all entries."""
         return int(self._entries.currsize)
 
 
 class _Counted(TTLCache[bytes, _Held]):
-    """Counts what had to go for others."""
+    """Counts evictions."""
 
     def __init__(self, most_bytes: int, seconds: float, timer: Callable[[], float]) -> None:
         super().__init__(most_bytes, seconds, timer, getsizeof=lambda held: held.size + _ENTRY_BYTES)
         self._evicted = 0
 
     def popitem(self) -> tuple[bytes, _Held]:
-        """Let the least recently used go."""
+        """Evict the least recently used entry."""
         self._evicted += 1
         return super().popitem()
 
     def take_evicted(self) -> int:
-        """Give how many went since the last look."""
+        """Return the number of evictions since the last call."""
         evicted, self._evicted = self._evicted, 0
         return evicted
 

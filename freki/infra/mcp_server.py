@@ -143,6 +143,6 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def _names(host: str) -> list[str]:
-    """Give the names by which a host is called."""
+    """Return the names by which a host is called."""
     names = _LOOPBACK if host in _LOOPBACK else (host,)
     return [f"[{name}]" if ":" in name else name for name in names]

@@ -1,8 +1,8 @@
-"""A schema registry with Confluent's REST interface: Confluent's own, Karapace, Redpanda, Apicurio.
+"""A client of schema registries with Confluent's REST interface: Confluent, Karapace, Redpanda, Apicurio.
 
-A codec asks only what is in memory (`id_of`, `schema_of`), so that it stays pure. Memory is filled by waiting:
-`announce` once at the start, then `prepare` for each batch before it is decoded, which asks only for what is new.
-Retrying is left to the caller, who does it for whole batches anyway.
+Codecs only read from memory (`id_of`, `schema_of`), so that they stay pure. Memory is filled by `announce` once at the
+start, and by `prepare` before each batch is decoded, which fetches new schemas only. The caller retries, since it does
+so for whole batches anyway.
 """
 
 from collections import Counter
@@ -25,14 +25,14 @@ T = TypeVar("T")
 _MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 _HEADERS = {"Accept": f"{_MEDIA_TYPE}, application/json", "Content-Type": _MEDIA_TYPE}
 _NOT_THERE = frozenset({40401, 40402, 40403})
-"""Error codes for a subject, version or schema that is not there; a 404 without one comes from some other server."""
+"""Error codes of an unknown subject, version or schema; a 404 without one comes from another kind of server."""
 _FAILURES_OF_AN_ID = 7
-"""Answers "later" to one id, in a row, while others are answered: one attempt less than a delivery makes."""
+"""Consecutive transient failures after which an id counts as unknown: one attempt less than a delivery makes."""
 _NO_ACCESS = frozenset({httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN})
 
 
 class UnknownToRegistry(Rejected):
-    """The registry answers, and has no such subject, version or schema."""
+    """The registry has no such subject, version or schema."""
 
 
 class _Registered(BaseModel):
@@ -60,7 +60,7 @@ _SUBJECTS = TypeAdapter(list[str])
 
 
 class RegistryClient:
-    """Registers our contracts, and reads what others registered. No schema is asked for twice."""
+    """Registers the contracts of Freki, and reads other registered schemas, each once."""
 
     _client: httpx.AsyncClient
 
@@ -77,7 +77,7 @@ class RegistryClient:
         self._failures: Counter[int] = Counter()
 
     async def __aenter__(self) -> Self:
-        """Make ready to connect; nothing is asked yet."""
+        """Create the HTTP client; no request is sent yet."""
         with _translated(self._url):
             self._client = httpx.AsyncClient(
                 base_url=self._url, auth=self._auth, timeout=self._timeout_s, headers=_HEADERS
@@ -87,14 +87,14 @@ class RegistryClient:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close connections."""
+        """Close the HTTP client."""
         await self._client.aclose()
 
     async def announce(self, topics: Mapping[str, type]) -> None:
-        """Register the contract in force of each topic's record, and read what was written with before.
+        """Register the current contract of each topic's record, and read all earlier versions.
 
-        The subject of a topic is `<topic>-value`. A contract that is there already is only looked up: then an account
-        that may read is enough. Raises Unavailable, or Misconfigured where the registry refuses.
+        The subject of a topic is `<topic>-value`. A registered contract is only looked up, so read access suffices
+        then. Raises Unavailable, or Misconfigured where the registry refuses.
         """
         for topic, record in topics.items():
             contract = packaged_contracts().current(record.__name__)
@@ -105,11 +105,10 @@ class RegistryClient:
                 self._schemas[registered.id] = registered.text
 
     async def prepare(self, values: Iterable[bytes | None]) -> None:
-        """Read the schemas that records name and that are not in memory.
+        """Fetch the schemas that records refer to and that are not in memory.
 
-        An id that the registry does not know, or refuses in whatever way while it answers for others, stays unknown:
-        decoding its record fails then, and nothing else. Raises Unavailable where the registry is down, and
-        Misconfigured where something else answers in its place.
+        An id that the registry does not know, or refuses while it answers for others, stays unknown: only decoding of
+        its records fails. Raises Unavailable where the registry is down, Misconfigured where another server answers.
         """
         named = {schema_id_of(value) for value in values if value is not None}
         for schema_id in sorted(schema_id for schema_id in named if schema_id is not None):
@@ -117,11 +116,11 @@ class RegistryClient:
                 await self._read(schema_id)
 
     def id_of(self, record: str) -> int:
-        """Give the id of the contract in force of a record whose topic was announced."""
+        """Return the id of the current contract of an announced record."""
         return self._ids[record]
 
     def schema_of(self, schema_id: int) -> str | None:
-        """Give a schema as JSON, or None where it was not read."""
+        """Return a schema as JSON; None where it is not in memory."""
         return self._schemas.get(schema_id)
 
     async def _registered(self, subject: str, schema: str) -> int:
@@ -148,7 +147,7 @@ class RegistryClient:
             self._schemas[schema_id] = found.text
 
     async def _probe(self) -> None:
-        """Raise unless the registry answers what any registry can: then an id that it refused is to blame."""
+        """Raise unless the registry answers a request that any registry can answer."""
         try:
             known = next(iter(self._schemas), None)
             if known is None:
@@ -175,7 +174,7 @@ def _auth(settings: RegistrySettings) -> httpx.BasicAuth | None:
 
 
 def _refusal(response: httpx.Response) -> InfraError:
-    """Say what an answer other than success means for us."""
+    """Return the error for a response that is not a success."""
     asked = f"{response.request.method} {response.request.url.path}"
     try:
         refusal = _Refusal.model_validate_json(response.content)

@@ -10,7 +10,7 @@ LEAST_PROBABILITY = 1e-6
 
 
 def evidence(probabilities: FloatsOfAnyWidth) -> NDArray[np.float64]:
-    """Give the log-odds of probabilities, (candidates,), within those of 0.000001 and its opposite.
+    """Return the log-odds of probabilities, (candidates,), within those of 0.000001 and its opposite.
 
     Most probabilities are close to 0, where a small difference of theirs is a large one of evidence.
     """
@@ -20,7 +20,7 @@ def evidence(probabilities: FloatsOfAnyWidth) -> NDArray[np.float64]:
 
 
 def blend(probabilities: FloatsOfAnyWidth, fused: FloatsOfAnyWidth, *, weight: float) -> NDArray[np.float64]:
-    """Give relevance, (candidates,): the log-odds of the probabilities, and `weight` for a fused score of 1.
+    """Return relevance, (candidates,): the log-odds of the probabilities, and `weight` for a fused score of 1.
 
     fused: (candidates,), 0..1. Weight 0 keeps the order of the probabilities; nothing that is better in both comes
     after what is worse in both.

@@ -159,7 +159,7 @@ def _initials(short: str, words: Sequence[str]) -> int | None:
 
     @cache
     def most(at: int, word: int) -> int | None:
-        """Give the most letters from `at` on that begin one of the words from `word` on."""
+        """Return the most letters from `at` on that begin one of the words from `word` on."""
         if word == len(parts):
             return 0 if at == len(letters) else None
         part, optional = parts[word]
@@ -175,7 +175,7 @@ def _initials(short: str, words: Sequence[str]) -> int | None:
 
 
 def _fits(letters: str, word: str) -> bool:
-    """Say whether letters stand for one word: the first begins it, capitals after it begin parts of a compound."""
+    """Return whether letters stand for one word: the first begins it, capitals after it begin parts of a compound."""
     folded = word.casefold()
 
     def follows(at: int, place: int, piece: int) -> bool:

@@ -78,7 +78,7 @@ def _widened(text: str, core: tuple[int, int], free: tuple[int, int], room: int)
 
 
 def _snippets(text: str, spans: Sequence[tuple[int, int]]) -> tuple[Snippet, ...]:
-    """Give spans without the white space at their ends."""
+    """Return spans without the white space at their ends."""
     snippets = []
     for begin, stop in spans:
         shown = text[begin:stop].strip()

@@ -18,7 +18,7 @@ class _Reading(NamedTuple):
 
 
 def fold(texts: Sequence[str], *, likeness: float = 1.0) -> list[int]:
-    """Give for each text the place of the one that stands for it: its own, or that of an earlier one like it.
+    """Return for each text the place of the one that stands for it: its own, or that of an earlier one like it.
 
     Texts that differ in case and white space only are always alike. Others are where the Jaccard index of their
     shingles of three words is at least `likeness` and they hold the same numbers: a date or an amount is often all

@@ -142,7 +142,7 @@ def standardised_fusion(rankings: Sequence[Sequence[Scored]], *, weights: Sequen
 
 
 def _above_worst(scores: Sequence[float]) -> list[float]:
-    """Give how many standard deviations scores are above the worst; 1 where all are equal."""
+    """Return how many standard deviations scores are above the worst; 1 where all are equal."""
     if not scores:
         return []
     low = min(scores)

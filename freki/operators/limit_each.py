@@ -5,7 +5,7 @@ from collections.abc import Hashable, Sequence
 
 
 def limit_each(groups: Sequence[Hashable], *, most: int) -> list[int]:
-    """Give the places that stay, in order: of each group the first `most`. 0: all.
+    """Return the places that stay, in order: of each group the first `most`. 0: all.
 
     Raises ValueError if `most` is negative.
     """

@@ -7,7 +7,7 @@ from freki.schemas import Revision
 
 
 def metadata_hash(revision: Revision, *, analyser: str) -> str:
-    """Give 16 hexadecimal digits that differ where name, type, language, readers, attributes or analyser differ.
+    """Return 16 hexadecimal digits that differ where name, type, language, readers, attributes or analyser differ.
 
     The order of principals and attributes does not matter.
     """

@@ -149,7 +149,7 @@ def _table(lines: Sequence[str], at: int) -> _Part:
 
 
 def _starts_row(lines: Sequence[str], line: int) -> bool:
-    """Say whether a cut before this line keeps the rows of a grid whole."""
+    """Return whether a cut before this line keeps the rows of a grid whole."""
     return not lines[line].lstrip().startswith(("|", "+")) or lines[line - 1].lstrip().startswith("+-")
 
 

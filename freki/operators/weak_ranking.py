@@ -6,7 +6,7 @@ PLACE = 10
 
 
 def looks_weak(scores: Sequence[float], *, least_gap: float = 0.35) -> bool:
-    """Tell whether the best score stands out too little: by less than `least_gap` of itself over the tenth.
+    """Return whether the best score stands out too little: by less than `least_gap` of itself over the tenth.
 
     scores: of one fused ranking, best first. One that holds fewer is compared by its last, and an empty one is weak.
     Of the signs that were compared this one told best which answers were bad: docs/queries.md.

@@ -1,4 +1,4 @@
-"""Array types that rooms exchange."""
+"""Array types shared by all rooms."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,18 +1,18 @@
-"""What can go wrong outside of Freki.
+"""Errors of external systems: broker, store, models, files.
 
 InfraError
-├── Unavailable   the world is down: retry, then stop and read again
-│   └── Busy            it said when to come again
+├── Unavailable   temporary: retry, then stop and read the records again
+│   └── Busy            the server said when to retry
 └── Rejected      the request can never succeed as it is: do not retry
-    └── Misconfigured   a setting or file of ours is wrong: the message names it and the fix
+    └── Misconfigured   a setting or file is wrong: the message names it and the fix
 """
 
 
 class InfraError(Exception):
-    """The outside said no. The message is for who runs Freki: it may name hosts, and quote what somebody asked."""
+    """An external system failed. The message is for operators of Freki: it may name hosts and quote queries."""
 
     gist = "it failed"
-    """The kind of failure, for whoever asked."""
+    """Kind of failure, for the sender of the query."""
 
     def __init__(self, message: str, *, gist: str = "") -> None:
         super().__init__(message)
@@ -20,13 +20,13 @@ class InfraError(Exception):
 
 
 class Unavailable(InfraError):
-    """It may work later."""
+    """The same request may succeed later."""
 
     gist = "it does not answer"
 
 
 class Busy(Unavailable):
-    """It will work in `wait_s` seconds, by its own words."""
+    """The server asks to retry after `wait_s` seconds."""
 
     gist = "it is busy"
 
@@ -36,12 +36,12 @@ class Busy(Unavailable):
 
 
 class Rejected(InfraError):
-    """It will not work as it is."""
+    """The request can never succeed as it is."""
 
     gist = "it refused the request"
 
 
 class Misconfigured(Rejected):
-    """A setting or file must change; the message names it and says how."""
+    """A setting or file is wrong; the message names it and the fix."""
 
     gist = "a setting is wrong, which the worker's log names"

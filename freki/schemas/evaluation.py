@@ -1,4 +1,4 @@
-"""What an evaluation asks, and of which documents. None of it crosses a topic."""
+"""Evaluation sets: questions, judgements and documents. None of it crosses a topic."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -8,7 +8,7 @@ from freki.schemas.names import DocumentId, record
 
 @record
 class CorpusDocument:
-    """A document as its set gives it."""
+    """A document of an evaluation set."""
 
     document_id: DocumentId
     name: str | None
@@ -18,32 +18,32 @@ class CorpusDocument:
 
 @record
 class Question:
-    """A question, and what its answer should hold."""
+    """A question with its judgements and expected content."""
 
     question_id: str
     text: str
     judgements: Mapping[DocumentId, int] | None = None
-    """Grades of documents, above 0 where relevant; empty: judged, and nothing answers it; None: nobody judged."""
+    """Grades of documents, above 0 where relevant; empty: judged unanswerable; None: not judged."""
     spans: tuple[str, ...] = ()
-    """Text of documents that the context should quote."""
+    """Passages that the context should quote."""
     facts: tuple[str, ...] = ()
-    """Words that the context should hold, wherever they come from."""
+    """Words that the context should contain, from any source."""
     sections: Mapping[DocumentId, tuple[str, ...]] = field(default_factory=dict)
-    """Where in its document the answer stands: headings, or how they begin, such as `§ 535`; any of them will do."""
+    """Headings, or prefixes of headings such as `§ 535`, of sections that hold the answer; any one suffices."""
 
     @property
     def is_answerable(self) -> bool:
-        """Say whether anything should be found."""
+        """Whether anything should be found."""
         return bool(self.spans or self.facts or any(grade > 0 for grade in (self.judgements or {}).values()))
 
 
 @record
 class EvaluationSet:
-    """Questions with what is known of their answers."""
+    """Questions with judgements, and their corpus."""
 
     name: str
     corpus: tuple[CorpusDocument, ...] | None
-    """None: the questions are for what is indexed already."""
+    """Documents; None where the questions are for an existing index."""
     questions: tuple[Question, ...]
     notes: tuple[str, ...] = ()
-    """What a reader of the figures should know of the set."""
+    """Remarks on the set for readers of the figures."""

@@ -1,4 +1,4 @@
-"""The words that every record shares: ids, times, and the decorator that makes a record."""
+"""Types shared by all records: ids, times, kinds and levels of chunks, and the record decorator."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ EVERYONE = "everyone"
 
 
 def may_read(asker: Collection[str], readers: Collection[str]) -> bool:
-    """Tell whether somebody with these principals may read what names these readers."""
+    """Return whether somebody with these principals may read what names these readers."""
     return EVERYONE in readers or not set(asker).isdisjoint(readers)
 
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def record(cls: type[T]) -> type[T]:
-    """Make a frozen, slotted, keyword-only dataclass."""
+    """Return the class as a frozen, slotted, keyword-only dataclass."""
     return dataclass(frozen=True, slots=True, kw_only=True)(cls)
 
 

@@ -64,7 +64,7 @@ def calibration_of(scores: Floats, right: NDArray[np.bool_]) -> tuple[Bin, ...]:
 
 
 def error_of(bins: Sequence[Bin]) -> float:
-    """Give the mean difference of score and share, by candidates. Source: Naeini et al., AAAI 2015."""
+    """Return the mean difference of score and share, by candidates. Source: Naeini et al., AAAI 2015."""
     total = sum(each.count for each in bins)
     return math.fsum(each.count * abs(each.score - each.right) for each in bins) / max(1, total)
 

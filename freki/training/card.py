@@ -65,7 +65,7 @@ def write_card(path: Path, run: TrainingRun, figures: Figures) -> None:
 
 
 def card(run: TrainingRun, figures: Figures, *, plot: str) -> str:
-    """Give the card; plot: where its plot lies."""
+    """Return the card; plot: where its plot lies."""
     languages = " and ".join(sorted({one.language for one in figures.sets}))
     return "\n".join(
         [

@@ -58,7 +58,7 @@ class Sum:
     """The second part."""
 
     def features(self, pairs: Sequence[RerankPair]) -> Floats:
-        """Give the parts before they are weighed, (pairs, 3)."""
+        """Return the parts before they are weighed, (pairs, 3)."""
         # With nothing known, what is left of the sum is the model's.
         bare = [replace(pair, fused=0.0, lexical=0.0, cosine=0.0) for pair in pairs]
         logits = self.route(bare).score(range(len(bare)))

@@ -90,7 +90,7 @@ class Searched(NamedTuple):
     candidates: Candidates
 
     def pairs(self, number: int, count: int) -> list[RerankPair]:
-        """Give what a reranker sees of the best candidates of a question."""
+        """Return what a reranker sees of the best candidates of a question."""
         found = self.candidates
         places = found.places[number, :count]
         return [
@@ -99,7 +99,7 @@ class Searched(NamedTuple):
         ]
 
     def ranking(self, number: int, scores: Floats) -> list[DocumentId]:
-        """Give the documents of a question: those with a score first, best first, then the others as found."""
+        """Return the documents of a question: those with a score first, best first, then the others as found."""
         order = np.arange(self.candidates.places.shape[1])
         order[: len(scores)] = np.argsort(-scores, kind="stable")
         return [self.ids[place] for place in self.candidates.places[number, order]]
@@ -169,7 +169,7 @@ def _judged(searched: Searched, scores: Sequence[Floats]) -> dict[str, dict[str,
 
 
 def _right(searched: Searched, number: int) -> NDArray[np.bool_]:
-    """Say which candidates of a question are relevant."""
+    """Return which candidates of a question are relevant."""
     judgements = searched.questions[number].judgements or {}
     return np.array([judgements.get(searched.ids[place], 0) > 0 for place in searched.candidates.places[number]])
 

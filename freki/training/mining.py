@@ -80,7 +80,7 @@ class HybridSearch:
         self._lexical = Lexical(self._analysed(documents))
 
     def find(self, questions: Sequence[str], vectors: Floats, *, width: int, advance: Advance) -> Candidates:
-        """Give the best `width` candidates of each question, or all documents if there are fewer."""
+        """Return the best `width` candidates of each question, or all documents if there are fewer."""
         width = min(width, len(self._vectors))
         found = Candidates(
             places=np.empty((len(questions), width), np.int32),
@@ -106,7 +106,7 @@ class HybridSearch:
 
 
 def _ranked(scores: Floats, *, above: float = -np.inf) -> list[Hit]:
-    """Give the best documents, best first."""
+    """Return the best documents, best first."""
     depth = min(_DEPTH, len(scores))
     best = np.argpartition(-scores, depth - 1)[:depth]
     best = best[np.lexsort((best, -scores[best]))]

@@ -78,5 +78,5 @@ def _pairs(path: Path) -> Iterator[Pair]:
 
 
 def _plain(question: str) -> str:
-    """Give a question in one line; some files hold line breaks as two characters."""
+    """Return a question in one line; some files hold line breaks as two characters."""
     return " ".join(question.replace("\\n", " ").split())

@@ -186,5 +186,5 @@ def _of(collection: int, examples: Sequence[Example]) -> list[int]:
 
 
 def _mrr(found: Iterable[NDArray[np.bool_]]) -> float:
-    """Give the mean of 1 / place of what is right, 0 where nothing is; given best first."""
+    """Return the mean of 1 / place of what is right, 0 where nothing is; given best first."""
     return float(np.mean([1 / (1 + int(right.argmax())) if right.any() else 0.0 for right in found]))

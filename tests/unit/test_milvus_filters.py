@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.infra.milvus.escape import armoured, armoured_key, checked_key, plain
-from freki.infra.milvus.filters import scope_expression
+from freki.infra.milvus.escape import checked_key, escaped, escaped_key, unescaped
+from freki.infra.milvus.filters import FIELDS, scope_expression
 from freki.infra.milvus.rows import chunk_row
 from freki.schemas import FILTER_FIELDS, ChunkKind, Filter, FilterOperator, TenantId
 from freki.schemas.errors import Rejected
@@ -195,20 +195,20 @@ def test_equal_scopes_give_equal_expressions(where: Scope, data: st.DataObject) 
 
 @given(text=st.one_of(texts, surrogates))
 def test_an_armoured_text_has_nothing_to_escape_and_is_restored(text: str) -> None:
-    assert not set(armoured(text)) & set("\"'\\\r\n\x00\uffff")
-    assert plain(armoured(text)) == text
+    assert not set(escaped(text)) & set("\"'\\\r\n\x00\uffff")
+    assert unescaped(escaped(text)) == text
 
 
 @given(key=st.one_of(texts, surrogates))
 def test_an_armoured_key_is_plain_ascii_and_is_restored(key: str) -> None:
-    assert re.fullmatch(r"[A-Za-z0-9_.%-]*", armoured_key(key))
-    assert plain(armoured_key(key)) == key
+    assert re.fullmatch(r"[A-Za-z0-9_.%-]*", escaped_key(key))
+    assert unescaped(escaped_key(key)) == key
 
 
 @given(one=texts, other=texts)
 def test_armour_keeps_prefixes(one: str, other: str) -> None:
-    assert armoured(one + other) == armoured(one) + armoured(other)
-    assert armoured(other).startswith(armoured(one)) is other.startswith(one)
+    assert escaped(one + other) == escaped(one) + escaped(other)
+    assert escaped(other).startswith(escaped(one)) is other.startswith(one)
 
 
 @pytest.mark.parametrize("field", ["text", "tenant", "principals", "attributes", "attributes.", "name ", "level", ""])

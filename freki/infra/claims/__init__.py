@@ -1,4 +1,4 @@
-"""Content that is too large for a record: written beside the stream, read back by its claim check."""
+"""Claim checks: content too large for a record is stored outside of the stream and referenced by a claim."""
 
 from freki.infra.claims.store import ClaimStore
 

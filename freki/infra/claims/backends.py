@@ -1,6 +1,6 @@
-"""Reading and writing content in the three kinds of places: local files, object stores, web servers.
+"""Reads and writes content in local files, object stores and web servers.
 
-Readers give at most one byte more than what was asked for, so that the caller sees what is too long.
+Readers return at most one byte more than requested, so that the caller detects oversized content.
 """
 
 import os
@@ -17,11 +17,11 @@ from freki.infra.http.errors import is_transient
 from freki.schemas.errors import Rejected, Unavailable
 
 _ANSWER_S = 10.0
-"""Until a web server answers, and between two pieces of what it sends."""
+"""Timeout for the response of a web server, and between two blocks of it."""
 
 
 def read_file(location: ClaimLocation, roots: Iterable[ClaimLocation], size: int) -> bytes:
-    """Read a regular file that lies under a root also after all links are followed. Raises OSError as well."""
+    """Read a regular file that lies under a root after resolving all links. Also raises OSError."""
     holders = [Path(root.path) for root in roots if root.holds(location)]
     if not any(map(Path.exists, holders)):
         raise Unavailable(
@@ -30,7 +30,7 @@ def read_file(location: ClaimLocation, roots: Iterable[ClaimLocation], size: int
     real = Path(location.path).resolve()
     if not any(real.is_relative_to(holder.resolve()) for holder in holders):
         raise Rejected("it is a link that leads out of what FREKI_CLAIMS__ALLOWED names")
-    # A pipe would wait for a writer, and the last part may have become a link since it was resolved.
+    # A pipe would block, and the last component may have become a link after it was resolved.
     descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
@@ -41,7 +41,7 @@ def read_file(location: ClaimLocation, roots: Iterable[ClaimLocation], size: int
 
 
 def write_file(location: ClaimLocation, content: bytes) -> None:
-    """Write a file that is there as a whole or not at all, also after a power cut."""
+    """Write a file atomically and durably."""
     path = Path(location.path)
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
@@ -61,7 +61,7 @@ def write_file(location: ClaimLocation, content: bytes) -> None:
 
 
 def read_object(location: ClaimLocation, size: int) -> bytes:
-    """Read from an object store. Raises what its driver raises."""
+    """Read from an object store. Raises exceptions of its driver."""
     store = fsspec.filesystem(location.scheme)
     found = store.info(location.url)["size"]
     _check_size(found, size)
@@ -73,12 +73,12 @@ def read_object(location: ClaimLocation, size: int) -> bytes:
 
 
 def write_object(location: ClaimLocation, content: bytes) -> None:
-    """Write to an object store, which makes an object visible as a whole. Raises what its driver raises."""
+    """Write to an object store, which is atomic. Raises exceptions of its driver."""
     fsspec.filesystem(location.scheme).pipe_file(location.url, content)
 
 
 async def read_web(location: ClaimLocation, size: int) -> bytes:
-    """Read from a web server, which may not send the reader elsewhere. Raises httpx.TransportError as well."""
+    """Read from a web server without following redirects. Also raises httpx.TransportError."""
     async with (
         httpx.AsyncClient(follow_redirects=False, timeout=_ANSWER_S) as client,
         client.stream("GET", location.url, headers={"Accept-Encoding": "identity"}) as response,

@@ -1,4 +1,4 @@
-"""Where content lies: URLs taken apart, so strictly that no two programs can read them differently."""
+"""Locations of content: URLs parsed so strictly that no two programs can interpret them differently."""
 
 import re
 from pathlib import Path, PurePosixPath
@@ -9,33 +9,33 @@ LOCAL = "file"
 WEB = frozenset({"http", "https"})
 S3 = frozenset({"s3", "s3a"})
 OBJECT_STORES = S3 | frozenset({"gs", "gcs", "az", "oss", "oci", "memory"})
-"""Where writing is atomic, names are plain keys, and nothing can lead elsewhere."""
+"""Schemes of object stores: writes are atomic, names are plain keys, and there are no links."""
 
 _HOST = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class ClaimLocation(NamedTuple):
-    """A content, or a prefix of many."""
+    """The location of one content, or a prefix of many."""
 
     scheme: str
     host: str
     """Host and port, or bucket; empty for local files."""
     path: PurePosixPath
-    """Absolute. Local paths as they are; others as they stand in the URL."""
+    """Absolute path; percent-encoding is kept unless local."""
 
     @property
     def url(self) -> str:
-        """Give the URL, made from what was checked."""
+        """URL built from the validated parts."""
         return Path(self.path).as_uri() if self.scheme == LOCAL else f"{self.scheme}://{self.host}{self.path}"
 
     def holds(self, other: "ClaimLocation") -> bool:
-        """Tell whether the other place is this one or below it; `docs` does not hold `docs-secret`."""
+        """Return whether the other location is this one or below it; `docs` does not hold `docs-secret`."""
         return self[:2] == other[:2] and other.path.is_relative_to(self.path)
 
 
 def parse_location(url: str) -> ClaimLocation:
-    """Take a URL or an absolute local path apart. Raises ValueError for whatever is not plain."""
+    """Parse a URL or an absolute local path. Raises ValueError for anything ambiguous."""
     if _CONTROL.search(url) or "\\" in url:
         raise ValueError("control characters and backslashes have no place in it")
     if "://" not in url:
@@ -66,7 +66,7 @@ def _local(path: str) -> ClaimLocation:
 
 
 def _checked(path: str) -> PurePosixPath:
-    """Refuse what a server might read as another path: dots, empty segments and encoded slashes."""
+    """Return the path. Raises ValueError for dots, empty segments and encoded slashes, which servers may normalise."""
     segments = [_decoded(segment) for segment in path.removeprefix("/").removesuffix("/").split("/")]
     if segments != [""] and any(segment in ("", ".", "..") or re.search(r"[/\\]", segment) for segment in segments):
         raise ValueError("dots, empty segments and encoded slashes may not stand in its path")
@@ -76,7 +76,7 @@ def _checked(path: str) -> PurePosixPath:
 
 
 def _decoded(segment: str) -> str:
-    """Decode until nothing is encoded any more."""
+    """Return the segment with all levels of percent-encoding decoded."""
     while (decoded := unquote(segment)) != segment:
         segment = decoded
     return segment

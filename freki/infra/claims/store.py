@@ -1,4 +1,4 @@
-"""The claim check: content under the name of its digest, and the rules by which claims are believed."""
+"""The store of claim checks: content by digest, and validation of claims."""
 
 import asyncio
 import hashlib
@@ -16,15 +16,15 @@ from freki.schemas import ClaimCheck
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 
 _TIMEOUT_S = 60.0
-"""For one content: 64 MB at 1 MB/s."""
+"""Timeout per content: 64 MB at 1 MB/s."""
 
 
 class ClaimStore:
-    """Writes content for others to read, and reads what the settings allow.
+    """Writes content, and reads content from the locations that the settings allow.
 
-    Whoever may write to the documents topic can send a claim, so it is believed only so far: the places are `directory`
-    and the prefixes of `allowed`; neither links nor redirects lead out of them; content that differs from the claim is
-    refused, and a refusal says nothing about what was there instead. Nothing stays open between two calls.
+    Anyone who may write to the documents topic can send a claim, so claims are not trusted: allowed are `directory` and
+    the prefixes of `allowed`; links and redirects out of them are not followed; content that differs from its claim is
+    rejected, and the message reveals nothing about it. No connection stays open between calls.
     """
 
     def __init__(self, settings: ClaimSettings) -> None:
@@ -38,7 +38,7 @@ class ClaimStore:
             _load_driver(scheme)
 
     async def put(self, content: bytes) -> ClaimCheck:
-        """Write content under its digest; to put it again changes nothing. Raises Rejected for too much of it."""
+        """Write content under its digest and return its claim. Idempotent. Raises Rejected for oversized content."""
         if len(content) > self._max_bytes:
             raise Rejected(f"{len(content)} bytes are more than FREKI_CLAIMS__MAX_BYTES allows, {self._max_bytes}")
         digest = await asyncio.to_thread(_sha256, content)
@@ -52,8 +52,8 @@ class ClaimStore:
     async def get(self, claim: ClaimCheck) -> bytes:
         """Read the content of a claim.
 
-        Raises Rejected where the claim points to what may not be read, is not there or differs, Unavailable where the
-        place cannot be reached.
+        Raises Rejected where the location is not allowed, or the content is missing or differs, and Unavailable where
+        the location cannot be reached.
         """
         location = self._readable_location(claim.uri)
         if not 0 <= claim.size <= self._max_bytes:
@@ -84,7 +84,7 @@ class ClaimStore:
 
 def _configured(url: str, setting: str) -> ClaimLocation:
     try:
-        # Not `resolve`: nothing is asked of the disk before the store is opened.
+        # Not `resolve`, which would access the disk.
         return parse_location(url if "://" in url else os.path.abspath(Path(url).expanduser()))  # noqa: PTH100
     except ValueError as error:
         raise Misconfigured(f"{setting}: {url!r}: {error}") from error
@@ -109,7 +109,7 @@ def _translated(uri: str) -> Iterator[None]:
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
         raise Rejected(f"{_shown(uri)} cannot be read: {error.strerror or type(error).__name__}") from error
     except Exception as error:
-        # Each object store's driver has exceptions of its own.
+        # Every driver has exceptions of its own.
         raise Unavailable(f"{_shown(uri)} cannot be reached: {type(error).__name__}: {error}") from error
 
 

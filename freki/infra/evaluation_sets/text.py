@@ -27,7 +27,7 @@ def read_text(path: Path) -> str:
 
 
 def refused(error: ValidationError, place: str) -> Rejected:
-    """Say in one line what is wrong first, and where."""
+    """Return in one line what is wrong first, and where."""
     first = error.errors(include_url=False, include_input=False)[0]
     field = "".join(f"{part}: " for part in first["loc"])
     # The parser counts lines within the line.

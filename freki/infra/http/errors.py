@@ -15,7 +15,7 @@ _TRANSIENT = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPSt
 
 
 def is_transient(status: int) -> bool:
-    """Tell whether the same request may succeed later.
+    """Return whether the same request may succeed later.
 
     A status above 599 is not defined by HTTP and counts as a server error: RFC 9110, section 15.
     """

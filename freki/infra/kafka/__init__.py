@@ -1,4 +1,4 @@
-"""Kafka: the Faust app of a stage, a producer, a reader without a group, and the admin client."""
+"""Kafka clients: the Faust app of a stage, a producer, a reader without consumer group, and the admin client."""
 
 from freki.infra.kafka.admin import Admin, Declared, PartitionLag, TopicState
 from freki.infra.kafka.app import crash_of, holds, look_behind, make_app, on_lost, on_revoked

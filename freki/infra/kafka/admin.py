@@ -1,4 +1,4 @@
-"""Creates topics as declared, and tells how far consumer groups are."""
+"""The admin client: creates declared topics, and measures the lag of consumer groups."""
 
 import asyncio
 import time
@@ -27,7 +27,7 @@ _COORDINATOR_PAUSE_S = 0.1
 
 
 class Declared(Protocol):
-    """A topic as it should be."""
+    """The declaration of a topic."""
 
     @property
     def name(self) -> str:
@@ -35,7 +35,7 @@ class Declared(Protocol):
 
     @property
     def partitions(self) -> int:
-        """How many."""
+        """Number of partitions."""
 
     @property
     def replication(self) -> int:
@@ -48,16 +48,16 @@ class Declared(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicState:
-    """A topic as it is."""
+    """The actual state of a topic."""
 
     name: str
     partitions: int
     """0 where the topic does not exist."""
     config: Mapping[str, str]
-    """As far as the broker tells; the local broker tells what was given when the topic was created."""
+    """Settings that the broker reports; the local broker reports those given at creation."""
 
     def differences(self, declared: Declared) -> tuple[str, ...]:
-        """Say in words where this differs from the declaration; empty where it does not."""
+        """Return a description of each difference from the declaration."""
         wanted = {"partitions": str(declared.partitions), **declared.config}
         found = {"partitions": str(self.partitions), **self.config}
         return tuple(
@@ -69,23 +69,23 @@ class TopicState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLag:
-    """How far a consumer group is behind in one partition."""
+    """Lag of a consumer group in one partition."""
 
     group: str
     topic: str
     partition: int
     committed: int | None
-    """The offset that the group reads next; None where it has never committed."""
+    """Next offset that the group reads; None where it has never committed."""
     end: int
-    """One past the last record."""
+    """Log end offset: one past the last record."""
     lag: int
-    """Records that the group has not finished."""
+    """Number of records that the group has not finished."""
     oldest_ms: int | None
-    """Timestamp of the first of them; None where there is none, or where it did not come in time."""
+    """Timestamp of the first unfinished record; None where there is none or it was not read in time."""
 
 
 class Admin:
-    """kafka-python's admin client, which blocks, in threads. One call at a time."""
+    """The blocking admin client of kafka-python, run in threads, one call at a time."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
@@ -112,10 +112,10 @@ class Admin:
             await asyncio.to_thread(client.close)
 
     async def ensure_topics(self, topics: Sequence[Declared]) -> tuple[str, ...]:
-        """Create the topics that do not exist, and return their names. Existing ones stay as they are.
+        """Create the topics that do not exist, and return their names. Existing ones are unchanged.
 
-        Returns when the broker tells of them, since Kafka answers before: who looked then would find none.
-        Raises Unavailable if it does not for as long as a delivery may take.
+        Returns once the metadata of the broker contain them, which may be after Kafka confirms the creation. Raises
+        Unavailable if they do not within the delivery timeout.
         """
         there = await self.partitions([topic.name for topic in topics])
         missing = [topic for topic in topics if not there[topic.name]]
@@ -125,9 +125,9 @@ class Admin:
         return tuple(created)
 
     async def partitions(self, names: Sequence[str]) -> Mapping[str, int]:
-        """Tell how many partitions each topic has; 0 where there is none, or where it may not be seen.
+        """Return the number of partitions of each topic; 0 where it does not exist or may not be described.
 
-        Takes the right to see the topics alone; `describe` takes that to read their settings too.
+        Requires the right to describe topics only; `describe` also requires that to describe their settings.
         """
         found = await self._run("describe topics", _partitions, names)
         return {name: len(numbers) for name, numbers in found.items()}
@@ -137,18 +137,18 @@ class Admin:
             if all((await self.partitions(names)).values()):
                 return
             await asyncio.sleep(_SHOWN_S)
-        raise Unavailable(f"{', '.join(names)}: created, but the broker does not tell of them")
+        raise Unavailable(f"{', '.join(names)}: created, but the broker does not report them")
 
     async def describe(self, names: Sequence[str]) -> tuple[TopicState, ...]:
-        """Tell how the topics are, in the given order; 0 partitions where there is none."""
+        """Return the states of topics in the given order; 0 partitions where a topic does not exist."""
         return await self._run("describe topics", _describe, names)
 
     async def check_group(self, group: str) -> None:
-        """Raise Misconfigured where our user may not see a consumer group; one that nobody has used yet is fine."""
+        """Raise Misconfigured if the user may not describe a consumer group; a new group is valid."""
         await self._run(f"read offsets of {group}", _committed, group)
 
     async def lag(self, group: str, topics: Sequence[str]) -> tuple[PartitionLag, ...]:
-        """Tell how far a group is behind in every partition of the topics, by topic and partition."""
+        """Return the lag of a group in every partition of the topics, ordered by topic and partition."""
         committed = await self._run(f"read offsets of {group}", _committed, group)
         partitions = await self._run("describe topics", _partitions, topics)
         places = [TopicPartition(topic, number) for topic, numbers in partitions.items() for number in numbers]
@@ -178,7 +178,7 @@ class Admin:
         )
 
     async def held(self, topic: str) -> int:
-        """Count the records that a topic holds, by offsets."""
+        """Return the number of records of a topic, from its offsets."""
         client = self._reading()
         numbers = (await self._run("describe topics", _partitions, [topic]))[topic]
         places = [TopicPartition(topic, number) for number in numbers]
@@ -208,7 +208,7 @@ def _create(client: KafkaAdminClient, topic: Declared) -> bool:
     new = NewTopic(topic.name, topic.partitions, topic.replication, topic_configs=dict(topic.config))
     try:
         client.create_topics([new])
-    except TopicAlreadyExistsError:  # someone else was faster
+    except TopicAlreadyExistsError:  # created concurrently
         return False
     return True
 
@@ -228,7 +228,7 @@ def _describe(client: KafkaAdminClient, names: Sequence[str]) -> tuple[TopicStat
 
 
 def _partitions(client: KafkaAdminClient, names: Sequence[str]) -> dict[str, list[int]]:
-    # All topics, then those we want: asking for one by name would create it where the broker allows that.
+    # Fetch all topics and filter: a request by name would create a missing topic where the broker allows that.
     told = {topic["name"]: topic for topic in client.describe_topics()}
     return {
         name: sorted(partition["partition_index"] for partition in told[name]["partitions"]) if name in told else []
@@ -237,7 +237,7 @@ def _partitions(client: KafkaAdminClient, names: Sequence[str]) -> dict[str, lis
 
 
 def _committed(client: KafkaAdminClient, group: str) -> dict[TopicPartition, int]:
-    # Who first asks a new Kafka for a group makes it create the topic that groups are kept in.
+    # The first request for a group makes a new Kafka cluster create its topic of group offsets.
     deadline = time.monotonic() + _COORDINATOR_S
     while True:
         try:
@@ -250,10 +250,10 @@ def _committed(client: KafkaAdminClient, group: str) -> dict[TopicPartition, int
 
 
 async def _timestamps(client: AIOKafkaConsumer, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Read when the record at each offset was sent; one that does not come soon is left out."""
+    """Return the timestamp of the record at each offset; records that do not arrive in time are left out."""
     found: dict[TopicPartition, int] = {}
     if not offsets:
-        # A client with nothing assigned would never end: aiokafka 0.14 loses the cancellation of its fetcher.
+        # Without an assignment the client would never stop: aiokafka 0.14 loses the cancellation of its fetcher.
         return found
     client.assign(list(offsets))
     for place, offset in offsets.items():

@@ -17,23 +17,25 @@ from freki.infra.kafka.tokens import ForAiokafka
 from freki.infra.settings import KafkaSettings
 
 _COMMIT_INTERVAL_S = 0.5
-"""What is done again after a crash; a commit is one small request."""
+"""Interval of commits, which bounds the work repeated after a crash; a commit is one small request."""
 _MAX_POLL_INTERVAL_S = 7200.0
-"""Faust does not poll while its buffer is full. Liveness is the watchdog's, which is sooner."""
+"""Maximum interval of polls: Faust does not poll while its buffer is full, and a watchdog checks liveness."""
 _BACKLOG_TIMEOUT_S = 10.0
+"""Timeout for measuring the backlog."""
 _POLLED_RECORDS = 256
-"""Events that one poll of all partitions may bring."""
+"""Maximum records per poll, over all partitions."""
 _BUFFERED_RECORDS = 4096
+"""Minimum capacity of a stream buffer."""
 _BUFFER_POLLS = 5
-"""Faust pauses partitions when the buffer of their stream is 80 % full, and wakes them late: five polls stay below."""
+"""Capacity of a stream buffer in polls: Faust pauses partitions at 80 %, and polls stay below with five."""
 
 
 def make_app(settings: KafkaSettings, name: str, *, state_dir: Path) -> faust.App:
-    """Make an app: its name is the consumer group. Topics of one app with equally many partitions are shared out alike.
+    """Return a Faust app whose name is the consumer group. Topics with equally many partitions are assigned alike.
 
-    Topics carry raw bytes, partitions are read from the earliest record where the group has no offset yet, and an
-    event counts as done only when the stage acknowledges it. `state_dir` gets a few empty directories: Faust makes
-    them when it starts, and we keep no tables.
+    Topics carry raw bytes, partitions are read from the earliest record where the group has no offset, and an event is
+    finished only when the stage acknowledges it. Faust creates a few empty directories in `state_dir`; no tables are
+    used.
     """
     read_any_header_names()
     state_dir.mkdir(parents=True, exist_ok=True)
@@ -52,7 +54,7 @@ def make_app(settings: KafkaSettings, name: str, *, state_dir: Path) -> faust.Ap
         consumer_auto_offset_reset="earliest",
         consumer_max_fetch_size=settings.max_message_bytes + REQUEST_MARGIN_BYTES,
         stream_buffer_maxsize=max(_BUFFERED_RECORDS, polled * settings.partitions * _BUFFER_POLLS),
-        # An event that was not acknowledged would block the shutdown and every rebalance for good.
+        # Otherwise an unacknowledged event would block shutdown and rebalances forever.
         stream_wait_empty=False,
         key_serializer="raw",
         value_serializer="raw",
@@ -71,21 +73,21 @@ def make_app(settings: KafkaSettings, name: str, *, state_dir: Path) -> faust.Ap
 
 
 def on_revoked(app: faust.App, release: Release) -> None:
-    """Call `release` whenever partitions are taken away, with the seconds that it has: before others may begin.
+    """Call `release` with its time limit in seconds whenever partitions are revoked, before they are reassigned.
 
-    It ends what is at hand, one way or the other. aiokafka takes all partitions away when members come or go, also
-    those that a member gets again.
+    It must finish or abandon the work in flight. aiokafka revokes all partitions in each rebalance, also those that
+    the member gets back.
     """
     cast("Transport", app.transport).releases.append(release)
 
 
 def on_lost(app: faust.App, lost: Lost) -> None:
-    """Call `lost` when reading begins in a partition that no longer holds what comes next for this group."""
+    """Call `lost` when a partition no longer holds the next offset of this group."""
     cast("Transport", app.transport).lost.append(lost)
 
 
 def crash_of(app: faust.App) -> BaseException | None:
-    """Return what an app crashed with, in our words where Kafka refused something; None where it does not say."""
+    """Return the exception that crashed an app, translated if it is one of Kafka; None where it has not crashed."""
     reason = app.crash_reason
     if isinstance(reason, KafkaError):
         ours = translate("read", reason, cast("Transport", app.transport).settings)
@@ -95,12 +97,12 @@ def crash_of(app: faust.App) -> BaseException | None:
 
 
 def holds(app: faust.App, message: Message) -> bool:
-    """Tell whether a record is still this member's to finish."""
+    """Return whether this member still owns the partition of a record."""
     return cast("Consumer", app.consumer).holds(message)
 
 
 async def look_behind(app: faust.App) -> dict[tuple[str, int], int] | None:
-    """Count the unfinished records in each of the app's partitions; None where the broker does not tell."""
+    """Return the number of unfinished records in each assigned partition; None if the broker does not answer."""
     consumer = cast("Consumer", app.consumer)
     places = consumer.assignment()
     try:
@@ -114,9 +116,9 @@ async def look_behind(app: faust.App) -> dict[tuple[str, int], int] | None:
 async def _waiting(consumer: "Consumer", place: TP, end: int) -> int:
     read, finished = consumer.read.get(place, 0), consumer.finished.get(place, 0)
     if read > finished:
-        # The local broker, asked where a partition ends, names the first record of its last batch.
+        # The local broker reports the first record of the last batch as the end of a partition.
         return max(read, end) - finished
-    # Positions move past what compaction and transactions leave; offsets of finished records do not.
+    # Positions skip the gaps left by compaction and transactions; offsets of finished records do not.
     return max(0, end - (await consumer.position(place) or 0))
 
 
@@ -135,7 +137,7 @@ def _faust_credentials(settings: KafkaSettings) -> Credentials | None:
 
 
 class _NoTables(TableManager):
-    """Starts at once; Faust's waits a second for tables to be declared, and we have none."""
+    """Starts without the second that Faust waits for tables to be declared: there are none."""
 
     async def on_start(self) -> None:
         await self._update_channels()

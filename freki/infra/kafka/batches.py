@@ -1,8 +1,7 @@
-"""Reads records whose header names are no UTF-8.
+"""Tolerance for header names that are not UTF-8.
 
-Kafka's protocol says that names of headers are UTF-8, but no broker checks it, and librdkafka writes any bytes.
-aiokafka 0.14 fails to decode the batch, at every start anew: one such record would stop all readers of its partition
-for good.
+Kafka's protocol defines header names as UTF-8, but brokers do not validate them, and librdkafka writes any bytes.
+aiokafka 0.14 fails to decode the batch: one such record would block all readers of its partition forever.
 """
 
 from collections.abc import Iterator
@@ -14,16 +13,16 @@ from aiokafka.record.default_records import _DefaultRecordBatchPy
 from aiokafka.record.memory_records import MemoryRecords
 
 _LENGTH = slice(8, 12)
-"""Of a batch: the bytes after this field, big endian."""
+"""Length field of a batch: the number of bytes after it, big endian."""
 
 
 def read_any_header_names() -> None:
-    """Let aiokafka's consumers of this process read every header name, invalid bytes escaped; again does nothing."""
+    """Make aiokafka in this process decode all header names, with invalid bytes escaped. Idempotent."""
     fetcher.MemoryRecords = _Records
 
 
 class _Records:
-    """aiokafka's reader of fetched bytes, as far as its fetcher uses it."""
+    """The interface of aiokafka's reader of fetched bytes that its fetcher uses."""
 
     def __init__(self, fetched: bytes) -> None:
         self._fetched = fetched
@@ -43,7 +42,7 @@ class _Records:
 
 
 class _Batch:
-    """A batch of records: read by the fast reader, and from where that fails by one that takes any name."""
+    """A batch of records, read by the fast reader up to its first failure, then by the tolerant one."""
 
     def __init__(self, batch: Any, fetched: bytes, place: slice) -> None:  # noqa: ANN401 - aiokafka is untyped
         self._batch = batch
@@ -67,7 +66,7 @@ class _Batch:
 
 
 class _AnyNames(_DefaultRecordBatchPy):  # type: ignore[misc] # aiokafka is untyped
-    """aiokafka's reader in Python, on bytes that can always be decoded."""
+    """aiokafka's reader in Python, on bytes that always decode."""
 
     def _maybe_uncompress(self) -> None:
         super()._maybe_uncompress()
@@ -75,7 +74,7 @@ class _AnyNames(_DefaultRecordBatchPy):  # type: ignore[misc] # aiokafka is unty
 
 
 class _Decodable(bytearray):
-    """Bytes whose slices decode without fail."""
+    """Bytes whose slices always decode."""
 
     def __getitem__(self, key: SupportsIndex | slice) -> Any:  # noqa: ANN401 - as its base
         found = super().__getitem__(key)

@@ -1,4 +1,4 @@
-"""How every Kafka client of ours connects, and how its errors become ours."""
+"""Connection options of all Kafka clients, and translation of their errors."""
 
 import asyncio
 import ssl
@@ -15,28 +15,28 @@ from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 
 REQUEST_MARGIN_BYTES = 64 * 1024
-"""Room for headers and framing around the largest record; dead letters need more of it than others."""
+"""Size reserved for headers and framing around the largest record; dead letters have the largest headers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerProfile:
-    """What differs between the broker of the local stack and Apache Kafka."""
+    """Timing and capabilities in which the broker of the local stack differs from Apache Kafka."""
 
     session_timeout_s: float
     heartbeat_s: float
     rebalance_timeout_s: float
-    """How long the broker waits for the members of a group when one joins or leaves."""
+    """Time that the broker waits for group members in a rebalance."""
     hand_over_s: float
-    """How long a member whose partitions move may finish what is at hand; the rest of the group waits meanwhile."""
+    """Time to finish work in flight when partitions are revoked; the group waits meanwhile."""
     fetch_wait_ms: int
-    """The local broker is not woken by a produce and sleeps half of it; Kafka answers at once."""
+    """Maximum wait of a fetch; the local broker sleeps half of it even when records arrive, Kafka answers at once."""
     idempotent: bool
-    """May the producer number its records? The local broker does not answer aiokafka's request for it."""
+    """Whether the producer is idempotent; the local broker does not support aiokafka's request for a producer id."""
 
 
 PROFILES: Mapping[str, BrokerProfile] = {
-    # A member joins the local broker after half of its session timeout, whether or not the others have come again; they
-    # hear of it with their next heartbeat.
+    # The local broker completes a join after half of the session timeout, whether or not the other members rejoined;
+    # they learn of it from their next heartbeat.
     "local": BrokerProfile(
         session_timeout_s=2.0,
         heartbeat_s=0.5,
@@ -58,7 +58,7 @@ PROFILES: Mapping[str, BrokerProfile] = {
 
 
 def ssl_context(settings: KafkaSettings) -> ssl.SSLContext | None:
-    """Read the certificates that the settings name; None without TLS."""
+    """Return the TLS context of the settings; None without TLS."""
     if settings.security not in {"SSL", "SASL_SSL"}:
         return None
     try:
@@ -74,12 +74,12 @@ def ssl_context(settings: KafkaSettings) -> ssl.SSLContext | None:
 
 
 def _key_password(settings: KafkaSettings) -> str:
-    # Without an answer of ours OpenSSL asks for one on the terminal.
+    # Without a password, OpenSSL prompts on the terminal.
     return settings.key_password.get_secret_value() if settings.key_password else ""
 
 
 def credentials(settings: KafkaSettings) -> tuple[str, str] | None:
-    """Give user name and password; None without SASL, and where a token takes their place."""
+    """Return user name and password; None without SASL or with OAUTHBEARER."""
     if not settings.security.startswith("SASL") or settings.sasl_mechanism == "OAUTHBEARER":
         return None
     if settings.username is None or settings.password is None:
@@ -90,20 +90,20 @@ def credentials(settings: KafkaSettings) -> tuple[str, str] | None:
 
 
 def tokens(settings: KafkaSettings) -> Tokens | None:
-    """Return what gives tokens in place of name and password; None where those are used, or nothing."""
+    """Return the source of OAUTHBEARER tokens; None for other mechanisms."""
     if not settings.security.startswith("SASL") or settings.sasl_mechanism != "OAUTHBEARER":
         return None
     return Tokens(settings.oauth)
 
 
 def client_options(settings: KafkaSettings) -> dict[str, object]:
-    """Give the keyword arguments of aiokafka's clients."""
+    """Return the keyword arguments of aiokafka's clients."""
     given = tokens(settings)
     return _options(settings) | _token_options(ForAiokafka(given) if given else None)
 
 
 def admin_options(settings: KafkaSettings) -> dict[str, object]:
-    """Give the keyword arguments of kafka-python's clients."""
+    """Return the keyword arguments of kafka-python's clients."""
     given = tokens(settings)
     return _options(settings) | _token_options(ForKafkaPython(given) if given else None)
 
@@ -133,9 +133,9 @@ def _options(settings: KafkaSettings) -> dict[str, object]:
 
 
 async def probe(settings: KafkaSettings) -> None:
-    """Connect to one of the servers as every client does; raise what keeps the last of them from it, untranslated.
+    """Connect to one of the servers; raise the untranslated error of the last one if all fail.
 
-    Clients of aiokafka only say that they found no broker, and kafka-python leaves a thread and a socket behind.
+    aiokafka only reports that it found no broker, and kafka-python leaks a thread and a socket.
     """
     options = client_options(settings)
     del options["bootstrap_servers"]
@@ -155,7 +155,7 @@ async def probe(settings: KafkaSettings) -> None:
 
 @asynccontextmanager
 async def connecting(action: str, settings: KafkaSettings) -> AsyncIterator[None]:
-    """Raise ours for theirs, and where a client of aiokafka found no broker, find out why."""
+    """Translate errors; where aiokafka found no broker, probe for the reason."""
     with translated(action, settings):
         try:
             yield
@@ -166,7 +166,7 @@ async def connecting(action: str, settings: KafkaSettings) -> AsyncIterator[None
 
 @contextmanager
 def translated(action: str, settings: KafkaSettings) -> Iterator[None]:
-    """Raise ours for theirs, keeping theirs as the cause."""
+    """Translate errors of aiokafka and kafka-python, keeping the original as the cause."""
     try:
         yield
     except (
@@ -180,9 +180,9 @@ def translated(action: str, settings: KafkaSettings) -> Iterator[None]:
 
 
 def translate(action: str, error: Exception, settings: KafkaSettings) -> InfraError:
-    """Tell what an error of aiokafka or kafka-python means for us.
+    """Return the error of `schemas.errors` for one of aiokafka or kafka-python.
 
-    Both libraries name their classes after the protocol's error codes, so a class is known by its name.
+    Both libraries name their classes after the error codes of the protocol, so classes are matched by name.
     """
     if isinstance(error, NoToken):
         return type(error.reason)(f"{action}: {error.reason}")
@@ -204,7 +204,7 @@ def translate(action: str, error: Exception, settings: KafkaSettings) -> InfraEr
 
 
 def _tls_failure(error: BaseException | None) -> ssl.SSLError | None:
-    """Return what TLS refused, if that is the cause of an error; a connection that breaks off is no refusal."""
+    """Return the TLS failure that caused an error, if any; a broken connection does not count."""
     while error is not None:
         if isinstance(error, ssl.SSLError) and not isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
             return error
@@ -225,17 +225,17 @@ def _advice_on_tls(failure: ssl.SSLError, settings: KafkaSettings) -> str:
 
 
 class InvalidRecordError(aiokafka.errors.BrokerResponseError):  # type: ignore[misc]
-    """The broker refuses a record for what it is, such as one without a key on a compacted topic."""
+    """The broker rejects a record as invalid, such as one without a key on a compacted topic."""
 
     errno = 87
     message = "INVALID_RECORD"
 
     def __str__(self) -> str:
-        """Return what it means: whoever reads it has no table of codes at hand."""
+        """Return a description in place of the error code."""
         return "the broker refuses a record of this batch, as a compacted topic does one without a key"
 
 
-# aiokafka knows the codes up to 79, and calls all others unknown.
+# aiokafka knows error codes up to 79, and reports all others as unknown.
 aiokafka.errors.kafka_errors.setdefault(InvalidRecordError.errno, InvalidRecordError)
 
 _TOO_LARGE = frozenset({"MessageSizeTooLarge", "RecordListTooLarge", "RecordTooLarge"})

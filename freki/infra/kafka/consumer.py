@@ -1,4 +1,4 @@
-"""Faust's consumer, changed: what counts as finished, what is held in memory, how partitions are handed over."""
+"""Faust's consumer with changed commits, memory limits and rebalances."""
 
 import asyncio
 from collections import Counter
@@ -20,17 +20,17 @@ from freki.infra.settings import KafkaSettings
 
 _log = structlog.get_logger(__name__)
 _HELD_BYTES = 32 * 1024 * 1024
-"""Values of a topic in memory that are not finished; what one more poll brings comes on top."""
+"""Maximum size of unfinished records of a topic in memory, exceeded by at most one poll."""
 _RECORD_BYTES = 1024
-"""What a record takes besides its value."""
+"""Estimated overhead per record in memory."""
 Release = Callable[[float], Awaitable[None]]
-"""Ends within so many seconds what is at hand; never raises."""
+"""Finishes or abandons the work in flight within the given seconds; never raises."""
 Lost = Callable[[str, int, int], None]
-"""Takes topic, partition, and how many offsets of it the broker dropped before they were read."""
+"""Called with topic, partition and the number of offsets that retention deleted before they were read."""
 
 
 class _ConsumerThread(driver.AIOKafkaConsumerThread):
-    """Reads what is committed, waits as our profile says where Faust waits 1500 ms, and notes what it has read."""
+    """Reads committed records only, with the fetch wait of the profile instead of 1500 ms; records positions."""
 
     def _create_worker_consumer(self, transport: driver.Transport) -> Any:  # noqa: ANN401 - aiokafka is untyped
         consumer = super()._create_worker_consumer(transport)
@@ -40,7 +40,7 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
         return consumer
 
     async def _fetch_records(self, *args: Any, **kwargs: Any) -> RecordMap:  # noqa: ANN401 - passed on as they are
-        # Noted here, where positions move on: what is read may be dropped on its way to the stream.
+        # Recorded here, where positions advance: Faust may drop fetched records on their way to the stream.
         fetched = await super()._fetch_records(*args, **kwargs)
         consumer = cast("Consumer", self.consumer)
         for place, records in fetched.items():
@@ -50,8 +50,8 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
         return fetched
 
     async def passed(self, places: Collection[TP]) -> dict[TP, tuple[int, int]]:
-        """Give one past the last record that was read, and the position, of partitions that have both."""
-        # In the thread that reads: elsewhere the position could move on before it is noted what was read.
+        """Return one past the last read record, and the position, of partitions that have both."""
+        # In the reading thread: elsewhere the position could advance before the read records are recorded.
         subscription = self._ensure_consumer()._subscription.subscription  # noqa: SLF001
         assignment = None if subscription is None else subscription.assignment
         found: dict[TP, tuple[int, int]] = {}
@@ -64,21 +64,21 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
 
 
 class Consumer(driver.Consumer):
-    """Knows what was read and what of it is finished, and holds no more bytes of a topic than it may.
+    """Tracks read and finished records, and limits the memory per topic.
 
-    Faust's own bookkeeping of commits counts offsets, not records: it stands still where offset 0 survives compaction
-    and the next ones do not, and steps over a single unfinished record.
+    Faust commits by counting offsets, not records: it stops where offset 0 survives compaction and the next ones do
+    not, and it can skip a single unfinished record.
 
-    Faust limits how many records wait for the stream, whatever their size. Each topic has a limit of its own, so that
-    one with a backlog does not hold up another.
+    Faust limits the number of waiting records, not their size. Here each topic has a limit of its own in bytes, so
+    that a backlog in one does not delay another.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - passed on as they are
         super().__init__(*args, **kwargs)
         self.read: dict[TP, int] = {}
-        """One past the last record that was read of each partition."""
+        """One past the last read record of each partition."""
         self.finished: dict[TP, int] = {}
-        """The first record that is not finished, or one past the last; at first, where reading began."""
+        """First unfinished record of each partition, else one past the last; initially the first offset read."""
         self.held_bytes: Counter[str] = Counter()
         self._offsets: dict[TP, Offsets] = {}
         self._is_handing_over = False
@@ -96,7 +96,7 @@ class Consumer(driver.Consumer):
         return super()._to_message(tp, record)
 
     def ack(self, message: Message) -> bool:
-        """Note that a record is done with, unless its partition was taken away since it was read."""
+        """Mark a record as finished, unless its partition was revoked since it was read."""
         if message.acked:
             return False
         message.acked = True
@@ -115,15 +115,15 @@ class Consumer(driver.Consumer):
         return True
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
-        """Begin where the group stopped, else at the beginning; tell where retention was faster.
+        """Seek to committed offsets, else to the beginning; report records that retention deleted before.
 
-        aiokafka leaves a partition of which nothing is committed where it is: what Faust has fetched and dropped, since
-        partitions were moving, would never come again.
+        aiokafka keeps the position of partitions without a committed offset: records that Faust fetched and dropped
+        during a rebalance would never be read again.
         """
         committed = await super().seek_to_committed()
         begun = [place for place, offset in committed.items() if (offset or 0) <= 0]
         if begun:
-            with suppress(IllegalStateError):  # taken away meanwhile: whoever gets them next begins anew
+            with suppress(IllegalStateError):  # revoked meanwhile: the next owner seeks again
                 await cast("_ConsumerThread", self._thread).seek_to_beginning(*begun)
         try:
             self._compare(committed, await self.earliest_offsets(*committed))
@@ -134,7 +134,7 @@ class Consumer(driver.Consumer):
     def _compare(self, committed: Mapping[TP, int | None], earliest: Mapping[TP, int]) -> None:
         for place, offset in committed.items():
             first = earliest.get(place, 0)
-            # Once for each record, however often partitions move before the next commit.
+            # Report each record once, however many rebalances precede the next commit.
             expected = max(-1 if offset is None else offset, self._told_lost.get(TP(*place), 0))
             if offset is not None and offset >= 0 and first > expected:
                 self._told_lost[TP(*place)] = first
@@ -142,11 +142,11 @@ class Consumer(driver.Consumer):
                     lost(place.topic, place.partition, first - expected)
 
     async def force_commit(self, topics: TPorTopicSet | None = None, start_new_transaction: bool = True) -> bool:  # noqa: FBT001, FBT002 - Faust's signature
-        """Commit what is finished; where that is all, also past the gap that may follow the last record."""
+        """Commit finished records; where all are finished, also skip the gap after the last record."""
         idle = {place for place, offsets in self._offsets.items() if offsets.idle}
         for place, (read, position) in (await self._passed(idle) if idle else {}).items():
             offsets = self._offsets.get(place)
-            # Nothing that was read is on its way to the stream: what the position has passed are no records.
+            # No read record is on its way to the stream, so the skipped offsets are no records.
             if offsets is not None and offsets.idle and offsets.end == read < position:
                 offsets.pass_gap(position)
                 self.read[place] = self.finished[place] = position
@@ -167,25 +167,25 @@ class Consumer(driver.Consumer):
         return offset > (self._committed_offset[tp] or 0)
 
     async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
-        """Forget gaps."""
+        """Ignore gaps."""
 
     def holds(self, message: Message) -> bool:
-        """Tell whether a record was read since partitions were last taken away."""
+        """Return whether a record was read after the last revocation."""
         if self._is_handing_over or message.tp not in self._offsets:
             return False
         return message.generation_id == self.app.consumer_generation_id
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
-        """Finish what is at hand, or give it up, and commit what is finished; the group waits meanwhile."""
+        """Finish or abandon the work in flight, and commit finished records; the group waits meanwhile."""
         self._is_handing_over = True
         self.stop_flow()
-        # Not suspended yet: from then on Faust acknowledges the events that it drops.
+        # Not suspended: then Faust would acknowledge the events that it drops.
         self.app.flow_control.clear()
         transport = cast("Transport", self.transport)
         if not self.app.should_stop:
             await asyncio.gather(*(release(transport.profile.hand_over_s) for release in transport.releases))
-        # What is done is not done again by the next owner of the partitions; Faust commits at intervals only, and joins
-        # a commit that is under way instead of beginning its own.
+        # Commit now, so that the next owner does not repeat finished work: Faust commits at intervals only, and joins a
+        # commit in progress instead of starting its own.
         await self.maybe_wait_for_commit_to_finish()
         await self.commit(revoked)
         self.read.clear()
@@ -201,7 +201,7 @@ def _size(value: bytes | None) -> int:
 
 
 class Transport(driver.Transport):
-    """Makes our consumer."""
+    """Creates the changed consumer."""
 
     Consumer = Consumer
     profile: BrokerProfile

@@ -1,4 +1,4 @@
-"""Sends records."""
+"""The Kafka producer."""
 
 import asyncio
 from types import TracebackType
@@ -19,7 +19,9 @@ from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import Rejected
 
 _IN_FLIGHT = 1000
+"""Maximum unconfirmed records."""
 _BATCH_BYTES = 64 * 1024
+"""Maximum size of a batch per partition."""
 
 
 class KafkaProducer:
@@ -35,7 +37,7 @@ class KafkaProducer:
         client = AIOKafkaProducer(
             acks="all",
             enable_idempotence=PROFILES[self._settings.profile].idempotent,
-            # Records gather while a request is under way; to linger besides made bursts slower, and answers by 16 ms.
+            # Records batch while a request is in flight; lingering slowed down bursts, and replies by 16 ms.
             linger_ms=0,
             max_batch_size=_BATCH_BYTES,
             max_request_size=self._settings.max_message_bytes + REQUEST_MARGIN_BYTES,
@@ -54,7 +56,7 @@ class KafkaProducer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Send what is queued, then disconnect."""
+        """Send queued records, then disconnect."""
         if self._client is not None:
             client, self._client = self._client, None
             await client.stop()
@@ -64,8 +66,8 @@ class KafkaProducer:
     ) -> asyncio.Task[Position]:
         """Queue a record; the task ends when the broker has stored it.
 
-        Both raise Rejected for a record that is too large, Unavailable where the broker did not take it within the
-        delivery timeout, Misconfigured naming the setting otherwise.
+        Both raise Rejected for an oversized record, Unavailable if the broker did not store it within the delivery
+        timeout, and Misconfigured, naming the setting, otherwise.
         """
         if self._client is None:
             raise RuntimeError("the producer is not open")

@@ -1,4 +1,4 @@
-"""Reads a topic by offset, outside of any consumer group: for the command line, and for whoever waits for an answer."""
+"""A reader of a topic without consumer group: for the command line, and for clients that wait for a reply."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -21,25 +21,25 @@ from freki.schemas.errors import Misconfigured
 
 _POLL_MS = 500
 ISOLATION = "read_committed"
-"""Of everything that reads: a change or a question whose transaction was aborted must have no effect."""
+"""Isolation level of all consumers: records of aborted transactions have no effect."""
 
 
 class Reader:
     """Reads all partitions of a topic.
 
-    When it is open it stands at its start in every partition: a record that is sent after that is read.
+    Once open, it has its position in every partition: records sent after that are read.
     """
 
     def __init__(
         self, settings: KafkaSettings, topic: str, *, start: Literal["earliest", "latest"] | Mapping[int, int]
     ) -> None:
-        """Keep where to begin: `start` may also give the offset for each partition; others begin at the earliest."""
+        """Set the start: earliest, latest, or offsets by partition; missing partitions start at the earliest."""
         self._settings = settings
         self._topic = topic
         self._start = start
         self._client: AIOKafkaConsumer | None = None
         self.ends: Mapping[int, int] = {}
-        """One past the last offset of each partition, as it was when the reader was opened."""
+        """End offset of each partition when the reader was opened."""
 
     async def __aenter__(self) -> Self:
         """Connect and take position. Raises Unavailable, or Misconfigured where the topic does not exist."""
@@ -73,8 +73,8 @@ class Reader:
             await _stop(client)
 
     async def _take_position(self, client: AIOKafkaConsumer) -> None:
-        # Metadata of all topics: asking for one would create it where the broker allows that. The client does not keep
-        # what it is told here, and `topics()` gives names alone.
+        # Metadata of all topics: a request for one would create it where the broker allows that. The client does not
+        # store this response, and `topics()` returns names only.
         numbers = (await client._client.fetch_all_metadata()).partitions_for_topic(self._topic)  # noqa: SLF001
         if not numbers:
             raise Misconfigured(
@@ -91,13 +91,13 @@ class Reader:
         self.ends = {place.partition: end for place, end in ends.items()}
 
     async def __aiter__(self) -> AsyncIterator[Record]:
-        """Read on and on; within a partition in order."""
+        """Yield records endlessly; within a partition in order."""
         while True:
             for record in await self._poll():
                 yield record
 
     async def until_end(self) -> AsyncIterator[Record]:
-        """Read up to the ends that the topic had when the reader was opened."""
+        """Yield records up to the end offsets at the time of opening."""
         while not await self._at_end():
             for record in await self._poll():
                 if record.offset < self.ends[record.partition]:
@@ -123,11 +123,10 @@ class Reader:
 
 
 async def log_ends(client: AIOKafkaConsumer, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-    """Assign partitions to the client and tell where each ends: one past its last record. Positions end up anywhere.
+    """Assign partitions to the client and return the end offset of each; positions are undefined afterwards.
 
-    What an open transaction has written, and all behind it, is not there yet for who reads what is committed. Fetch
-    responses say where that begins. The local broker, asked for the latest offset, gives the first record of the last
-    batch.
+    Records of an open transaction, and all after them, do not count: fetch responses give the last stable offset. The
+    local broker reports the first record of the last batch as the latest offset.
     """
     client.assign(places)
     for place, offset in (await client.end_offsets(places)).items():
@@ -154,7 +153,7 @@ def _record(one: "ConsumerRecord[bytes, bytes]") -> Record:
 
 
 async def _stop(client: AIOKafkaConsumer) -> None:
-    """Disconnect, also where the broker is gone."""
+    """Disconnect, even if the broker is unreachable."""
     stopping = asyncio.create_task(client.stop())
     await asyncio.wait({stopping})
     if stopping.cancelled():

@@ -1,17 +1,17 @@
-"""A record as it lies on a topic."""
+"""Records of a topic, and their positions."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What was read, undecoded."""
+    """A record with undecoded key and value."""
 
     topic: str
     partition: int
     offset: int
     timestamp_ms: int
-    """Since 1970-01-01T00:00:00Z, as the producer or the broker set it."""
+    """Milliseconds since 1970-01-01T00:00:00Z, set by producer or broker."""
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes], ...]
@@ -19,7 +19,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a record was stored."""
+    """Topic, partition and offset of a record."""
 
     partition: int
     offset: int

@@ -1,4 +1,4 @@
-"""Tokens for SASL's OAUTHBEARER: of an identity provider, of a file, or what a command prints.
+"""Tokens for SASL OAUTHBEARER, from an identity provider, a file or a command.
 
 An identity provider is asked by the client credentials grant of RFC 6749, section 4.4:
 `POST {token_url} grant_type=client_credentials&scope=…` with id and secret as basic authentication answers
@@ -26,13 +26,13 @@ from freki.schemas.errors import InfraError, Misconfigured, Unavailable
 
 _SECTION = "FREKI_KAFKA__OAUTH__"
 _LIFE_SHARE = 0.8
-"""Of a token's life that it is used for, as Kafka's own clients do."""
+"""Share of the lifetime of a token after which it is replaced, as in Kafka's own clients."""
 _COMMAND_LIFE_S = 60.0
-"""How long what a command printed is used: a client opens several connections at once, and tokens live for longer."""
+"""Time for which the token of a command is reused; a client opens several connections at once."""
 
 
 class NoToken(KafkaError):  # type: ignore[misc] # aiokafka is untyped
-    """There is no token; clients of Kafka take that as they take a connection that failed, and try again."""
+    """No token is available; Kafka clients treat it as a failed connection and retry."""
 
     def __init__(self, reason: InfraError) -> None:
         super().__init__(str(reason))
@@ -40,7 +40,7 @@ class NoToken(KafkaError):  # type: ignore[misc] # aiokafka is untyped
 
 
 class Tokens:
-    """Gives a token, the same until shortly before it ends; in any thread, and blocks while it asks for one."""
+    """A source of tokens, cached until shortly before they expire. Thread-safe; blocks while fetching."""
 
     def __init__(self, settings: OAuthSettings, *, clock: Callable[[], float] = time.monotonic) -> None:
         if (settings.token_url or settings.token_file or settings.token_command) is None:
@@ -66,11 +66,11 @@ class Tokens:
             return self._known
 
     def _fetch(self) -> tuple[str, float]:
-        """Return a token, and how many seconds it lives as far as is known."""
+        """Return a token and its known lifetime in seconds."""
         if self._settings.token_command is not None:
             return self._of_command(self._settings.token_command), _COMMAND_LIFE_S
         if self._settings.token_file is not None:
-            # Whoever keeps it fresh knows how long it lives.
+            # Read each time: the file is kept up to date by another program.
             return self._of_file(), 0.0
         reply = self._of_provider()
         return reply.access_token, reply.expires_in
@@ -138,7 +138,7 @@ def _refusal(setting: str, reply: httpx.Response) -> InfraError:
 
 
 class ForAiokafka(aiokafka.abc.AbstractTokenProvider):  # type: ignore[misc] # aiokafka is untyped
-    """Hands tokens to clients of aiokafka, Faust's among them, in whatever event loop they have."""
+    """Token provider for aiokafka and Faust, in any event loop."""
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
@@ -148,12 +148,12 @@ class ForAiokafka(aiokafka.abc.AbstractTokenProvider):  # type: ignore[misc] # a
         return await asyncio.to_thread(self._tokens.get)
 
     def extensions(self) -> dict[str, str]:
-        """Return what is sent with it."""
+        """Return the SASL extensions."""
         return dict(self._tokens.extensions)
 
 
 class ForKafkaPython(kafka.net.sasl.oauth.AbstractTokenProvider):  # type: ignore[misc] # kafka-python is untyped
-    """Hands tokens to clients of kafka-python, in their thread."""
+    """Token provider for kafka-python, in its own thread."""
 
     def __init__(self, tokens: Tokens) -> None:
         super().__init__()
@@ -164,17 +164,17 @@ class ForKafkaPython(kafka.net.sasl.oauth.AbstractTokenProvider):  # type: ignor
         return self._tokens.get()
 
     def extensions(self) -> dict[str, str]:
-        """Return what is sent with it."""
+        """Return the SASL extensions."""
         return dict(self._tokens.extensions)
 
 
 class _Authenticator(aiokafka.conn.OAuthAuthenticator):  # type: ignore[misc] # aiokafka is untyped
-    """Hears a refusal: aiokafka 0.14 takes whatever the broker answers for a welcome, and fails later for no reason."""
+    """Detects a refused token: aiokafka 0.14 takes any response for success, and fails later without a reason."""
 
     async def step(self, payload: bytes | None) -> tuple[bytes, bool] | None:
-        """Return what to send next; None: we are in."""
+        """Return the next message; None once authenticated."""
         if payload:
-            # The broker said what is wrong, and fails the exchange once that is acknowledged: RFC 7628, section 3.2.3.
+            # The broker sent an error, and ends the exchange after this acknowledgement: RFC 7628, section 3.2.3.
             return b"\x01", True
         answer: tuple[bytes, bool] | None = await super().step(payload)
         return answer

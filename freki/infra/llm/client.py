@@ -1,4 +1,4 @@
-"""Asks a language model, by any server with OpenAI's chat interface.
+"""A client of language models, for any server with OpenAI's chat interface.
 
 `POST {url}/chat/completions {"model", "messages", "max_tokens", "temperature"}` answers
 `{"choices": [{"message": {"content"}}], "usage": {"prompt_tokens", "completion_tokens", ...}}`.
@@ -25,16 +25,19 @@ from freki.schemas.backoff import backoff
 from freki.schemas.errors import Busy, InfraError, Misconfigured, Rejected, Unavailable
 
 ATTEMPTS = 3
+"""Maximum attempts per prompt."""
 FAILURES = 3
-"""Calls in a row that fail before the server counts as down."""
+"""Consecutive failures after which the server counts as down."""
 REST_S = 30.0
-"""How long it is left alone then; after that one call tries whether it is back, and if not the rest is doubled."""
+"""Initial time without calls to a server that is down; then one call probes it, and doubles the time if it fails."""
 LONGEST_REST_S = 600.0
+"""Maximum time without calls to a server that is down."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 10.0
+"""Initial and maximum backoff between attempts."""
 _REPLY_BYTES = 1_000_000
-"""More than any answer of bounded length: a server that goes on has to be stopped."""
+"""Maximum size of a response."""
 _CHARS_A_TOKEN = 4
-"""Where the server counts no tokens: about right for English, and somewhat low for German."""
+"""Estimated characters per token where the server reports no usage; about right for English, low for German."""
 
 _log = structlog.get_logger(__name__)
 
@@ -65,8 +68,8 @@ class _Reply(BaseModel):
 class LlmClient:
     """The language model that the settings name. Satisfies Llm of `streams.ports`.
 
-    Connections are kept. After calls that failed in a row, those that follow fail at once for a while, so that
-    nobody waits for a server that is down.
+    Connections are reused. After consecutive failures, calls fail immediately for a while, so that nothing waits for a
+    server that is down.
     """
 
     def __init__(
@@ -100,9 +103,10 @@ class LlmClient:
     async def complete(
         self, prompts: Sequence[Prompt], *, max_tokens: int, budget_s: float | None = None
     ) -> list[Completion | NoCompletion]:
-        """Answer each prompt, or say why not; begun in order, some at once. Raises nothing.
+        """Return a completion, or the reason of its absence, for each prompt; raises nothing.
 
-        max_tokens: of one answer. budget_s: longest wait for each answer once its call begins; None: the setting's.
+        Calls start in order, some concurrently. max_tokens: limit per completion. budget_s: timeout of each call from
+        its start; None: that of the settings.
         """
         limit_s = self._settings.timeout_s if budget_s is None else min(budget_s, self._settings.timeout_s)
         return list(await asyncio.gather(*(self._answer(prompt, max_tokens, limit_s) for prompt in prompts)))
@@ -189,7 +193,7 @@ class LlmClient:
 
 
 class _Rest:
-    """Remembers failures in a row; once there are enough, calls rest for a while."""
+    """Circuit breaker: after consecutive failures, calls are refused for a while."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -199,7 +203,7 @@ class _Rest:
 
     @property
     def reason(self) -> str:
-        """Say why no call may begin; empty where one may. After the rest that is one, and the others wait for it."""
+        """Reason why no call may begin; empty where one may. After the rest one call probes, and others are refused."""
         if self._failures < FAILURES:
             return ""
         if self._clock() >= self._until:
@@ -208,9 +212,9 @@ class _Rest:
         return self._why
 
     def failed(self, error: InfraError) -> float:
-        """Count a failure; give the seconds of the rest that begins with it, 0 where none does.
+        """Count a failure; return the seconds for which calls are refused from now on, 0 for none.
 
-        What is wrong with one request says nothing of others.
+        A rejected request does not count: it says nothing about other requests.
         """
         if isinstance(error, Rejected) and not isinstance(error, Misconfigured):
             return 0.0
@@ -220,17 +224,17 @@ class _Rest:
         asked_s = error.wait_s if isinstance(error, Busy) else 0.0
         rest_s = max(asked_s, backoff(self._failures - FAILURES + 1, first=REST_S, longest=LONGEST_REST_S))
         self._until = self._clock() + rest_s
-        # It is told to others than the one who met it.
+        # Reported to senders of other prompts, so it must not quote this one.
         self._why = f"the language model is left alone: {error.gist}"
         return rest_s
 
     def succeeded(self) -> None:
-        """Begin anew."""
+        """Reset the count of failures."""
         self._failures = 0
 
 
 def _again(error: Exception, *, limit_s: float) -> bool | float:
-    """Tell whether to try again, and after how long where the server said so."""
+    """Return whether to retry, or the wait in seconds that the server asks for."""
     if isinstance(error, Busy):
         return error.wait_s < limit_s and error.wait_s
     return isinstance(error, Unavailable)
@@ -254,7 +258,7 @@ def _refused(response: httpx.Response, text: str) -> InfraError:
 
 @contextmanager
 def _translated(url: str) -> Iterator[None]:
-    """Raise ours for theirs, keeping theirs as the cause."""
+    """Translate errors, keeping the original as the cause."""
     try:
         yield
     except httpx.HTTPError as error:

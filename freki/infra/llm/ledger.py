@@ -1,4 +1,4 @@
-"""Counts the tokens of a language model that all workers of a machine use in a day."""
+"""Daily token budget of a language model, shared by all workers of a machine."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,33 +10,33 @@ from filelock import FileLock, Timeout
 from freki.schemas.errors import Misconfigured, Unavailable
 
 _LOCK_S = 10.0
-"""It is held for a fraction of a millisecond."""
+"""Timeout for the file lock, which is held for less than a millisecond."""
 
 
 def today() -> str:
-    """Give the day, in UTC."""
+    """Return the current date in UTC."""
     return datetime.now(UTC).date().isoformat()
 
 
 class TokenLedger:
-    """One line in a file: the day and its tokens. It outlives its workers, so that no restart spends them twice.
+    """Count of tokens per day in a file, which survives restarts of workers.
 
     Satisfies Ledger of `streams.ports`.
     """
 
     def __init__(self, path: Path, *, most: int, day: Callable[[], str] = today) -> None:
-        """Count up to `most` tokens a day; 0: any number."""
+        """Set the file and the maximum tokens per day; 0: unlimited."""
         self._path = path
         self._most = most
         self._day = day
         self._lock = FileLock(path.with_name(f"{path.name}.lock"), timeout=_LOCK_S)
 
     async def take(self, tokens: int) -> bool:
-        """Count tokens in advance; False, and none counted, where the day has not so many left."""
+        """Reserve tokens; return False, without reserving any, if fewer are left today."""
         return await asyncio.to_thread(self._add, tokens)
 
     async def give_back(self, tokens: int) -> None:
-        """Count less: fewer were used. Negative: more."""
+        """Return unused tokens; a negative number takes more."""
         await asyncio.to_thread(self._add, -tokens, by_force=True)
 
     def _add(self, tokens: int, *, by_force: bool = False) -> bool:

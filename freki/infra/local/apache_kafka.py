@@ -91,7 +91,7 @@ def libraries(given: Path | None = None) -> Path:
 
 
 def are_here() -> bool:
-    """Tell whether the jar files were fetched before."""
+    """Return whether the jar files were fetched before."""
     return (CACHE.expanduser() / _FOLDER).exists()
 
 

@@ -21,7 +21,7 @@ POLL_S = 0.02
 
 
 def is_alive(group: int) -> bool:
-    """Tell whether the group has a process that still runs; zombies do not."""
+    """Return whether the group has a process that still runs; zombies do not."""
     try:
         os.killpg(group, 0)
     except (ProcessLookupError, PermissionError):

@@ -36,7 +36,7 @@ class BoundedLog:
                 self._lines.append(note)
 
     def tail(self) -> tuple[str, ...]:
-        """Give the last lines, oldest first, the unfinished one included."""
+        """Return the last lines, oldest first, the unfinished one included."""
         unfinished = [_shown(self._partial)] if self._partial else []
         return (*self._lines, *unfinished)[-TAIL_LINES:]
 

@@ -13,7 +13,7 @@ _LISTEN = "0A"
 
 
 def choose_port(setting: str, wanted: int, *, last: int | None, avoid: Collection[int]) -> int:
-    """Give the port that is wanted, else the one used last if it is free, else any free one that is not avoided.
+    """Return the port that is wanted, else the one used last if it is free, else any free one that is not avoided.
 
     Raises Misconfigured, naming the setting and the process in the way, if the wanted port (not 0) is taken.
     """
@@ -32,7 +32,7 @@ def choose_port(setting: str, wanted: int, *, last: int | None, avoid: Collectio
 
 
 def is_free(port: int) -> bool:
-    """Tell whether a server could listen on the port now."""
+    """Return whether a server could listen on the port now."""
     with socket.socket() as probe:
         # As servers do: a connection that lingers after a former server is no obstacle.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -16,7 +16,7 @@ _SHOW_COLLECTIONS = "/milvus.proto.milvus.MilvusService/ShowCollections"
 
 
 async def broker_answers(port: int) -> bool:
-    """Tell whether a Kafka broker answers on the port."""
+    """Return whether a Kafka broker answers on the port."""
     try:
         async with asyncio.timeout(PROBE_TIMEOUT_S):
             reader, writer = await asyncio.open_connection(LOOPBACK, port)
@@ -31,7 +31,7 @@ async def broker_answers(port: int) -> bool:
 
 
 async def store_answers(port: int) -> bool:
-    """Tell whether Milvus answers on the port; raw gRPC, since importing its client takes half a second."""
+    """Return whether Milvus answers on the port; raw gRPC, since importing its client takes half a second."""
     try:
         async with grpc.aio.insecure_channel(f"{LOOPBACK}:{port}") as channel:
             await channel.unary_unary(_SHOW_COLLECTIONS)(b"", timeout=PROBE_TIMEOUT_S)

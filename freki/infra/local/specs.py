@@ -25,14 +25,14 @@ WORKER_STOP_TIMEOUT_S = 35.0
 
 
 def workers_of(settings: Settings) -> list[tuple[str, ...]]:
-    """Give the stages of each worker process."""
+    """Return the stages of each worker process."""
     return [("chunk", "contextualise"), *[(EMBED,)] * settings.local.embed_workers, ("retrieve",)]
 
 
 def share_cores(
     stages: Sequence[str], workers: Sequence[Sequence[str]], settings: ModelSettings, *, cores: int | None = None
 ) -> dict[str, str]:
-    """Give the variables that keep workers which embed from using all cores each."""
+    """Return the variables that keep workers which embed from using all cores each."""
     embedding = sum(EMBED in each for each in workers)
     if EMBED not in stages or embedding == 1 or settings.threads:
         return {}

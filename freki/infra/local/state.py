@@ -84,7 +84,7 @@ def forget_stack(directory: Path) -> None:
 
 
 def read_ports(directory: Path) -> Ports | None:
-    """Give the ports used last, if any."""
+    """Return the ports used last, if any."""
     return _read(directory / "ports.json", Ports)
 
 
@@ -104,7 +104,7 @@ def settings_for(settings: Settings, stack: StackState) -> Settings:
 
 
 def environment_for(settings: Settings, stack: StackState) -> dict[str, str]:
-    """Give the variables that make a process read the settings of `settings_for`."""
+    """Return the variables that make a process read the settings of `settings_for`."""
     return {
         f"FREKI_{section}__{name}".upper(): str(value)
         for section, values in _overrides(settings, stack).items()

@@ -1,4 +1,4 @@
-"""The store: three collections of Milvus a generation, and one more for each further embedder.
+"""The store: three Milvus collections per generation, and one more for each additional embedder.
 
 index.py         MilvusIndex, made of chunk_rows.py, roots.py and search.py on one connection.py; import it from there,
                  so that the rest of the package needs no pymilvus

@@ -1,4 +1,4 @@
-"""Chunk rows in Milvus, in one collection an embedder."""
+"""Chunk rows in Milvus, in one collection per embedder."""
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -24,20 +24,20 @@ class MilvusChunkRows(MilvusConnection):
     """Satisfies ChunkRows of `streams.ports`."""
 
     async def stored(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, Sequence[StoredRow]]:
-        """Find the rows of chunks, by whomever they were written; chunks without rows are absent."""
+        """Return all rows of the given chunks, whoever wrote them; chunks without rows are absent."""
         found: defaultdict[ChunkId, list[StoredRow]] = defaultdict(list)
         for _, row in await self._rows_with_chunks(chunk_ids, list(STORED)):
             found[ChunkId(row["chunk_id"])].append(stored_of(row))
         return dict(found)
 
     async def fetch(self, row_ids: Sequence[RowId]) -> Mapping[RowId, tuple[IndexedChunk, Floats]]:
-        """Read rows with their vectors, shape (width,), which are 0 but for the numbers of their embedder."""
+        """Return rows with their vectors, shape (width,), which are 0 outside the block of their embedder."""
         rows = await self._chunk_rows(row_ids, CHUNKS.fields, size=FETCHED_CHUNKS)
         read = ((shard, *chunk_of(row)) for shard, row in rows)
         return {chunk.row_id: (chunk, shard.widened(vector)) for shard, chunk, vector in read}
 
     async def passages(self, row_ids: Sequence[RowId]) -> Mapping[RowId, Passage]:
-        """Read texts with their headings and contexts, which is a third of the work of `fetch`."""
+        """Return texts with headings and contexts; takes a third of the time of `fetch`."""
         fields = ["row_id", "text", "heading_path", "context", "context_key"]
         rows = await self._chunk_rows(row_ids, fields, size=FETCHED_CHUNKS)
         return {
@@ -51,9 +51,9 @@ class MilvusChunkRows(MilvusConnection):
         }
 
     async def upsert(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
-        """Write rows; vectors: (rows, width), finite, of which each row's embedder has its part.
+        """Write rows; vectors: (rows, width), finite; a row uses the block of its embedder.
 
-        Raises Rejected, before anything is written, if a row or the matrix is not what the store takes.
+        Raises Rejected, before anything is written, if a row or the matrix does not fit the store.
         """
         check_vectors(vectors, (len(rows), self._generation.width))
         laid_out: dict[str, tuple[Layout, list[Row]]] = {}
@@ -62,16 +62,16 @@ class MilvusChunkRows(MilvusConnection):
             _, written = laid_out.setdefault(shard.layout.name, (shard.layout, []))
             written.append(chunk_row(row, vector[shard.block]))
         if len(laid_out) > 1:
-            # Each write checks its own rows only.
+            # Each write checks only its own rows, so check all before the first.
             for layout, written in laid_out.values():
                 for each in written:
                     size_of(layout, each)
-        # One after the other: a write that is cancelled because another failed might still land, who knows when.
+        # Sequentially: a write cancelled because another one failed might still take effect later.
         for layout, written in laid_out.values():
             await self._store.upsert(layout, written)
 
     async def rows_of(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Sequence[RowHead]]:
-        """List every chunk row of documents, live or not, however many."""
+        """Return all chunk rows of documents, live or not."""
         found: dict[RootId, list[RowHead]] = {checked_key(root_id): [] for root_id in root_ids}
 
         async def collect(shard: Shard) -> None:
@@ -84,13 +84,13 @@ class MilvusChunkRows(MilvusConnection):
         return found
 
     async def delete(self, row_ids: Sequence[RowId]) -> None:
-        """Remove rows; absent ones are fine."""
+        """Delete rows; absent ones are ignored."""
         keys = [checked_long_key(row_id) for row_id in row_ids]
         for shard in self._shards:
             await self._store.delete(shard.layout, keys)
 
     async def all_rows(self) -> AsyncIterator[Sequence[tuple[RootId, RowHead]]]:
-        """List every chunk row, in pages and no order; what is written meanwhile may be missing."""
+        """Yield all chunk rows in pages, unordered; rows written meanwhile may be missing."""
         fields = ["row_id", "root_id", "version", "edition"]
         for shard in self._shards:
             async for page in self._store.scan(shard.layout, 'row_id != ""', fields, by="row_id", size=SCANNED_ROWS):
@@ -102,15 +102,15 @@ class MilvusChunkRows(MilvusConnection):
     async def _chunk_rows(
         self, row_ids: Sequence[RowId], fields: Sequence[str], *, size: int
     ) -> list[tuple[Shard, Row]]:
-        """Read chunk rows by key: a key does not say in which shard they stand, and there are few."""
+        """Return chunk rows by key, looked up in every shard: keys do not name their shard, and shards are few."""
         keys = [checked_long_key(row_id) for row_id in row_ids]
         found = await together(self._store.lookup(shard.layout, keys, fields, size=size) for shard in self._shards)
         return [(shard, row) for shard, rows in zip(self._shards, found, strict=True) for row in rows]
 
 
 def check_vectors(vectors: Floats, shape: tuple[int, int]) -> None:
-    """Raise Rejected if the matrix has another shape or holds what is no number: Milvus Lite would take both."""
+    """Raise Rejected if the matrix has another shape or a value that is not finite: Milvus Lite accepts both."""
     if vectors.shape != shape:
         raise Rejected(f"vectors have the shape {vectors.shape}, not {shape}")
     if not np.isfinite(vectors).all():
-        raise Rejected("a vector holds what is no finite number")
+        raise Rejected("a vector holds a value that is not finite")

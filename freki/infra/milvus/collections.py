@@ -1,4 +1,4 @@
-"""Creates the collections of a generation, and checks that those that are there were made for it."""
+"""Creates the collections of a generation, and checks that existing ones belong to it."""
 
 import json
 from collections.abc import Mapping
@@ -35,8 +35,8 @@ _SETTINGS = {
 _UNSAID: dict[str, Any] = {"embedders": {}}
 
 
-async def open_collections(store: MilvusStore, generation: Generation, *, partition_key: bool) -> None:
-    """Create what is missing, and load all. Safe while others do the same, and after they died half-way.
+async def open_collections(store: Store, generation: Generation, *, partition_key: bool) -> None:
+    """Create missing collections and indexes, and load all. Safe to run concurrently and after a partial run.
 
     Raises Misconfigured if a collection was made for another generation.
     """
@@ -48,7 +48,7 @@ async def open_collections(store: MilvusStore, generation: Generation, *, partit
 
 
 def _made_for(generation: Generation) -> dict[str, Any]:
-    """Say what a generation is made with, as its collections remember it."""
+    """Return the parameters of a generation, as stored in the descriptions of its collections."""
     embedders = {kind.value: [each.embedder, each.dim] for each in generation.apart for kind in each.kinds}
     return {
         # The first of these that differs is the one to tell: further embedders change the name of the first one, too.
@@ -69,7 +69,7 @@ async def _open(
         try:
             await store.create(made_of, schema)
         except Rejected:
-            # Another process may have been faster, with other values: then these are the ones to check.
+            # Another process may have created it first, with other parameters: check those.
             if not await store.has(made_of):
                 raise
     _check(store.name(made_of), await store.description(made_of), made_for)
@@ -95,7 +95,7 @@ def _check(collection: str, description: str, expected: Mapping[str, Any]) -> No
 
 
 def schema_of(made_of: Layout, dim: int, description: str, *, partition_key: bool) -> CollectionSchema:
-    """Describe a collection to Milvus."""
+    """Return the Milvus schema of a collection."""
     schema = AsyncMilvusClient.create_schema(auto_id=False, enable_dynamic_field=False, description=description)
     for column in made_of.columns:
         schema.add_field(

@@ -21,7 +21,7 @@ SCANNED_ROWS = 5_000
 
 
 class MilvusConnection:
-    """Connects to the collections of one generation from entering to leaving its context."""
+    """An async context manager that is connected to the collections of one generation."""
 
     def __init__(self, settings: MilvusSettings, generation: Generation, calls: Calls | None = None) -> None:
         self._store = MilvusStore(settings, generation.name, calls or Calls())
@@ -45,13 +45,13 @@ class MilvusConnection:
         await self._store.close()
 
     async def check(self) -> None:
-        """Find out whether the store answers; raises Unavailable or Rejected where it does not."""
+        """Raise Unavailable or Rejected if the store does not answer."""
         await self._store.has(DOCUMENTS)
 
     async def _rows_with_chunks(
         self, chunk_ids: Sequence[ChunkId], fields: Sequence[str], *, condition: str = ""
     ) -> list[tuple[Shard, Row]]:
-        """Read the rows of chunks that meet a condition."""
+        """Return the rows of chunks that meet a condition."""
         keys = sorted({checked_key(chunk_id) for chunk_id in chunk_ids})
         found: list[tuple[Shard, Row]] = []
         for batch in batched(keys, SCANNED_ROWS):

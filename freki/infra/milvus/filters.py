@@ -1,26 +1,26 @@
-"""What a search may see, as an expression of Milvus: the one place where tenant and access become a filter.
+"""Search scopes as Milvus filter expressions: the one place where tenant and access rights become a filter.
 
-Texts stand in it armoured (`escape.armoured`), as in the columns: no quote, backslash or control character is left to
-escape, so that no value can end its literal, whichever grammar reads it.
+Texts are escaped (`escape.armoured`) as in the columns: without quotes, backslashes and control characters no value can
+end its literal, whichever grammar parses it.
 """
 
 from collections.abc import Iterable
 
-from freki.infra.milvus.escape import armoured, armoured_key
-from freki.schemas import ATTRIBUTE_PREFIX, EVERYONE, FILTER_FIELDS, Filter, FilterOperator
+from freki.infra.milvus.escape import escaped, escaped_key
+from freki.schemas import EVERYONE, Filter, FilterOperator
 from freki.schemas.errors import Rejected
 from freki.schemas.index import Scope
 
 _SEVERAL = frozenset({FilterOperator.IN, FilterOperator.NOT_IN})
-# No armoured text holds it, and it sorts after all that they hold.
+# Never part of an escaped text, and sorts after all characters that are.
 _AFTER_ALL = "\uffff"
 
 
 def scope_expression(scope: Scope) -> str:
-    """Allow the rows of the tenant, of these levels, for these principals or everyone, that meet all filters.
+    """Return the condition for rows of the tenant and levels, readable by the principals, that meet all filters.
 
-    Nothing is allowed without a level. An attribute that is missing differs from every value. Equal scopes give
-    equal expressions, whatever the order of principals and levels. Raises Rejected for a filter that breaks its
+    Without levels no row matches. A missing attribute differs from every value. Equal scopes give
+    equal expressions, independent of the order of principals and levels. Raises Rejected for a filter that breaks its
     contract.
     """
     return " and ".join(
@@ -35,21 +35,22 @@ def scope_expression(scope: Scope) -> str:
 
 
 def literal(text: str) -> str:
-    """Quote a text."""
-    return f'"{armoured(text)}"'
+    """Return a text as a string literal."""
+    return f'"{escaped(text)}"'
 
 
 def listed(texts: Iterable[str]) -> str:
-    """Quote texts, in an order that does not depend on theirs."""
+    """Return texts as a list literal, sorted and without duplicates."""
     return f"[{', '.join(literal(text) for text in sorted(set(texts)))}]"
 
 
 def check_filter(condition: Filter) -> None:
-    """Raise Rejected if the filter names no filterable field or has not as many values as its operator wants."""
-    key = condition.field.removeprefix(ATTRIBUTE_PREFIX)
-    if condition.field not in FILTER_FIELDS and (key == condition.field or not key):
-        fields = f"{', '.join(sorted(FILTER_FIELDS))}, {ATTRIBUTE_PREFIX}KEY"
-        raise Rejected(f"{condition.field[:80]!r} cannot be filtered on: use {fields}")
+    """Raise Rejected if the field cannot be filtered on or the number of values does not suit the operator."""
+    key = condition.field.removeprefix(ATTRIBUTE)
+    if condition.field not in FIELDS and (key == condition.field or not key):
+        raise Rejected(
+            f"{condition.field[:80]!r} cannot be filtered on: use {', '.join(sorted(FIELDS))}, {ATTRIBUTE}KEY"
+        )
     if not condition.values or (len(condition.values) > 1 and condition.operator not in _SEVERAL):
         raise Rejected(f"{condition.operator} on {condition.field!r} with {len(condition.values)} values")
 
@@ -67,11 +68,11 @@ def _condition(condition: Filter) -> str:
         case FilterOperator.NOT_IN:
             return f"{column} not in {listed(condition.values)}"
         case FilterOperator.PREFIX:
-            # Not LIKE, whose wildcards each version escapes in its own way.
-            return f'{column} >= {literal(value)} and {column} < "{armoured(value)}{_AFTER_ALL}"'
+            # Not LIKE: versions differ in how they escape its wildcards.
+            return f'{column} >= {literal(value)} and {column} < "{escaped(value)}{_AFTER_ALL}"'
 
 
 def _column(field: str) -> str:
     if field in FILTER_FIELDS:
         return field
-    return f'attributes["{armoured_key(field.removeprefix(ATTRIBUTE_PREFIX))}"]'
+    return f'attributes["{escaped_key(field.removeprefix(ATTRIBUTE))}"]'

@@ -12,16 +12,16 @@ from freki.schemas.index import Statistics
 class MilvusIndex(MilvusChunkRows, MilvusRoots, MilvusSearch):
     """Satisfies ChunkRows, Roots and ChunkSearch of `streams.ports`, on Milvus and on Milvus Lite alike.
 
-    Entering creates what is missing, within a second or two, and raises Misconfigured if the generation's name belongs
-    to an index that was made with something else. All reads see what was written before, but for searches that ask
-    for less. After a restart of the store, calls succeed again by themselves.
+    Entering creates missing collections within a second or two, and raises Misconfigured if the generation exists with
+    other parameters. Reads see all earlier writes, except searches with `strong=False`. After a restart of the store,
+    calls succeed again without reconnecting.
 
-    No row that counts is ever replaced by another one: Milvus has no compare-and-set, and Milvus Lite replaces a row
-    by removing the old one and writing the new one, visibly and as two transactions.
+    A row that readers rely on is never overwritten: Milvus has no compare-and-set, and Milvus Lite replaces a row by
+    deleting and inserting it in two visible transactions.
     """
 
     async def statistics(self) -> Statistics:
-        """Count; a document that is just being committed may count twice."""
+        """Return the number of rows by kind; a document that is being committed may count twice."""
         documents, deleted, *chunks = await together(
             [
                 self._store.count(DOCUMENTS, f"{ROOTS_ONLY} and deleted == false"),
@@ -32,7 +32,7 @@ class MilvusIndex(MilvusChunkRows, MilvusRoots, MilvusSearch):
         return Statistics(documents=documents, deleted=deleted, chunks=sum(chunks))
 
     async def purge_deleted(self, before: Timestamp) -> int:
-        """Forget deletions that became visible before then and left nothing else behind; returns how many."""
+        """Delete the roots of documents deleted before then that have no other rows; return the number of documents."""
         condition = f"{ROOTS_ONLY} and deleted == true and searchable_at < {before:d}"
         purged = 0
         async for page in self._store.scan(DOCUMENTS, condition, ROOT_FIELDS, by="key", size=SCANNED_ROOTS):
@@ -43,7 +43,7 @@ class MilvusIndex(MilvusChunkRows, MilvusRoots, MilvusSearch):
                 for key in keys
                 if not heads[key]
                 and not rows[key]
-                # Of a commit that was cut short an older root may be there, which counts as soon as this one is gone.
+                # An interrupted commit may leave an older live root, which would count once this one is deleted.
                 and all(root.deleted and root.searchable_at < before for root in commits[key])
                 for root in commits[key]
             ]

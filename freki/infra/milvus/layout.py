@@ -1,6 +1,6 @@
-"""The columns of the collections, and what the store takes in each.
+"""Columns of the collections, and their limits.
 
-Limits are those of Milvus' server. Milvus Lite takes anything, so that they are checked here, for both.
+Limits are those of the Milvus server. Milvus Lite enforces none, so they are checked here for both.
 """
 
 import json
@@ -13,7 +13,7 @@ from freki.schemas.errors import Rejected
 Row = dict[str, Any]
 
 VERSION = 5
-"""Grows when columns change: a generation of another version is not opened."""
+"""Version of the columns; a generation of another version is not opened."""
 
 KEY_BYTES = 128
 TEXT_BYTES = 65_535
@@ -22,7 +22,7 @@ ELEMENTS = 4_096
 
 
 class Kind(Enum):
-    """What a column holds."""
+    """Type of a column."""
 
     TEXT = auto()
     TEXTS = auto()
@@ -39,7 +39,7 @@ class Column(NamedTuple):
     name: str
     kind: Kind
     max_bytes: int = TEXT_BYTES
-    """Most UTF-8 bytes of a text, or of each of the texts."""
+    """Maximum UTF-8 bytes of a text, or of each of several texts."""
 
 
 class Layout(NamedTuple):
@@ -55,7 +55,7 @@ class Layout(NamedTuple):
 
     @property
     def is_searched(self) -> bool:
-        """Does it hold chunk rows?"""
+        """Whether it holds chunk rows."""
         return self.columns is CHUNKS.columns
 
     @property
@@ -64,7 +64,7 @@ class Layout(NamedTuple):
         return [column.name for column in self.columns]
 
 
-# Milvus wants a vector in every collection.
+# Milvus requires a vector in every collection.
 _PLACEHOLDER = Column("placeholder", Kind.VECTOR)
 PLACEHOLDER = (1.0, 0.0)
 
@@ -96,7 +96,7 @@ CHUNKS = Layout(
         Column("dense", Kind.VECTOR),
     ),
 )
-"""Chunk rows; BM25 counts `lexical` into a further column, `sparse`, which only the server writes."""
+"""Chunk rows; the server derives another column, `sparse`, from `lexical` for BM25."""
 
 DOCUMENTS = Layout(
     "documents",
@@ -111,7 +111,7 @@ DOCUMENTS = Layout(
         _PLACEHOLDER,
     ),
 )
-"""Roots: id = CommitId, key = root_id; and watermarks: id = watermark-partition:writer:turn, key = its first part."""
+"""Roots: id = CommitId, key = root_id. Watermarks: id = watermark-partition:writer:turn, key = watermark-partition."""
 
 MANIFESTS = Layout(
     "manifests",
@@ -137,19 +137,19 @@ MANIFESTS = Layout(
         _PLACEHOLDER,
     ),
 )
-"""Manifest pages: id = PageId, revision = root_id:version; one element an entry in each array.
+"""Manifest pages: id = PageId, revision = root_id:version; arrays have one element per entry.
 
-A page that may be committed has a mark: a row of the same page, without entries, whose id ends with `:checked`.
+A page that may be committed has a mark: a second row without entries, whose id ends with `:checked`.
 """
 
 LAYOUTS = (CHUNKS, DOCUMENTS, MANIFESTS)
-"""Of every generation; where kinds of chunks have embedders of their own, there are more like `chunks`: `shards.py`."""
+"""Collections of every generation; `shards.py` adds one like `chunks` for each additional embedder."""
 
 
 def size_of(layout: Layout, row: Row) -> int:
-    """Give about how many bytes the row takes in a message.
+    """Return the approximate size of a row in a message, in bytes.
 
-    Raises Rejected, naming row, column and limit, if the store would not take it.
+    Raises Rejected, naming row, column and limit, if the store would refuse it.
     """
     try:
         return sum(_size(column, row[column.name]) for column in layout.columns)

@@ -32,12 +32,12 @@ class MilvusRoots(MilvusConnection):
     """Satisfies Roots of `streams.ports`."""
 
     async def roots(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Root]:
-        """Read the root of each document that counts, also deleted ones."""
+        """Return the current root of each document, deleted ones included."""
         every = await self.commits(root_ids)
         return {root_id: root for root_id, roots in every.items() if (root := standing(roots)) is not None}
 
     async def commits(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Sequence[Root]]:
-        """Read all roots of documents, also those that do not count any more."""
+        """Return all roots of documents, outranked ones included."""
         found: dict[RootId, list[Root]] = {checked_key(root_id): [] for root_id in root_ids}
         for batch in batched(sorted(found), SCANNED_ROOTS):
             condition = f"key in {listed(batch)}"
@@ -47,7 +47,7 @@ class MilvusRoots(MilvusConnection):
         return found
 
     async def pages(self, page_ids: Sequence[PageId]) -> Mapping[PageId, ManifestPage]:
-        """Read manifest pages; missing ones are missing."""
+        """Return manifest pages; missing ones are absent."""
         keys = [checked_long_key(page_id) for page_id in page_ids]
         rows = await self._store.lookup(MANIFESTS, keys, _PAGE_FIELDS, size=SCANNED_PAGES)
         return {page.page_id: page for page in map(page_of, rows)}
@@ -55,9 +55,9 @@ class MilvusRoots(MilvusConnection):
     async def places(
         self, roots: Sequence[Root], chunk_ids: Sequence[ChunkId]
     ) -> Mapping[RootId, Mapping[ChunkId, Place]]:
-        """Tell which of these chunks the manifests of these roots name, on which page, and by which row.
+        """Return the page and row of each of these chunks that the manifests of these roots name.
 
-        The store picks the pages: reading the whole manifests of what a search found takes thirty times as long.
+        The store selects the pages: reading whole manifests takes thirty times as long.
         """
         found: dict[RootId, dict[ChunkId, Place]] = {root.root_id: {} for root in roots}
         wanted, named = set(chunk_ids), {page_id for root in roots for page_id in root.pages}
@@ -78,39 +78,39 @@ class MilvusRoots(MilvusConnection):
         return found
 
     async def page_heads(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Sequence[PageHead]]:
-        """List all manifest pages of documents, whether a root names them or not."""
+        """Return all manifest pages of documents, whether a root names them or not."""
         rows = [row async for row in self._rows_of(MANIFESTS, root_ids, _HEAD_FIELDS, size=SCANNED_PLACES)]
         return {root_id: [] for root_id in root_ids} | heads_of(rows)
 
     async def write_pages(self, pages: Sequence[ManifestPage]) -> None:
-        """Write pages; they count for nothing until a root names them."""
+        """Write pages; they have no effect until a root names them."""
         await self._store.upsert(MANIFESTS, [page_row(page) for page in pages])
 
     async def mark_checked(self, pages: Sequence[ManifestPage]) -> None:
-        """Note of pages that a root may name them."""
+        """Mark pages as checked: a root may name them."""
         await self._store.upsert(MANIFESTS, [mark_row(page) for page in pages])
 
     async def commit(self, roots: Sequence[Root], watermarks: Sequence[Watermark]) -> None:
-        """Write roots: from here readers see their revisions, each as a whole. Watermarks never fall back."""
+        """Write roots and watermarks: readers now see each revision as a whole. Watermarks never decrease."""
         laid_out = {root.commit_id: root_row(root) for root in roots}
         marks = [self._watermarks.advanced(mark) for mark in watermarks]
         rows = [*laid_out.values(), *map(self._watermarks.row, marks)]
         await self._store.upsert(DOCUMENTS, rows)
 
     async def discard(self, pages: Sequence[PageId], commits: Sequence[CommitId] = ()) -> None:
-        """Remove pages and roots; absent ones are fine."""
+        """Delete pages and roots; absent ones are ignored."""
         keys = [checked_long_key(page_id) for page_id in pages]
         await self._store.delete(MANIFESTS, [*keys, *map(mark_of, pages)])
         await self._store.delete(DOCUMENTS, map(checked_long_key, commits))
 
     async def watermarks(self) -> Sequence[Watermark]:
-        """Read how far each partition is."""
+        """Return the watermark of each partition."""
         pages = self._store.scan(DOCUMENTS, _WATERMARKS, ["id", "body"], by="id", size=SCANNED_ROOTS)
         chosen = farthest(last_watermarks([row async for page in pages for row in page]).values())
         return [chosen[partition] for partition in sorted(chosen)]
 
     async def all_roots(self) -> AsyncIterator[Root]:
-        """Read the root of every document that counts, in no order; what is committed meanwhile may be missing."""
+        """Yield the current root of every document, unordered; roots committed meanwhile may be missing."""
         async for page in self._store.scan(DOCUMENTS, ROOTS_ONLY, ROOT_FIELDS, by="key", size=SCANNED_ROOTS):
             by_document: defaultdict[RootId, list[Root]] = defaultdict(list)
             for root in map(root_of, page):
@@ -120,10 +120,10 @@ class MilvusRoots(MilvusConnection):
                     yield counts
 
     async def _take_over_watermarks(self, before: Timestamp) -> None:
-        """Add the commits of processes that wrote none since then to those of this process.
+        """Add the commits of processes that are idle since then to those of this process.
 
-        That is one write, in which theirs become 0: whoever read a sum that counts them twice would take the commits
-        after it for older ones.
+        One write adds them here and sets theirs to 0: a reader that counted them twice would take later commits for
+        older ones.
         """
         fields = [field for field in DOCUMENTS.fields if field != "placeholder"]
         pages = self._store.scan(DOCUMENTS, _WATERMARKS, fields, by="id", size=SCANNED_ROOTS)
@@ -138,5 +138,5 @@ class MilvusRoots(MilvusConnection):
         ]
         merged = [self._watermarks.added(theirs) for theirs in farthest(taken.values()).values()]
         await self._store.upsert(DOCUMENTS, [*map(self._watermarks.row, merged), *emptied])
-        # One that writes again meanwhile keeps its row.
+        # A process that has written again meanwhile keeps its row.
         await self._store.delete(DOCUMENTS, [row["id"] for row in emptied], f"searchable_at < {before:d}")

@@ -1,4 +1,4 @@
-"""Chunks, roots and manifest pages as rows of the store, and back without loss."""
+"""Lossless conversion of chunks, roots and manifest pages to rows of the store and back."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
@@ -6,7 +6,7 @@ from itertools import groupby
 
 import numpy as np
 
-from freki.infra.milvus.escape import armoured, armoured_key, checked_key, checked_long_key, plain
+from freki.infra.milvus.escape import checked_key, checked_long_key, escaped, escaped_key, unescaped
 from freki.infra.milvus.layout import PLACEHOLDER, Row
 from freki.schemas import ChunkId, ChunkKind, DocumentId, RootId, TenantId
 from freki.schemas.arrays import Floats
@@ -28,7 +28,7 @@ ROOT = "root"
 """Value of the column `record` of a root."""
 MARKED = ":checked"
 STORED = tuple(field.name for field in fields(StoredRow))
-"""Columns that tell whether a chunk row can be used again."""
+"""Columns that decide whether a chunk row can be reused."""
 _ROOT_BODY = tuple(field.name for field in fields(Root) if field.name != "attributes")
 _ENTRY_COLUMNS = {
     "chunk_id": "chunk_ids",
@@ -44,26 +44,26 @@ _ENTRY_COLUMNS = {
 
 
 def chunk_row(chunk: IndexedChunk, vector: Floats) -> Row:
-    """Lay out a chunk row with its vector, shape (dim,)."""
+    """Return the row of a chunk with its vector, shape (dim,)."""
     return {
         "row_id": checked_long_key(chunk.row_id),
         "chunk_id": checked_key(chunk.chunk_id),
         "root_id": checked_key(chunk.root_id),
-        "tenant": armoured(chunk.tenant),
-        "document_id": armoured(chunk.document_id),
+        "tenant": escaped(chunk.tenant),
+        "document_id": escaped(chunk.document_id),
         "level": chunk.level,
         "kind": chunk.kind.value,
-        "language": armoured(chunk.language),
+        "language": escaped(chunk.language),
         "heading_path": list(chunk.heading_path),
         "text": chunk.text,
         "context": chunk.context,
         "context_key": chunk.context_key,
         "lexical": chunk.lexical,
         "tokens": chunk.tokens,
-        "name": armoured(chunk.name),
-        "media_type": armoured(chunk.media_type),
-        "principals": [armoured(principal) for principal in chunk.principals],
-        "attributes": {armoured_key(key): armoured(value) for key, value in chunk.attributes.items()},
+        "name": escaped(chunk.name),
+        "media_type": escaped(chunk.media_type),
+        "principals": [escaped(principal) for principal in chunk.principals],
+        "attributes": {escaped_key(key): escaped(value) for key, value in chunk.attributes.items()},
         "version": chunk.version,
         "edition": chunk.edition,
         "embedder": chunk.embedder,
@@ -73,25 +73,25 @@ def chunk_row(chunk: IndexedChunk, vector: Floats) -> Row:
 
 
 def chunk_of(row: Row) -> tuple[IndexedChunk, Floats]:
-    """Read what `chunk_row` laid out."""
+    """Return the chunk and vector of a row of `chunk_row`."""
     chunk = IndexedChunk(
         row_id=RowId(row["row_id"]),
         chunk_id=ChunkId(row["chunk_id"]),
         root_id=RootId(row["root_id"]),
-        tenant=TenantId(plain(row["tenant"])),
-        document_id=DocumentId(plain(row["document_id"])),
+        tenant=TenantId(unescaped(row["tenant"])),
+        document_id=DocumentId(unescaped(row["document_id"])),
         level=row["level"],
         kind=ChunkKind(row["kind"]),
-        language=plain(row["language"]),
+        language=unescaped(row["language"]),
         heading_path=tuple(row["heading_path"]),
         text=row["text"],
         context=row["context"],
         lexical=row["lexical"],
         tokens=row["tokens"],
-        name=plain(row["name"]),
-        media_type=plain(row["media_type"]),
-        principals=tuple(plain(principal) for principal in row["principals"]),
-        attributes={plain(key): plain(value) for key, value in row["attributes"].items()},
+        name=unescaped(row["name"]),
+        media_type=unescaped(row["media_type"]),
+        principals=tuple(unescaped(principal) for principal in row["principals"]),
+        attributes={unescaped(key): unescaped(value) for key, value in row["attributes"].items()},
         version=row["version"],
         edition=row["edition"],
         embedder=row["embedder"],
@@ -102,12 +102,12 @@ def chunk_of(row: Row) -> tuple[IndexedChunk, Floats]:
 
 
 def stored_of(row: Row) -> StoredRow:
-    """Read the columns of STORED of a chunk row."""
+    """Return the columns STORED of a chunk row."""
     return StoredRow(**{name: row[name] for name in STORED} | {"kind": ChunkKind(row["kind"])})
 
 
 def root_row(root: Root) -> Row:
-    """Lay out a root."""
+    """Return the row of a root."""
     return {
         "id": checked_long_key(root.commit_id),
         "key": checked_key(root.root_id),
@@ -121,30 +121,30 @@ def root_row(root: Root) -> Row:
 
 
 def root_of(row: Row) -> Root:
-    """Read what `root_row` laid out."""
+    """Return the root of a row of `root_row`."""
     body = row["body"]
     pages = _page_ids(RootId(body["root_id"]), body["version"], body["pages"])
     return Root(**{**body, "principals": tuple(body["principals"]), "pages": pages}, attributes=row["attributes"])
 
 
 def _runs(pages: Sequence[PageId]) -> list[tuple[str, int]]:
-    """Write the pages of a manifest, part by part, as the attempts that wrote them and how many each did in a row."""
+    """Return the pages of a manifest run-length encoded: each attempt, and its number of consecutive parts."""
     return [(attempt, len(list(run))) for attempt, run in groupby(map(attempt_of_page, pages))]
 
 
 def _page_ids(root_id: RootId, version: int, runs: Sequence[tuple[str, int]]) -> tuple[PageId, ...]:
-    """Read what `_runs` wrote."""
+    """Return the page ids of an encoding of `_runs`."""
     attempts = [Attempt(attempt) for attempt, count in runs for _ in range(count)]
     return tuple(page_id(root_id, version, part, attempt) for part, attempt in enumerate(attempts))
 
 
 def revision_of(root_id: RootId, version: int) -> str:
-    """Name one version of a document."""
+    """Return the key of one version of a document."""
     return f"{checked_key(root_id)}:{version}"
 
 
 def page_row(page: ManifestPage) -> Row:
-    """Lay out a page of a manifest. Raises Rejected also where only the key of its mark is none."""
+    """Return the row of a manifest page. Raises Rejected if its key or that of its mark is invalid."""
     checked_long_key(mark_of(page.page_id))
     return {
         "id": checked_long_key(page.page_id),
@@ -162,18 +162,18 @@ def page_row(page: ManifestPage) -> Row:
 
 
 def mark_row(page: ManifestPage) -> Row:
-    """Lay out the mark of a page that may be committed."""
+    """Return the row that marks a page as checked."""
     row = page_row(page)
     return {**row, "id": mark_of(page.page_id), "is_mark": True, **{column: [] for column in _ENTRY_COLUMNS.values()}}
 
 
 def mark_of(page_id: PageId) -> str:
-    """Give the key of a page's mark."""
+    """Return the key of a page's mark."""
     return f"{page_id}{MARKED}"
 
 
 def page_of(row: Row) -> ManifestPage:
-    """Read what `page_row` laid out."""
+    """Return the page of a row of `page_row`."""
     columns = (row[column] for column in _ENTRY_COLUMNS.values())
     return ManifestPage(
         root_id=RootId(row["root_id"]),
@@ -189,7 +189,7 @@ def page_of(row: Row) -> ManifestPage:
 
 
 def heads_of(rows: Iterable[Row]) -> dict[RootId, list[PageHead]]:
-    """Read pages without positions, each with whether it has a mark."""
+    """Return pages without positions, by document, and whether each is marked as checked."""
     every = list(rows)
     marks = {row["id"].removesuffix(MARKED) for row in every if row["is_mark"]}
     found: dict[RootId, list[PageHead]] = {}

@@ -17,12 +17,12 @@ from freki.schemas.index import Candidate, Scope
 
 
 class MilvusSearch(MilvusConnection):
-    """Satisfies ChunkSearch of `streams.ports`, but for its watermarks."""
+    """Satisfies ChunkSearch of `streams.ports`, except for watermarks."""
 
     async def dense(
         self, vectors: Floats, scopes: Sequence[Scope], *, limit: int, strong: bool
     ) -> list[list[Candidate]]:
-        """Search by cosine similarity; vectors: (queries, width). Queries of equal scope share a call a shard."""
+        """Search by cosine similarity; vectors: (queries, width). Queries of equal scope share one call per shard."""
         check_vectors(vectors, (len(scopes), self._generation.width))
         return _merged(
             await together(
@@ -37,9 +37,9 @@ class MilvusSearch(MilvusConnection):
     async def lexical(
         self, texts: Sequence[str], scopes: Sequence[Scope], *, limit: int, strong: bool
     ) -> list[list[Candidate]]:
-        """Search by BM25 over analysed terms; an empty text finds nothing. Queries of equal scope share a call a shard.
+        """Search by BM25 over analysed terms; an empty text finds nothing. Equal scopes share one call per shard.
 
-        Each shard counts how rare a word is in its own rows, as shards of any search engine do.
+        Document frequencies are counted per shard.
         """
         asked = {position: text for position, text in enumerate(texts) if text.strip()}
         return _merged(
@@ -52,7 +52,7 @@ class MilvusSearch(MilvusConnection):
     async def visible(
         self, wanted: Sequence[Sequence[ChunkId]], scopes: Sequence[Scope]
     ) -> list[Mapping[ChunkId, RootId]]:
-        """Tell which of the wanted chunks a scope may see, each list in its own."""
+        """Return the chunks of each list that the scope of the same position may see."""
         found = await together(
             self._rows_with_chunks(chunk_ids, ["row_id", "chunk_id", "root_id"], condition=scope_expression(scope))
             for chunk_ids, scope in zip(wanted, scopes, strict=True)
@@ -69,7 +69,7 @@ class MilvusSearch(MilvusConnection):
         limit: int,
         strong: bool,
     ) -> list[list[Candidate]]:
-        """Search a shard for what is asked, by position, one call for each different scope."""
+        """Search one shard for queries by position, with one call per distinct scope."""
         groups: defaultdict[str, list[int]] = defaultdict(list)
         for position in asked:
             groups[scope_expression(scopes[position])].append(position)
@@ -92,14 +92,14 @@ class MilvusSearch(MilvusConnection):
 
 
 def _merged(shards: Sequence[list[list[Candidate]]], limit: int) -> list[list[Candidate]]:
-    """Make one ranking a query of those of all shards."""
+    """Return one ranking per query, merged from those of all shards."""
     if len(shards) == 1:
         return shards[0]
     return [sorted(chain(*rankings), key=_best_first)[:limit] for rankings in zip(*shards, strict=True)]
 
 
 def _ranking(hits: Iterable[Row]) -> list[Candidate]:
-    """Order hits, each chunk once: while a document changes, several rows may hold it."""
+    """Return candidates, best first, each chunk once: during an update several rows may hold it."""
     best: dict[ChunkId, Candidate] = {}
     for hit in sorted(map(_candidate, hits), key=_best_first):
         best.setdefault(hit.chunk_id, hit)

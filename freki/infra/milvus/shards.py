@@ -1,4 +1,4 @@
-"""One collection of chunk rows an embedder: vectors of different ones have no distance, and often other lengths."""
+"""One collection of chunk rows per embedder: vectors of different embedders cannot be compared."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,21 +16,21 @@ class Shard(NamedTuple):
 
     layout: Layout
     kinds: frozenset[ChunkKind]
-    """Empty for the first: it has all that no other has."""
+    """Kinds of chunks; empty for the first shard, which holds all other kinds."""
     first: int
-    """Where its vectors begin in a row of vectors."""
+    """Offset of its block in a full vector."""
     dim: int
-    """Length of its vectors."""
+    """Dimension of its vectors."""
     width: int
-    """Length of a row of vectors."""
+    """Dimension of a full vector, with the blocks of all embedders."""
 
     @property
     def block(self) -> slice:
-        """The part of a row that its vectors take."""
+        """Block of its numbers in a full vector."""
         return slice(self.first, self.first + self.dim)
 
     def widened(self, vector: Floats) -> Floats:
-        """Put a vector of its own, shape (dim,), in its place in a row, shape (width,), that is 0 elsewhere."""
+        """Return a full vector, shape (width,), that is 0 outside the given block, shape (dim,)."""
         if self.dim == self.width:
             return vector
         row = np.zeros(self.width, np.float32)
@@ -39,7 +39,7 @@ class Shard(NamedTuple):
 
 
 def shards_of(generation: Generation) -> tuple[Shard, ...]:
-    """Give the shards of a generation, that of the embedder for all other kinds first."""
+    """Return the shards of a generation, that of the default embedder first."""
     shards = [Shard(CHUNKS, frozenset(), 0, generation.dim, generation.width)]
     for each in generation.apart:
         layout = CHUNKS._replace(name="_".join([CHUNKS.name, *(kind.lower() for kind in each.kinds)]))
@@ -49,5 +49,5 @@ def shards_of(generation: Generation) -> tuple[Shard, ...]:
 
 
 def shard_of(shards: Sequence[Shard], kind: ChunkKind) -> Shard:
-    """Tell where chunks of a kind stand."""
+    """Return the shard of a kind of chunks."""
     return next((shard for shard in shards if kind in shard.kinds), shards[0])

@@ -1,4 +1,4 @@
-"""Calls to Milvus: one time limit over all attempts, retries in one place, batches that fit a message."""
+"""Calls to Milvus: one timeout over all attempts, retries, and batches that fit a message."""
 
 import asyncio
 import logging
@@ -21,29 +21,34 @@ from freki.schemas.errors import InfraError, Unavailable
 T = TypeVar("T")
 
 MAX_LIMIT = 16_384
-"""Most rows of one answer; without a limit Milvus silently gives no more either."""
+"""Maximum rows per response; without a limit Milvus silently truncates at the same number."""
 BATCH_ROWS = 500
+"""Maximum rows per upsert."""
 BATCH_BYTES = 16_000_000
-"""Of an upsert; the server refuses messages above 64 MiB."""
+"""Maximum size of an upsert; the server refuses messages above 64 MiB."""
 BATCH_KEYS = 5_000
+"""Maximum keys per filter expression."""
 SEARCH_ROWS = 100_000
-"""Most rows that one search call may ask for over all its queries."""
+"""Maximum rows per search call, over all its queries."""
 DDL_TIMEOUT_S = 120.0
-"""For creating and loading a collection, which on a cluster takes its time."""
+"""Timeout for creating and loading a collection, which is slow on a cluster."""
 
 KEEPALIVE_MS = 330_000
-"""Just above what gRPC servers allow by default."""
+"""Keepalive interval, just above the minimum that gRPC servers allow by default."""
 
 _FIRST_WAIT_S = 0.05
+"""Initial backoff between attempts."""
 _LONGEST_WAIT_S = 1.0
+"""Maximum backoff between attempts."""
 _JITTER_S = 0.1
+"""Maximum random addition to a backoff."""
 
 
-class MilvusStore:
-    """The collections of one generation. `open` connects lazily: the first call tells whether Milvus is there.
+class Store:
+    """The collections of one generation. `open` does not connect: the first call does.
 
-    Every call raises Unavailable once it has not succeeded within the time limit, and Rejected at once. All
-    calls may be repeated to the same effect, so that an attempt whose answer was lost does no harm.
+    Every call raises Unavailable if it has not succeeded within the timeout, and Rejected without retrying. All calls
+    are idempotent, so an attempt whose response was lost does no harm.
     """
 
     def __init__(self, settings: MilvusSettings, generation: str, calls: Calls) -> None:
@@ -52,8 +57,8 @@ class MilvusStore:
         self._prefix = f"{settings.collection_prefix}_{generation}"
 
     def open(self) -> None:
-        """Make the client. Raises Misconfigured for a URI that is none."""
-        # pymilvus logs each error with its traceback besides raising it.
+        """Create the client. Raises Misconfigured for an invalid URI."""
+        # pymilvus logs each error with its traceback in addition to raising it.
         for name in ("pymilvus", "pymilvus.milvus_client"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
         token = self._settings.token
@@ -62,9 +67,9 @@ class MilvusStore:
                 uri=self._settings.uri,
                 token=token.get_secret_value() if token else "",
                 db_name=self._settings.database,
-                # A connection of its own: closing it disturbs nobody else.
+                # A dedicated connection, so that closing it does not affect other clients.
                 dedicated=True,
-                # pymilvus pings every 10 s; Milvus Lite takes that for abuse and hangs up.
+                # pymilvus pings every 10 s, which Milvus Lite treats as abuse and answers by disconnecting.
                 grpc_options={"grpc.keepalive_time_ms": KEEPALIVE_MS, "grpc.keepalive_permit_without_calls": False},
             )
 
@@ -73,24 +78,24 @@ class MilvusStore:
         await self._client.close()
 
     def name(self, layout: Layout) -> str:
-        """Give the name of a collection."""
+        """Return the name of a collection."""
         return f"{self._prefix}_{layout.name}"
 
     async def has(self, layout: Layout) -> bool:
-        """Tell whether the collection exists."""
+        """Return whether the collection exists."""
         return bool(await self._call("look for", layout, self._client.has_collection))
 
     async def create(self, layout: Layout, schema: CollectionSchema) -> None:
-        """Create the collection unless it is there with the same schema; Rejected where it has another."""
+        """Create the collection unless it exists with the same schema; raises Rejected if its schema differs."""
         create = self._client.create_collection
         await self._call("create", layout, create, schema=schema, consistency_level="Strong", timeout_s=DDL_TIMEOUT_S)
 
     async def description(self, layout: Layout) -> str:
-        """Read the description that the collection was created with."""
+        """Return the description that the collection was created with."""
         return str((await self._call("describe", layout, self._client.describe_collection))["description"])
 
     async def index_and_load(self, layout: Layout, indexes: Sequence[IndexParams]) -> None:
-        """Create the indexes that are missing and load the collection for queries."""
+        """Create missing indexes, and load the collection for queries."""
         there = await self._call("list indexes of", layout, self._client.list_indexes)
         missing = [index for index in indexes if index[0].index_name not in there]
         await together(
@@ -102,7 +107,7 @@ class MilvusStore:
     async def lookup(
         self, layout: Layout, keys: Iterable[str], fields: Sequence[str], *, size: int = BATCH_KEYS, condition: str = ""
     ) -> list[Row]:
-        """Read the rows with these keys that meet the condition, in no order; absent ones are absent."""
+        """Return the rows with these keys that meet the condition, unordered; missing ones are absent."""
         rows: list[Row] = []
         for batch in batched(sorted(set(keys)), size):
             which = f"{layout.key} in {listed(batch)}" + (f" and {condition}" if condition else "")
@@ -112,12 +117,12 @@ class MilvusStore:
     async def scan(
         self, layout: Layout, condition: str, fields: Sequence[str], *, by: str, size: int = MAX_LIMIT
     ) -> AsyncIterator[list[Row]]:
-        """Read all rows that meet the condition, in pages; rows with the same value of `by` share a page.
+        """Yield all rows that meet the condition, in pages; rows with the same value of `by` share a page.
 
-        by: a text column of which fewer than MAX_LIMIT rows share a value; it must be among the fields. A page has
-        fewer than `size` rows, unless all of them share one value. What is written meanwhile may be missing.
+        by: a text column among the fields; fewer than MAX_LIMIT rows share a value of it. A page has fewer than `size`
+        rows, unless all of them share one value. Rows written meanwhile may be missing.
         """
-        # Milvus promises no order, so an overfull range is cut in two at the median of what it gave.
+        # Milvus guarantees no order, so an overfull range is split at the median of the returned values.
         ranges = [("", "")]
         while ranges:
             low, upper = ranges.pop()
@@ -135,7 +140,7 @@ class MilvusStore:
             ranges += [(middle, upper), (low, f" and {by} < {literal(middle)}")]
 
     async def count(self, layout: Layout, condition: str) -> int:
-        """Count the rows that meet the condition; the empty one is met by all."""
+        """Return the number of rows that meet the condition; an empty condition matches all."""
         query = self._client.query
         counted = await self._call(
             "count", layout, query, filter=condition, output_fields=["count(*)"], consistency_level="Strong"
@@ -145,7 +150,7 @@ class MilvusStore:
     async def search(
         self, layout: Layout, column: str, data: Sequence[Any], condition: str, *, limit: int, strong: bool
     ) -> list[list[Row]]:
-        """Find the chunks nearest to each datum: `distance`, and the ids of chunk and root under `entity`."""
+        """Return the nearest chunks of each datum: `distance`, and the ids of chunk and root under `entity`."""
         found: list[list[Row]] = []
         for batch in batched(data, max(1, SEARCH_ROWS // limit)):
             try:
@@ -170,13 +175,13 @@ class MilvusStore:
             try:
                 await self._call("write to", layout, self._client.upsert, data=batch)
             except Unwritten:
-                # Milvus Lite shows rows that its disk refused until it restarts: nobody may count on them.
+                # Milvus Lite serves rows that its disk refused until it restarts: delete them.
                 with suppress(InfraError):
                     await self.delete(layout, [row[layout.key] for row in batch])
                 raise
 
     async def delete(self, layout: Layout, keys: Iterable[str], condition: str = "") -> None:
-        """Remove the rows with these keys that meet the condition; absent ones are fine."""
+        """Delete the rows with these keys that meet the condition; absent ones are ignored."""
         for batch in batched(sorted(set(keys)), BATCH_KEYS):
             which = f"{layout.key} in {listed(batch)}" + (f" and {condition}" if condition else "")
             await self._call("delete from", layout, self._client.delete, filter=which)
@@ -208,7 +213,7 @@ class MilvusStore:
         timeout_s: float | None = None,
         **options: Any,  # noqa: ANN401 - the vendor's
     ) -> T:
-        """Call a method for a collection until it succeeds, is refused, or the time is over."""
+        """Call a method for a collection until it succeeds, is refused, or the timeout expires."""
         with self._timed(action, layout):
             return await self._persist(f"{action} {self.name(layout)}", layout, method, timeout_s=timeout_s, **options)
 
@@ -239,7 +244,7 @@ class MilvusStore:
             nonlocal failure
             try:
                 with translated(action):
-                    # With none of its own retries, pymilvus forgets how the server classified the error.
+                    # Without any retry of its own, pymilvus drops how the server classified the error.
                     return await method(self.name(layout), **options, retry_times=1)
             except Unavailable as error:
                 failure = error
@@ -258,12 +263,12 @@ class MilvusStore:
 
 
 def _is_passing(error: Exception) -> bool:
-    """Tell whether to try again. A full disk stays full, and meanwhile readers would see what it refused."""
+    """Return whether to retry. A full disk is not retried: readers would see the refused rows meanwhile."""
     return isinstance(error, Unavailable) and not isinstance(error, (NoVectors, Unwritten))
 
 
 async def together(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Wait for all of them; the first that fails cancels the others and is raised."""
+    """Await all calls concurrently; the first failure cancels the others and is raised."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(call) for call in calls]
@@ -273,7 +278,7 @@ async def together(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 def batched(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """Cut into pieces of at most this size."""
+    """Yield consecutive slices of at most this size."""
     return (values[start : start + size] for start in range(0, len(values), size))
 
 

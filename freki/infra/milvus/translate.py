@@ -1,7 +1,7 @@
-"""The vendor's exceptions as ours.
+"""Exceptions of pymilvus translated to those of `schemas.errors`.
 
-Unavailable is the default, since it loses nothing: the caller stops and reads again. Rejected, which ends in a dead
-letter, and Misconfigured are for what is known to be our fault.
+Unavailable is the default, since it loses no record: the caller stops and reads again. Rejected, which leads to a dead
+letter, and Misconfigured are for errors known to be caused by the request or the settings.
 """
 
 from collections.abc import Iterator
@@ -17,15 +17,15 @@ from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailabl
 
 
 class Unwritten(Unavailable):
-    """The local store failed inside a call, as it does where its disk is full; memory and disk may differ now."""
+    """The local store failed within a call, such as for a full disk; memory and disk may differ now."""
 
 
 class NoTerms(Rejected):
-    """Milvus Lite cannot weigh the terms of a query as long as no row of the collection has any."""
+    """Milvus Lite cannot score the terms of a query while no row of the collection has any."""
 
 
 class NoVectors(Unavailable):
-    """Milvus Lite cannot read vectors as long as the collection has had no row; or it has lost them."""
+    """Milvus Lite cannot read vectors before the first row of a collection, or has lost them."""
 
 
 BY_CLASS: Final[dict[type[MilvusException], type[InfraError]]] = {
@@ -33,7 +33,7 @@ BY_CLASS: Final[dict[type[MilvusException], type[InfraError]]] = {
     theirs.MilvusUnavailableException: Unavailable,
     theirs.ConnectionNotExistException: Unavailable,
     theirs.SchemaMismatchRetryableException: Unavailable,
-    # Somebody dropped what we opened: the worker restarts and creates it again.
+    # The collection was dropped after it was opened: the worker restarts and creates it again.
     theirs.CollectionNotExistException: Unavailable,
     theirs.DescribeCollectionException: Unavailable,
     theirs.IndexNotExistException: Unavailable,
@@ -56,7 +56,7 @@ BY_CLASS: Final[dict[type[MilvusException], type[InfraError]]] = {
     theirs.AutoIDException: Rejected,
     theirs.InvalidConsistencyLevel: Rejected,
 }
-"""All subclasses; the class itself goes by its code."""
+"""Subclasses by type; the class itself is translated by its code."""
 
 _BY_STATUS: Final[dict[StatusCode, type[InfraError]]] = {
     StatusCode.UNAUTHENTICATED: Misconfigured,
@@ -99,7 +99,7 @@ _ADVICE: Final[dict[Any, str]] = {
 
 @contextmanager
 def translated(action: str) -> Iterator[None]:
-    """Raise ours for theirs, keeping theirs as the cause."""
+    """Translate exceptions of pymilvus, keeping the original as the cause."""
     try:
         yield
     except MilvusException as error:
@@ -116,7 +116,7 @@ def _kind(error: MilvusException) -> type[InfraError]:
         return NoVectors
     if ours := BY_CLASS.get(type(error)):
         return ours
-    # Where pymilvus ran out of its own retries, the code is the status of the call.
+    # After its own retries, pymilvus raises with the gRPC status as the code.
     known = _BY_STATUS.get(error.code) or _BY_CODE.get(error.code)
     return known or (Rejected if error.is_input_error else Unavailable)
 

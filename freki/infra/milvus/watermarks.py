@@ -1,4 +1,4 @@
-"""Watermarks: one row or two of each process that commits, merged when they are read."""
+"""Watermarks: up to two rows per committing process and partition, merged when they are read."""
 
 from collections.abc import Iterable
 from dataclasses import fields, replace
@@ -13,12 +13,12 @@ WATERMARK = "watermark"
 
 
 def watermark_key(partition: int) -> str:
-    """Give the key that the watermarks of a partition have among the roots."""
+    """Return the key of the watermarks of a partition."""
     return f"watermark-{partition}"
 
 
 def watermark_row(watermark: Watermark, *, writer: str) -> Row:
-    """Lay out a watermark; each writer has two rows in turn, so that one is there while the other is replaced."""
+    """Return the row of a watermark. Each writer alternates between two rows, so that one exists during each write."""
     key = watermark_key(watermark.partition)
     return {
         "id": f"{key}:{checked_key(writer)}:{watermark.commits % 2}",
@@ -33,29 +33,29 @@ def watermark_row(watermark: Watermark, *, writer: str) -> Row:
 
 
 class WatermarkWriter:
-    """The watermarks of this process, as it wrote them last, under a key of its own."""
+    """The last written watermarks of this process, under a key of its own."""
 
     def __init__(self) -> None:
         self._key = uuid4().hex
         self._last: dict[int, Watermark] = {}
 
     def row(self, watermark: Watermark) -> Row:
-        """Lay out a watermark of this process."""
+        """Return the row of a watermark of this process."""
         return watermark_row(watermark, writer=self._key)
 
     def wrote(self, key: str) -> bool:
-        """Tell whether a key of `writer_of` is that of this process."""
+        """Return whether this process wrote the rows with this key of `writer_of`."""
         return key.endswith(f":{self._key}")
 
     def advanced(self, mark: Watermark) -> Watermark:
-        """Count one more commit of this process, and never fall back."""
+        """Return the next watermark of this process: one more commit, and no time before the previous one."""
         before = self._last.get(mark.partition, mark)
         after = farthest([replace(before, commits=before.commits + 1), replace(mark, commits=0)])[mark.partition]
         self._last[mark.partition] = after
         return after
 
     def added(self, theirs: Watermark) -> Watermark:
-        """Add a watermark to that of this process; one commit more where its rows would not alternate."""
+        """Return the sum of a watermark and that of this process, plus one commit if its rows would not alternate."""
         own = self._last.get(theirs.partition, replace(theirs, commits=0))
         turn = 1 if theirs.commits % 2 == 0 else 0
         total = farthest([own, theirs, replace(theirs, commits=turn)])[theirs.partition]
@@ -64,13 +64,13 @@ class WatermarkWriter:
 
 
 def writer_of(row: Row) -> str:
-    """Give the part of a watermark's key that its writer has in both of its rows for a partition."""
+    """Return the common part of the keys of a writer's two rows for a partition."""
     key: str = row["id"]
     return key.rpartition(":")[0]
 
 
 def last_watermarks(rows: Iterable[Row]) -> dict[str, Watermark]:
-    """Read what `watermark_row` laid out, by `writer_of`: of two rows of a writer the later one counts."""
+    """Return the last watermark of each writer and partition, by `writer_of`."""
     last: dict[str, Watermark] = {}
     for row in rows:
         mark = Watermark(**row["body"])
@@ -81,7 +81,7 @@ def last_watermarks(rows: Iterable[Row]) -> dict[str, Watermark]:
 
 
 def farthest(watermarks: Iterable[Watermark]) -> dict[int, Watermark]:
-    """Merge the watermarks that several processes wrote, by partition, in whatever order."""
+    """Return the merged watermark of each partition, independent of the order of the arguments."""
     chosen: dict[int, Watermark] = {}
     for mark in watermarks:
         known = chosen.get(mark.partition, replace(mark, commits=0))

@@ -75,7 +75,7 @@ def joint_identity(settings: ModelSettings) -> str:
 
 
 def apart_embedders(settings: ModelSettings) -> dict[str, tuple[ChunkKind, ...]]:
-    """Tell which embedders some kinds of chunks have for themselves, and which kinds, in the order of kinds."""
+    """Return which embedders some kinds of chunks have for themselves, and which kinds, in the order of kinds."""
     chosen: dict[str, tuple[ChunkKind, ...]] = {}
     for kind, name in settings.apart.items():
         chosen[name] = (*chosen.get(name, ()), kind)
@@ -103,7 +103,7 @@ def cached(settings: ModelSettings, model: RegisteredModel, source: Source) -> P
 
 
 def is_obtainable(settings: ModelSettings, source: Source) -> bool:
-    """Tell whether a source can be used, as far as that is known without trying."""
+    """Return whether a source can be used, as far as that is known without trying."""
     if isinstance(source, WheelSource):
         return wheel_file(source) is not None
     return isinstance(source, BundledSource) or settings.allow_download

@@ -71,7 +71,7 @@ class OnnxEmbedder:
         return -1.0
 
     def of(self, kind: ChunkKind) -> Self:  # noqa: ARG002 - one for all
-        """Give itself: one model embeds all kinds."""
+        """Return itself: one model embeds all kinds."""
         return self
 
     async def embed_passages(self, texts: Sequence[str]) -> Floats:

@@ -23,7 +23,7 @@ class FakeEmbedder:
         self.unrelated = -1.0
 
     def of(self, kind: ChunkKind) -> Self:  # noqa: ARG002 - one for all
-        """Give itself."""
+        """Return itself."""
         return self
 
     async def embed_passages(self, texts: Sequence[str]) -> Floats:

@@ -53,7 +53,7 @@ class Remembered:
         self._states: LRUCache[bytes, States] = LRUCache(most_bytes, getsizeof=lambda states: states.nbytes)
 
     def among(self, texts: Iterable[Owned]) -> dict[Owned, States]:
-        """Give those of these texts that are remembered."""
+        """Return those of these texts that are remembered."""
         looked_up = {text: self._states.get(_key(text)) for text in texts}
         found = {text: states for text, states in looked_up.items() if states is not None}
         self._calls.looked_up("rerank", hits=len(found), misses=len(looked_up) - len(found))
@@ -79,7 +79,7 @@ class Calibration(NamedTuple):
     shift: float
 
     def __call__(self, sums: Floats) -> Floats:
-        """Give logits."""
+        """Return logits."""
         logits: Floats = self.slope * sums + self.shift
         return logits
 
@@ -103,7 +103,7 @@ def read_piece_weights() -> Floats:
 
 
 def is_english(pairs: Sequence[RerankPair]) -> bool:
-    """Tell whether the second encoder can read question and candidates."""
+    """Return whether the second encoder can read question and candidates."""
     readable = sum(pair.language == ENGLISH for pair in pairs)
     return all(pair.query_language == ENGLISH for pair in pairs) and readable >= ENGLISH_SHARE * len(pairs)
 

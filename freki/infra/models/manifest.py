@@ -87,7 +87,7 @@ def dim_of(description: ModelDescription) -> int:
 
 
 def damage(directory: Path, manifest: ModelManifest) -> str | None:
-    """Say which file is not what the manifest says; None where all are."""
+    """Return which file is not what the manifest says; None where all are."""
     for name, digest in manifest.files.items():
         path = directory / name
         if not path.is_file():

@@ -100,7 +100,7 @@ class Family:
         return cls(default, apart, [await likeness_of(embedder) for embedder in embedders])
 
     def of(self, kind: ChunkKind) -> "Member":
-        """Give the embedder of a kind."""
+        """Return the embedder of a kind."""
         return self._own.get(kind, self._members[0])
 
     async def embed_passages(self, texts: Sequence[str]) -> Floats:
@@ -138,7 +138,7 @@ class Member:
         self.fingerprint = aligned_fingerprint(embedder.fingerprint)
 
     def of(self, kind: ChunkKind) -> "Member":  # noqa: ARG002 - one for all
-        """Give itself."""
+        """Return itself."""
         return self
 
     async def embed_passages(self, texts: Sequence[str]) -> Floats:
@@ -198,5 +198,5 @@ async def open_embedder(
 
 
 def alone(settings: ModelSettings, chosen: str) -> ModelSettings:
-    """Give the settings of an embedder that some kinds have for themselves: these are never chunked late."""
+    """Return the settings of an embedder that some kinds have for themselves: these are never chunked late."""
     return settings.model_copy(update={"embedder": chosen, "embedders": {}, "late_window_tokens": 0})

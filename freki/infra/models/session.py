@@ -134,7 +134,7 @@ class Model:
         return output.reshape(-1)
 
     def tokens(self, batch: Sequence[Encoding]) -> Floats:
-        """Give the states of tokens, (texts, tokens, dim), rows of length 1."""
+        """Return the states of tokens, (texts, tokens, dim), rows of length 1."""
         return self._run(batch)[0]
 
     def _encode(self, texts: Sequence[str]) -> list[Encoding]:

@@ -29,7 +29,7 @@ class VectorCache:
         self._vectors: LRUCache[bytes, Floats] = LRUCache(most_bytes, getsizeof=_size)
 
     def among(self, passages: Iterable[EmbeddingCacheKey]) -> dict[EmbeddingCacheKey, Floats]:
-        """Give those of these that are remembered."""
+        """Return those of these that are remembered."""
         looked_up = {passage: self._vectors.get(self._key(passage)) for passage in passages}
         found = {passage: vector for passage, vector in looked_up.items() if vector is not None}
         self._calls.looked_up("passages", hits=len(found), misses=len(looked_up) - len(found))

@@ -1,4 +1,4 @@
-"""Scores how well texts answer a query by asking a ranking service, by one of two interfaces.
+"""A reranker that calls a ranking service by one of two interfaces.
 
 tei: that of Hugging Face's text-embeddings-inference. `POST {url}/rerank {"query", "texts", "raw_scores", "truncate"}`
 answers `[{"index", "score"}]`.
@@ -19,7 +19,7 @@ from freki.schemas.errors import Misconfigured, Rejected
 from freki.schemas.index import RerankPair
 
 CALL_TEXTS = 32
-"""Most texts a call: what text-embeddings-inference takes unless told otherwise."""
+"""Maximum texts per call: the default limit of text-embeddings-inference."""
 
 
 class _Scored(BaseModel):
@@ -40,7 +40,7 @@ _SCORES = TypeAdapter(list[_Scored])
 
 
 class RemoteReranker(ServiceReranker):
-    """The ranking service that the settings name; calls run side by side."""
+    """The ranking service of the settings; calls run concurrently."""
 
     name = "remote"
 
@@ -48,7 +48,7 @@ class RemoteReranker(ServiceReranker):
         if settings.url is None:
             raise Misconfigured("FREKI_REMOTE_RERANKER__URL names no service")
         if settings.interface == "cohere" and not settings.model:
-            raise Misconfigured("FREKI_REMOTE_RERANKER__MODEL names no model, which this interface asks for")
+            raise Misconfigured("FREKI_REMOTE_RERANKER__MODEL names no model, which this interface requires")
         self._settings = settings
         url = f"{settings.url.rstrip('/')}/rerank"
         service = RankingService(url, section="FREKI_REMOTE_RERANKER", timeout_s=settings.timeout_s)

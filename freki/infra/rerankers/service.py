@@ -1,4 +1,4 @@
-"""What all ranking services have in common: pairs go out in calls, scores come back in any order, within a budget."""
+"""Common parts of rerankers that call a ranking service: batches, time budget and errors."""
 
 import asyncio
 from collections import defaultdict
@@ -15,11 +15,11 @@ from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailabl
 from freki.schemas.index import RerankPair
 
 Ask = Callable[[str, Sequence[RerankPair]], Awaitable[Mapping[int, float]]]
-"""Asks for scores of pairs of one query; gives them by place."""
+"""Returns the scores of pairs of one query, by index."""
 
 
 class RankingService:
-    """A client of one URL; errors are ours, and name the section of the settings where one is to blame."""
+    """An HTTP client of one URL; errors are translated and name the section of the settings at fault."""
 
     def __init__(self, url: str, *, section: str, timeout_s: float) -> None:
         self.url = url
@@ -37,7 +37,7 @@ class RankingService:
 
     @contextmanager
     def translated(self) -> Iterator[None]:
-        """Raise ours for theirs, keeping theirs as the cause."""
+        """Translate errors, keeping the original as the cause."""
         try:
             yield
         except httpx.HTTPStatusError as error:
@@ -51,13 +51,13 @@ class RankingService:
             raise Rejected(f"{self.url} does not answer as a ranking service: {error}") from error
 
     async def post(self, body: Mapping[str, Any], *, token: str) -> bytes:
-        """Ask; to be called within `translated`."""
+        """Send a request; to be called within `translated`."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         response = await self._client.post(self.url, json=body, headers=headers)
         return response.raise_for_status().content
 
     def complete(self, scores: Mapping[int, float], count: int) -> Mapping[int, float]:
-        """Give the scores. Raises Rejected unless they are of all `count` places, and of no others."""
+        """Return the scores. Raises Rejected unless there is exactly one for each of `count` texts."""
         if scores.keys() != set(range(count)):
             raise Rejected(f"{self.url} scored {len(scores)} of {count} texts")
         return scores
@@ -68,7 +68,7 @@ class RankingService:
 
 
 class ServiceReranker:
-    """A reranker that is a ranking service: a subclass says what to ask, and how many texts a call may hold."""
+    """A reranker by a ranking service; subclasses define the request and the maximum texts per call."""
 
     def __init__(self, service: RankingService, *, most: int) -> None:
         self._service = service
@@ -84,7 +84,7 @@ class ServiceReranker:
         await self._service.__aexit__(kind, error, trace)
 
     async def score(self, pairs: Sequence[RerankPair], *, budget_s: float | None) -> list[float | None]:
-        """Score pairs, 0..1; None for those whose call did not return within the budget."""
+        """Return the score of each pair, 0..1; None for those whose call exceeded the budget."""
         return await _score_in_calls(pairs, self._ask, most=self._most, budget_s=budget_s)
 
     async def _ask(self, query: str, pairs: Sequence[RerankPair]) -> Mapping[int, float]:
@@ -94,7 +94,7 @@ class ServiceReranker:
 async def _score_in_calls(
     pairs: Sequence[RerankPair], ask: Ask, *, most: int, budget_s: float | None
 ) -> list[float | None]:
-    """Score pairs by calls of one query and at most so many texts, side by side; None where none came in time."""
+    """Score pairs by concurrent calls of one query and at most `most` texts; None where a call exceeded the budget."""
     scores: dict[int, float] = {}
 
     async def call(places: Sequence[int]) -> None:
@@ -106,14 +106,14 @@ async def _score_in_calls(
             for places in _calls(pairs, most):
                 calls.create_task(call(places))
     except TimeoutError:
-        pass  # what came in time counts
+        pass  # scores received in time count
     except ExceptionGroup as errors:
         raise errors.exceptions[0] from errors
     return [scores.get(place) for place in range(len(pairs))]
 
 
 def _calls(pairs: Sequence[RerankPair], most: int) -> Iterator[list[int]]:
-    """Group the places of pairs by query, as many as a call may hold."""
+    """Yield the indices of pairs of one query, at most `most` per call."""
     places: defaultdict[str, list[int]] = defaultdict(list)
     for place, pair in enumerate(pairs):
         places[pair.query].append(place)

@@ -1,4 +1,4 @@
-"""Scores how well texts answer a query by asking Vertex AI's ranking API, without Google's libraries.
+"""A reranker that calls Vertex AI's ranking API, without Google's libraries.
 
 `POST {url}/v1/projects/{project}/locations/{location}/rankingConfigs/{config}:rank
 {"model", "query", "records": [{"id", "title", "content"}], "ignoreRecordDetailsInResponse": true}` answers
@@ -22,16 +22,17 @@ from freki.schemas.errors import Misconfigured, Unavailable
 from freki.schemas.index import RerankPair
 
 CALL_RECORDS = 200
-"""Most records a call: the service's own limit."""
+"""Maximum records per call: the limit of the service."""
 TOKEN_LIFE_S = 600.0
-"""How long a token of a file or command is used: far less than the hour it lives, far more than a call takes."""
+"""Time for which a token of a file or command is reused; it lives for an hour."""
 _COMMAND_S = 10.0
+"""Timeout of the token command."""
 
 
 class _Record(BaseModel):
     id: str
     score: float = Field(default=0.0, ge=0, le=1, allow_inf_nan=False)
-    """JSON of protocol buffers leaves out a 0."""
+    """0 is left out in the JSON form of protocol buffers."""
 
 
 class _Reply(BaseModel):
@@ -39,7 +40,7 @@ class _Reply(BaseModel):
 
 
 class VertexReranker(ServiceReranker):
-    """The ranking configuration that the settings name."""
+    """The ranking configuration of the settings."""
 
     name = "vertex"
 
@@ -68,7 +69,7 @@ class VertexReranker(ServiceReranker):
         return self._service.complete(scores, len(pairs))
 
     async def _post(self, body: Mapping[str, Any]) -> bytes:
-        """Ask, and once more with a new token where the old one is refused."""
+        """Send a request; retry once with a new token if the token is refused."""
         try:
             return await self._service.post(body, token=await self._tokens.get())
         except httpx.HTTPStatusError as error:
@@ -78,7 +79,7 @@ class VertexReranker(ServiceReranker):
 
 
 class _Tokens:
-    """Bearer tokens: the one that is set, that of a file, or what a command prints."""
+    """Bearer tokens from the settings, a file or a command."""
 
     def __init__(self, settings: VertexRerankerSettings, clock: Callable[[], float]) -> None:
         self._settings = settings
@@ -87,7 +88,7 @@ class _Tokens:
         self._known, self._until = "", 0.0
 
     async def get(self) -> str:
-        """Give a token. Raises Misconfigured or Unavailable, with the setting."""
+        """Return a token. Raises Misconfigured or Unavailable, naming the setting."""
         if self._settings.token is not None:
             return self._settings.token.get_secret_value()
         async with self._turn:
@@ -97,7 +98,7 @@ class _Tokens:
             return self._known
 
     def forget(self) -> bool:
-        """Ask for a new token next time; False where there can be none."""
+        """Discard the token; return whether a new one can be fetched."""
         self._until = 0.0
         return self._settings.token is None
 
@@ -107,7 +108,7 @@ class _Tokens:
         if self._settings.token_command:
             return await self._of_command(self._settings.token_command)
         raise Misconfigured(
-            "Vertex AI asks for a token: set FREKI_VERTEX_RERANKER__TOKEN, __TOKEN_FILE or __TOKEN_COMMAND"
+            "Vertex AI requires a token: set FREKI_VERTEX_RERANKER__TOKEN, __TOKEN_FILE or __TOKEN_COMMAND"
         )
 
     def _of_file(self) -> str:

@@ -63,7 +63,7 @@ class SourceFile:
 
 
 def walk(paths: Iterable[Path]) -> Iterator[SourceFile]:
-    """Give the files at and below some paths, each folder's in the order of their names.
+    """Yield the files at and below some paths, each folder's in the order of their names.
 
     A file that is named itself is always taken; its id is its name. Within a folder these are left out: hidden files
     and folders, those of version control and of editors at work, whatever is no regular file, links that lead out of
@@ -84,7 +84,7 @@ def walk(paths: Iterable[Path]) -> Iterator[SourceFile]:
 
 
 def scan(root: Path, start: Path) -> Iterator[SourceFile]:
-    """Give what `walk` finds at or below one place in a folder; nothing where nothing is. `root` has no links in it."""
+    """Yield the files of `walk` at or below one path of a folder, none where it does not exist. `root` is resolved."""
     if any(map(is_skipped, start.relative_to(root).parts)):
         return
     waiting = [start]
@@ -109,7 +109,7 @@ def read_source(file: SourceFile, *, max_bytes: int) -> bytes:
 
 
 def is_skipped(name: str) -> bool:
-    """Tell whether a file or folder of this name is hidden, or left by version control or an editor at work."""
+    """Return whether a file or folder of this name is hidden, or left by version control or an editor at work."""
     return name in _SKIPPED_NAMES or name.startswith(_SKIPPED_BEGINNINGS) or name.endswith(_SKIPPED_ENDINGS)
 
 

@@ -70,7 +70,7 @@ class GitRepository:
             raise Unavailable(str(error)) from error
 
     def head(self) -> str:
-        """Give the commit that the branch is at."""
+        """Return the commit that the branch is at."""
         if self._branch.startswith("-"):
             raise Rejected(f"{self._branch} is no branch")
         self._ask("rev-parse", "--git-dir")
@@ -80,7 +80,7 @@ class GitRepository:
             raise Rejected(f"{self._path} has no commit at {self._branch}: name a branch with --branch") from error
 
     def has(self, commit: str) -> bool:
-        """Tell whether a commit is there: git forgets those that a rewritten branch left behind."""
+        """Return whether a commit is there: git forgets those that a rewritten branch left behind."""
         try:
             self._ask("cat-file", "-e", f"{commit}^{{commit}}")
         except Rejected:
@@ -92,7 +92,7 @@ class GitRepository:
         return _commit(self._ask("rev-list", "--max-count=1", "--timestamp", commit).decode())
 
     def commits(self, since: str | None, head: str) -> list[Commit]:
-        """Give the commits of the branch, oldest first: of merges only the side that was merged into.
+        """Return the commits of the branch, oldest first: of merges only the side that was merged into.
 
         since: leave out what this one holds. Where the branch went back to an older commit, that is the only one.
         """
@@ -104,7 +104,7 @@ class GitRepository:
     def changes(
         self, since: str | None, commits: Sequence[tuple[str, Timestamp]]
     ) -> Iterator[tuple[tuple[str, Timestamp], list[PathChange]]]:
-        """Give what each commit changed against the one before it, the first against `since`, None: against nothing.
+        """Yield what each commit changed against the one before it, the first against `since`, None: against nothing.
 
         So the changes lead from one tree to the other whatever the history between them is. Commits that changed
         nothing are left out.
@@ -118,7 +118,7 @@ class GitRepository:
                 yield (commit, known[commit]), [change for _, change in found]
 
     def tree(self, commit: str) -> Mapping[str, str]:
-        """Give the regular files of a commit with their contents' ids."""
+        """Return the regular files of a commit with their contents' ids."""
         files = {}
         for entry in self._ask("ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0")[:-1]:
             about, _, path = entry.partition(b"\t")
@@ -128,7 +128,7 @@ class GitRepository:
         return files
 
     def read(self, blob: str) -> bytes:
-        """Give a content. Raises Rejected where it is too large."""
+        """Return a content. Raises Rejected where it is too large."""
         question, answer = self._asking()
         question.write(f"{blob}\n".encode())
         question.flush()

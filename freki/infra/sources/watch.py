@@ -44,7 +44,7 @@ class FileEvent:
 async def watch(
     folder: Path, *, known: Iterable[SourceFile] = (), settle_s: float = SETTLE_S, poll_s: float | None = None
 ) -> AsyncGenerator[list[FileEvent], None]:
-    """Give what changes in a folder, each batch in the order of the ids; the same files count as in `walk`.
+    """Yield what changes in a folder, each batch in the order of the ids; the same files count as in `walk`.
 
     `known` is what the caller has handled already, as `walk([folder])` gave it. The folder is compared with it once
     events are being collected, so nothing that changes in between is missed; without it, every file comes as CREATED
@@ -69,7 +69,7 @@ async def watch(
 
 
 async def _changed_places(root: Path) -> AsyncGenerator[set[Path], None]:
-    """Give where something may have changed, several times a second, and the root itself now and then."""
+    """Yield where something may have changed, several times a second, and the root itself now and then."""
     rescan_at = time.monotonic()
     try:
         batches = awatch(root, watch_filter=None, rust_timeout=_LOOK_MS, yield_on_timeout=True)
@@ -123,7 +123,7 @@ class FolderState:
         return sorted(events, key=lambda event: event.file.document_id)
 
     def _found(self, places: set[Path]) -> dict[Path, SourceFile | None]:
-        """Give the files at and below some places; None for those that were known there and are gone."""
+        """Return the files at and below some places; None for those that were known there and are gone."""
         found: dict[Path, SourceFile | None] = {
             path: None
             for path in self._reported.keys() | self._unsettled.keys()
@@ -153,7 +153,7 @@ class FolderState:
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:
-    """Give what stays the same of a folder whatever happens in it; None where there is no folder."""
+    """Return what stays the same of a folder whatever happens in it; None where there is no folder."""
     try:
         status = folder.stat()
     except OSError:

@@ -22,7 +22,7 @@ _CLOSE_S = 3.0
 
 @contextmanager
 def metering(settings: TelemetrySettings, component: str) -> Iterator[tuple[Meter, CollectorRegistry]]:
-    """Give the meter of this process, and the registry that scrapers read.
+    """Return the meter of this process, and the registry that scrapers read.
 
     `component` tells the processes of a service apart, as with traces. Where nobody may ask, nothing is kept.
     """

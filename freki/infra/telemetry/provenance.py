@@ -25,7 +25,7 @@ def provenance() -> Mapping[str, str]:
 
 
 def _commit() -> str:
-    """Give the commit of our own repository, and whether files differ from it."""
+    """Return the commit of our own repository, and whether files differ from it."""
     if not (_HOME / ".git").exists():
         return "unknown: not run from a repository"
     commit = _git("rev-parse", "--short=12", "HEAD")

@@ -29,7 +29,7 @@ _CLOSE_S = 3.0
 
 @contextmanager
 def tracing(settings: TelemetrySettings, component: str) -> Iterator[Tracer]:
-    """Give the tracer of this process, and at the end send what is not sent yet, for some seconds at most.
+    """Return the tracer of this process, and at the end send what is not sent yet, for some seconds at most.
 
     `component` tells the processes of a service apart, such as `embed`. An endpoint that does not answer costs spans,
     never time: they wait in a queue of limited length, and a thread of its own sends them.

@@ -55,12 +55,12 @@ def exact_terms(text: str) -> tuple[ExactTerm, ...]:
 
 
 def phrases_of(terms: Iterable[ExactTerm]) -> list[str]:
-    """Give the quotations."""
+    """Return the quotations."""
     return [term.text for term in terms if term.kind is ExactKind.PHRASE]
 
 
 def holds(texts: Sequence[str], phrase: str) -> bool:
-    """Say whether one of the texts holds a phrase, as whole words.
+    """Return whether one of the texts holds a phrase, as whole words.
 
     Case, white space, hyphenation, the form of dashes and how umlauts are spelt (`ä`, `ae`; `ß`, `ss`) do not matter.
     """

@@ -31,7 +31,7 @@ class LabelledQuery(NamedTuple):
 
 @cache
 def example_wordings() -> tuple[LabelledQuery, ...]:
-    """Give the examples of all types, in German and English."""
+    """Return the examples of all types, in German and English."""
     text = files(__package__).joinpath("data", "examples.txt").read_text("utf-8")
     parts = [part.splitlines() for part in text.split("\n[")[1:]]
     return tuple(

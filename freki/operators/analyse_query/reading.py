@@ -41,5 +41,5 @@ def analyse_query(text: str, *, language: str) -> QueryReading:
 
 
 def levels_of(query_type: QueryType) -> tuple[int, ...]:
-    """Give the chunk levels that hold such answers: only lists look at whole documents."""
+    """Return the chunk levels that hold such answers: only lists look at whole documents."""
     return _ALL if query_type is QueryType.AGGREGATIVE else _DETAILS

@@ -52,7 +52,7 @@ TERM = re.compile(
 
 
 def form_terms(found: re.Match[str]) -> Iterable[str]:
-    """Give the terms of a match of TERM that is no word."""
+    """Return the terms of a match of TERM that is no word."""
     # The last group that matched tells which alternative did.
     return _FORMS[found.lastgroup or ""](found)
 
@@ -108,7 +108,7 @@ def _sign(found: re.Match[str]) -> Iterable[str]:
 
 
 def _number(found: re.Match[str]) -> Iterable[str]:
-    """Give one writing of a number: thousands without separators, decimals after a point, no empty cents."""
+    """Return one writing of a number: thousands without separators, decimals after a point, no empty cents."""
     number = found["money"] or found["number"]
     parts, separators = re.findall(r"\d+", number), re.findall(r"\D", number)
     decimals = ""
@@ -141,7 +141,7 @@ def _named_date(found: re.Match[str]) -> Iterable[str]:
 
 
 def _date(year: int | str, month: int | str, day: int | str) -> tuple[str, ...]:
-    """Give a day, its month and its year; day 0 gives no day; nothing where there is no such date."""
+    """Return a day, its month and its year; day 0 gives no day; nothing where there is no such date."""
     year, month, day = int(year), int(month), int(day)
     if not (1 <= month <= len(_MONTHS) and 0 <= day <= 31):  # noqa: PLR2004 - days of a month
         return ()

@@ -48,7 +48,7 @@ _JOINTS = re.compile(r"[-._'’]+")
 
 @lru_cache(maxsize=1 << 16)
 def word_terms(word: str, language: str) -> str:
-    """Give the terms of a word, or of words that hyphens, points, underscores or capitals join."""
+    """Return the terms of a word, or of words that hyphens, points, underscores or capitals join."""
     word = word[:_LONGEST]
     folded = word.casefold().replace("’", "'")
     if folded in _stop_words(language) and not (word.isupper() and len(word) > 1):
@@ -70,7 +70,7 @@ def _is_abbreviation(word: str, parts: Sequence[str]) -> bool:
 
 
 def _plain(word: str, language: str) -> list[str]:
-    """Give a word as it is, its stem, and the stems of its parts."""
+    """Return a word as it is, its stem, and the stems of its parts."""
     if word in _SAME:
         return [_SAME[word]]
     if not word.isalpha():

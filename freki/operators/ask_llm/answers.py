@@ -51,7 +51,7 @@ def read_summary(answer: str) -> str | None:
 
 
 def is_latin(text: str) -> bool:
-    """Say whether at least half of the letters are Latin ones; true without any."""
+    """Return whether at least half of the letters are Latin ones; true without any."""
     letters = [letter for letter in text if letter.isalpha()]
     return 2 * sum(letter <= _LAST_LATIN for letter in letters) >= len(letters)
 

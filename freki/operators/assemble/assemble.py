@@ -174,7 +174,7 @@ class _Choice:
         return texts[fitting - 1] if fitting else ""
 
     def _free(self, hit: ContextHit) -> list[TextSpan]:
-        """Give what may be shown around a hit, in reading order."""
+        """Return what may be shown around a hit, in reading order."""
         seen = [*self.shown[hit.document_id]]
         free: list[TextSpan] = []
         for part in (*hit.before, *([hit.parent] if hit.parent else []), *hit.after):
@@ -215,7 +215,7 @@ _GAP = re.compile(rf"\s{{{LONGEST_BREAK + 1},}}")
 
 
 def _below_headings(chunk: Cited) -> str:
-    """Give as much of a chunk's overlap as stands below the headings that are told of it anyway."""
+    """Return as much of a chunk's overlap as stands below the headings that are told of it anyway."""
     lines = chunk.overlap.splitlines()
     headings = {heading.strip() for heading in chunk.heading_path}
     at = max((place for place, line in enumerate(lines, start=1) if line.strip(_HEADING_MARKS) in headings), default=0)
@@ -231,7 +231,7 @@ def _apart(one: TextSpan, other: TextSpan) -> int:
 
 
 def _without_gaps(piece: TextSpan) -> Iterator[TextSpan]:
-    """Give the parts of a piece that are text: what is a gap in one may be text in another."""
+    """Yield the parts of a piece that are text: what is a gap in one may be text in another."""
     at = 0
     for gap in _GAP.finditer(piece.text):
         yield TextSpan(piece.start + at, piece.start + gap.start(), "")
@@ -240,7 +240,7 @@ def _without_gaps(piece: TextSpan) -> Iterator[TextSpan]:
 
 
 def _unseen(piece: TextSpan, seen: Sequence[TextSpan]) -> Iterator[TextSpan]:
-    """Give the parts of a piece that no seen one covers, in reading order."""
+    """Yield the parts of a piece that no seen one covers, in reading order."""
     if not any(_apart(piece, other) < 0 for other in seen):
         yield piece
         return

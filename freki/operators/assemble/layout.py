@@ -40,22 +40,22 @@ class CitedPassage(NamedTuple):
 
 
 def number_of(chunk: Cited) -> int:
-    """Give the number in its citation."""
+    """Return the number in its citation."""
     return chunk.rank if isinstance(chunk, ContextHit) else chunk.number
 
 
 def is_summary(chunk: Cited) -> bool:
-    """Tell whether its text has no place in the document."""
+    """Return whether its text has no place in the document."""
     return isinstance(chunk, ContextHit) and chunk.kind is ChunkKind.SUMMARY
 
 
 def headings_of(chunk: Cited) -> str:
-    """Give the headings above it as one line."""
+    """Return the headings above it as one line."""
     return " > ".join(label(heading) for heading in chunk.heading_path if heading.strip())
 
 
 def head_of(chunk: Cited) -> str:
-    """Give what stands above its text where it begins a passage."""
+    """Return what stands above its text where it begins a passage."""
     headings = headings_of(chunk)
     return f"{chunk.citation}\n{headings}\n" if headings else f"{chunk.citation}\n"
 
@@ -139,7 +139,7 @@ def _written(passage: CitedPassage, heading: str) -> str:
 
 
 def _within(pieces: Iterable[TextSpan], start: int, end: int) -> Iterator[TextSpan]:
-    """Give the parts of pieces from start to end."""
+    """Yield the parts of pieces from start to end."""
     for piece in pieces:
         first, last = max(start, piece.start), min(end, piece.end)
         if first < last:

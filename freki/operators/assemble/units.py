@@ -31,7 +31,7 @@ class Unit(NamedTuple):
 
 
 def units(text: str, sentence_ends: SentenceEnds) -> Iterator[Unit]:
-    """Give the parts of a text in order, without blank lines before them.
+    """Yield the parts of a text in order, without blank lines before them.
 
     An item goes on where the next line is indented. Code between fences is one part.
     """
@@ -57,7 +57,7 @@ def _ended(pattern: re.Pattern[str], text: str, at: int) -> int:
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int, bool]]:
-    """Give start and end of paragraphs, rows, items and code, and whether it is a paragraph."""
+    """Yield start and end of paragraphs, rows, items and code, and whether it is a paragraph."""
     start, end, prose, fenced = 0, 0, True, False
     for line in _LINE.finditer(text):
         fence = bool(_FENCE.match(line[0]))

@@ -66,7 +66,7 @@ def _cut_at(edges: Edges, text: str, segment: Segment, limit: Size, count_tokens
 
 
 def sentences_of(text: str, segment: Segment, count_tokens: CountTokens) -> list[Segment]:
-    """Give the sentences of a segment, which also end at blank lines."""
+    """Return the sentences of a segment, which also end at blank lines."""
     paragraphs = _divided(partial(_matches, _BLANK_LINES), text, segment, count_tokens)
     return [each for part in paragraphs for each in _divided(sentence_ends, text, part, count_tokens)]
 

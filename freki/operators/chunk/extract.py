@@ -28,7 +28,7 @@ def extract(text: str, section: DocumentSection) -> str:
 
 
 def is_wrapper(section: DocumentSection) -> bool:
-    """Say whether all but at most one leaf of a section stand in a single one below it."""
+    """Return whether all but at most one leaf of a section stand in a single one below it."""
     return len(section.children) == 1 and len(section.leaves) <= 1
 
 

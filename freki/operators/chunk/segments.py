@@ -16,11 +16,11 @@ class Size(NamedTuple):
     chars: float
 
     def holds(self, segment: "Segment") -> bool:
-        """Say whether the segment is not larger."""
+        """Return whether the segment is not larger."""
         return segment.tokens <= self.tokens and segment.end - segment.start <= self.chars
 
     def reached_by(self, segment: "Segment") -> bool:
-        """Say whether the segment has as many tokens, or as many characters."""
+        """Return whether the segment has as many tokens, or as many characters."""
         return segment.tokens >= self.tokens or segment.end - segment.start >= self.chars
 
 

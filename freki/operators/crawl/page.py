@@ -52,7 +52,7 @@ def read_links(html: str, *, url: str) -> PageLinks:
 
 
 def decode_page(content: bytes, content_type: str) -> str:
-    """Give the text of a page: by its byte order mark, by the header, by its own `<meta>`, else as UTF-8.
+    """Return the text of a page: by its byte order mark, by the header, by its own `<meta>`, else as UTF-8.
 
     What does not fit its encoding becomes U+FFFD, as in a browser.
     """

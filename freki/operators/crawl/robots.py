@@ -18,7 +18,7 @@ class Robots:
         self._agent = agent
 
     def allows(self, url: str) -> bool:
-        """Tell whether an address may be read."""
+        """Return whether an address may be read."""
         return bool(self._rules.can_fetch(url, self._agent))
 
     @property

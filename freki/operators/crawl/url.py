@@ -14,7 +14,7 @@ _KEPT = "!$&'()*+,;=:@/?%-._~[]"
 
 
 def normalise_url(url: str, *, base: str | None = None) -> str | None:
-    """Give the address that a link means, in one spelling; None for what is no plain address of the web.
+    """Return the address that a link means, in one spelling; None for what is no plain address of the web.
 
     Only http and https, without user and password, of at most 2,000 characters. Scheme and host in small letters, the
     host in ASCII, no port where it is the usual one, no fragment, no dots in the path, escapes only where needed. What
@@ -34,7 +34,7 @@ def normalise_url(url: str, *, base: str | None = None) -> str | None:
 
 
 def host_of(url: str) -> str:
-    """Give host and port of an address as `normalise_url` writes it."""
+    """Return host and port of an address as `normalise_url` writes it."""
     return urlsplit(url).netloc
 
 

@@ -30,7 +30,7 @@ class Cost:
 
     @property
     def is_clear(self) -> bool:
-        """Say whether the difference is more than chance would have it; fewer than 6 pairs cannot show that."""
+        """Return whether the difference is more than chance would have it; fewer than 6 pairs cannot show that."""
         return self.pairs >= _LEAST_PAIRS and (self.low_ms > 0 or self.high_ms < 0)
 
 
@@ -56,7 +56,7 @@ def cost_of(times_ms: Sequence[float], present_ms: Sequence[float]) -> Cost:
 
 
 def saves(times_ms: Sequence[float], present_ms: Sequence[float]) -> bool:
-    """Say whether the first are clearly faster: by a millisecond at the median, and more than chance would have it."""
+    """Return whether the first are faster by at least 1 ms at the median, and significantly so."""
     cost = cost_of(times_ms, present_ms)
     return cost.difference_ms <= -LEAST_SAVING_MS and cost.high_ms < 0
 

@@ -51,7 +51,7 @@ class Choice:
 
     @property
     def moves(self) -> bool:
-        """Say whether the chosen value has earned its place."""
+        """Return whether the chosen value has earned its place."""
         return self.verdict in (TuningVerdict.BETTER, TuningVerdict.CHEAPER)
 
 
@@ -62,7 +62,7 @@ def folds_of(questions: Iterable[Asked], *, folds: int, seed: int) -> dict[Asked
 
 
 def first_part(questions: Iterable[Asked], *, share: float, least: int, seed: int) -> frozenset[Asked]:
-    """Give a share of each set's questions, but at least so many: those that all values are asked."""
+    """Return a share of each set's questions, but at least so many: those that all values are asked."""
     dealt = _dealt(questions, seed)
     return frozenset(asked for drawn in dealt.values() for asked in drawn[: max(least, round(share * len(drawn)))])
 

@@ -56,7 +56,7 @@ def parse_object(text: bytes, what: str) -> dict[str, Json]:
 
 
 def key_of(envelope: Envelope) -> Json:
-    """Give a record's key: JSON without the schema that Kafka Connect may put around it, else text."""
+    """Return a record's key: JSON without the schema that Kafka Connect may put around it, else text."""
     text = (envelope.key or b"").decode(errors="replace")
     try:
         return payload_of(json.loads(text))
@@ -70,7 +70,7 @@ def payload_of(value: Json) -> Json:
 
 
 def headers_of(envelope: Envelope) -> dict[str, Json]:
-    """Give a record's headers as text; of a name that stands more than once the last one counts."""
+    """Return a record's headers as text; of a name that stands more than once the last one counts."""
     return {name: value.decode(errors="replace") for name, value in envelope.headers}
 
 

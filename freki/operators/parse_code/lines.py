@@ -44,7 +44,7 @@ class SourceLines:
         return bisect_right(self.starts, offset, hi=len(self.lines)) - 1
 
     def is_first(self, offset: int) -> bool:
-        """Say whether only white space stands before it on its line."""
+        """Return whether only white space stands before it on its line."""
         return not self.text[self.starts[self.line_at(offset)] : offset].strip()
 
     def begin(self, offset: int, floor: int) -> int:

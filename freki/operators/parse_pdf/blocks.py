@@ -19,7 +19,7 @@ BULLET_ITEM = re.compile(r"[-–*]\s")
 NUMBER_ITEM = re.compile(r"(?:\(?\d{1,3}[.)]|\(?[a-z]\))\s")
 
 
-class Group(NamedTuple):
+class BlockGroup(NamedTuple):
     """Lines or tables that are one block."""
 
     kind: BlockKind
@@ -29,11 +29,11 @@ class Group(NamedTuple):
 
 
 def is_item(text: str) -> bool:
-    """Tell whether a text begins as an item of a list does."""
+    """Return whether a text begins as an item of a list does."""
     return any(sign.match(text) for sign in (BULLET, BULLET_ITEM, NUMBER_ITEM))
 
 
-def part_of(group: Group, known: Container[str]) -> Part:
+def part_of(group: BlockGroup, known: Container[str]) -> Part:
     """Return the part that a group makes; `known` words decide whether a hyphen at the end of a line stays."""
     lines = [item for item in group.items if isinstance(item, TextLine)]
     if group.kind is BlockKind.TABLE:

@@ -100,7 +100,7 @@ def _is_blank(page: PdfPage) -> bool:
 
 
 def _is_picture(page: PdfPage) -> bool:
-    """Say whether a picture covers most of a page."""
+    """Return whether a picture covers most of a page."""
     room = page.get_width() * page.get_height()
     for image in page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=2):
         left, bottom, right, top = image.get_bounds()

@@ -6,7 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
-from freki.operators.parse_pdf.blocks import BULLET, BULLET_ITEM, NUMBER_ITEM, PARAGRAPH_STEP, Group, is_item, part_of
+from freki.operators.parse_pdf.blocks import (
+    BULLET,
+    BULLET_ITEM,
+    NUMBER_ITEM,
+    PARAGRAPH_STEP,
+    BlockGroup,
+    is_item,
+    part_of,
+)
 from freki.operators.parse_pdf.lines import TextLine, extended, vocabulary
 from freki.operators.parse_pdf.styles import MAX_LEVELS, Look, look_of, style_of
 from freki.operators.parse_pdf.tables import Table
@@ -51,11 +59,11 @@ def layout(items: Iterable[TextLine | Table], bookmarks: Iterable[Bookmark], *, 
         yield from [stacked(kind, run)] if kind is BlockKind.LIST else run
 
 
-def _groups(items: Sequence[TextLine | Table], bookmarks: Iterable[Bookmark]) -> list[Group]:
+def _groups(items: Sequence[TextLine | Table], bookmarks: Iterable[Bookmark]) -> list[BlockGroup]:
     look = look_of([item for item in items if isinstance(item, TextLine)])
     code, titles = _code(items, look.step), _titles(items, bookmarks)
     runs = {index: run for index, run in _runs(items).items() if index not in code}
-    groups: list[Group] = []
+    groups: list[BlockGroup] = []
     for index, item in enumerate(items):
         level = 0 if isinstance(item, Table) else titles.get(index, look.levels.get(style_of(item), 0))
         if isinstance(item, Table) or index in runs:
@@ -67,7 +75,7 @@ def _groups(items: Sequence[TextLine | Table], bookmarks: Iterable[Bookmark]) ->
         if groups and groups[-1][:2] == (kind, number) and _continues(groups[-1], item, look):
             groups[-1].items.append(item)
         else:
-            groups.append(Group(kind, number, [item]))
+            groups.append(BlockGroup(kind, number, [item]))
     return groups
 
 
@@ -101,7 +109,7 @@ def _is_fixed(item: TextLine | Table) -> bool:
 
 
 def _stands_alone(items: Sequence[TextLine | Table], index: int, step: float) -> bool:
-    """Say whether a line is a paragraph of its own."""
+    """Return whether a line is a paragraph of its own."""
     return not any(
         isinstance(upper, TextLine)
         and isinstance(lower, TextLine)
@@ -152,8 +160,8 @@ def _folded(title: str) -> str:
     return _NO_WORD.sub("", title).casefold()
 
 
-def _continues(group: Group, item: TextLine | Table, look: Look) -> bool:
-    """Say whether an item of the same kind goes on with a group."""
+def _continues(group: BlockGroup, item: TextLine | Table, look: Look) -> bool:
+    """Return whether an item of the same kind goes on with a group."""
     before = group.items[-1]
     if isinstance(before, Table) or isinstance(item, Table):
         return isinstance(before, Table) and isinstance(item, Table) and _is_continued(before, item)
@@ -171,13 +179,13 @@ def _continues(group: Group, item: TextLine | Table, look: Look) -> bool:
 
 
 def _is_continued(before: Table, table: Table) -> bool:
-    """Say whether a table on the next page has the same columns."""
+    """Return whether a table on the next page has the same columns."""
     edges = zip(before.edges, table.edges, strict=False)
     alike = len(before.edges) == len(table.edges) and all(abs(one - other) < _ALIGNED for one, other in edges)
     return table.page == before.page + 1 and alike
 
 
-def _begins_item(text: str, before: str, group: Group) -> bool:
+def _begins_item(text: str, before: str, group: BlockGroup) -> bool:
     if BULLET.match(text) or BULLET_ITEM.match(text):
         return True
     # A number may also begin a line in the middle of a sentence, as in "until 3. May".

@@ -108,7 +108,7 @@ def glyphs(text_page: PdfTextPage, turn: Callable[[Box], Box]) -> Iterator[list[
 
 
 def is_readable(text_page: PdfTextPage) -> bool:
-    """Say whether the fonts of a page tell what their characters are; what they do not tell comes out as junk."""
+    """Return whether the fonts of a page tell what their characters are; what they do not tell comes out as junk."""
     count = text_page.count_chars()
     samples = range(0, count, max(1, count // _MAX_PAGE_SAMPLES))
     return sum(_is_unknown(text_page, index) for index in samples) <= _MAX_UNKNOWN_SHARE * len(samples)

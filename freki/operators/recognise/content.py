@@ -62,7 +62,7 @@ _MAX_CONTROL_SHARE = 0.01
 
 
 def recognise(name: str, media_type: str | None, content: str | bytes) -> Recognised:
-    """Say how to parse content, and decode what is text.
+    """Return how to parse content, and decode what is text.
 
     Bytes that begin as a PDF or an Office file does are that, whatever they are called. Otherwise the profile comes
     from the media type where that says more than "text" or "bytes", else from the name's extension, else from the
@@ -100,7 +100,7 @@ def _file(name: str, content: bytes, declared: Profile | None, *, says_text: boo
 
 
 def _ole(content: bytes) -> str:
-    """Say which of the old formats it is, and what helps."""
+    """Return which of the old formats it is, and what helps."""
     found = (what for stream, what in _OLE_FILES.items() if f"{stream}\0".encode("utf-16-le") in content)
     return next(found, "an old Office file; save it as DOCX, XLSX or PPTX")
 
@@ -137,7 +137,7 @@ def _entries(content: bytes) -> tuple[list[str], str]:
 
 
 def _begins_as_mail(content: bytes) -> bool:
-    """Say whether content begins with headers, three of them of the kind that mails have."""
+    """Return whether content begins with headers, three of them of the kind that mails have."""
     at, seen = 0, set[bytes]()
     start = content[:_MAX_HEADER_BYTES]
     while len(seen) < _MAX_HEADERS and (header := _HEADER.match(start, at)):

@@ -79,7 +79,7 @@ def _marked(name: str, content: bytes, encoding: str) -> str:
 
 
 def _unmarked(content: bytes) -> str:
-    """Say which form of Unicode it may be: where one letter in two is NUL, one of two bytes a letter."""
+    """Return which form of Unicode it may be: where one letter in two is NUL, one of two bytes a letter."""
     half = len(content) // 2
     if half and not len(content) % 2:
         for encoding, high in (("utf-16-le", content[1::2]), ("utf-16-be", content[::2])):
@@ -123,12 +123,12 @@ def _read(content: bytes, encoding: str) -> str | None:
 
 
 def _is_odd(text: str) -> bool:
-    """Say whether text holds more control characters than any text does, as that in a wrong encoding may."""
+    """Return whether text holds more control characters than any text does, as that in a wrong encoding may."""
     return len(_CONTROL.findall(text)) > _MAX_CONTROL_SHARE * len(text)
 
 
 def _is_damaged(content: bytes) -> bool:
-    """Say whether most bytes beyond ASCII are UTF-8, so that another encoding would turn all umlauts into junk."""
+    """Return whether most bytes beyond ASCII are UTF-8, so that another encoding would turn all umlauts into junk."""
     kept = _high(content.decode("utf-8", errors="ignore").encode())
     return kept > _MOST_DAMAGED_SHARE * _high(content)
 

@@ -137,7 +137,7 @@ def language_of(name: str, media_type: str | None, text: str) -> str:
 
 
 def is_script(text: str) -> bool:
-    """Say whether text begins with the name of the program that runs it."""
+    """Return whether text begins with the name of the program that runs it."""
     return bool(_SHEBANG.match(text))
 
 

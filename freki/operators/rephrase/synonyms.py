@@ -41,7 +41,7 @@ def synonyms_of(word: str, *, language: str) -> tuple[str, ...]:
 
 
 def is_word(word: str, *, language: str) -> bool:
-    """Tell whether a word of any inflection is in the thesaurus."""
+    """Return whether a word of any inflection is in the thesaurus."""
     if language not in _STEMMERS:
         return False
     synonyms, stemmer = _thesaurus(language)

@@ -36,7 +36,7 @@ def write_contracts(directory: Path, records: Mapping[type, Compatibility] = COM
 
 
 def contract_text(record: type) -> str:
-    """Give the contract of a record as its file holds it."""
+    """Return the contract of a record as its file holds it."""
     return json.dumps(derive_schema(record), indent=2, ensure_ascii=False) + "\n"
 
 

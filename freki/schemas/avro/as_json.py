@@ -26,7 +26,7 @@ class JsonOfAvro:
         self._schemas: dict[int, dict[str, Any]] = {}
 
     def read(self, data: bytes) -> bytes:
-        """Give JSON, bytes within in Base64; what is not in that format is given as it is.
+        """Return JSON, bytes within in Base64; what is not in that format is given as it is.
 
         Raises UndecodableError; as UnknownSchemaIdError where reading that id from the registry may help.
         """

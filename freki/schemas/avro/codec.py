@@ -51,7 +51,7 @@ class UnencodableError(ValueError):
 
 
 def schema_id_of(data: bytes) -> int | None:
-    """Give the id of a registry's schema that a frame names; None where it names none."""
+    """Return the id of a registry's schema that a frame names; None where it names none."""
     framed = data.startswith(_CONFLUENT) and len(data) >= _ID_END
     schema_id = int.from_bytes(data[len(_CONFLUENT) : _ID_END], "big")
     return schema_id if framed and schema_id <= _LARGEST_ID else None
@@ -61,10 +61,10 @@ class SchemaLookup(Protocol):
     """What a codec asks of a schema registry. Answers come from memory: whoever fills it does the waiting."""
 
     def id_of(self, record: str) -> int:
-        """Give the id under which the contract in force of a record is registered."""
+        """Return the id under which the contract in force of a record is registered."""
 
     def schema_of(self, schema_id: int) -> str | None:
-        """Give the schema of an id as JSON, or None where the registry was not asked for it yet."""
+        """Return the schema of an id as JSON, or None where the registry was not asked for it yet."""
 
 
 class Codec(Generic[T]):
@@ -88,7 +88,7 @@ class Codec(Generic[T]):
         self._writers_by_id: dict[int, _Writer] = {}
 
     def encode(self, value: T) -> bytes:
-        """Give the framed bytes. Raises UnencodableError where a field breaks the contract."""
+        """Return the framed bytes. Raises UnencodableError where a field breaks the contract."""
         plain = self._to_plain(value)
         buffer = BytesIO()
         buffer.write(self._header)
@@ -171,7 +171,7 @@ class Codec(Generic[T]):
 
 
 def registered_schema(schema_id: int, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Give a record's schema of a registry, as it stands there and prepared for fastavro.
+    """Return a record's schema of a registry, as it stands there and prepared for fastavro.
 
     Raises UndecodableError where it is not the schema of a record, or not safe to read with.
     """

@@ -36,7 +36,7 @@ class RecordCheck(NamedTuple):
 
 
 def check_frozen(directory: Traversable | None = None) -> list[str]:
-    """Say which frozen files are not what was frozen; nothing where all are. Default: those of this installation."""
+    """Return which frozen files are not what was frozen; nothing where all are. Default: those of this installation."""
     return altered_files((directory or files(__package__)) / "versions")
 
 
@@ -55,7 +55,7 @@ def check_records(directory: Traversable | None = None) -> list[RecordCheck]:
 
 
 def broken_promises(versions: Sequence[Contract], compatibility: Compatibility) -> list[str]:
-    """Say which version cannot read what which other one wrote, and why; nothing where the promise holds.
+    """Return which version cannot read what which other one wrote, and why; nothing where the promise holds.
 
     A version is named by its place, from 1 on.
     """
@@ -128,7 +128,7 @@ def _changed_logical_types(written: Any, read: Any) -> Iterator[str]:  # noqa: A
 
 
 def _logical_types(schema: Any, place: str) -> Iterator[tuple[str, str | None]]:  # noqa: ANN401 - any part of a schema
-    """Give the logical type of each place that holds a primitive, or None where it has none."""
+    """Yield the logical type of each place that holds a primitive, or None where it has none."""
     match schema:
         case list():
             for branch in schema:

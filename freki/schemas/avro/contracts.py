@@ -68,7 +68,7 @@ class Contract:
         self.fingerprint = fingerprint_of(self.schema)
 
     def differs_from(self, other: "Contract") -> bool:
-        """Tell whether anything but docs is different: also what the fingerprint leaves out, such as defaults."""
+        """Return whether anything but docs is different: also what the fingerprint leaves out, such as defaults."""
         return bool(_without_docs(self.schema) != _without_docs(other.schema))
 
 
@@ -82,11 +82,11 @@ class Contracts:
         }
 
     def current(self, record: str) -> Contract:
-        """Give the version in force."""
+        """Return the version in force."""
         return self._versions[record][-1]
 
     def versions(self, record: str) -> tuple[Contract, ...]:
-        """Give all versions, oldest first."""
+        """Return all versions, oldest first."""
         return self._versions[record]
 
     def written_with(self, fingerprint: bytes) -> Contract | None:
@@ -109,7 +109,7 @@ class SchemaEntry(NamedTuple):
 
 
 def fingerprint_of(schema: dict[str, Any]) -> bytes:
-    """Give the 8 bytes of CRC-64-AVRO over the canonical form, little endian, as single-object encoding wants them."""
+    """Return CRC-64-AVRO of the canonical form as 8 bytes, little endian, as in single-object encoding."""
     return bytes.fromhex(fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO"))
 
 

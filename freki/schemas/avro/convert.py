@@ -12,7 +12,7 @@ Convert = Callable[[Any], Any]
 
 
 def to_plain(record: type) -> Convert:
-    """Give the function that turns a record into nested dicts.
+    """Return the function that turns a record into nested dicts.
 
     Enums and tuples stay as they are: fastavro writes them as their value and as arrays.
     """
@@ -31,7 +31,7 @@ def to_plain(record: type) -> Convert:
 
 
 def from_plain(record: type) -> Convert:
-    """Give the function that turns what fastavro read into a record; it may change its argument."""
+    """Return the function that turns what fastavro read into a record; it may change its argument."""
     nested = _nested(record, _value_from_plain)
 
     def convert(plain: dict[str, Any]) -> object:

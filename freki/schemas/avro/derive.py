@@ -24,7 +24,7 @@ _NULLABLE = 2  # branches of `X | None`
 
 
 def derive_schema(record: type) -> dict[str, Any]:
-    """Give the Avro schema of a record class: nested types in place, docs from docstrings, defaults from defaults.
+    """Return the Avro schema of a record class: nested types in place, docs from docstrings, defaults from defaults.
 
     Raises TypeError where a type or a default has no Avro form.
     """

@@ -11,7 +11,7 @@ SUMS = "SHA256SUMS"
 
 
 def altered_files(versions: Traversable) -> list[str]:
-    """Say which files below `versions` are not as they were frozen; nothing where all are."""
+    """Return which files below `versions` are not as they were frozen; nothing where all are."""
     listed = _listed(versions)
     found = {name: hashlib.sha256(data).hexdigest() for name, data in _files(versions).items()}
     return [
@@ -45,7 +45,7 @@ def _listed(versions: Traversable) -> dict[str, str]:
 
 
 def _files(versions: Traversable) -> dict[str, bytes]:
-    """Give the content of each version by its name, such as `DocumentChange/1.avsc`."""
+    """Return the content of each version by its name, such as `DocumentChange/1.avsc`."""
     if not versions.is_dir():
         return {}
     records = sorted((entry for entry in versions.iterdir() if entry.is_dir()), key=lambda entry: entry.name)

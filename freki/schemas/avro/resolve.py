@@ -41,7 +41,7 @@ class UnresolvableError(ValueError):
 
 
 def resolve(record: type) -> Resolve:
-    """Give the function that turns a dict of another version into one of this class."""
+    """Return the function that turns a dict of another version into one of this class."""
     hints = get_type_hints(record)
     readers = [(field, _reader(hints[field.name], f"{record.__name__}.{field.name}")) for field in fields(record)]
 

@@ -1,4 +1,4 @@
-"""Chunk rows, and the parts of them that are read alone."""
+"""Chunk rows, and projections of them."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from freki.schemas.names import ChunkId, ChunkKind, DocumentId, RootId, TenantId
 
 @record
 class IndexedChunk:
-    """A chunk row: what depends on the chunk's content. Its vector travels beside it."""
+    """A chunk row without its vector: everything that depends on the content of the chunk."""
 
     row_id: RowId
     chunk_id: ChunkId
@@ -22,26 +22,26 @@ class IndexedChunk:
     text: str
     context: str
     lexical: str
-    """The analysed terms of context and text, separated by spaces, which BM25 counts."""
+    """Analysed terms of context and text for BM25, separated by spaces."""
     tokens: int
     name: str
     media_type: str
     principals: tuple[str, ...]
     attributes: Mapping[str, str]
     version: int
-    """Of the revision that wrote the row, as `edition`; later ones may keep it."""
+    """Version of the revision that wrote the row, as `edition`; later revisions may reuse it."""
     edition: int
     embedder: str
     """Fingerprint of the model that made the vector."""
     metadata_hash: str
-    """Fingerprint of the fields that can change while the content stays: who may read it, attributes, analyser."""
+    """Hash of the fields that can change without the content: readers, attributes, analyser."""
     context_key: str = ""
-    """As that of the contextual chunk."""
+    """Context key of the contextual chunk."""
 
 
 @record
 class StoredRow:
-    """As much of a chunk row as tells whether it, or its vector, can be used again."""
+    """The columns of a chunk row that decide whether it, or its vector, can be reused."""
 
     row_id: RowId
     chunk_id: ChunkId
@@ -53,7 +53,7 @@ class StoredRow:
 
 @record
 class RowHead:
-    """A chunk row and who wrote it."""
+    """The key of a chunk row, and the revision that wrote it."""
 
     row_id: RowId
     version: int
@@ -62,7 +62,7 @@ class RowHead:
 
 @record
 class Passage:
-    """As much of a chunk row as is shown around a hit, and the words that situate it."""
+    """The columns of a chunk row that are shown around a hit, with its context."""
 
     text: str
     heading_path: tuple[str, ...] = ()
@@ -71,5 +71,5 @@ class Passage:
 
     @property
     def heading(self) -> str:
-        """The innermost one above it; empty where there is none."""
+        """Innermost heading; empty where there is none."""
         return self.heading_path[-1] if self.heading_path else ""

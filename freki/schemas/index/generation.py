@@ -1,11 +1,11 @@
-"""The parameters that an index was made with, and its size."""
+"""Parameters of an index, and its size."""
 
 from freki.schemas.names import ChunkKind, record
 
 
 @record
 class Apart:
-    """An embedder that only some kinds of chunks have, which stand apart for it."""
+    """An additional embedder, for some kinds of chunks, which have a shard of their own."""
 
     kinds: tuple[ChunkKind, ...]
     embedder: str
@@ -14,29 +14,29 @@ class Apart:
 
 @record
 class Generation:
-    """What an index was made with; another value of any of these needs another index."""
+    """Parameters of an index; a change of any of them requires another index."""
 
     name: str
     embedder: str
-    """Of all kinds that have none of their own."""
+    """Fingerprint of the default embedder, for all kinds without one of their own."""
     dim: int
     analyser: str
     apart: tuple[Apart, ...] = ()
-    """A row of vectors has a block of numbers for each embedder, this one's after that of `embedder`, in this order."""
+    """Additional embedders; a full vector has one block per embedder, that of `embedder` first, then these in order."""
 
     @property
     def width(self) -> int:
-        """Length of a row of vectors."""
+        """Dimension of a full vector."""
         return self.dim + sum(each.dim for each in self.apart)
 
 
 @record
 class Statistics:
-    """How much an index holds."""
+    """Size of an index."""
 
     documents: int
-    """Live ones."""
+    """Live documents."""
     deleted: int
-    """Deletions that are still remembered."""
+    """Deleted documents whose roots still exist."""
     chunks: int
-    """Chunk rows, of live revisions or not yet swept."""
+    """Chunk rows of live revisions, and rows that are not yet deleted."""

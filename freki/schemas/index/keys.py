@@ -5,17 +5,17 @@ from typing import NewType
 from freki.schemas.names import ChunkId, RootId
 
 Attempt = NewType("Attempt", str)
-"""One attempt of one worker to write (a part of) a revision; unique, and a later one of the same clock sorts later."""
+"""Id of one attempt of one worker to write a part of a revision; unique, and ordered by time for the same clock."""
 RowId = NewType("RowId", str)
-"""Primary key of a chunk row: the chunk and the attempt that wrote it. A row is written once and never changed."""
+"""Primary key of a chunk row: chunk and attempt. A row is written once and never changed."""
 PageId = NewType("PageId", str)
-"""Primary key of a manifest page: document, version, part and the attempt that wrote it."""
+"""Primary key of a manifest page: document, version, part and attempt."""
 CommitId = NewType("CommitId", str)
 """Primary key of a root: document, version, edition and attempt."""
 
 
 def row_id(chunk_id: ChunkId, attempt: Attempt) -> RowId:
-    """Name the row of a chunk that an attempt writes."""
+    """Return the key of the row of a chunk that an attempt writes."""
     return RowId(f"{chunk_id}-{attempt}")
 
 
@@ -25,7 +25,7 @@ def attempt_of_row(row_id: RowId) -> Attempt:
 
 
 def page_id(root_id: RootId, version: int, part: int, attempt: Attempt) -> PageId:
-    """Name a manifest page."""
+    """Return the key of a manifest page."""
     return PageId(f"{root_id}:{version}:{part}:{attempt}")
 
 

@@ -8,7 +8,7 @@ from freki.schemas.names import ChunkId, RootId, record
 
 @record
 class ManifestEntry:
-    """Where a live chunk stands in its revision: what depends on position."""
+    """The fields of a live chunk that depend on its position in the revision."""
 
     chunk_id: ChunkId
     row_id: RowId
@@ -19,12 +19,12 @@ class ManifestEntry:
     overlap: str
     first_page: int = 0
     last_page: int = 0
-    """As those of the chunk."""
+    """1-based pages of the chunk; 0 where the document has no pages."""
 
 
 @record
 class ManifestPage:
-    """Part `part` of the ordered list of live chunks of one revision, as one attempt wrote it; never changed."""
+    """Part `part` of the ordered list of live chunks of a revision, written by one attempt; immutable."""
 
     root_id: RootId
     version: int
@@ -32,12 +32,12 @@ class ManifestPage:
     attempt: Attempt
     part: int
     cut: str
-    """Fingerprint of how the revision was cut: only parts of one cut make a revision."""
+    """Fingerprint of the division into parts: a revision consists of parts of one division."""
     entries: tuple[ManifestEntry, ...]
 
     @property
     def page_id(self) -> PageId:
-        """Its primary key."""
+        """Primary key."""
         return page_id(self.root_id, self.version, self.part, self.attempt)
 
 
@@ -52,12 +52,12 @@ class PageHead:
     part: int
     cut: str
     checked: bool
-    """Was the base of its rows still the newest revision after it was written? Only then may a root name it."""
+    """Whether the base of its rows was still the newest revision after it was written; required before commit."""
     row_ids: tuple[RowId, ...]
 
 
 class Place(NamedTuple):
-    """Where the manifest of a document names a chunk."""
+    """The page and row under which a manifest names a chunk."""
 
     page_id: PageId
     row_id: RowId

@@ -1,4 +1,4 @@
-"""Roots commit revisions; watermarks say how far the index has followed the stream."""
+"""Roots, which commit revisions; watermarks, the progress of the index in the stream."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -9,33 +9,33 @@ from freki.schemas.names import DocumentId, RootId, TenantId, Timestamp, record
 
 
 class Rank(NamedTuple):
-    """Order of the revisions of a document, whoever wrote them when: the highest one that is committed counts."""
+    """Total order of the roots of a document, independent of writer and time of writing: the highest one counts."""
 
     version: int
     deleted: bool
     """A deletion wins over its own version."""
     edition: int
     begun: Attempt
-    """The oldest attempt that wrote a part of it."""
+    """Oldest attempt that wrote a part of the revision."""
     attempt: Attempt
-    """The one that committed it."""
+    """Attempt that committed the revision."""
 
 
 @record
 class Root:
-    """The row that commits a revision of a document. There may be several: `standing` says which one counts."""
+    """The row that commits a revision of a document; of several, `standing` chooses the one that counts."""
 
     root_id: RootId
     tenant: TenantId
     document_id: DocumentId
     version: int
     edition: int = 0
-    """Grows where chunks of a version get better contexts, or rows that were lost are written again."""
+    """Grows when chunks of a version get better contexts, or lost rows are written again."""
     attempt: Attempt
     deleted: bool
-    """Kept without content for a while, so that a late event cannot raise the dead."""
+    """Deleted; kept without content for a while, so that a late event cannot restore the document."""
     pages: tuple[PageId, ...]
-    """The manifest, in reading order; empty where deleted."""
+    """Manifest pages in reading order; empty where deleted."""
     chunks: int
     content_hash: str
     metadata_hash: str
@@ -53,26 +53,26 @@ class Root:
     received_at: Timestamp
     searchable_at: Timestamp
     tombstoned_at: Timestamp = Timestamp(0)
-    """What was recorded before that is gone, whatever its version; 0 where versions say all."""
+    """Changes recorded before this time are deleted, whatever their version; 0 without a tombstone."""
 
     @property
     def rank(self) -> Rank:
-        """Its place among the roots of its document."""
+        """Rank among the roots of its document."""
         begun = min(map(attempt_of_page, self.pages), default=self.attempt)
         return Rank(self.version, self.deleted, self.edition, begun, self.attempt)
 
     @property
     def commit_id(self) -> CommitId:
-        """Its primary key."""
+        """Primary key."""
         state = "deleted" if self.deleted else str(self.edition)
         return CommitId(f"{self.root_id}:{self.version}:{state}:{self.attempt}")
 
 
 def standing(roots: Iterable[Root]) -> Root | None:
-    """Choose the root of a document that counts: the same one, in whatever order they were written.
+    """Return the root of a document that counts: the one of the highest rank, whatever the order of writing.
 
-    That is the one of the highest rank. A live one that was recorded before a tombstone of its document is given back
-    as deleted at its version. None where there is no root.
+    A live root that was recorded before a tombstone of its document is returned as deleted at its version. None where
+    there is no root.
     """
     every = list(roots)
     if not every:
@@ -85,7 +85,7 @@ def standing(roots: Iterable[Root]) -> Root | None:
 
 
 def deleted(root: Root, *, tombstoned_at: Timestamp) -> Root:
-    """Keep of a root what fences late events and who may know of it, and nothing of its content."""
+    """Return the root as deleted: without content, with the fields that fence late events and control access."""
     return replace(
         root,
         deleted=True,
@@ -108,11 +108,11 @@ def deleted(root: Root, *, tombstoned_at: Timestamp) -> Root:
 
 @record
 class Watermark:
-    """How far one partition of the stream is in the index; written with the roots."""
+    """Progress of one partition of the stream in the index; written with the roots."""
 
     partition: int
     occurred_at: Timestamp
-    """The latest change that is searchable."""
+    """Time of the latest searchable change."""
     committed_at: Timestamp
     commits: int = 0
-    """Grows with every commit, whatever the clocks of those who commit say."""
+    """Number of commits; grows independently of clocks."""

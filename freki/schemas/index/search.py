@@ -6,31 +6,31 @@ from freki.schemas.names import ChunkId, RootId, TenantId, record
 
 @record
 class RerankPair:
-    """A question and a candidate, with what search knows of the two."""
+    """A query and a candidate, with the scores of search."""
 
     query: str
     query_language: str
     heading: str
-    """The innermost one above the text; empty where there is none."""
+    """Innermost heading above the text; empty where there is none."""
     text: str
-    """As it was embedded: after the line that says where it stands."""
+    """Embedded text: breadcrumb and text of the chunk."""
     language: str
-    """Of the text."""
+    """Language of the text."""
     fused: float
     """Score of hybrid search, 0..1 within its ranking."""
     lexical: float
     """Score of BM25 as a share of the best candidate's; 0 where BM25 did not find it."""
     cosine: float
-    """Of the vectors of question and text."""
+    """Cosine similarity of the vectors of query and text."""
     asker: tuple[str, ...] = ()
-    """Tenant and principals of who asks."""
+    """Tenant and principals of the query."""
     readers: tuple[str, ...] = ()
-    """Tenant of the text, and who may read it."""
+    """Tenant and permitted principals of the text."""
 
 
 @record
 class Scope:
-    """What a search may see: the one place where tenant and access are decided. Default deny."""
+    """The rows that a search may see, by tenant, access rights and filters. Default deny."""
 
     tenant: TenantId
     principals: tuple[str, ...]
@@ -40,7 +40,7 @@ class Scope:
 
 @record
 class Candidate:
-    """A chunk that a retriever found."""
+    """A chunk found by a retriever."""
 
     chunk_id: ChunkId
     root_id: RootId

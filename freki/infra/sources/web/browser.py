@@ -87,7 +87,7 @@ class Browser:
         await self._opened.aclose()
 
     async def render(self, url: str, html: str) -> str:
-        """Give a page as its scripts leave it, once it has settled; `html` is what the server sent for `url`.
+        """Return a page as its scripts leave it, once it has settled; `html` is what the server sent for `url`.
 
         Settled: nothing changed and nothing was loaded for a while, or the time for it is over. Images, media and
         fonts are not loaded, and the page is not followed where it goes elsewhere. Raises Unavailable where it does
@@ -178,7 +178,7 @@ class _Visit:
         self.loading.discard(request)
 
     async def decide(self, route: "Route") -> None:
-        """Give the page itself, once; let through what it needs; stop all else."""
+        """Return the page itself, once; let through what it needs; stop all else."""
         request = route.request
         if request.is_navigation_request() and request.frame == self._page.main_frame:
             html, self._html = self._html, ""

@@ -21,7 +21,7 @@ class Guard:
         self._private = frozenset(host.lower().strip("[]") for host in private_hosts)
 
     async def address(self, host: str, port: int) -> str:
-        """Give an address of a host. Raises Rejected where any is not public, Unavailable where there is none."""
+        """Return an address of a host. Raises Rejected where any is not public, Unavailable where there is none."""
         loop = asyncio.get_running_loop()
         try:
             found = await loop.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
@@ -35,7 +35,7 @@ class Guard:
 
 
 def is_public(address: str) -> bool:
-    """Tell whether an address is one of the internet, also where it wraps one of the old kind."""
+    """Return whether an address is one of the internet, also where it wraps one of the old kind."""
     ip = ip_address(address.partition("%")[0])
     return all(one.is_global and not one.is_multicast for one in (ip, *_wrapped(ip)))
 
