@@ -23,13 +23,13 @@ PATH = "/mcp"
 
 
 def check_installed() -> None:
-    """Raise Misconfigured where the protocol's package is not there."""
+    """Raise Misconfigured if the package `mcp` is not installed."""
     if find_spec("mcp") is None:
         raise Misconfigured("mcp is not installed: pip install 'freki[mcp]'")
 
 
 def make_server(tools: Sequence[Tool], call: Call, *, instructions: str) -> "Server":
-    """Make a server that lists these tools and hands calls on. A failed reply becomes an error of the tool."""
+    """Return a server that lists these tools and forwards calls. A failed reply becomes a tool error."""
     from mcp import types  # noqa: PLC0415 - an extra
     from mcp.server.lowlevel import Server  # noqa: PLC0415
 
@@ -66,7 +66,7 @@ def make_server(tools: Sequence[Tool], call: Call, *, instructions: str) -> "Ser
 
 
 async def serve_stdio(server: "Server") -> None:
-    """Serve whoever started this process, until it closes our input. Nothing else may write to stdout."""
+    """Serve the parent process over stdio until its input is closed. Nothing else may write to stdout."""
     from mcp.server.stdio import stdio_server  # noqa: PLC0415 - an extra
 
     async with stdio_server() as (read, write):
@@ -74,7 +74,7 @@ async def serve_stdio(server: "Server") -> None:
 
 
 async def serve_http(app: "Starlette", settings: McpSettings) -> None:
-    """Serve what `make_app` made until this process is told to end."""
+    """Serve the application of `make_app` until the process is stopped."""
     import uvicorn  # noqa: PLC0415 - comes with the extra
 
     config = uvicorn.Config(
@@ -84,9 +84,9 @@ async def serve_http(app: "Starlette", settings: McpSettings) -> None:
 
 
 def make_app(server: "Server", settings: McpSettings) -> "Starlette":
-    """Make the application that answers at `/mcp`, to hosts that it knows only, so that no web page can call it.
+    """Return the application at `/mcp`, which accepts configured host names only, so that no web page can call it.
 
-    Raises Misconfigured where others than this machine could call it without a token, or by no name that is known.
+    Raises Misconfigured if other machines could call it without a token, or no host name is allowed.
     """
     from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend  # noqa: PLC0415 - an extra
     from mcp.server.transport_security import TransportSecuritySettings  # noqa: PLC0415
@@ -111,7 +111,7 @@ def make_app(server: "Server", settings: McpSettings) -> "Starlette":
 
 
 class _OneToken:
-    """Knows one token, which whoever runs the server has given out."""
+    """Verifies the one configured token."""
 
     def __init__(self, token: str) -> None:
         self._token = token.encode()
@@ -143,6 +143,6 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def _names(host: str) -> list[str]:
-    """Return the names by which a host is called."""
+    """Return the names of a host as written in a URL."""
     names = _LOOPBACK if host in _LOOPBACK else (host,)
     return [f"[{name}]" if ":" in name else name for name in names]

@@ -1,4 +1,4 @@
-"""Zstandard, read block by block."""
+"""Streaming decompression of Zstandard."""
 
 import io
 from typing import Any
@@ -6,18 +6,18 @@ from typing import Any
 import zstandard
 
 _COMPRESSED_BLOCK_BYTES = 1024
-"""Zstandard makes up to 32,000 times more of it, so that a hostile file takes 32 MB at a time."""
+"""Compressed bytes per read; with a ratio of up to 32,000 a malicious file takes 32 MB at a time."""
 _MAX_WINDOW_BYTES = 128 * 1024 * 1024
-"""What `zstd --long` needs."""
+"""Maximum window, as required by `zstd --long`."""
 
 
 def plain(file: io.BufferedReader, *, compressed: bool) -> io.BufferedReader:
-    """Read a file as it is, or decompress it block by block. Reading raises ZstdError where it is damaged or cut."""
+    """Return a reader of a file, decompressed if needed. Reading raises ZstdError for a damaged or truncated file."""
     return io.BufferedReader(_Decompressed(file)) if compressed else file
 
 
 class _Decompressed(io.RawIOBase):
-    """The content of one Zstandard frame or several. The library's own reader takes a cut file for a whole one."""
+    """Content of one or more Zstandard frames. The reader of the library does not detect truncated files."""
 
     def __init__(self, compressed: io.BufferedReader) -> None:
         self._compressed = compressed

@@ -1,4 +1,4 @@
-"""What stands around a hit in its document: its section, and the chunks before and after it."""
+"""Context expansion: the section of a hit, and the chunks before and after it."""
 
 import sys
 from collections import deque
@@ -30,12 +30,12 @@ class Neighbours(NamedTuple):
 def section_around(
     manifest: Sequence[ManifestEntry], chunk_id: ChunkId, *, max_characters: int = 4000
 ) -> SectionWindow | None:
-    """Choose leaves of the hit's section: as many around the hit as span at most `max_characters`.
+    """Return the leaves of the hit's section around the hit that span at most `max_characters`.
 
-    manifest: all live chunks of the document, in reading order, a section before what lies under it. A leaf is a chunk
-    that no other lies under. The section of a leaf is what its path names before the last slash; that of a summary is
-    what it sums up, read from its beginning. None where that would show nothing but the hit: it is its section, or
-    its neighbours are too long.
+    manifest: all live chunks of the document, in reading order, a section before its children. A leaf is a chunk
+    without children. The section of a leaf is its path up to the last slash; that of a summary is the summarised one,
+    from its beginning. None where the result would be the hit alone: it is the whole section, or its neighbours are too
+    long.
     Raises KeyError where the hit is not in the manifest.
     """
     place = _place(manifest, chunk_id)
@@ -53,9 +53,9 @@ def section_around(
 def document_around(
     manifest: Sequence[ManifestEntry], chunk_id: ChunkId, *, max_characters: int = 8000, max_leaves: int = 20
 ) -> SectionWindow | None:
-    """Choose leaves of the hit's whole document: as many around the hit as fit both limits, as a section `0`.
+    """Return the leaves of the document around the hit that fit both limits, as a section `0`.
 
-    None where that would show nothing but the hit. A summary counts as the first leaf below it.
+    None where the result would be the hit alone. A summary counts as the first leaf below it.
     Raises KeyError where the hit is not in the manifest.
     """
     place = _place(manifest, chunk_id)
@@ -68,10 +68,10 @@ def document_around(
 
 
 def neighbours_of(manifest: Sequence[ManifestEntry], chunk_id: ChunkId, *, count: int = 1) -> Neighbours:
-    """Choose up to `count` leaves before and after the hit.
+    """Return up to `count` leaves before and after the hit.
 
-    They stay within the section as long as it has leaves on that side; at its border they come from the next one,
-    and the document is where they end. A summary has no neighbours: its place is the section that it sums up.
+    They come from the section as long as it has leaves on that side, at its border from the adjacent section. A summary
+    has no neighbours.
     manifest: as for `section_around`.
     Raises KeyError where the hit is not in the manifest, ValueError if `count` is negative.
     """
@@ -87,15 +87,15 @@ def neighbours_of(manifest: Sequence[ManifestEntry], chunk_id: ChunkId, *, count
 
 
 def first_leaf(manifest: Sequence[ManifestEntry]) -> ChunkId | None:
-    """Name the chunk with which a document begins, by the beginning of its manifest; None where that is empty."""
+    """Return the first leaf of a document, from the beginning of its manifest; None where that is empty."""
     return next((entry.chunk_id for entry in _leaves(manifest, range(len(manifest)))), None)
 
 
 def section_part(section: SectionWindow, passages: Mapping[ChunkId, Passage]) -> ContextPart | None:
-    """Put a section together: character i of its text is character start + i of the document.
+    """Return the text of a section: character i is character start + i of the document.
 
-    What no chunk holds, or whose text is missing, is blank, but for headings: where a leaf stands under another one
-    than the leaf before it, the heading is shown in the gap that it left, if it fits. None where all texts are missing.
+    Characters outside of chunks, or of missing texts, are blank, except that a heading which changes between two leaves
+    is written into the gap if it fits. None where all texts are missing.
     """
     start, end = section.entries[0].start, section.entries[-1].end
     pieces: list[str] = []
@@ -115,7 +115,7 @@ def section_part(section: SectionWindow, passages: Mapping[ChunkId, Passage]) ->
 
 
 def neighbour_parts(entries: Sequence[ManifestEntry], passages: Mapping[ChunkId, Passage]) -> tuple[ContextPart, ...]:
-    """Make parts of neighbours; those whose text is missing are left out."""
+    """Return the parts of neighbours; those without text are left out."""
     return tuple(
         ContextPart(
             chunk_id=entry.chunk_id,
@@ -153,7 +153,7 @@ def _while_in(path: str, entries: Iterable[ManifestEntry]) -> Iterator[ManifestE
 
 
 def _near(section: str, side: Iterator[ManifestEntry], count: int) -> list[ManifestEntry]:
-    """Take the first entries of a side: those of the section, or any where it has none there."""
+    """Return the first entries of a side: those of the section, or any if it has none there."""
     near = list(islice(side, count))
     return list(_while_in(section, near)) or near
 
@@ -169,7 +169,7 @@ def _window(
     max_characters: int,
     max_leaves: int = sys.maxsize,
 ) -> list[ManifestEntry]:
-    """Grow from the hit, one leaf after and one before in turn, until no side has room."""
+    """Grow from the hit, alternating one leaf after and one before, until neither fits."""
     window = deque([hit])
     sides = [iter(after), iter(before)]
     while sides and len(window) < max_leaves:
@@ -189,11 +189,11 @@ def _window(
 
 
 def _gap(characters: int, title: str) -> str:
-    """Fill a gap with a heading on a line of its own where there is one and it fits, else with white space."""
+    """Return a gap of so many characters, with the heading on a line of its own if it fits."""
     room = characters - len(title) - 2
     return f"\n{title}{' ' * room}\n" if title and room >= 0 else _blank(characters)
 
 
 def _blank(characters: int) -> str:
-    """Fill a gap with white space that reads as a break."""
+    """Return white space of so many characters that reads as a paragraph break."""
     return "\n" * characters if characters <= len("\n\n") else "\n" + " " * (characters - 2) + "\n"

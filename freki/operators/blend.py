@@ -1,4 +1,4 @@
-"""One order from what two looks at the same candidates say."""
+"""Combination of reranker probabilities and fused scores into one relevance."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,13 +6,13 @@ from numpy.typing import NDArray
 from freki.schemas.arrays import FloatsOfAnyWidth
 
 LEAST_PROBABILITY = 1e-6
-"""One below this is 0, as far as evidence goes."""
+"""Lower bound of probabilities, so that log-odds are finite."""
 
 
 def evidence(probabilities: FloatsOfAnyWidth) -> NDArray[np.float64]:
-    """Return the log-odds of probabilities, (candidates,), within those of 0.000001 and its opposite.
+    """Return the log-odds of probabilities, (candidates,), which are clipped to 0.000001 and 0.999999.
 
-    Most probabilities are close to 0, where a small difference of theirs is a large one of evidence.
+    Most probabilities are close to 0, where a small difference is a large one in log-odds.
     """
     likely = np.clip(np.asarray(probabilities, np.float64), LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
     log_odds: NDArray[np.float64] = np.log(likely / (1 - likely))
@@ -20,10 +20,9 @@ def evidence(probabilities: FloatsOfAnyWidth) -> NDArray[np.float64]:
 
 
 def blend(probabilities: FloatsOfAnyWidth, fused: FloatsOfAnyWidth, *, weight: float) -> NDArray[np.float64]:
-    """Return relevance, (candidates,): the log-odds of the probabilities, and `weight` for a fused score of 1.
+    """Return relevance, (candidates,): log-odds of the probabilities plus `weight` times the fused scores.
 
-    fused: (candidates,), 0..1. Weight 0 keeps the order of the probabilities; nothing that is better in both comes
-    after what is worse in both.
+    fused: (candidates,), 0..1. Weight 0 keeps the order of the probabilities. Monotonic in both arguments.
     Raises ValueError where shapes do not fit, or the weight is negative or not finite.
     """
     if probabilities.shape != fused.shape:

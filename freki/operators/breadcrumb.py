@@ -1,4 +1,4 @@
-"""The words that place a chunk in its document, and how they stand before its text."""
+"""Breadcrumbs and contexts: the lines before the text of a chunk that are embedded with it."""
 
 import re
 from hashlib import blake2b
@@ -15,10 +15,10 @@ _ABBREVIATION = re.compile(r" \([^()]{1,30}\)$")
 def breadcrumb(revision_name: str, chunk: Chunk) -> str:
     """Return document name and headings as one line of at most 200 characters, such as `BGB > Buch 2 > § 535`.
 
-    The name leads and is cut at 80, or at what headings leave, but for an abbreviation in brackets at its end; where
-    the headings do not all fit, outer ones give way to `…`. An outermost heading that the name begins with is left out,
-    and one that begins with the name stands in its place: `Bürgerliches Gesetzbuch (BGB)` says more than
-    `Bürgerliches Gesetzbuch`.
+    The name comes first and is cut to 80 characters, or to what headings leave, keeping an abbreviation in brackets at
+    its end; where the headings do not fit, outer ones are replaced by `…`. An outermost heading that is a prefix of the
+    name is left out, and one that begins with the name replaces it: `Bürgerliches Gesetzbuch (BGB)` is more specific
+    than `Bürgerliches Gesetzbuch`.
     """
     name = " ".join(revision_name.split())
     headings = [heading for heading in chunk.heading_path if heading]
@@ -44,38 +44,38 @@ def breadcrumb(revision_name: str, chunk: Chunk) -> str:
 
 
 def joined(place: str, explained: str, written: str) -> str:
-    """Return a context of up to three lines: where the chunk stands, what its short forms mean, what a model wrote.
+    """Return a context of up to three lines: breadcrumb, explained abbreviations, and text written by a model.
 
-    Each is one line or empty; what a model wrote is the last.
+    Each argument is one line or empty.
     """
     return "\n".join(line for line in (place, explained, written) if line)
 
 
 def context_key(explained: str) -> str:
-    """Return the fingerprint of a context but for the place, before a model writes in it; empty if that is all."""
+    """Return the fingerprint of a context without breadcrumb and model text; empty if nothing else is in it."""
     return f"{blake2b(explained.encode(), digest_size=4).hexdigest()}/" if explained else ""
 
 
 def written_by(key: str, writer: str) -> str:
-    """Return the fingerprint of a context in which a model wrote, such as `5f0c9a2d/7e12…`.
+    """Return the fingerprint of a context with model text, such as `5f0c9a2d/7e12…`.
 
-    writer: fingerprint of the model and of what it was asked.
+    writer: fingerprint of model and prompt.
     """
     return f"{key.partition('/')[0]}/{writer}"
 
 
 def writer_of(key: str) -> str:
-    """Return the writer of a context with this key; empty where no model wrote in it."""
+    """Return the writer in the key of a context; empty where it has no model text."""
     return key.partition("/")[2]
 
 
 def written_in(context: str) -> str:
-    """Return what a model wrote, of a context that has a writer."""
+    """Return the model text of a context that has a writer."""
     return context.rpartition("\n")[2]
 
 
 def with_context(context: str, text: str) -> str:
-    """Return a chunk's text below the lines that place it: what is embedded, analysed and reranked."""
+    """Return the context followed by the text of a chunk, as it is embedded, analysed and reranked."""
     return f"{context}\n{text}" if context else text
 
 

@@ -1,4 +1,4 @@
-"""Which abbreviations a text explains, and which of them another text uses."""
+"""Detection of abbreviations that a text defines, and explanation of those that another text uses."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,10 +8,10 @@ from itertools import chain
 from freki.schemas import Definition
 
 LINE_CHARS = 200
-"""Longest line of explanations."""
+"""Maximum characters of a line of explanations."""
 _LONG_CHARS = 100
 _PIECE_CHARS = 3
-"""The least of a compound that a capital may stand for: `Umwelt|verträglichkeits|prüfung`, but not `Inform|at|ik`."""
+"""Minimum length of a part of a compound: `Umwelt|verträglichkeits|prüfung`, but not `Inform|at|ik`."""
 
 _UPPER = "A-ZÄÖÜ"
 _SHORT = rf"[{_UPPER}][A-Za-zÄÖÜäöüß]*(?:[-/&][A-Za-zÄÖÜäöüß]+)*"
@@ -41,14 +41,13 @@ _FUNCTION_WORD = re.compile(
 
 
 def find_definitions(text: str) -> tuple[Definition, ...]:
-    """Return what a text explains, in reading order; of several explanations of a short form the first counts.
+    """Return the abbreviations that a text defines, in reading order; of several definitions the first counts.
 
     Forms: `Long Form (LF)`, `Long Form (im Folgenden: LF)`, `LF (Long Form)`, `(Long Form - LF)`, and lines
-    `LF = Long Form` or `LF: Long Form`. Every word of the long form but articles and the like begins with a letter of
-    the short one, in order; each further capital begins a part of a compound, and small letters follow in it.
+    `LF = Long Form` or `LF: Long Form`. Every word of the long form except stop words begins with a letter of the
+    short form, in order; each further capital begins a part of a compound, and small letters follow in it.
     Source: Schwartz and Hearst, A simple algorithm for identifying abbreviation definitions in biomedical text, PSB
-    2003, which asks this of the first word only and lets all other letters stand anywhere: in German, where compounds
-    have many letters, too much would fit.
+    2003, which requires this of the first word only: with German compounds that matches too much.
     """
     found: dict[str, tuple[int, str]] = {}
     for place, short, long in sorted(chain(_before(text), _dashed(text), _after(text), _listed(text))):
@@ -57,7 +56,7 @@ def find_definitions(text: str) -> tuple[Definition, ...]:
 
 
 def used(definitions: Sequence[Definition], text: str) -> list[Definition]:
-    """Return those whose short form stands in the text as a word or a part of one with hyphens, in order of use."""
+    """Return the definitions whose short form the text uses as a word or part of a hyphenated word, in order of use."""
     words = set(_WORD.findall(text))
     places = (
         (found.start(), definition)
@@ -68,10 +67,10 @@ def used(definitions: Sequence[Definition], text: str) -> list[Definition]:
 
 
 def explain(definitions: Sequence[Definition], text: str) -> str:
-    """Return a line such as `UVP = Umweltverträglichkeitsprüfung; AN = Auftragnehmer`; empty where nothing helps.
+    """Return a line such as `UVP = Umweltverträglichkeitsprüfung; AN = Auftragnehmer`; empty where none is needed.
 
-    Of the definitions that the text uses, in that order, those whose long form it does not hold itself, as many as
-    fit 200 characters.
+    Includes the definitions that the text uses, in that order, whose long form it does not contain, up to 200
+    characters.
     """
     held = " ".join(text.split()).casefold()
     line = ""
@@ -86,7 +85,7 @@ Found = Iterator[tuple[int, str, str]]
 
 
 def _before(text: str) -> Found:
-    """Yield place, short and long form of each `Long Form (LF)`."""
+    """Yield position, short and long form of each `Long Form (LF)`."""
     for match in _BRACKET.finditer(text):
         short = match[1]
         if _is_short(short) and (

@@ -1,4 +1,4 @@
-"""Which language a text is in."""
+"""Language detection."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -9,17 +9,17 @@ UNDETERMINED = "und"
 CANDIDATES = ("de", "en", "fr", "es", "it", "nl", "pt", "sv", "da", "pl")
 _SAMPLES = 8
 _SAMPLE_CHARS = 512
-# Of the probability over all languages of the model: without a known word, or in another language, there is less.
+# Minimum share of the candidates in the probability over all languages of the model.
 _LEAST_SHARE = 0.05
 
 
 def detect_language(text: str, *, candidates: Sequence[str] = CANDIDATES, certainty: float = 0.5) -> str:
     """Return the ISO 639-1 code of the likeliest candidate, or `und` where none is certain enough.
 
-    candidates: codes that the model knows; the first wins a tie. certainty: least probability of the winner among
-    the candidates, 0..1. Numbers, names and single words are mostly `und`; a text in two languages is in the one
-    that fills more of it. Long texts are judged by 8 samples of 512 characters.
-    Raises ValueError for a code that the model does not know.
+    candidates: codes known to the model; ties fall to the first. certainty: minimum probability of the winner among the
+    candidates, 0..1. Numbers, names and single words mostly give `und`; mixed texts give the prevailing language. Long
+    texts are sampled at 8 places of 512 characters.
+    Raises ValueError for an unknown code.
     Source: Lui and Baldwin, langid.py, ACL 2012 (aclanthology.org/P12-3005), in the py3langid model.
     """
     shares = dict(_identifier().rank(_sampled(text)))

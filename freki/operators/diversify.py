@@ -1,4 +1,4 @@
-"""A selection that is relevant and does not say the same thing twice."""
+"""Diversification by maximal marginal relevance (MMR)."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +14,15 @@ def maximal_marginal_relevance(
     trade_off: float = 0.5,
     least_likeness: float = -np.inf,
 ) -> list[int]:
-    """Choose up to `limit` candidates: each time the one with the best relevance less its likeness to those chosen.
+    """Return up to `limit` candidates, each with the highest relevance minus similarity to those chosen before.
 
-    relevance: (candidates,), any scale; vectors: (candidates, dim), rows of length 1. Returns places, best first; the
-    first is the most relevant one. Equal gains fall to the smaller place, so give candidates in a fixed order.
-    trade_off: 1 keeps the order of relevance, 0 looks at diversity only. Relevance is min-max scaled to 0..1, likeness
-    is the cosine as it is. The cosines of one embedder lie close together (e5: 0.7 to 0.95), so that 0.5 mostly decides
-    between near-equals: it changed nDCG@10 by -0.0004 and +0.002 on two collections, where raw relevance loses 0.035
-    and 0.096. An embedder whose cosines spread wider diversifies more at the same value.
-    least_likeness: a smaller one counts as this much, so that a cosine that means nothing looks like no difference.
+    relevance: (candidates,), any scale; vectors: (candidates, dim), rows of length 1. Returns indices, best first; the
+    first is the most relevant one. Ties fall to the smaller index, so pass candidates in a fixed order.
+    trade_off: 1 keeps the order of relevance, 0 considers diversity only. Relevance is min-max scaled to 0..1, and
+    similarity is the unscaled cosine. Cosines of one embedder have a narrow range (e5: 0.7 to 0.95), so that 0.5 mostly
+    decides between near-equals: nDCG@10 changed by -0.0004 and +0.002 on two collections, while unscaled relevance
+    loses 0.035 and 0.096. An embedder with a wider range of cosines diversifies more at the same value.
+    least_likeness: lower bound of similarity, so that meaningless cosines do not count as differences.
     Raises ValueError where shapes do not fit, `trade_off` is outside 0..1, or `limit` is negative.
     Source: Carbonell and Goldstein, SIGIR 1998, doi:10.1145/290941.291025.
     """

@@ -1,11 +1,11 @@
-"""Text that others wrote, between marks."""
+"""Delimiters around untrusted text."""
 
 
 def enclose(text: str, *, mark: str) -> str:
-    """Put text on lines of its own between `<quote MARK>` and `</quote MARK>`.
+    """Return the text on lines of its own between `<quote MARK>` and `</quote MARK>`.
 
-    The mark is removed from the text, so that nothing in it can end the quote: make it random, so that it is not in
-    texts anyway, and nobody can write one that fits. Raises ValueError for an empty mark.
+    The mark is removed from the text, so that nothing in it can end the quote. Use a random mark, which no author can
+    predict. Raises ValueError for an empty mark.
     """
     if not mark:
         raise ValueError("the mark is empty")

@@ -1,28 +1,28 @@
-"""Why a record can never be processed.
+"""Errors of records that can never be processed.
 
-OperatorError              the record is bad: it goes to the dead letters, with this message
-├── InvalidChange          a field of a document change breaks its contract
-├── UnreadableContent      the content cannot be read as what it claims to be
-├── InvalidEnvelope        a record of somebody else's topic cannot be mapped to a document change
-└── InvalidQuery           a field of a query breaks its contract
+OperatorError              an invalid record: it becomes a dead letter with this message
+├── InvalidChange          a field of a document change violates its contract
+├── UnreadableContent      the content does not match its declared type
+├── InvalidEnvelope        a record of a foreign topic cannot be mapped to a document change
+└── InvalidQuery           a field of a query violates its contract
 """
 
 
 class OperatorError(Exception):
-    """The record can never succeed; the message names the field and the fix."""
+    """The record can never be processed; the message names the field and the fix."""
 
 
 class InvalidChange(OperatorError):
-    """A document change breaks its contract."""
+    """A document change violates its contract."""
 
 
 class UnreadableContent(OperatorError):
-    """The content is not what it claims to be."""
+    """The content does not match its declared type."""
 
 
 class InvalidEnvelope(OperatorError):
-    """A foreign record does not hold what the mapping of its topic asks for."""
+    """A foreign record lacks what the mapping of its topic requires."""
 
 
 class InvalidQuery(OperatorError):
-    """A query breaks its contract."""
+    """A query violates its contract."""

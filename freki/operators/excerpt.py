@@ -1,4 +1,4 @@
-"""Parts of a text that show why it was found."""
+"""Snippets of a text around matched terms."""
 
 import re
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ _SPACE = re.compile(r"\s+")
 
 
 class Match(NamedTuple):
-    """Where a text has terms that were searched for."""
+    """A span of a text that matches terms of the query."""
 
     start: int
     end: int
@@ -19,12 +19,11 @@ class Match(NamedTuple):
 
 
 def excerpt(text: str, matches: Sequence[Match], *, max_characters: int = 240, most: int = 3) -> tuple[Snippet, ...]:
-    """Choose up to `most` snippets of at most `max_characters` each, which together show as many terms as they can.
+    """Return up to `most` snippets of at most `max_characters` each, which together show many distinct terms.
 
-    The window with the most terms that no earlier one shows comes first, of equal ones the first in the text, until
-    none shows another term. Each has as much text around its matches as fits, and ends between words where there is
-    white space. Without matches the beginning is shown; a text that fits is shown whole; one without visible
-    characters gives none. In reading order, disjoint.
+    Windows are chosen greedily by the number of new terms, ties by position, until none adds a term. Each is extended
+    around its matches as far as it fits, to word boundaries. Without matches the beginning is shown; a text that fits
+    is shown whole; one without visible characters gives none. In reading order, disjoint.
     matches: in reading order. Raises ValueError unless both limits are at least 1.
     """
     if max_characters < 1 or most < 1:
@@ -52,7 +51,7 @@ def excerpt(text: str, matches: Sequence[Match], *, max_characters: int = 240, m
 
 
 def _windows(matches: Sequence[Match], room: int) -> list[Match]:
-    """Give, from each match on, what stands together in the room; a match that is longer is cut."""
+    """Return, for each match, the matches from it on that fit the room; a longer match is cut."""
     windows = []
     for place, first in enumerate(matches):
         together = [match for match in matches[place : place + room] if match.end <= first.start + room]
@@ -66,7 +65,7 @@ def _meets(window: Match, spans: Sequence[tuple[int, int]]) -> bool:
 
 
 def _widened(text: str, core: tuple[int, int], free: tuple[int, int], room: int) -> tuple[int, int]:
-    """Add text on both sides of the core, within what is free, up to the room; begin and end between words."""
+    """Extend the core on both sides within the free span, up to the room, to word boundaries."""
     start = max(free[0], core[0] - (room - (core[1] - core[0])) // 2)
     end = min(free[1], start + room)
     start = max(free[0], end - room)
@@ -78,7 +77,7 @@ def _widened(text: str, core: tuple[int, int], free: tuple[int, int], room: int)
 
 
 def _snippets(text: str, spans: Sequence[tuple[int, int]]) -> tuple[Snippet, ...]:
-    """Return spans without the white space at their ends."""
+    """Return the snippets of spans, without white space at their ends."""
     snippets = []
     for begin, stop in spans:
         shown = text[begin:stop].strip()

@@ -1,4 +1,4 @@
-"""Whether a change of a document may be written over what the index holds of it."""
+"""The fence: whether a change of a document may replace the state of the index."""
 
 from enum import StrEnum
 from typing import NamedTuple
@@ -13,32 +13,32 @@ class Action(StrEnum):
     WRITE = "WRITE"
     """Write its chunks and commit its root."""
     REPEAT = "REPEAT"
-    """It is what the index holds: nothing to write, but an earlier attempt may have left rows to sweep."""
+    """The index holds this revision: write nothing, but delete rows that an earlier attempt may have left."""
     STALE = "STALE"
-    """Something newer was seen before: nothing to do."""
+    """The index holds something newer: do nothing."""
     DELETE = "DELETE"
     """Commit a root that is marked deleted."""
     ALREADY_DELETED = "ALREADY_DELETED"
-    """The document is gone: nothing to commit, but an earlier attempt may have left rows to sweep."""
+    """The document is deleted: commit nothing, but delete rows that an earlier attempt may have left."""
 
 
 class Decision(NamedTuple):
-    """What to do, and why where that is not plain."""
+    """An action, and its reason where it is not obvious."""
 
     action: Action
     reason: str = ""
 
 
 def decide(root: Root | None, revision: Revision, *, metadata_hash: str) -> Decision:
-    """Fence a revision against the root of its document, or against None where the index knows no such document.
+    """Return the action for a revision, given the root of its document, or None where the document is unknown.
 
-    Versions order what has one: of two upserts or deletes, the higher version wins, in whatever order they arrive and
-    however often; a deletion wins over an upsert of its own version. The same version again is a REPEAT where content
-    and metadata are the same, also if they would be chunked in another way by now, and STALE where they differ: what
-    came first keeps the version. Other chunks for the same version are another generation of the index.
-    A TOMBSTONE has no version. It deletes what was recorded before it, also what arrives later, and leaves version and
-    time as the fence. So where the versions of a document grow with the time of recording, it ends in the same state in
-    whatever order its events arrive.
+    Upserts and deletes are ordered by version: the higher one wins, whatever the order and number of arrivals; a
+    deletion wins over an upsert of the same version. A repeated version is a REPEAT if content and metadata are equal,
+    even if it would be chunked differently now, and STALE if they differ: the first one keeps the version. Other chunks
+    for the same version require another generation of the index.
+    A TOMBSTONE has no version. It deletes changes that were recorded before it, also those that arrive later, and keeps
+    version and time as the fence. If versions grow with the time of recording, the final state of a document does not
+    depend on the order of arrival.
     """
     match revision.operation:
         case RevisionOperation.UPSERT:
@@ -67,7 +67,7 @@ def _upsert(root: Root | None, revision: Revision, *, metadata_hash: str) -> Dec
 
 def _delete(root: Root | None, revision: Revision) -> Decision:
     if root is None or revision.version > root.version or (revision.version == root.version and not root.deleted):
-        # Also where it is deleted already: the fence must rise to this version.
+        # Even if deleted already: the fence must rise to this version.
         return Decision(Action.DELETE)
     if root.deleted:
         return Decision(Action.ALREADY_DELETED)

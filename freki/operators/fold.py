@@ -1,4 +1,4 @@
-"""The same passage is worth reading once, wherever it stands."""
+"""Folding of near-duplicate texts."""
 
 import re
 from collections import Counter
@@ -11,26 +11,25 @@ _NUMBER = re.compile(r"\d+")
 
 
 class _Reading(NamedTuple):
-    """What of a text is compared."""
+    """The features of a text that are compared."""
 
     shingles: frozenset[tuple[str, ...]]
     numbers: Counter[str]
 
 
 def fold(texts: Sequence[str], *, likeness: float = 1.0) -> list[int]:
-    """Return for each text the place of the one that stands for it: its own, or that of an earlier one like it.
+    """Return for each text the index of its representative: its own, or that of the first similar one kept before.
 
-    Texts that differ in case and white space only are always alike. Others are where the Jaccard index of their
-    shingles of three words is at least `likeness` and they hold the same numbers: a date or an amount is often all
-    that tells two versions of a passage apart. Each text is compared with those that stay, and falls to the first:
-    those that stay are never alike, so that folding them again changes nothing.
+    Texts that differ in case and white space only are always similar. Others are if the Jaccard index of their
+    three-word shingles is at least `likeness` and they contain the same numbers: often only a date or an amount
+    distinguishes two versions of a passage. Kept texts are pairwise dissimilar, so folding is idempotent.
     Raises ValueError if `likeness` is outside 0..1. Source: Broder, SEQUENCES 1997,
     doi:10.1109/SEQUEN.1997.666900 (resemblance). Deviations: the numbers; no sketches, since a query has few texts.
     """
     if not 0 <= likeness <= 1:
         raise ValueError(f"likeness must be in 0..1, got {likeness}")
     plain = [" ".join(text.casefold().split()) for text in texts]
-    # At 1 only the same text will do: the same shingles may be repeated, or stand in another order.
+    # At 1 only equal texts are similar: equal sets of shingles may be repeated or reordered.
     readings = [_read(text) for text in plain] if likeness < 1 else []
     stands_for: dict[str, int] = {}
     staying: list[int] = []

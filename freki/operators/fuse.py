@@ -1,4 +1,4 @@
-"""Many rankings of the same chunks become one."""
+"""Rank fusion: many rankings of the same chunks become one."""
 
 import math
 from collections import defaultdict
@@ -10,15 +10,15 @@ from freki.schemas import ChunkId
 Scale = Callable[[Sequence[float]], list[float]]
 """Maps the scores of one ranking to 0..1, without changing their order."""
 HALF_WAY = 10.0
-"""The score of BM25 that `arctangent` maps to 0.5."""
+"""BM25 score that `arctangent` maps to 0.5."""
 
 
 class Scored(Protocol):
-    """What a retriever found: a Candidate, or a Hit."""
+    """An entry of a ranking, such as a Candidate or Hit."""
 
     @property
     def chunk_id(self) -> ChunkId:
-        """The chunk."""
+        """Id of the chunk."""
 
     @property
     def score(self) -> float:
@@ -33,7 +33,7 @@ class Hit(NamedTuple):
 
 
 def min_max(scores: Sequence[float]) -> list[float]:
-    """Map the best score to 1 and the worst to 0; equal ones to 1, since to be found is worth more than not to be.
+    """Map the best score to 1 and the worst to 0; if all are equal, to 1, since being found is evidence by itself.
 
     Source: Lee, SIGIR 1997, doi:10.1145/258525.258587.
     """
@@ -41,7 +41,7 @@ def min_max(scores: Sequence[float]) -> list[float]:
 
 
 def from_floor(floor: float) -> Scale:
-    """Make a scale that maps the best score to 1, and the least that a score can be to 0.
+    """Return a scale that maps the best score to 1, and the minimum possible score to 0.
 
     Scores below the floor become 0; where all are at or below it, they become 1.
     Source: theoretical min-max of Bruch et al., TOIS 2023, doi:10.1145/3596512.
@@ -50,12 +50,12 @@ def from_floor(floor: float) -> Scale:
 
 
 def unit(scores: Sequence[float]) -> list[float]:
-    """Leave scores as they are, each by itself, within 0..1."""
+    """Clip scores to 0..1."""
     return [min(1.0, max(0.0, score)) for score in scores]
 
 
 def arctangent(scores: Sequence[float]) -> list[float]:
-    """Map scores from 0 without limit, each by itself, to 0..1 by 2/pi x arctan(score / 10); those below 0 to 0.
+    """Map each unbounded score to 0..1 by 2/pi x arctan(score / 10); negative ones to 0.
 
     Source: Chen et al., ECIR 2022, doi:10.1007/978-3-030-99736-6_7.
     """
@@ -63,10 +63,10 @@ def arctangent(scores: Sequence[float]) -> list[float]:
 
 
 def saturation(score: float, *, pivot: float) -> float:
-    """Map a score from 0 without limit to 0..1, the pivot to 0.5: what is high already gains little by being higher.
+    """Map an unbounded score to 0..1 by score / (score + pivot): 0.5 at the pivot, saturating above.
 
-    As the weight of BM25 beside dense search: a best match of many rare words is evidence of its own, while one that
-    shares a common word or two with the question only says that nothing better is there.
+    Weights BM25 against dense search: a best match of many rare words is strong evidence, while one that shares a
+    common word or two with the query only shows that there is no better one.
     Raises ValueError where `pivot` is not above 0. Source: Craswell et al., SIGIR 2005, doi:10.1145/1076034.1076106.
     """
     if not pivot > 0:
@@ -79,8 +79,8 @@ def reciprocal_rank_fusion(
 ) -> list[Hit]:
     """Score each chunk by the sum of weight / (k + rank) over the rankings that hold it; without weights they are 1.
 
-    Ranks start at 1; input scores are ignored; a chunk that stands twice in one ranking counts at its first place.
-    Best first, equal sums by chunk id; the order of the rankings does not matter.
+    Ranks start at 1; input scores are ignored; of repeated chunks in a ranking the first counts.
+    Best first, ties by chunk id; independent of the order of the rankings.
     Raises ValueError if `k` is negative, or the number of weights differs.
     Source: Cormack et al., SIGIR 2009, doi:10.1145/1571941.1572114.
     """
@@ -98,10 +98,10 @@ def weighted_fusion(
 ) -> list[Hit]:
     """Score each chunk by the weighted mean of its scaled scores, which lies in 0..1.
 
-    scales: of each ranking; without them all are `min_max`. A ranking that lacks a chunk gives it 0, and so does an
-    empty one, whose weight counts all the same: what only one of two retrievers can find is less certain. A chunk
-    that stands twice in one ranking counts at its first place.
-    Best first, equal means by chunk id; the order of the rankings does not matter.
+    scales: of each ranking; without them all are `min_max`. A missing chunk scores 0 in a ranking; the
+    weight of an empty ranking counts too, since chunks that only one of two retrievers finds are less certain. Of
+    repeated chunks in a ranking the first counts.
+    Best first, ties by chunk id; independent of the order of the rankings.
     Raises ValueError if a score or weight is not finite, a weight negative, all are 0, or their number differs.
     Source: Bruch et al., TOIS 2023, doi:10.1145/3596512 (convex combination).
     """
@@ -116,14 +116,14 @@ def weighted_fusion(
 
 
 def standardised_fusion(rankings: Sequence[Sequence[Scored]], *, weights: Sequence[float]) -> list[Hit]:
-    """Score each chunk by the weighted sum of its z-scores, as a share of what one that is best everywhere would have.
+    """Score each chunk by the weighted sum of its z-scores, as a share of the sum of the best z-score of each ranking.
 
-    A z-score tells by how many standard deviations a score is above the mean of its ranking: one that stands out far
-    counts for more than the best of many near-equals, which `min_max` makes the same. A ranking that lacks a chunk
-    gives it that of its worst; one whose scores are all equal gives 1 to each. An empty one counts as much as the
-    mean of the others does at best. The rest is as for `weighted_fusion`.
-    Source: Montague and Aslam, CIKM 2001, doi:10.1145/502585.502657 (zero mean, unit variance). Deviations: chunks that
-    are not found (they say two deviations below the mean), and the share, so that scores lie in 0..1.
+    A z-score is the number of standard deviations above the mean of a ranking: an outlier counts for more than the best
+    of many near-equals, unlike with `min_max`. A missing chunk scores like the worst of the ranking; if all scores are
+    equal, each counts 1. An empty ranking counts as the mean of the best of the others. Otherwise as
+    `weighted_fusion`.
+    Source: Montague and Aslam, CIKM 2001, doi:10.1145/502585.502657 (zero mean, unit variance). Deviations: missing
+    chunks (two standard deviations below the mean in the paper), and the share, so that scores lie in 0..1.
     """
     _check(rankings, weights)
     terms: defaultdict[ChunkId, list[float]] = defaultdict(list)
@@ -142,7 +142,7 @@ def standardised_fusion(rankings: Sequence[Sequence[Scored]], *, weights: Sequen
 
 
 def _above_worst(scores: Sequence[float]) -> list[float]:
-    """Return how many standard deviations scores are above the worst; 1 where all are equal."""
+    """Return the number of standard deviations of each score above the worst; 1 where all are equal."""
     if not scores:
         return []
     low = min(scores)
@@ -175,6 +175,6 @@ def _between(scores: Sequence[float], low: float) -> list[float]:
 
 
 def _best_first(terms: Mapping[ChunkId, Sequence[float]]) -> list[Hit]:
-    # fsum gives the same bits in whatever order the rankings came.
+    # fsum is exact, so the result does not depend on the order of the rankings.
     fused = (Hit(chunk_id, math.fsum(parts)) for chunk_id, parts in terms.items())
     return sorted(fused, key=lambda hit: (-hit.score, hit.chunk_id))

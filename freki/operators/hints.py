@@ -1,4 +1,4 @@
-"""What to try where little was found."""
+"""Hints for queries with few or uncertain hits."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from freki.schemas import ContextQuery, QueryAnalysis
 
 
 class Sayings(NamedTuple):
-    """What can be said, in one language."""
+    """The messages in one language."""
 
     nothing: str
     little: str
@@ -58,12 +58,12 @@ def hints(
     uncertain: bool = False,
     excluded: int = 0,
 ) -> tuple[str, ...]:
-    """Say plainly how little was found, and what to change; nothing where `wanted` hits were found with certainty.
+    """Return what was found and what to change; nothing where `wanted` hits were found with certainty.
 
     found: hits in the answer; wanted: the limit; uncertain: no score says that a hit answers the question;
-    excluded: documents that may be read and that only the filters kept from being found.
-    In German for German questions, in English for all others. It never says that something does not exist, and it
-    says the same where a document is unknown and where it may not be read.
+    excluded: number of readable documents that only the filters excluded.
+    German for German queries, English for all others. The hints never state that a document does not exist, and are
+    the same for unknown and unreadable documents.
     """
     if found >= wanted and not uncertain:
         return ()

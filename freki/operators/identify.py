@@ -26,7 +26,7 @@ def chunk_id(
     text: str,
     occurrence: int,
 ) -> ChunkId:
-    """Return an id that is equal only where all parts are: 128 bits as 32 hexadecimal digits.
+    """Return the id of a chunk, a hash of all arguments: 128 bits as 32 hexadecimal digits.
 
     occurrence: 0-based, among the chunks of a revision that are equal in all other parts.
     """
@@ -44,5 +44,5 @@ def chunk_id_of_kind(chunk: ChunkId, kind: ChunkKind) -> ChunkId:
 
 
 def _digest(purpose: str, parts: list[object]) -> str:
-    # JSON keeps the borders between parts, and its ASCII form knows no unencodable character.
+    # JSON delimits the parts, and its ASCII form can encode every character.
     return blake2b(json.dumps(parts).encode("ascii"), digest_size=16, person=purpose.encode("ascii")).hexdigest()

@@ -1,11 +1,11 @@
-"""No group takes all places."""
+"""A limit of items per group."""
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
 
 
 def limit_each(groups: Sequence[Hashable], *, most: int) -> list[int]:
-    """Return the places that stay, in order: of each group the first `most`. 0: all.
+    """Return the indices of the first `most` items of each group, in order; 0: all.
 
     Raises ValueError if `most` is negative.
     """

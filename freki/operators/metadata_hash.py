@@ -1,4 +1,4 @@
-"""Fingerprint of what can change on a chunk row while its content stays."""
+"""Hash of the fields of a chunk row that can change without its content."""
 
 import hashlib
 import json
@@ -7,9 +7,9 @@ from freki.schemas import Revision
 
 
 def metadata_hash(revision: Revision, *, analyser: str) -> str:
-    """Return 16 hexadecimal digits that differ where name, type, language, readers, attributes or analyser differ.
+    """Return a hash of name, type, language, readers, attributes and analyser, as 16 hexadecimal digits.
 
-    The order of principals and attributes does not matter.
+    Independent of the order of principals and attributes.
     """
     parts = [
         analyser,

@@ -1,4 +1,4 @@
-"""Compares what a stream of changes says with what the index holds."""
+"""Comparison of the index with the stream of changes."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
@@ -8,10 +8,10 @@ from freki.schemas.index import Root, RowId
 
 
 class Expected(NamedTuple):
-    """What a document must be after all changes that were read."""
+    """The state of a document according to the stream."""
 
     name: str
-    """Tenant and document id, for people."""
+    """Tenant and document id, for display."""
     version: int
     deleted: bool
     content_hash: str
@@ -19,7 +19,7 @@ class Expected(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """Something that is not as the stream says."""
+    """A difference between index and stream."""
 
     name: str
     problem: str
@@ -28,9 +28,9 @@ class Difference(NamedTuple):
 def expect(
     before: Expected | None, name: str, change: DocumentChange | None, content_hash: str, *, buried: int = 0
 ) -> Expected | None:
-    """Say what a document must be after one more change, None being a tombstone; the highest version wins.
+    """Return the expected state of a document after one more change, None for a tombstone; the highest version wins.
 
-    buried: the version of the deletion that a tombstone follows; 0 where it names none, and deletes what was before it.
+    buried: version of the deletion that a tombstone follows; 0 where it has none and deletes everything before it.
     """
     version = 0 if before is None else before.version
     if change is None:
@@ -44,7 +44,7 @@ def expect(
 
 
 def reconcile(expected: Mapping[RootId, Expected], roots: Iterable[Root]) -> list[Difference]:
-    """List where roots differ from the stream, by name; documents that are only in the index included."""
+    """Return the differences of roots from the stream, ordered by name; includes documents unknown to the stream."""
     found = {root.root_id: root for root in roots}
     differences = [
         Difference(document.name, problem)
@@ -60,7 +60,7 @@ def reconcile(expected: Mapping[RootId, Expected], roots: Iterable[Root]) -> lis
 
 
 def surplus(expected: Mapping[RootId, Expected], roots: Iterable[Root]) -> list[Root]:
-    """List live roots of documents that the stream deleted, or does not know any more."""
+    """Return the live roots of documents that are deleted in, or missing from, the stream."""
     return [
         root for root in roots if not root.deleted and (root.root_id not in expected or expected[root.root_id].deleted)
     ]
@@ -81,7 +81,7 @@ def _problem(expected: Expected, root: Root | None) -> str:
 
 
 def reconcile_rows(root: Root, manifest: Collection[RowId], pages: int, rows: Collection[RowId]) -> list[Difference]:
-    """List where the rows of a document are not exactly those that its manifest names."""
+    """Return the differences between the rows of a document and its manifest."""
     name = f"{root.tenant}/{root.document_id}"
     named, stored = set(manifest), set(rows)
     problems = []

@@ -1,4 +1,4 @@
-"""Which steps a query does without when its time is short."""
+"""Selection of the optional steps of a query under a time budget."""
 
 import math
 from collections.abc import Iterable
@@ -6,20 +6,20 @@ from typing import NamedTuple
 
 
 class OptionalStep(NamedTuple):
-    """Something that improves an answer and takes time."""
+    """A retrieval step that improves the answer and takes time."""
 
     name: str
     worth: float
-    """What an answer gains by it, in any unit that all steps share."""
+    """Gain in quality, in any unit common to all steps."""
     seconds: float
-    """How long it takes; 0 where nobody knows yet."""
+    """Estimated duration in seconds; 0 where unknown."""
 
 
 def affordable(steps: Iterable[OptionalStep], *, budget_s: float) -> frozenset[str]:
-    """Name the steps to take: those with the most worth for their time, as long as there is time.
+    """Return the names of the steps to run: greedily by worth per second, while the budget lasts.
 
-    A step that does not fit is left out, and a smaller one with less worth for its time may still fit. Equal ones by
-    name. Steps that take no time are always taken, those worth nothing never.
+    A step that does not fit is skipped, and a shorter one of lower density may still fit. Ties by name. Steps without
+    duration are always taken, steps without worth never.
     Raises ValueError if a worth or a time is negative or not finite.
     Source: Dantzig, Operations Research 1957, doi:10.1287/opre.5.2.266 (knapsack by density).
     """

@@ -1,4 +1,4 @@
-"""What of a document's rows, pages and roots nobody can need any more."""
+"""Garbage collection of a document: rows, pages and roots that no revision can need any more."""
 
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from freki.schemas.index import Attempt, CommitId, PageHead, PageId, Root, RowHe
 
 
 class Superseded(NamedTuple):
-    """Keys that may be deleted at any time from now on."""
+    """Keys that may be deleted from now on."""
 
     rows: tuple[RowId, ...]
     pages: tuple[PageId, ...]
@@ -15,7 +15,7 @@ class Superseded(NamedTuple):
 
 
 NO_ATTEMPT = Attempt("")
-"""Sorts before every attempt."""
+"""An attempt that sorts before all others."""
 
 
 def superseded(
@@ -25,13 +25,13 @@ def superseded(
     *,
     abandoned_before: Attempt = NO_ATTEMPT,
 ) -> Superseded:
-    """List what the root that counts neither names nor leaves to a revision that may still come.
+    """Return the keys that neither the current root nor any revision that may still be committed refers to.
 
-    commits, pages, rows: all of one document; the pages must have been read after the commits. Pages that a revision
-    above the root could name, and the rows that they name, stay. A row that no page names goes, unless it was written
-    for a higher version or edition: a page that names it would be written after the root, and fail its check.
-    A root that carries a later tombstone than the highest one stays. Attempts before `abandoned_before` are over: what
-    no root names of them goes too. Where no root counts nothing else does.
+    commits, pages, rows: all of one document; pages must have been read after commits. Pages that a revision above
+    the root could name, and their rows, are kept. A row without a page is deleted unless it belongs to a higher version
+    or edition: a page that names it would be written after the root, and fail its check. A root with a later tombstone
+    than the highest one is kept. Attempts before `abandoned_before` have ended: everything of them that no root names
+    is deleted. Without a current root, only such attempts are.
     """
     root = standing(commits)
     live = set(root.pages) if root is not None else set()
@@ -56,10 +56,10 @@ def superseded(
 
 
 def _over(root: Root | None, unnamed: Iterable[PageHead], pages: Iterable[PageHead]) -> Callable[[PageHead], bool]:
-    """Return what tells whether every revision that could still name a page ranks below the root.
+    """Return a predicate: whether every revision that could still name a page ranks below the root.
 
-    Such a revision of the root's version was checked before the root was committed, so all its pages are here: one of
-    part 0, and those of the attempt that commits it, which the root does not name. So its rank has two known bounds.
+    A revision of the root's version was checked before the root was committed, so all its pages were read: one of part
+    0, and those of the attempt that commits it, which the root does not name. They bound its rank.
     """
     if root is None:
         return lambda _: False

@@ -1,4 +1,4 @@
-"""Whether a ranking looks as if it had missed what was asked for."""
+"""Detection of rankings that probably lack a relevant hit."""
 
 from collections.abc import Sequence
 
@@ -6,10 +6,10 @@ PLACE = 10
 
 
 def looks_weak(scores: Sequence[float], *, least_gap: float = 0.35) -> bool:
-    """Return whether the best score stands out too little: by less than `least_gap` of itself over the tenth.
+    """Return whether the best score exceeds the tenth by less than `least_gap` of itself.
 
-    scores: of one fused ranking, best first. One that holds fewer is compared by its last, and an empty one is weak.
-    Of the signs that were compared this one told best which answers were bad: docs/queries.md.
+    scores: of one fused ranking, best first. With fewer than ten the last one is compared; an empty ranking is weak.
+    The best predictor of bad answers among those compared in docs/queries.md.
     """
     if not scores or scores[0] <= 0:
         return True

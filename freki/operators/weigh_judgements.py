@@ -1,4 +1,4 @@
-"""How far verdicts on questions that are alike speak for or against what was found."""
+"""Aggregation of judgements on similar queries into a score per target."""
 
 import math
 from collections import defaultdict
@@ -8,24 +8,24 @@ from typing import NamedTuple
 from freki.schemas import Verdict
 
 WORTH: Mapping[Verdict, float] = {Verdict.UP: 1.0, Verdict.DOWN: -1.0, Verdict.USED: 0.5, Verdict.NOT_USED: -0.1}
-"""What is used is not always right, and what stands low is rarely looked at."""
+"""Weight per verdict: use is weaker evidence than a vote, and unused hits may never have been seen."""
 
 
 class Weighed(NamedTuple):
-    """A verdict, and how much it matters to a question."""
+    """A verdict with its weight for a query."""
 
     judge: str
     target: str
-    """A chunk or a document."""
+    """Id of a chunk or document."""
     verdict: Verdict
     likeness: float
-    """Of the two questions, 0..1."""
+    """Similarity of the two queries, 0..1."""
     age: float
-    """In half-lives, at least 0."""
+    """Age in half-lives, at least 0."""
 
 
 def likeness(cosine: float, *, least: float) -> float:
-    """Map the cosine of two questions to 0..1: 0 up to `least`, 1 where they are the same.
+    """Map the cosine of two queries linearly to 0..1: 0 up to `least`, 1 for equal queries.
 
     Raises ValueError unless `least` is below 1.
     """
@@ -35,10 +35,10 @@ def likeness(cosine: float, *, least: float) -> float:
 
 
 def weigh_judgements(judgements: Iterable[Weighed], *, doubt: float = 1.0) -> dict[str, float]:
-    """Give each target a number in -1..1, exclusive: above 0 where verdicts speak for it.
+    """Return a score in -1..1, exclusive, for each target; above 0 where verdicts are positive.
 
-    One judge moves a target by no more than one fresh thumb on the same question would, however often he judges.
-    doubt: as many thumbs make half of the most. The order of the judgements does not matter.
+    All verdicts of one judge count at most as much as one recent vote on the same query. doubt: the number of votes
+    that yields half of the maximum. Independent of the order of the judgements.
     Raises ValueError unless `doubt` is above 0.
     """
     if doubt <= 0:

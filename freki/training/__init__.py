@@ -1,21 +1,21 @@
-"""Learns the weights of the reranker that Freki carries, and measures it: `python -m freki.training --help`.
+"""Training and evaluation of the bundled reranker: `python -m freki.training --help`.
 
-material   documents, and questions of which they hold the answers
-pairs      reads them from files
-sources    which files we know: how their lines are read, how often they are asked, their licences
-examples   which questions are learned from, and which are kept to judge by
-cache      arrays that are computed once
-encoders   the embedder of hybrid search, with its vectors kept
+dataset    documents and training queries
+pairs      reading of a dataset from files
+sources    known files: conversion of lines, sampling weights, licences
+examples   split into training and held-out queries
+cache      arrays cached on disk
+encoders   the embedder of hybrid search, with cached vectors
 mining     hybrid search in memory
-rarity     how much a piece of a word tells
-features   what the reranker adds up, as the code that serves computes it
-weigh      the weights of a sum that puts answers first
-calibrate  sums become probabilities
-train      all of that, in its order
-run        what is kept of it
-figures    how good the reranker is on a set, as it is served
-measure    the same for several sets
-plot, card what its users should know
-bundle     packs a sentence encoder, so that Freki can carry it
+rarity     weights of word pieces by rarity
+features   features of the reranker, computed by the serving code
+weigh      weights of the features by listwise loss
+calibrate  Platt scaling, and calibration error
+train      the training pipeline
+run        the record of a training
+figures    metrics of the reranker on a set
+measure    metrics on several sets
+plot, card the model card
+bundle     packing of a sentence encoder for bundling
 console    progress and errors
 """

@@ -1,4 +1,4 @@
-"""Packs a sentence encoder of BERT's kind, so that Freki can carry it."""
+"""Packing of a BERT sentence encoder for bundling with Freki."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -41,9 +41,9 @@ class _Config(BaseModel):
 
 
 def bundle(directory: Path, file: Path) -> None:
-    """Pack `model.safetensors`, `config.json` and `tokenizer.json` into an archive that `read_packed` reads.
+    """Pack `model.safetensors`, `config.json` and `tokenizer.json` into an archive for `read_packed`.
 
-    Equal files give equal archives. Raises Misconfigured for what is missing or wrong.
+    Reproducible. Raises Misconfigured for missing or invalid files.
     """
     from safetensors.numpy import load_file  # noqa: PLC0415 - in the extra `train`
 
@@ -69,9 +69,9 @@ def bundle(directory: Path, file: Path) -> None:
 
 
 def packed_of(tensors: Mapping[str, Floats], *, layers: int) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Name tensors as the E5S1 format does: word embeddings in 4 bits, matrices in 8, the others as floats.
+    """Yield tensors with the names of the E5S1 format: word embeddings in 4 bits, matrices in 8, others as floats.
 
-    tensors: by the names of the transformers library. Raises KeyError where one is missing.
+    tensors: by the names of the transformers library. Raises KeyError for a missing one.
     """
     yield from _scaled("emb.word", "int4", *pack_blocks(tensors["embeddings.word_embeddings.weight"], block=BLOCK))
     yield "emb.pos", tensors["embeddings.position_embeddings.weight"].astype(np.float16)

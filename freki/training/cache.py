@@ -1,4 +1,4 @@
-"""Arrays that are computed once and kept on disk, under the hash of what decides them."""
+"""A cache of arrays on disk, keyed by the hash of everything they depend on."""
 
 import hashlib
 import os
@@ -14,13 +14,13 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 class ArrayCache:
-    """A folder of NumPy archives; it may be deleted at any time."""
+    """A folder of NumPy archives, which may be deleted at any time."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def get(self, decided_by: Iterable[str], compute: Callable[[], Arrays]) -> Arrays:
-        """Read arrays, or compute and keep them; `decided_by` must name all that they depend on."""
+        """Return cached arrays, or compute and store them; decided_by: everything that they depend on."""
         path = self._directory / f"{hash_of(decided_by)}.npz"
         if path.is_file():
             with np.load(path, allow_pickle=False) as archive:
@@ -30,7 +30,7 @@ class ArrayCache:
         return arrays
 
     def _keep(self, path: Path, arrays: Arrays) -> None:
-        """Write beside and rename, so that an interruption leaves no half of a file."""
+        """Write atomically, by renaming a temporary file."""
         self._directory.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=self._directory, suffix=".part", delete=False) as file:
             np.savez(file, allow_pickle=False, **arrays)
@@ -38,7 +38,7 @@ class ArrayCache:
 
 
 def hash_of(texts: Iterable[str]) -> str:
-    """Hash texts with their borders, as 32 hexadecimal digits."""
+    """Return a hash of delimited texts as 32 hexadecimal digits."""
     digest = hashlib.sha256()
     for text in texts:
         encoded = text.encode("utf-8", "surrogatepass")

@@ -1,4 +1,4 @@
-"""Sums become probabilities, and how far these are to be trusted."""
+"""Platt scaling of logits to probabilities, and their calibration error."""
 
 import math
 from collections.abc import Sequence
@@ -16,19 +16,19 @@ _BINS = 10
 
 @record
 class Bin:
-    """Candidates with scores from one tenth to the next."""
+    """A bin of candidates whose scores are in one tenth of 0..1."""
 
     count: int
     score: float
-    """Mean of what was said."""
+    """Mean score."""
     right: float
-    """Share that is relevant."""
+    """Share of relevant candidates."""
 
 
 def platt(logits: Floats, right: NDArray[np.bool_]) -> tuple[float, float]:
-    """Find slope and shift so that sigmoid(slope * logit + shift) is the probability of being right.
+    """Return slope and shift so that sigmoid(slope * logit + shift) is the probability of relevance.
 
-    Raises ValueError where all are right or none, or where higher logits are not more often right.
+    Raises ValueError where all or none are relevant, or relevance does not increase with the logit.
     Source: Platt, Advances in Large Margin Classifiers, 1999; Newton's method with halved steps as in Lin et al.,
     Machine Learning 2007, doi:10.1007/s10994-007-5018-6.
     """
@@ -54,7 +54,7 @@ def platt(logits: Floats, right: NDArray[np.bool_]) -> tuple[float, float]:
 
 
 def calibration_of(scores: Floats, right: NDArray[np.bool_]) -> tuple[Bin, ...]:
-    """Sort scores, 0..1, into tenths; those that nothing falls into are left out."""
+    """Return the nonempty bins of scores, 0..1, by tenths."""
     tenths = np.minimum((scores * _BINS).astype(int), _BINS - 1)
     return tuple(
         Bin(count=int(among.sum()), score=float(scores[among].mean()), right=float(right[among].mean()))
@@ -64,13 +64,13 @@ def calibration_of(scores: Floats, right: NDArray[np.bool_]) -> tuple[Bin, ...]:
 
 
 def error_of(bins: Sequence[Bin]) -> float:
-    """Return the mean difference of score and share, by candidates. Source: Naeini et al., AAAI 2015."""
+    """Return the expected calibration error (ECE). Source: Naeini et al., AAAI 2015."""
     total = sum(each.count for each in bins)
     return math.fsum(each.count * abs(each.score - each.right) for each in bins) / max(1, total)
 
 
 def _smoothed(right: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Let labels be a little less than certain, by how many there are."""
+    """Return smoothed labels, as in Platt, by the number of positives and negatives."""
     yes, no = int(right.sum()), int((~right).sum())
     return np.where(right, (yes + 1) / (yes + 2), 1 / (no + 2))
 

@@ -1,4 +1,4 @@
-"""The model's card, as Markdown: what it is, what it was made of, how good it is, and what it is not for."""
+"""The model card in Markdown: description, training data, metrics and limitations."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -53,7 +53,7 @@ _NOT_FOR = """## What it is not for
 
 
 def write_card(path: Path, run: TrainingRun, figures: Figures) -> None:
-    """Write the card, and its plot beside it."""
+    """Write the card, and its plot in the same folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     plot = path.with_suffix(".svg")
     path.write_text(card(run, figures, plot=plot.name), encoding="utf-8")
@@ -65,7 +65,7 @@ def write_card(path: Path, run: TrainingRun, figures: Figures) -> None:
 
 
 def card(run: TrainingRun, figures: Figures, *, plot: str) -> str:
-    """Return the card; plot: where its plot lies."""
+    """Return the card; plot: path of its plot."""
     languages = " and ".join(sorted({one.language for one in figures.sets}))
     return "\n".join(
         [

@@ -1,4 +1,4 @@
-"""What the commands show: progress with the time that is left, and errors in one line."""
+"""Console output: progress with remaining time, and errors in one line."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ console = Console()
 
 @contextmanager
 def stage(title: str, total: int) -> Iterator[Advance]:
-    """Show a bar while something is done `total` times."""
+    """Show a progress bar of `total` units."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -31,7 +31,7 @@ def stage(title: str, total: int) -> Iterator[Advance]:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """End with one line and exit code 1 where the user or the world must change something."""
+    """Print expected errors as one line, and exit with code 1."""
     try:
         yield
     except InfraError as error:

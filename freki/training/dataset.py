@@ -1,4 +1,4 @@
-"""What is learned from: documents, and questions of which they hold the answers."""
+"""The training data: documents, and queries that they answer."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from freki.schemas.names import record
 
 
 class Pair(BaseModel):
-    """A line of a file."""
+    """A line of a file: a question and a passage."""
 
     model_config = ConfigDict(frozen=True, str_strip_whitespace=True)
 
@@ -19,40 +19,40 @@ class Pair(BaseModel):
 
 
 class Entry(NamedTuple):
-    """What a line becomes: a document, and the questions that it answers; without any it is there as a wrong answer."""
+    """A document and the queries that it answers; without queries it is a distractor."""
 
     title: str
     text: str
     questions: tuple[str, ...] = ()
     share: float = 1.0
-    """How often each question is shown, on average."""
+    """Mean sampling weight of each query."""
 
 
 class Document(NamedTuple):
-    """What is searched."""
+    """A document."""
 
     title: str
     text: str
 
     @property
     def whole(self) -> str:
-        """Title and text, as they are indexed."""
+        """Title and text, as indexed."""
         return self.text if not self.title or self.text.startswith(self.title) else f"{self.title}\n{self.text}"
 
 
 class TrainingQuery(NamedTuple):
-    """What is asked."""
+    """A query with its answer."""
 
     source: str
     text: str
     share: float
     answer: int
-    """Place of the document that answers it."""
+    """Index of the answering document."""
 
 
 @record
 class Collection:
-    """Documents and questions in one language."""
+    """Documents and queries in one language."""
 
     language: str
     documents: tuple[Document, ...]
@@ -61,21 +61,21 @@ class Collection:
 
 @record
 class PairFile:
-    """Where pairs came from."""
+    """A file of pairs, with statistics."""
 
     name: str
     sha256: str
     pairs: int
     documents: int
-    """Those that became part of the collection, and were not there before."""
+    """Number of documents that it added to the collection."""
     questions: int
-    """Those that are asked."""
+    """Number of its queries."""
     licence: str
 
 
 @record
 class Dataset:
-    """All that is learned from."""
+    """All training data."""
 
     collections: tuple[Collection, ...]
     files: tuple[PairFile, ...]

@@ -1,4 +1,4 @@
-"""The embedder of hybrid search, with its vectors kept."""
+"""The embedder of hybrid search, with cached vectors."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -17,14 +17,14 @@ from freki.schemas.names import record
 from freki.training.cache import ArrayCache
 
 Advance = Callable[[int], None]
-"""Called with how many more are done."""
+"""Called with the number of units completed since the last call."""
 Stage = Callable[[str, int], AbstractContextManager[Advance]]
-"""Opens a progress bar: what is done, and how often."""
+"""Opens a progress bar with a title and total units."""
 
 BLOCK = 1024
-"""Texts that are kept together: what an interruption loses."""
+"""Texts per cached block, which bounds the loss by an interruption."""
 MAX_CHARS = 900
-"""Of a document: about as long as a chunk."""
+"""Maximum characters of a document, about a chunk."""
 BATCH_TOKENS = 4096
 
 
@@ -33,15 +33,15 @@ class Encoder:
     """An encoder of whole texts."""
 
     fingerprint: str
-    """Names its weights: other weights, other vectors."""
+    """Fingerprint of its weights."""
     embed: Callable[[Sequence[str]], Floats]
-    """Gives vectors, (texts, dim), rows of length 1."""
+    """Returns vectors, (texts, dim), rows of length 1."""
     query_prefix: str = ""
     passage_prefix: str = ""
 
 
 def open_encoder(settings: ModelSettings) -> Encoder:
-    """Open the embedder that the settings name; it is made if it is not in the cache. Raises as `obtain` does."""
+    """Open the embedder of the settings; it is made if not cached. Raises as `obtain` does."""
     directory = obtain(settings, settings.embedder, ModelKind.EMBEDDER, unseen)
     model = open_model(directory, threads=settings.threads)
     return Encoder(
@@ -53,17 +53,17 @@ def open_encoder(settings: ModelSettings) -> Encoder:
 
 
 def passages(texts: Sequence[str], encoder: Encoder, cache: ArrayCache, advance: Advance) -> Floats:
-    """Embed what is searched, (texts, dim)."""
+    """Embed passages, (texts, dim)."""
     return _kept([encoder.passage_prefix + text for text in texts], encoder, cache, advance)
 
 
 def questions(texts: Sequence[str], encoder: Encoder, cache: ArrayCache, advance: Advance) -> Floats:
-    """Embed what is asked, (texts, dim)."""
+    """Embed queries, (texts, dim)."""
     return _kept([encoder.query_prefix + text for text in texts], encoder, cache, advance)
 
 
 def _kept(texts: Sequence[str], encoder: Encoder, cache: ArrayCache, advance: Advance) -> Floats:
-    """Embed in blocks, each of which is read from the cache if it is there; 16 bits are kept."""
+    """Embed in blocks, each read from the cache if present; stored in 16 bits."""
     blocks = []
     for start in range(0, len(texts), BLOCK):
         block = texts[start : start + BLOCK]

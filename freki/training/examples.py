@@ -1,4 +1,4 @@
-"""Which questions are shown, and which are kept to judge by."""
+"""Split of queries into training and held-out examples."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from freki.training.dataset import Collection
 
 
 class Example(NamedTuple):
-    """A question of a collection, by its place."""
+    """A query by the indices of collection and query."""
 
     collection: int
     question: int
@@ -18,9 +18,9 @@ class Example(NamedTuple):
 def hold_out(
     collections: Sequence[Collection], count: int, rng: np.random.Generator
 ) -> tuple[list[Example], list[Example]]:
-    """Split questions into those to learn from and others, so that no answer is in both.
+    """Return training and held-out examples without common answers.
 
-    The others are drawn by the share of their source: `count`, but a third of all at most.
+    `count` held-out examples, at most a third of all, are sampled by the weight of their source.
     """
     every = [Example(at, number) for at, each in enumerate(collections) for number in range(len(each.questions))]
     held = drawn(collections, every, min(count, len(every) // 3), rng)
@@ -31,7 +31,7 @@ def hold_out(
 def drawn(
     collections: Sequence[Collection], examples: Sequence[Example], count: int, rng: np.random.Generator
 ) -> list[Example]:
-    """Choose at most `count` examples, each once; those of a source with twice the share are twice as likely."""
+    """Sample at most `count` examples without replacement, weighted by the share of their source."""
     shares = np.array([collections[at].questions[number].share for at, number in examples])
     # Source: Efraimidis and Spirakis, IPL 2006, doi:10.1016/j.ipl.2005.11.003.
     keys = rng.exponential(size=len(shares)) / shares

@@ -1,4 +1,4 @@
-"""What the reranker adds up for a pair, part by part, as the code that serves computes it."""
+"""Features of the reranker for a pair, computed by the serving code."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -22,16 +22,16 @@ from freki.training.mining import Candidates
 
 RERANKER = "freki-reranker-1"
 _MAX_CHARS = 1500
-"""Of a text: more than is read of it."""
+"""Maximum characters of a text, more than the model reads."""
 
 
 def served(settings: ModelSettings) -> ModelSettings:
-    """Choose our own reranker where no other one is chosen."""
+    """Return the settings with the bundled reranker if none is chosen."""
     return settings if settings.reranker else settings.model_copy(update={"reranker": RERANKER})
 
 
 def open_sums(settings: ModelSettings, piece_weights: Floats) -> tuple["Sum", "Sum"]:
-    """Open the routes of our own reranker: that for English and that for all other languages.
+    """Open the routes of the bundled reranker, for English and for all other languages.
 
     Raises as `obtain` does.
     """
@@ -43,23 +43,23 @@ def open_sums(settings: ModelSettings, piece_weights: Floats) -> tuple["Sum", "S
 
 @record
 class Sum:
-    """A route of the reranker: the score of hybrid search, something else that search knows, and what a model sees."""
+    """A route of the reranker: a sum of the hybrid score, another score of search, and the score of a model."""
 
     parts: tuple[str, str, str]
-    """Their names."""
+    """Names of the features."""
     weights: tuple[float, float, float]
-    """As they are served."""
+    """Weights in the serving code."""
     calibration: Calibration
-    """As it is served."""
+    """Calibration in the serving code."""
     fingerprint: str
-    """Of the model, and of what else decides what it sees."""
+    """Fingerprint of the model and of its other parameters."""
     route: Callable[[Sequence[RerankPair]], Route]
     known: Callable[[RerankPair], float]
-    """The second part."""
+    """Returns the second feature."""
 
     def features(self, pairs: Sequence[RerankPair]) -> Floats:
-        """Return the parts before they are weighed, (pairs, 3)."""
-        # With nothing known, what is left of the sum is the model's.
+        """Return the unweighted features, (pairs, 3)."""
+        # Without scores of search, the sum is that of the model alone.
         bare = [replace(pair, fused=0.0, lexical=0.0, cosine=0.0) for pair in pairs]
         logits = self.route(bare).score(range(len(bare)))
         seen = (logits - self.calibration.shift) / (self.calibration.slope * self.weights[2])
@@ -68,7 +68,7 @@ class Sum:
 
 
 def second_opinion(model: Model) -> Sum:
-    """Describe the route for English."""
+    """Return the route for English."""
     served = SecondOpinion
     return Sum(
         parts=("hybrid search", "BM25", "second opinion"),
@@ -81,7 +81,7 @@ def second_opinion(model: Model) -> Sum:
 
 
 def matching(model: Model, piece_weights: Floats) -> Sum:
-    """Describe the route for all other languages."""
+    """Return the route for all other languages."""
     served = Matching
     rarity = hashlib.sha256(piece_weights.tobytes()).hexdigest()[:12]
     return Sum(
@@ -95,7 +95,7 @@ def matching(model: Model, piece_weights: Floats) -> Sum:
 
 
 def pair_of(question: str, document: Document, language: str, found: Candidates, place: tuple[int, int]) -> RerankPair:
-    """Put together what a worker gives to the reranker; place: question and rank among the candidates."""
+    """Return the pair that a worker passes to the reranker; place: indices of query and candidate."""
     return RerankPair(
         query=question,
         query_language=language,

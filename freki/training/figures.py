@@ -1,6 +1,6 @@
-"""How good a reranker is, as it is served: fixed candidates of hybrid search, in their order and reranked.
+"""Metrics of a reranker: fixed candidates of hybrid search, before and after reranking.
 
-Differs from `freki eval` in that documents are not chunked and nothing but the reranker has a say.
+Unlike `freki eval`, documents are not chunked, and only the reranker determines the order.
 """
 
 import math
@@ -27,7 +27,7 @@ from freki.training.features import pair_of
 from freki.training.mining import Candidates, HybridSearch
 
 DEPTHS = (16, 32, 64)
-"""How many candidates are reranked."""
+"""Numbers of reranked candidates."""
 USUAL = 32
 _FOUND = 100
 _SEED = 20_240_501
@@ -36,7 +36,7 @@ _SAMPLED = 50
 
 @record
 class Reranked:
-    """What came out for one number of candidates."""
+    """Metrics for one number of candidates."""
 
     means: Mapping[str, Mean]
     against_hybrid: Mapping[str, Comparison]
@@ -44,53 +44,53 @@ class Reranked:
 
 @record
 class SetFigures:
-    """What came out for one set."""
+    """Metrics of one set."""
 
     name: str
     fingerprint: str
-    """Of documents, questions and judgements."""
+    """Fingerprint of documents, questions and judgements."""
     documents: int
     questions: int
     language: str
     hybrid: Mapping[str, Mean]
-    """In the order of hybrid search."""
+    """Metrics in the order of hybrid search."""
     reranked: Mapping[int, Reranked]
-    """By how many candidates were reranked."""
+    """Metrics by number of reranked candidates."""
     calibration: tuple[Bin, ...]
-    """Of the first 32 candidates; what nobody judged counts as wrong."""
+    """Calibration of the first 32 candidates; unjudged ones count as irrelevant."""
     error: float
-    """Mean difference of score and share, by candidates (ECE)."""
+    """Expected calibration error (ECE)."""
 
 
 @record
 class Figures:
-    """What came out for some sets."""
+    """Metrics of several sets."""
 
     format: Literal["freki reranker figures 1"]
     reranker: str
-    """Fingerprint."""
+    """Fingerprint of the model."""
     embedder: str
-    """Fingerprint."""
+    """Fingerprint of the model."""
     sets: tuple[SetFigures, ...]
 
 
 Score = Callable[[Sequence[RerankPair]], Awaitable[Sequence[float | None]]]
-"""Scores pairs, 0..1."""
+"""Returns scores of pairs, 0..1."""
 
 
 class Searched(NamedTuple):
-    """A set whose questions were searched for."""
+    """A set with the candidates of its questions."""
 
     examined: EvaluationSet
     questions: tuple[Question, ...]
-    """Those that are asked."""
+    """Evaluated questions."""
     documents: list[Document]
     ids: list[DocumentId]
     language: str
     candidates: Candidates
 
     def pairs(self, number: int, count: int) -> list[RerankPair]:
-        """Return what a reranker sees of the best candidates of a question."""
+        """Return the pairs of the best candidates of a question."""
         found = self.candidates
         places = found.places[number, :count]
         return [
@@ -99,16 +99,16 @@ class Searched(NamedTuple):
         ]
 
     def ranking(self, number: int, scores: Floats) -> list[DocumentId]:
-        """Return the documents of a question: those with a score first, best first, then the others as found."""
+        """Return the documents of a question: scored ones, best first, then the others as retrieved."""
         order = np.arange(self.candidates.places.shape[1])
         order[: len(scores)] = np.argsort(-scores, kind="stable")
         return [self.ids[place] for place in self.candidates.places[number, order]]
 
 
 def search_set(directory: Path, embedder: Encoder, cache: ArrayCache, stage: Stage, *, most: int | None) -> Searched:
-    """Read a BEIR-like set and search for its questions, every n-th of them if `most` is less than there are.
+    """Read a BEIR-like set and retrieve candidates for its questions, for every n-th if there are more than `most`.
 
-    Raises Rejected where it is no such set.
+    Raises Rejected for an invalid set.
     """
     examined = read_beir(directory)
     step = 1 if most is None else math.ceil(len(examined.questions) / most)
@@ -133,7 +133,7 @@ def search_set(directory: Path, embedder: Encoder, cache: ArrayCache, stage: Sta
 
 
 async def examine(searched: Searched, score: Score, advance: Advance) -> SetFigures:
-    """Rerank the candidates of each question, and compare with the order in which they were found."""
+    """Rerank the candidates of each question, and compare with the order of retrieval."""
     scores = []
     for number in range(len(searched.questions)):
         scores.append(np.array(await score(searched.pairs(number, max(DEPTHS))), np.float32))
@@ -175,7 +175,7 @@ def _right(searched: Searched, number: int) -> NDArray[np.bool_]:
 
 
 def _document(published: CorpusDocument) -> Document:
-    """Take title and text apart again."""
+    """Return the document with title and text separated."""
     content = str(published.content)
     if published.name is None:
         return Document("", content.strip())

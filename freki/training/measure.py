@@ -1,4 +1,4 @@
-"""Measures the reranker that the settings name, or else our own, on sets of questions."""
+"""Measurement of the chosen reranker, by default the bundled one, on evaluation sets."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -15,9 +15,9 @@ from freki.training.figures import Figures, examine, search_set
 async def measure_sets(
     sets: Sequence[Path], settings: ModelSettings, cache: ArrayCache, stage: Stage, *, most: int | None
 ) -> Figures:
-    """Rerank what hybrid search finds for the questions of each set, `most` of them at most.
+    """Rerank the candidates of hybrid search for at most `most` questions of each set.
 
-    Raises Rejected for what is no set.
+    Raises Rejected for an invalid set.
     """
     settings = served(settings)
     encoder = open_encoder(settings)

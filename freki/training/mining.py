@@ -1,6 +1,6 @@
-"""Hybrid search as Freki does it, in memory: dense and BM25, fused by weighted scores.
+"""Hybrid search in memory: dense and BM25, fused by weighted scores.
 
-Differs from the store in that the dense search is exact, and in that documents are not chunked.
+Unlike the store, dense search is exact, and documents are not chunked.
 """
 
 from collections import Counter
@@ -21,22 +21,22 @@ _DEPTH = 200
 _WEIGHTS = (0.6, 0.4)
 _BLOCK = 256
 _TINY = 1e-9
-# As Milvus has them by default.
+# Defaults of Milvus.
 _K1, _B = 1.2, 0.75
 
 
 @record
 class Candidates:
-    """What was found, best first; shape (questions, candidates) each."""
+    """Candidates, best first; each array has shape (queries, candidates)."""
 
     places: NDArray[np.int32]
-    """Of documents."""
+    """Indices of documents."""
     fused: Floats
     """Score of hybrid search, 0..1."""
     lexical: Floats
-    """Score of BM25 as a share of the best document's; 0 where no term is shared."""
+    """BM25 score as a share of that of the best document; 0 without common terms."""
     cosines: Floats
-    """Of the vectors of question and document."""
+    """Cosine similarity of query and document."""
 
 
 class Lexical:
@@ -72,7 +72,7 @@ class Lexical:
 
 
 class HybridSearch:
-    """Documents of one language that can be searched."""
+    """A searchable collection of documents in one language."""
 
     def __init__(self, documents: Iterable[str], vectors: Floats, *, language: str) -> None:
         self._language = language

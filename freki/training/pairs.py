@@ -1,4 +1,4 @@
-"""Reads files of questions and their answers: one JSON object a line, compressed with Zstandard."""
+"""Reading of question-answer files: one JSON object per line, compressed with Zstandard."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,14 +14,14 @@ from freki.training.sources import OTHER, SOURCES
 
 _SUFFIX = ".jsonl.zst"
 _MAX_CHARS = 1600
-"""Of a text: more than is ever read of it."""
+"""Maximum characters of a text, more than is ever used."""
 
 
 def read_material(directory: Path, *, seed: int) -> Dataset:
-    """Read all `NAME-LANGUAGE.jsonl.zst` of a folder, as `sources` says; files and collections in alphabetical order.
+    """Read all `NAME-LANGUAGE.jsonl.zst` of a folder by the rules of `sources`, in alphabetical order.
 
-    Equal files and seeds give equal material; what one file gives does not depend on the others, unless a document is
-    in both. Raises Rejected for a folder without such files, and for a line that is no pair.
+    Deterministic for a seed; the result of one file does not depend on others, unless they share documents. Raises
+    Rejected for a folder without such files, and for an invalid line.
     """
     paths = sorted(directory.glob(f"*-??{_SUFFIX}"))
     if not paths:
@@ -36,7 +36,7 @@ def read_material(directory: Path, *, seed: int) -> Dataset:
 
 
 class _Shelf:
-    """A collection that is being put together."""
+    """A collection under construction."""
 
     def __init__(self) -> None:
         self.places: dict[Document, int] = {}
@@ -68,7 +68,7 @@ def _read(path: Path, name: str, shelf: _Shelf, seed: int) -> PairFile:
 
 
 def _pairs(path: Path) -> Iterator[Pair]:
-    # Not `splitlines`: text may hold separators that only Unicode knows.
+    # Not `splitlines`, which also splits at Unicode separators.
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if line.strip():
             try:
@@ -78,5 +78,5 @@ def _pairs(path: Path) -> Iterator[Pair]:
 
 
 def _plain(question: str) -> str:
-    """Return a question in one line; some files hold line breaks as two characters."""
+    """Return a question on one line; some files contain escaped line breaks."""
     return " ".join(question.replace("\\n", " ").split())

@@ -13,7 +13,7 @@ _COLOURS = ("#1b6ca8", "#c8553d", "#4f772d", "#7b4b94", "#8d6b1f", "#555555", "#
 
 @record
 class Series:
-    """Points that are joined."""
+    """A series of points, drawn as a line."""
 
     label: str
     points: Sequence[tuple[float, float]]
@@ -21,9 +21,9 @@ class Series:
 
 
 def line_plot(lines: Sequence[Series], *, x: str, y: str, top: float | None = None) -> str:
-    """Draw lines over axes that begin at 0; `x` and `y` say what these are.
+    """Return a plot of lines with axes from 0, labelled `x` and `y`.
 
-    top: where both axes end; without it, at the largest values. Raises ValueError where there is no point.
+    top: end of both axes; by default the largest values. Raises ValueError without points.
     """
     points = [point for line in lines for point in line.points]
     if not points:

@@ -1,4 +1,4 @@
-"""How rare the pieces of a tokenizer are: a rare piece of a question tells more of what is asked."""
+"""Rarity weights (IDF) of the pieces of a tokenizer."""
 
 from collections.abc import Sequence
 
@@ -11,9 +11,9 @@ _BLOCK = 1024
 
 
 def rarity_of(tokenizer: Tokenizer, texts: Sequence[str]) -> Floats:
-    """Weigh each piece of the vocabulary by the texts that it is in, (pieces,); a piece that is in none weighs most.
+    """Return the weight of each piece by its document frequency, (pieces,); highest for unseen pieces.
 
-    Source: Robertson and Spärck Jones, JASIS 1976, doi:10.1002/asi.4630270302, made positive as Lucene has it.
+    Source: Robertson and Spärck Jones, JASIS 1976, doi:10.1002/asi.4630270302, made positive as in Lucene.
     """
     present = np.zeros(tokenizer.get_vocab_size(), np.float64)
     for start in range(0, len(texts), _BLOCK):

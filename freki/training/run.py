@@ -1,4 +1,4 @@
-"""How weights are learned, and what is kept of it: enough to write the card, and to do it again."""
+"""The record of a training, sufficient for the model card and for reproduction."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -9,35 +9,35 @@ from freki.training.dataset import PairFile
 
 @record
 class Recipe:
-    """How weights are learned."""
+    """Parameters of a training."""
 
     lists: int
-    """Questions to learn from, each with its candidates."""
+    """Number of training queries, each with a list of candidates."""
     held_out: int
-    """Questions to calibrate and to judge by."""
+    """Number of held-out queries, for calibration and evaluation."""
     seed: int
     candidates: int = 32
-    """Of each question: as many as are usually reranked."""
+    """Candidates per query: the usual number of reranked ones."""
 
 
 @record
 class Weighing:
-    """One choice of weights."""
+    """A set of weights with its metrics."""
 
     weights: Mapping[str, float]
-    """Of each part of the sum."""
+    """Weight of each feature."""
     slope: float
-    """With which a sum becomes a calibrated logit: slope * sum + shift."""
+    """Slope of the calibrated logit: slope * sum + shift."""
     shift: float
     mrr: float
-    """Mean of 1 / place of the answer, 0 where it was not found; on questions that were held out."""
+    """Mean reciprocal rank on held-out queries."""
     error: float
-    """Mean difference of score and share (ECE); calibrated on half of these questions, measured on the others."""
+    """Expected calibration error (ECE), calibrated on half of the held-out queries, measured on the others."""
 
 
 @record
 class RouteRun:
-    """What came out for one route of the reranker."""
+    """Result for one route of the reranker."""
 
     languages: tuple[str, ...]
     learned_from: int
@@ -45,16 +45,16 @@ class RouteRun:
     held_out: int
     """Questions."""
     mrr_found: float
-    """In the order of hybrid search."""
+    """Mean reciprocal rank in the order of hybrid search."""
     served: Weighing
-    """As the weights are in the code."""
+    """Metrics with the weights in the serving code."""
     learned: Weighing
-    """As they would be best for the questions that were learned from."""
+    """Metrics with the weights learned from the training queries."""
 
 
 @record
 class TrainingRun:
-    """One training."""
+    """The record of a training."""
 
     format: Literal["freki training 1"]
     made_at: str

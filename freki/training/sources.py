@@ -1,6 +1,6 @@
-"""The files that we know: how their lines become documents, how often they are shown, and under which licence they are.
+"""Known files: conversion of lines to documents, sampling weights and licences.
 
-Where people search, documents have headings, and some headings are questions: so some documents are shown with one.
+Real documents have headings, some of which are questions, so some documents get one.
 """
 
 import re
@@ -27,7 +27,7 @@ _LAW = re.compile(r"\s*\([^)]*\)\s*$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """How a file is read."""
+    """Rules for reading a file."""
 
     rule: Rule
     licence: str
@@ -36,14 +36,14 @@ class Source:
 def plain(
     pairs: Sequence[Pair], rng: np.random.Generator, *, share: float = 1.0, titled: bool = True
 ) -> Iterator[Entry]:
-    """Take each line as it is."""
+    """Yield each line unchanged."""
     del rng
     for pair in pairs:
         yield Entry(pair.title if titled else "", pair.passage, (pair.question,), share)
 
 
 def laws(pairs: Sequence[Pair], rng: np.random.Generator) -> Iterator[Entry]:
-    """Ask for paragraphs of laws by their heading, with and without the law's name; half show the heading."""
+    """Yield paragraphs of laws, queried by heading, with and without the name of the law; half show the heading."""
     for number, pair in enumerate(_some(pairs, rng, _MOST_SECTIONS)):
         heading = _LAW.sub("", pair.question).strip()
         law = "" if pair.title.startswith("(") else pair.title
@@ -54,14 +54,14 @@ def laws(pairs: Sequence[Pair], rng: np.random.Generator) -> Iterator[Entry]:
 
 
 def sections(pairs: Sequence[Pair], rng: np.random.Generator) -> Iterator[Entry]:
-    """Ask for sections of a manual by their heading, under the title of their page; half of the pages lose theirs."""
+    """Yield sections of a manual, queried by heading, below the title of their page; half of the pages lose it."""
     for number, pair in enumerate(_some(pairs, rng, _MOST_SECTIONS)):
         title = pair.title if pair.kind == "section" or number % 2 else ""
         yield Entry(title, pair.passage, (pair.question,) if number < _SECTIONS_ASKED else (), 0.5)
 
 
 def sentences(pairs: Sequence[Pair], rng: np.random.Generator) -> Iterator[Entry]:
-    """Ask one question of each sentence; half of those with a second question bear that one as their heading."""
+    """Yield sentences with one query each; half of those with a second query have it as heading."""
     asked: defaultdict[str, list[str]] = defaultdict(list)
     for pair in pairs:
         asked[pair.passage].append(pair.question)
@@ -73,7 +73,7 @@ def sentences(pairs: Sequence[Pair], rng: np.random.Generator) -> Iterator[Entry
 
 
 def answers(pairs: Sequence[Pair], rng: np.random.Generator) -> Iterator[Entry]:
-    """Ask half of the questions about a subject; the document bears the question or its subject as its heading."""
+    """Yield answers, half of them queried by their question; the heading is the question or its subject."""
     subjects: defaultdict[str, list[Pair]] = defaultdict(list)
     for pair in pairs:
         subjects[pair.title].append(pair)
@@ -95,9 +95,9 @@ SOURCES = {
     "covidqa-en": Source(rule=partial(plain, titled=False), licence="Apache-2.0; articles: see each, mostly CC-BY"),
 }
 OTHER = Source(rule=plain, licence="not stated")
-"""How a file is read that we do not know."""
+"""Rules for unknown files."""
 
 
 def _some(values: Sequence[T], rng: np.random.Generator, most: int) -> Iterator[T]:
-    """Choose at most so many, in any order."""
+    """Yield at most `most` values in random order."""
     return (values[place] for place in rng.permutation(len(values))[:most])

@@ -1,4 +1,4 @@
-"""Packs the synonyms of OpenThesaurus and WordNet for `operators/rephrase`: words of one meaning, for each language.
+"""Packing of the synonyms of OpenThesaurus and WordNet for `operators/rephrase`, by language.
 
 Input are the files of the Debian packages `mythes-de` (th_de_DE_v2.dat) and `wordnet-base` (index.sense, data.noun, …).
 """
@@ -15,11 +15,11 @@ ENGLISH_HEAD = """Words of one meaning a line, those that nearly always have it.
 From WordNet 3.0, (C) 2006 Princeton University: see NOTICE.
 Made of the Debian package wordnet-base 1:3.0-37: python -m freki.training thesaurus."""
 MOST_WORDS = 6
-"""Of one meaning: what has more is loose."""
+"""Maximum words of a meaning; larger groups are too loose."""
 LEAST_SHARE = 0.8
-"""A word of several meanings counts as one where so many of its uses have it (WordNet's counts)."""
+"""Minimum share of one meaning in the uses of an ambiguous word (counts of WordNet) to count as its only one."""
 LEAST_USES = 5
-"""How often it must have been counted for that."""
+"""Minimum count of uses for that."""
 _PARTS = {"noun": "n", "verb": "v", "adj": "a", "adv": "r"}
 _WORD = re.compile(r"[A-Za-zÄÖÜäöüß]{3,24}")
 _LOOSE = re.compile(r"\((?:Oberbegriff|Unterbegriff|Assoziation|Antonym|Hauptform)\)|\.\.\.")
@@ -27,11 +27,11 @@ _REMARK = re.compile(r"\s*\([^()]*\)")
 _TERM_OF_ART = re.compile(r"\s*\(fachspr\.\)")
 
 Meaning = tuple[tuple[str, ...], tuple[str, ...]]
-"""Words that may stand for each other, and words that only ask: colloquial, dated, regional."""
+"""Interchangeable words, and words that are only replaced, not used as replacement: colloquial, dated, regional."""
 
 
 def german(path: Path) -> list[Meaning]:
-    """Read OpenThesaurus: meanings of which each word has this one only; broader terms are left out."""
+    """Return the meanings of unambiguous words of OpenThesaurus, without broader terms."""
     lines = path.read_text("utf-8").splitlines()[1:]
     meanings: dict[tuple[str, ...], None] = {}
     counts: defaultdict[str, int] = defaultdict(int)
@@ -46,7 +46,7 @@ def german(path: Path) -> list[Meaning]:
 
 
 def english(directory: Path) -> list[Meaning]:
-    """Read WordNet: of each word the only meaning, or the one that it nearly always has."""
+    """Return the only or dominant meaning of each word of WordNet."""
     meanings: defaultdict[str, list[str]] = defaultdict(list)
     for synset, word in _first_senses(directory):
         meanings[synset].append(word)
@@ -54,7 +54,7 @@ def english(directory: Path) -> list[Meaning]:
 
 
 def packed(meanings: Iterable[Meaning], head: str) -> str:
-    """Write one meaning a line: its words, then behind `|` those that only ask; `head` as comments before them."""
+    """Return one meaning per line: its words, then after `|` words that are only replaced; head: leading comments."""
     lines = (" ".join(words) + (f" | {' '.join(asked)}" if asked else "") for words, asked in meanings)
     return "\n".join([*(f"# {line}" for line in head.splitlines()), *lines, ""])
 
@@ -75,7 +75,7 @@ def _german(meaning: tuple[str, ...], counts: defaultdict[str, int]) -> Meaning 
 
 
 def _first_senses(directory: Path) -> Iterator[tuple[str, str]]:
-    """Yield meanings, by part of speech and place, and the words that mostly have them."""
+    """Yield meanings, by part of speech and offset, with the words that mostly have them."""
     uses = _uses(directory / "cntlist.rev")
     for part in _PARTS:
         spelt = _spelt(directory / f"data.{part}")
@@ -91,7 +91,7 @@ def _first_senses(directory: Path) -> Iterator[tuple[str, str]]:
 
 
 def _spelt(path: Path) -> dict[str, set[str]]:
-    """Read the words of each meaning that are written small: names are no synonyms."""
+    """Return the lower-case words of each meaning; names are left out."""
     found = {}
     for line in path.read_text("utf-8").splitlines():
         if not line.startswith(" "):
@@ -101,7 +101,7 @@ def _spelt(path: Path) -> dict[str, set[str]]:
 
 
 def _uses(path: Path) -> dict[tuple[str, str, int], int]:
-    """Read how often each meaning of a word was counted in texts."""
+    """Return the number of uses of each meaning of a word."""
     parts = {"1": "noun", "2": "verb", "3": "adj", "4": "adv", "5": "adj"}
     found = {}
     for line in path.read_text("utf-8").splitlines():

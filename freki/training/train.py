@@ -1,4 +1,4 @@
-"""From questions and their answers to weights, route by route."""
+"""The training pipeline, for each route of the reranker."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -35,12 +35,12 @@ from freki.training.run import Recipe, RouteRun, TrainingRun, Weighing
 from freki.training.weigh import Listed, weigh
 
 _BLOCK = 16
-"""Questions whose features are kept together: what an interruption loses."""
+"""Queries per cached block of features, which bounds the loss by an interruption."""
 
 
 @record
 class Bench:
-    """What features are made with."""
+    """Resources for computing features."""
 
     encoder: Encoder
     cache: ArrayCache
@@ -48,7 +48,7 @@ class Bench:
     candidates: int
 
     def lists(self, collection: Collection, numbers: Sequence[int], route: Sum) -> list[Listed]:
-        """Search for some questions of a collection, and describe what is found."""
+        """Return the candidates of some queries of a collection with their features."""
         if not numbers:
             return []
         language = collection.language
@@ -86,9 +86,9 @@ class Bench:
 def train_all(
     data: Path, out: Path, recipe: Recipe, *, settings: ModelSettings, cache: ArrayCache, stage: Stage
 ) -> TrainingRun:
-    """Read pairs, learn the weights of pieces, which are written into `out`, and those of each route.
+    """Read pairs, learn the weights of pieces, written into `out`, and those of each route.
 
-    Raises Rejected for what is no folder of pairs or has too few of them.
+    Raises Rejected for a folder without pairs or with too few.
     """
     made_at, started = datetime.now(UTC), time.monotonic()
     material = read_material(data, seed=recipe.seed)
@@ -117,9 +117,9 @@ def train_all(
 
 
 def train(collections: Sequence[Collection], english: Sum, other: Sum, bench: Bench, recipe: Recipe) -> list[RouteRun]:
-    """Learn the weights of each route that a language takes, and judge by questions that were held out.
+    """Learn the weights of each route, and evaluate them on held-out queries.
 
-    Raises ValueError where a route has too little to learn from.
+    Raises ValueError where a route has too few examples.
     """
     rng = np.random.default_rng(recipe.seed)
     rest, held = hold_out(collections, recipe.held_out, rng)
@@ -139,7 +139,7 @@ def train(collections: Sequence[Collection], english: Sum, other: Sum, bench: Be
 
 
 def learn(route: Sum, learned: Sequence[Listed], held: Sequence[Listed], *, languages: Iterable[str]) -> RouteRun:
-    """Learn weights from some lists, and judge them by others. Raises ValueError where these are too few."""
+    """Learn weights from training lists, and evaluate them on held-out ones. Raises ValueError for too few."""
     return RouteRun(
         languages=tuple(languages),
         learned_from=len(learned),
@@ -163,7 +163,7 @@ def _judged(route: Sum, weights: Sequence[float], held: Sequence[Listed]) -> Wei
 
 
 def _error(sums: Sequence[Floats], held: Sequence[Listed]) -> float:
-    """Calibrate on one half of the lists and measure on the other, then the other way round."""
+    """Return the calibration error by two-fold cross-validation."""
     halves = (slice(0, None, 2), slice(1, None, 2))
     found = []
     for half, other in (halves, halves[::-1]):
@@ -186,5 +186,5 @@ def _of(collection: int, examples: Sequence[Example]) -> list[int]:
 
 
 def _mrr(found: Iterable[NDArray[np.bool_]]) -> float:
-    """Return the mean of 1 / place of what is right, 0 where nothing is; given best first."""
+    """Return the mean reciprocal rank of relevance flags, best first; 0 where there is none."""
     return float(np.mean([1 / (1 + int(right.argmax())) if right.any() else 0.0 for right in found]))

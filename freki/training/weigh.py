@@ -1,4 +1,4 @@
-"""The weights of a sum that puts answers first."""
+"""Weights of features by listwise learning to rank."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from freki.schemas.arrays import Floats
 
 _LEAST = 0.05
-"""Of the first weight, by which the others are divided; for features of spread 1."""
+"""Minimum of the first weight, by which the others are divided, for features of unit variance."""
 _RIDGE = 1e-4
 _TINY = 1e-9
 
@@ -19,16 +19,16 @@ class Listed(NamedTuple):
     """The candidates of one question."""
 
     features: Floats
-    """(candidates, features), in the order in which they were found."""
+    """(candidates, features), in the order of retrieval."""
     right: NDArray[np.bool_]
-    """(candidates,)"""
+    """(candidates,): relevance."""
 
 
 def weigh(lists: Sequence[Listed]) -> tuple[float, ...]:
-    """Find weights, the first of them 1 and none below 0, whose sums make the answers likely among their candidates.
+    """Return nonnegative weights, the first of them 1, that maximise the likelihood of answers among candidates.
 
-    Minimises the mean of -log softmax at the answer. Lists without an answer count for nothing; raises ValueError
-    where all are such. Source: Cao et al., ICML 2007, doi:10.1145/1273496.1273513 (top-one listwise loss).
+    Minimises the mean of -log softmax at the answer. Lists without an answer are ignored; raises ValueError if there
+    is no other. Source: Cao et al., ICML 2007, doi:10.1145/1273496.1273513 (top-one listwise loss).
     """
     answered = [each for each in lists if each.right.any()]
     if not answered:

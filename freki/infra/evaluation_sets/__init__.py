@@ -1,8 +1,8 @@
 """Evaluation sets on disk.
 
 beir  a directory with corpus, queries and judgements
-gold  questions in YAML with what their answers should hold
-text  files, read with the place of what is wrong in them
+gold  questions in YAML with expected content of answers
+text  reading of files, with line numbers in errors
 """
 
 from pathlib import Path
@@ -16,9 +16,9 @@ __all__ = ["read_set"]
 
 
 def read_set(path: Path, *, corpus: Path | None = None) -> EvaluationSet:
-    """Read a BEIR-like directory, or a YAML file with gold questions; `corpus` is for such that name none.
+    """Read a BEIR-like directory, or a YAML file with gold questions; corpus: for YAML files that name none.
 
-    Raises Rejected, with file and line, for what is missing or wrong.
+    Raises Rejected, with file and line, for missing or invalid data.
     """
     if path.is_dir():
         return read_beir(path)

@@ -1,4 +1,4 @@
-"""Sets as BEIR has them: a corpus, queries, and which document is relevant for which query."""
+"""Evaluation sets in BEIR format: corpus, queries and relevance judgements."""
 
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -12,11 +12,11 @@ from freki.schemas.evaluation import CorpusDocument, EvaluationSet, Question
 
 HEADER = "query-id\tcorpus-id\tscore"
 _MAX_NAME_CHARS = 120
-"""Shorter than any name that the pipeline refuses."""
+"""Maximum characters of a document name, below the limit of the pipeline."""
 
 
 class _Line(BaseModel):
-    # Ids are numbers in some sets.
+    # Some sets have numeric ids.
     model_config = ConfigDict(frozen=True, coerce_numbers_to_str=True)
 
 
@@ -34,7 +34,7 @@ class _QueryLine(_Line):
 def read_beir(directory: Path) -> EvaluationSet:
     """Read `corpus.jsonl`, `queries.jsonl`, both plain or `.zst`, and `qrels.tsv` or `qrels/test.tsv`.
 
-    Queries without a relevant document are left out. Raises Rejected for what is missing or wrong.
+    Queries without a relevant document are left out. Raises Rejected for missing or invalid data.
     """
     corpus = read_corpus(_either(directory, "corpus.jsonl", "corpus.jsonl.zst"))
     queries = _either(directory, "queries.jsonl", "queries.jsonl.zst")
@@ -59,7 +59,7 @@ def read_beir(directory: Path) -> EvaluationSet:
 
 
 def read_corpus(path: Path) -> tuple[CorpusDocument, ...]:
-    """Read the lines of a corpus as what their authors would publish: a page under its title."""
+    """Read the documents of a corpus as Markdown: the text below its title."""
     return tuple(_published(line) for line in read_lines(path, _CorpusLine, key="document_id"))
 
 

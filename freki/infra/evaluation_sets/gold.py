@@ -1,4 +1,4 @@
-"""Gold questions in YAML: a list, or a mapping with `corpus:`, a path beside the file, and `questions:`."""
+"""Gold questions in YAML: a list, or a mapping with `corpus:`, a path relative to the file, and `questions:`."""
 
 from difflib import get_close_matches
 from pathlib import Path
@@ -15,7 +15,7 @@ from freki.schemas.errors import Rejected
 from freki.schemas.evaluation import CorpusDocument, EvaluationSet, Question
 
 _MAX_FILE_BYTES = 64_000_000
-"""Of one document; as much as workers load by default."""
+"""Maximum size of a document: the default limit of workers."""
 _SUGGESTIONS = 3
 
 
@@ -40,7 +40,7 @@ class _Gold(BaseModel):
 
     @property
     def documents(self) -> tuple[str, ...] | None:
-        """Those that answer; sections name theirs."""
+        """Relevant documents, including those named by sections."""
         if self.expected_documents is None:
             return tuple(self.expected_sections) or None
         return (*self.expected_documents, *self.expected_sections)
@@ -54,11 +54,11 @@ class _GoldSet(BaseModel):
 
 
 def read_gold(path: Path, *, corpus: Path | None = None) -> EvaluationSet:
-    """Read gold questions; where neither they nor the caller name a corpus, they are for what is indexed already.
+    """Read gold questions; without a corpus of their own or of the caller, they are for an existing index.
 
-    The corpus is a folder or file as `freki publish` takes it, a recorded stream, of which the last state counts, or a
-    `corpus.jsonl`. Raises Rejected, with the line, for a question that breaks its form, or expects a document that the
-    corpus lacks.
+    The corpus is a folder or file as for `freki publish`, a recorded stream, of which the final state counts, or a
+    `corpus.jsonl`. Raises Rejected, with the line, for an invalid question, or one that expects a document outside of
+    the corpus.
     """
     gold, lines = _gold_set(path)
     where = corpus if gold.corpus is None else path.parent / gold.corpus
@@ -74,7 +74,7 @@ def read_gold(path: Path, *, corpus: Path | None = None) -> EvaluationSet:
 
 
 def _gold_set(path: Path) -> tuple[_GoldSet, list[int]]:
-    """Read the file; give what it holds, and the line of each question."""
+    """Return the content of the file, and the line of each question."""
     loader = yaml.SafeLoader(read_text(path))
     try:
         node = loader.get_single_node()
@@ -112,7 +112,7 @@ def _question(given: object, number: int, known: list[DocumentId] | None, place:
 
 
 def _read_documents(path: Path) -> tuple[CorpusDocument, ...]:
-    """Read files, named as `freki publish` names them, a recorded stream, or the lines of a corpus."""
+    """Read files with the ids of `freki publish`, a recorded stream, or a `corpus.jsonl`."""
     if path.name.endswith((".jsonl", ".jsonl.zst")):
         return _last_states(path) if _is_stream(path) else read_corpus(path)
     within = f"{path.resolve().name}/" if path.is_dir() else ""
@@ -128,7 +128,7 @@ def _read_documents(path: Path) -> tuple[CorpusDocument, ...]:
 
 
 def _is_stream(path: Path) -> bool:
-    """Tell changes of documents from documents, by the first line."""
+    """Return whether the first line is a change of a document, not a document."""
     return '"op"' in read_text(path).partition("\n")[0]
 
 

@@ -1,4 +1,4 @@
-"""Text files, plain or compressed with Zstandard, and what is wrong in them by line."""
+"""Text files, plain or compressed with Zstandard, and errors with line numbers."""
 
 from pathlib import Path
 from typing import TypeVar
@@ -27,18 +27,18 @@ def read_text(path: Path) -> str:
 
 
 def refused(error: ValidationError, place: str) -> Rejected:
-    """Return in one line what is wrong first, and where."""
+    """Return the first validation error as one line, with its location."""
     first = error.errors(include_url=False, include_input=False)[0]
     field = "".join(f"{part}: " for part in first["loc"])
-    # The parser counts lines within the line.
+    # The parser reports lines relative to this line.
     message = first["msg"].removeprefix("Value error, ").replace("at line 1 column", "at column")
     return Rejected(f"{place}: {field}{message}")
 
 
 def read_lines(path: Path, kind: type[_Model], *, key: str) -> list[_Model]:
-    """Read one JSON object a line; empty lines are skipped. Raises Rejected where two are equal in `key`."""
+    """Read one JSON object per line, skipping empty lines. Raises Rejected for duplicates of `key`."""
     found: dict[str, _Model] = {}
-    # Not `splitlines`: text may hold separators that only Unicode knows.
+    # Not `splitlines`, which also splits at Unicode separators.
     for number, text in enumerate(read_text(path).split("\n"), start=1):
         if not text.strip():
             continue

@@ -1,4 +1,4 @@
-"""Apache Kafka on this machine, without images: its jar files from Maven Central, its nodes as plain processes.
+"""Apache Kafka on this machine without containers: jar files from Maven Central, nodes as plain processes.
 
 The local stack runs one node; tests run several as a cluster. A node is broker and controller in one process (KRaft).
 """
@@ -27,7 +27,7 @@ FETCH_TIMEOUT_S = 600.0
 FORMAT_TIMEOUT_S = 60.0
 
 _JVM = (
-    # A local broker is started often and holds little: the first compiler is enough, and costs less than both.
+    # A local broker is started often and stores little: the C1 compiler alone is sufficient and starts faster.
     *("-Xms64m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"),
     *("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true"),
 )
@@ -39,12 +39,12 @@ _ENOUGH_FOR_ONE = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
 }
-"""Kafka's own topics want three brokers unless told otherwise."""
+"""Settings for a single broker; by default Kafka's internal topics require three."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """A place where a node takes connections besides the plain one, of clients or nodes; how, its properties say."""
+    """An additional listener of a node, configured by its properties."""
 
     name: str
     port: int
@@ -63,14 +63,14 @@ class Node:
     controller_port: int
     listeners: Sequence[Listener] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
-    """Set in addition to, or in place of, ours."""
+    """Added to the default properties, which they override."""
 
 
 def libraries(given: Path | None = None) -> Path:
-    """Return the folder of Kafka's jar files, fetched with Maven unless it is given or there already.
+    """Return the folder of Kafka's jar files, fetched with Maven unless given or cached.
 
-    Blocks for about ten seconds the first time. Raises Misconfigured if Java or Maven is missing or the folder that is
-    given holds no Kafka, Unavailable if Maven cannot fetch it.
+    Blocks for about ten seconds the first time. Raises Misconfigured if Java or Maven is missing or the given folder
+    does not contain Kafka, Unavailable if Maven cannot fetch it.
     """
     _check_java()
     if given is not None:
@@ -91,15 +91,15 @@ def libraries(given: Path | None = None) -> Path:
 
 
 def are_here() -> bool:
-    """Return whether the jar files were fetched before."""
+    """Return whether the jar files are cached."""
     return (CACHE.expanduser() / _FOLDER).exists()
 
 
 def fetch_jars(pom: Path, name: str, *options: str, what: str, advice: str = "") -> Path:
-    """Return the folder of our cache with the jar files that a POM names, fetched with Maven unless it is there.
+    """Return the cache folder with the jar files of a POM, fetched with Maven if missing.
 
-    `what` they are, and `advice` on how to do without Maven, are for errors. Blocks. Raises Misconfigured if there is
-    no Maven, Unavailable if it cannot fetch them.
+    what, advice: description of the files and alternative to Maven, for error messages. Blocks. Raises Misconfigured
+    without Maven, Unavailable if it cannot fetch them.
     """
     folder = CACHE.expanduser() / name
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -110,11 +110,11 @@ def fetch_jars(pom: Path, name: str, *options: str, what: str, advice: str = "")
 
 
 def prepare(libs: Path, node: Node, *, cluster: Sequence[Node] = (), cluster_id: str = "") -> None:
-    """Write the node's properties, and format its storage if that is empty.
+    """Write the properties of a node, and format its storage if that is empty.
 
-    `cluster` are all nodes, this one among them; none: it is alone. All nodes of a cluster have the same `cluster_id`,
-    16 bytes in Base64 for URLs; empty: a new one. Blocks for about two seconds where the storage is formatted. Raises
-    Misconfigured if Kafka refuses the properties.
+    cluster: all nodes including this one; empty for a single node. cluster_id: common to all nodes, 16 bytes in
+    URL-safe Base64; empty: a new one. Blocks for about two seconds while formatting. Raises Misconfigured if Kafka
+    rejects the properties.
     """
     node.directory.mkdir(parents=True, exist_ok=True)
     path = node.directory / "server.properties"
@@ -132,12 +132,12 @@ def prepare(libs: Path, node: Node, *, cluster: Sequence[Node] = (), cluster_id:
 
 
 def command(libs: Path, node: Node) -> tuple[str, ...]:
-    """Return the command that runs a node; it ends by SIGTERM."""
+    """Return the command that runs a node; SIGTERM stops it."""
     return (*_java(libs), "kafka.Kafka", str(node.directory / "server.properties"))
 
 
 def new_cluster_id() -> str:
-    """Return a random one; it may begin with a hyphen."""
+    """Return a random cluster id, which may begin with a hyphen."""
     return urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
 
 
@@ -157,9 +157,9 @@ def _properties(node: Node, cluster: Sequence[Node]) -> dict[str, str]:
         "controller.listener.names": "CONTROLLER",
         "log.dirs": str(node.directory / "data"),
         "auto.create.topics.enable": "false",
-        # A group that forms waits this long for more members: 3 s unless set, at each start of a worker.
+        # Delay of the first rebalance of a group, 3 s by default, at each start of a worker.
         "group.initial.rebalance.delay.ms": "0",
-        # 50 each unless set: files of a machine that hosts many groups.
+        # 50 partitions each by default, for clusters with many groups.
         "offsets.topic.num.partitions": "4",
         "transaction.state.log.num.partitions": "4",
         **(_ENOUGH_FOR_ONE if alone else {}),

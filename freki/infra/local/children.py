@@ -9,20 +9,20 @@ from pathlib import Path
 from freki.schemas.backoff import backoff
 
 READY_FILE = "FREKI_READY_FILE"
-"""Names the file that a child creates once it is ready, where its spec says so."""
+"""Environment variable with the path of the file that a child creates once it is ready."""
 Probe = Callable[[], Awaitable[bool]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartPolicy:
-    """When to start a child again, and when to stop trying."""
+    """Backoff and maximum attempts of restarts."""
 
     first_s: float = 0.5
     longest_s: float = 30.0
     healthy_after_s: float = 30.0
-    """A child that was ready for this long counts as healthy: the backoff starts from the beginning."""
+    """Time of being ready after which the backoff is reset."""
     attempts: int = 3
-    """How often a child may fail before it was ever ready; afterwards it is started for ever."""
+    """Maximum failures before a child was ever ready; afterwards restarts are unlimited."""
 
     def delay_s(self, failures: int, jitter: float) -> float:
         """Return the seconds before the start that follows `failures` (at least 1) in a row; jitter: 0..1."""
@@ -31,18 +31,18 @@ class RestartPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildSpec:
-    """A process to keep running."""
+    """Specification of a supervised process."""
 
     name: str
     command: tuple[str, ...]
     ready: Probe | Path
-    """Asked until it says yes; or a file that the child creates, given to it as `FREKI_READY_FILE`."""
+    """Readiness probe, polled until true; or a file that the child creates, passed as `FREKI_READY_FILE`."""
     env: Mapping[str, str] = field(default_factory=dict)
-    """Added to our own environment."""
+    """Variables added to the environment of the supervisor."""
     depends_on: tuple[str, ...] = ()
-    """Names of the children that must be ready before this one starts, each time."""
+    """Names of the children that must be ready before each start of this one."""
     volatile: bool = False
-    """What it holds is lost when it dies: those that depend on it are stopped and start anew after it."""
+    """Whether its data are lost when it dies, so that its dependents are restarted after it."""
     ready_timeout_s: float = 60.0
     stop_signal: signal.Signals = signal.SIGTERM
     stop_timeout_s: float = 10.0
@@ -51,7 +51,7 @@ class ChildSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """A process runs, but is not ready yet."""
+    """A process was started and is not ready yet."""
 
     name: str
     pid: int
@@ -59,7 +59,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """A child answered, and was prepared."""
+    """A child is ready and prepared."""
 
     name: str
     after_s: float
@@ -67,7 +67,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unready:
-    """A child runs but did not become ready; it is stopped."""
+    """A child did not become ready in time and is stopped."""
 
     name: str
     reason: str
@@ -75,7 +75,7 @@ class Unready:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Died:
-    """A child ended by itself."""
+    """A child ended without being stopped."""
 
     name: str
     returncode: int
@@ -91,17 +91,17 @@ class Died:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restarting:
-    """A child will be started again."""
+    """A child will be restarted."""
 
     name: str
     in_s: float
     failures: int
-    """How often it failed in a row."""
+    """Consecutive failures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped:
-    """We ended a child."""
+    """A child was stopped by its supervisor."""
 
     name: str
 
@@ -110,7 +110,7 @@ Event = Started | Ready | Unready | Died | Restarting | Stopped
 
 
 def start_levels(specs: Sequence[ChildSpec]) -> list[tuple[str, ...]]:
-    """Order the children so that each follows those it depends on; those in one tuple are independent."""
+    """Return the names of children in topological order; those in one tuple are independent."""
     names = {spec.name for spec in specs}
     if len(names) < len(specs):
         raise ValueError("names of children must differ")

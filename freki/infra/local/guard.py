@@ -1,9 +1,9 @@
-"""Outlives the supervisor just long enough to end what it left behind, however it died.
+"""Guard process: ends the process groups of a supervisor that died.
 
 Run as a script. Each line of standard input is the id of a process group: `17` was started, `-17` has ended. The
-supervisor and, until they are replaced by their programs, the children hold the other end of that pipe, so its end
-means that the supervisor is gone: then every group that is still listed is ended. Standard library only: this must
-start fast and without the package.
+supervisor and, until they exec their programs, the children hold the other end of that pipe, so its end means that the
+supervisor is gone: then every group that is still listed is ended. Standard library only: it must start fast and
+without the package.
 """
 
 import contextlib
@@ -15,25 +15,25 @@ from collections.abc import Iterable
 from pathlib import Path
 
 GRACE_S = 5.0
-"""How long groups may take to stop before they are killed."""
+"""Time for groups to stop before they are killed."""
 
 POLL_S = 0.02
 
 
 def is_alive(group: int) -> bool:
-    """Return whether the group has a process that still runs; zombies do not."""
+    """Return whether the group has a running process; zombies do not count."""
     try:
         os.killpg(group, 0)
     except (ProcessLookupError, PermissionError):
         return False
-    # Where nobody reaps orphans, as in a container without an init, zombies keep the group for ever.
+    # Without an init process that reaps orphans, as in some containers, zombies keep the group forever.
     stats = [_stat(entry) for entry in Path("/proc").glob("[0-9]*")]
     return not stats or any(member == group and state not in "ZX" for state, member in stats)
 
 
 def _stat(process: Path) -> tuple[str, int]:
     try:
-        # The name stands in parentheses and may hold anything, also parentheses.
+        # The name is enclosed in parentheses and may itself contain parentheses.
         state, _parent, group, *_ = (process / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
     except (OSError, ValueError):
         return "X", 0
@@ -41,14 +41,14 @@ def _stat(process: Path) -> tuple[str, int]:
 
 
 def send(groups: Iterable[int], number: signal.Signals) -> None:
-    """Signal every process of the groups; those that are gone are fine."""
+    """Signal all processes of the groups; missing groups are ignored."""
     for group in groups:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(group, number)
 
 
 def end(groups: set[int]) -> None:
-    """Stop the groups, then kill what did not stop in time."""
+    """Terminate the groups, then kill those that did not stop in time."""
     send(groups, signal.SIGTERM)
     deadline = time.monotonic() + GRACE_S
     while any(is_alive(group) for group in groups) and time.monotonic() < deadline:
@@ -57,7 +57,7 @@ def end(groups: set[int]) -> None:
 
 
 def main() -> None:
-    """Follow the list of groups until its writers are gone."""
+    """Track the groups until the pipe is closed, then end them."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     groups: set[int] = set()

@@ -8,10 +8,11 @@ from collections.abc import Callable, Collection, Iterable
 from freki.infra.local import guard
 
 GUARD_PAUSE_S = 1.0
+"""Delay before the guard is restarted."""
 
 
 class GuardProcess:
-    """Starts `guard.py`, and again should it end, and tells it about the process groups."""
+    """Runs `guard.py`, restarts it if it ends, and reports process groups to it."""
 
     def __init__(self, groups: Callable[[], Iterable[int]], hold: Collection[int]) -> None:
         self._groups = groups
@@ -19,13 +20,13 @@ class GuardProcess:
         self._closing = False
 
     def open(self) -> None:
-        """Start the guard, and make the pipe that children register with."""
-        # Our own copy of the reading end keeps writers from failing while no guard runs.
+        """Create the pipe for registering children, and start the guard."""
+        # The open reading end prevents writes from failing while no guard runs.
         self._reading, self.pipe = os.pipe()
         self._task = asyncio.create_task(self._keep(), name="keep the guard")
 
     def forget(self, group: int) -> None:
-        """Tell the guard that a process group is gone."""
+        """Report the end of a process group to the guard."""
         os.write(self.pipe, b"-%d\n" % group)
 
     async def close(self) -> None:

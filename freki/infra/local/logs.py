@@ -1,4 +1,4 @@
-"""Keeps what a child prints: a file of bounded size, and the last lines at hand."""
+"""Logs of child processes: files of bounded size, and the last lines in memory."""
 
 import asyncio
 import os
@@ -6,15 +6,15 @@ from collections import deque
 from pathlib import Path
 
 LIMIT_BYTES = 5_000_000
-"""Size at which a log is set aside; one former part is kept."""
+"""Maximum size of a log before it is rotated; one rotated file is kept."""
 
 TAIL_LINES = 20
 TAIL_CHARS = 500
-"""Longest line in the tail."""
+"""Maximum characters of a line in the tail."""
 
 
 class BoundedLog:
-    """Appends to `path` and moves it to `path.1` when full, so that both stay near the limit."""
+    """Appends to `path`, and rotates it to `path.1` when full."""
 
     def __init__(self, path: Path, *, limit_bytes: int = LIMIT_BYTES) -> None:
         self._path = path
@@ -23,10 +23,10 @@ class BoundedLog:
         self._partial = b""
 
     def write(self, data: bytes) -> None:
-        """Append; where the disk takes nothing, only the tail is kept."""
+        """Append; if writing fails, only the tail is kept."""
         *lines, self._partial = (self._partial + data).split(b"\n")
         self._lines.extend(_shown(line) for line in lines)
-        # A child that never ends its line must not fill the memory.
+        # Bounds the memory used by an unterminated line.
         self._partial = self._partial[-4 * TAIL_CHARS :]
         try:
             self._append(data)
@@ -41,7 +41,7 @@ class BoundedLog:
         return (*self._lines, *unfinished)[-TAIL_LINES:]
 
     def clear_tail(self) -> None:
-        """Forget the last lines: what follows is another process."""
+        """Clear the last lines before another process starts."""
         self._lines.clear()
         self._partial = b""
 
@@ -58,7 +58,7 @@ def _shown(line: bytes) -> str:
 
 
 class LogPipe(asyncio.Protocol):
-    """What one process and its descendants print goes to a log, until the last of them is gone."""
+    """Copies the output of a process and its descendants to a log, until the last of them ends."""
 
     def __init__(self, log: BoundedLog) -> None:
         self._log = log
@@ -66,7 +66,7 @@ class LogPipe(asyncio.Protocol):
         self._transport: asyncio.ReadTransport | None = None
 
     async def open(self) -> int:
-        """Make the pipe; returns the end to write to, which the caller closes once a child has it."""
+        """Create the pipe; return its writing end, which the caller closes once a child has inherited it."""
         reading, writing = os.pipe()
         self._log.clear_tail()
         loop = asyncio.get_running_loop()
@@ -74,7 +74,7 @@ class LogPipe(asyncio.Protocol):
         return writing
 
     async def drain(self, timeout_s: float) -> None:
-        """Wait for the end of the output, then close; a stray writer elsewhere is not waited for."""
+        """Wait for the end of the output, at most `timeout_s`, then close."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._closed.wait()
@@ -85,9 +85,9 @@ class LogPipe(asyncio.Protocol):
                 self._transport.close()
 
     def data_received(self, data: bytes) -> None:
-        """Take what was printed."""
+        """Write output to the log."""
         self._log.write(data)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio names the argument
-        """Note that nobody holds the other end any more."""
+        """Mark the end of the output."""
         self._closed.set()

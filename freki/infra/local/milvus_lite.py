@@ -1,7 +1,7 @@
 """Serves Milvus Lite: `python -m freki.infra.local.milvus_lite PATH PORT`, until SIGTERM or the end of its parent.
 
-Python gives way to the server, which keeps its process id, and with it the lock of the database file and the wish to
-die with its parent. Every write is on disk when it is answered, so that any signal may end it.
+Python execs the server, which keeps the process id, the lock of the database file and the parent-death signal. Writes
+are durable when they are answered, so any signal may end the server.
 """
 
 import ctypes
@@ -18,12 +18,12 @@ from freki.schemas.errors import InfraError, Misconfigured, Rejected
 HOST = "127.0.0.1"
 PROGRAM = "milvus"
 _LIBRARY_PATHS = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
-"""Where the dynamic linkers of Linux and macOS look first."""
+"""Environment variables of the dynamic linkers of Linux and macOS."""
 _PR_SET_PDEATHSIG = 1
 
 
 def serve(path: Path, port: int) -> None:
-    """Become the server of the database file, which is created with its directory if need be.
+    """Replace this process by the server of the database file, which is created if missing.
 
     Raises Rejected if another process serves the file or listens on the port, Misconfigured if the file cannot be used.
     """
@@ -40,7 +40,7 @@ def serve(path: Path, port: int) -> None:
     libraries = {name: f"{directory}:{os.environ.get(name, '')}" for name in _LIBRARY_PATHS}
     program = str(directory / PROGRAM)
     arguments = [program, str(path), f"{HOST}:{port}", "ERROR"]
-    # The server keeps scratch files at home, and fails where that is missing or `/`, as it is for users of containers.
+    # The server writes temporary files to HOME, and fails if that is missing or `/`, as for users of containers.
     environment = {**os.environ, **libraries, "HOME": str(path.parent)}
     os.execve(program, arguments, environment)  # noqa: S606 - no shell
 
@@ -57,7 +57,7 @@ def program_directory() -> Path:
 
 
 def _lock(path: Path) -> None:
-    """Hold the lock that pymilvus takes too when it opens such a file itself."""
+    """Acquire the lock that pymilvus also acquires when it opens such a file."""
     lock = os.open(path.parent / f".{path.name}.lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -66,12 +66,12 @@ def _lock(path: Path) -> None:
         raise Rejected(f"{path} is served by another process (id {holder}): stop it, or give another path") from error
     os.truncate(lock, 0)
     os.write(lock, str(os.getpid()).encode())
-    # The lock lasts as long as the descriptor.
+    # The lock is held as long as the descriptor is open.
     os.set_inheritable(lock, True)  # noqa: FBT003 - positional only
 
 
 def _check_port(port: int) -> None:
-    """Refuse a port where something listens: the server would share it, and get some of the calls."""
+    """Raise Rejected if another process listens on the port: the server would share it silently."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,4 +1,4 @@
-"""Chooses ports on the loopback interface."""
+"""Choice of ports on the loopback interface."""
 
 import socket
 from collections.abc import Collection
@@ -13,7 +13,7 @@ _LISTEN = "0A"
 
 
 def choose_port(setting: str, wanted: int, *, last: int | None, avoid: Collection[int]) -> int:
-    """Return the port that is wanted, else the one used last if it is free, else any free one that is not avoided.
+    """Return the wanted port, else the last used one if free, else any free one outside of `avoid`.
 
     Raises Misconfigured, naming the setting and the process in the way, if the wanted port (not 0) is taken.
     """
@@ -32,9 +32,9 @@ def choose_port(setting: str, wanted: int, *, last: int | None, avoid: Collectio
 
 
 def is_free(port: int) -> bool:
-    """Return whether a server could listen on the port now."""
+    """Return whether a server can listen on the port now."""
     with socket.socket() as probe:
-        # As servers do: a connection that lingers after a former server is no obstacle.
+        # As servers do: connections in TIME_WAIT are no obstacle.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))
@@ -51,7 +51,7 @@ def _any_free() -> int:
 
 
 def _holder(port: int) -> str:
-    """Name the process that listens on the port, as far as the system tells."""
+    """Return a description of the process that listens on the port, as far as the system reveals it."""
     sockets = {f"socket:[{inode}]" for inode in _listeners(port)}
     for descriptor in Path("/proc").glob("[0-9]*/fd/*"):
         with suppress(OSError):
@@ -62,7 +62,7 @@ def _holder(port: int) -> str:
 
 
 def _listeners(port: int) -> list[str]:
-    """List the inodes of the sockets that listen on the port."""
+    """Return the inodes of the sockets that listen on the port."""
     inodes = []
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with suppress(OSError):

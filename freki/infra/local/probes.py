@@ -1,4 +1,4 @@
-"""Asks local servers whether they answer yet."""
+"""Readiness probes of local servers."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from freki.infra.local.ports import LOOPBACK
 
 PROBE_TIMEOUT_S = 1.0
 
-# ApiVersions, version 0, correlation id 1, no client id: what every Kafka client asks first.
+# ApiVersions, version 0, correlation id 1, no client id: the first request of every Kafka client.
 _API_VERSIONS = bytes.fromhex("0000000a 0012 0000 00000001 ffff")
 _NO_ERROR = bytes.fromhex("00000001 0000")
 

@@ -19,9 +19,9 @@ EMBED = "embed"
 THREADS = "FREKI_MODELS__THREADS"
 BROKER, STORE = "broker", "store"
 WORKER_READY_TIMEOUT_S = 600.0
-"""A worker builds its model on the first start."""
+"""Timeout for a worker to become ready, including the build of its model on the first start."""
 WORKER_STOP_TIMEOUT_S = 35.0
-"""A worker finishes the batch that it has at hand, and commits."""
+"""Timeout for a worker to finish its batch in flight and commit."""
 
 
 def workers_of(settings: Settings) -> list[tuple[str, ...]]:
@@ -32,7 +32,7 @@ def workers_of(settings: Settings) -> list[tuple[str, ...]]:
 def share_cores(
     stages: Sequence[str], workers: Sequence[Sequence[str]], settings: ModelSettings, *, cores: int | None = None
 ) -> dict[str, str]:
-    """Return the variables that keep workers which embed from using all cores each."""
+    """Return the variables that divide the cores among workers that embed."""
     embedding = sum(EMBED in each for each in workers)
     if EMBED not in stages or embedding == 1 or settings.threads:
         return {}
@@ -40,7 +40,7 @@ def share_cores(
 
 
 def tansu_spec(state: StackState) -> ChildSpec:
-    """Describe Tansu: reachable from this machine only, records in memory.
+    """Return the spec of Tansu: reachable from this machine only, with records in memory.
 
     Raises Misconfigured if its program is not installed.
     """
@@ -57,14 +57,14 @@ def tansu_spec(state: StackState) -> ChildSpec:
         ),
         ready=partial(broker_answers, state.ports.broker),
         volatile=True,
-        # After SIGTERM it waits for its clients to leave.
+        # After SIGTERM it waits for its clients to disconnect.
         stop_signal=signal.SIGINT,
         stop_timeout_s=2.0,
     )
 
 
 def kafka_spec(state: StackState, command: tuple[str, ...]) -> ChildSpec:
-    """Describe Apache Kafka, with its records in the state directory."""
+    """Return the spec of Apache Kafka, with its records in the state directory."""
     return ChildSpec(
         name=BROKER,
         command=command,
@@ -74,7 +74,7 @@ def kafka_spec(state: StackState, command: tuple[str, ...]) -> ChildSpec:
 
 
 def store_spec(state: StackState) -> ChildSpec:
-    """Describe Milvus Lite, with its data in the state directory."""
+    """Return the spec of Milvus Lite, with its data in the state directory."""
     data = state.directory / "store" / "freki.db"
     return ChildSpec(
         name=STORE,
@@ -86,7 +86,7 @@ def store_spec(state: StackState) -> ChildSpec:
 def worker_spec(
     state: StackState, stages: Sequence[str], environment: Mapping[str, str], *, number: int = 1
 ) -> ChildSpec:
-    """Describe a worker process for some stages; `number` tells it from others for the same ones."""
+    """Return the spec of a worker process; `number` distinguishes workers of the same stages."""
     name = "-".join(stages) + ("" if number == 1 else f"-{number}")
     return ChildSpec(
         name=name,
@@ -100,7 +100,7 @@ def worker_spec(
 
 
 def numbered(workers: Sequence[Sequence[str]]) -> Iterator[tuple[int, Sequence[str]]]:
-    """Count the workers of the same stages from 1."""
+    """Yield each worker with its number, from 1, among those of the same stages."""
     seen: Counter[tuple[str, ...]] = Counter()
     for stages in workers:
         seen[tuple(stages)] += 1

@@ -44,10 +44,10 @@ from freki.infra.settings import Settings
 from freki.schemas.errors import Rejected
 
 PORT_ATTEMPTS = 3
-"""Another process may take a free port between its choice and its use."""
+"""Maximum attempts to start: another process may take a free port between its choice and its use."""
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 Prepare = Callable[[Settings], Awaitable[object]]
-"""Creates the topics."""
+"""Prepares an empty broker, such as by creating the topics."""
 
 
 async def _leave_empty(_settings: Settings) -> None:
@@ -55,14 +55,14 @@ async def _leave_empty(_settings: Settings) -> None:
 
 
 class LocalStack:
-    """Runs from entering to leaving its context; entering returns when everything is ready.
+    """An async context manager that runs the stack; entering returns when everything is ready.
 
-    `prepare` runs each time the broker has come up, which may be empty then, before any worker starts. `report` gets
-    every event of the children. `workers` are the stages of each worker process, None: as the settings say; a worker
-    creates the file named by `FREKI_READY_FILE` when its partitions are assigned. `environment` adds variables to
-    theirs. `restart` says when a worker that died is started again.
-    Raises Misconfigured if the state directory, a port that was set or the broker's program cannot be used, Unavailable
-    if Apache Kafka cannot be fetched, Rejected if a stack runs there already or a child fails again and again.
+    `prepare` runs after each start of the broker, which may be empty then, before any worker starts. `report` receives
+    all events of the children. `workers`: the stages of each worker process; None: those of the settings. A worker
+    creates the file `FREKI_READY_FILE` when its partitions are assigned. `environment`: additional variables of
+    workers. `restart`: restart policy of workers.
+    Raises Misconfigured if the state directory, a configured port or the program of the broker cannot be used,
+    Unavailable if Apache Kafka cannot be fetched, Rejected if a stack already runs there or a child fails repeatedly.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class LocalStack:
         await self._exit.aclose()
 
     async def failed(self) -> None:
-        """Wait until the stack cannot go on, and raise why."""
+        """Wait until the stack fails, and raise the reason."""
         await self._supervisor.failed()
 
     async def _start(self, exits: AsyncExitStack, lock: int, *, attempts: int = PORT_ATTEMPTS) -> StackState:
@@ -111,7 +111,7 @@ class LocalStack:
         try:
             await exits.enter_async_context(self._supervisor)
         except Rejected:
-            # Nothing of ours runs now: who holds the port of a child is a stranger, and the reason.
+            # No child runs now, so another process that holds the port of a child is the reason.
             if attempts == 1 or (is_free(state.ports.broker) and is_free(state.ports.store)):
                 raise
             return await self._start(exits, lock, attempts=attempts - 1)
@@ -193,7 +193,7 @@ async def up(
 ) -> None:
     """Run a local stack until SIGINT, SIGTERM or SIGHUP; a second one kills it. Main thread only.
 
-    Raises as `LocalStack` does, also later if the stack cannot go on.
+    Raises as `LocalStack` does, also when the stack fails later.
     """
 
     async def serve() -> None:

@@ -1,9 +1,9 @@
-"""The directory that holds everything the local stack keeps.
+"""The state directory of the local stack.
 
-- `stack.json`: where the running stack is; there only while it runs
+- `stack.json`: addresses of the stack; exists only while it runs
 - `ports.json`: the ports used last
-- `lock`: locked while a stack runs, or is being ended by its guard; holds the process id
-- `logs/`, `run/`: what the children print; the files that say that they are ready
+- `lock`: locked while a stack runs or is ended by its guard; contains the process id
+- `logs/`, `run/`: output and readiness files of the children
 - `store/`, `claims/`, `traces/`, and `kafka/` where Apache Kafka runs: data
 """
 
@@ -23,7 +23,7 @@ from freki.infra.settings import Settings
 from freki.schemas.errors import Misconfigured, Rejected
 
 TAKEOVER_TIMEOUT_S = 15.0
-"""How long to wait for the guard of a killed stack to end its processes."""
+"""Timeout for the guard of a killed stack to end its processes."""
 
 POLL_S = 0.05
 
@@ -31,23 +31,23 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 class Ports(BaseModel):
-    """Where the children listen."""
+    """Ports of the children."""
 
     model_config = ConfigDict(frozen=True)
 
     broker: int
     store: int
     controller: int = 0
-    """Of Apache Kafka, which speaks with itself there."""
+    """Controller port of Apache Kafka."""
 
 
 class StackState(BaseModel):
-    """A stack that runs."""
+    """A running stack."""
 
     model_config = ConfigDict(frozen=True)
 
     pid: int
-    """Process that supervises it."""
+    """Id of the supervising process."""
     started_at: datetime
     broker: Literal["tansu", "kafka"] = "tansu"
     ports: Ports
@@ -67,19 +67,19 @@ class StackState(BaseModel):
 
 
 def read_stack(directory: Path) -> StackState | None:
-    """Find the stack that runs on a state directory; None if there is none."""
+    """Return the stack that runs on a state directory; None if there is none."""
     state = _read(directory / "stack.json", StackState)
-    # A process id alone proves nothing: after a restart of the machine it belongs to somebody else.
+    # The lock decides: after a reboot the process id may belong to another process.
     return state if state and _is_locked(directory) and _is_alive(state.pid) else None
 
 
 def write_stack(state: StackState) -> None:
-    """Tell others where the stack is."""
+    """Write the addresses of the stack for other processes."""
     _write(state.directory / "stack.json", state)
 
 
 def forget_stack(directory: Path) -> None:
-    """Tell others that the stack is gone."""
+    """Remove the addresses of the stack."""
     (directory / "stack.json").unlink(missing_ok=True)
 
 
@@ -89,12 +89,12 @@ def read_ports(directory: Path) -> Ports | None:
 
 
 def write_ports(directory: Path, ports: Ports) -> None:
-    """Remember the ports for the next start."""
+    """Write the ports for the next start."""
     _write(directory / "ports.json", ports)
 
 
 def settings_for(settings: Settings, stack: StackState) -> Settings:
-    """Point settings at a local stack."""
+    """Return the settings with the addresses of a local stack."""
     return settings.model_copy(
         update={
             section: getattr(settings, section).model_copy(update=values)
@@ -104,7 +104,7 @@ def settings_for(settings: Settings, stack: StackState) -> Settings:
 
 
 def environment_for(settings: Settings, stack: StackState) -> dict[str, str]:
-    """Return the variables that make a process read the settings of `settings_for`."""
+    """Return the environment variables that correspond to `settings_for`."""
     return {
         f"FREKI_{section}__{name}".upper(): str(value)
         for section, values in _overrides(settings, stack).items()
@@ -113,7 +113,7 @@ def environment_for(settings: Settings, stack: StackState) -> dict[str, str]:
 
 
 def _overrides(settings: Settings, stack: StackState) -> dict[str, dict[str, object]]:
-    """The local servers know no encryption, replicas or databases; directories that were set stay as they are."""
+    """Return the changed settings by section: no encryption, replicas or databases; configured directories are kept."""
     profile = "local" if stack.broker == "tansu" else "kafka"
     values: dict[str, dict[str, object]] = {
         "kafka": {"bootstrap": stack.bootstrap, "profile": profile, "security": "PLAINTEXT", "replication": 1},
@@ -122,7 +122,7 @@ def _overrides(settings: Settings, stack: StackState) -> dict[str, dict[str, obj
     telemetry = settings.telemetry
     values["telemetry"] = {
         "trace_dir": telemetry.trace_dir or stack.directory / "traces",
-        # Several workers on one machine cannot share a port.
+        # Workers on one machine cannot share a port.
         "http_port": 0,
     }
     if "directory" not in settings.claims.model_fields_set:
@@ -132,10 +132,10 @@ def _overrides(settings: Settings, stack: StackState) -> dict[str, dict[str, obj
 
 @asynccontextmanager
 async def locked(directory: Path) -> AsyncIterator[int]:
-    """Have the state directory to ourselves, made if need be.
+    """Lock the state directory, created if missing, and yield the file descriptor of the lock.
 
-    Gives the file descriptor of the lock: the lock lasts until the last process that has it is gone. Raises Rejected
-    if a stack runs on the directory, Misconfigured if it cannot be written. What a killed stack left is waited for.
+    The lock lasts until the last process with the descriptor ends. Waits for the end of a killed stack. Raises Rejected
+    if a stack runs on the directory, Misconfigured if it cannot be written.
     """
     with _open_lock(directory) as file:
         await _take(file, directory)
@@ -158,7 +158,7 @@ async def _take(file: TextIO, directory: Path) -> None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             owner = _owner(file)
-            # The first time it may just be somebody who looks whether a stack runs.
+            # The first failure may be another process that checks whether a stack runs.
             if attempt and owner and _is_alive(owner):
                 raise Rejected(
                     f"a local stack runs on {directory} already (process {owner}): stop it, or choose another "
@@ -217,7 +217,7 @@ def _read(path: Path, kind: type[_Model]) -> _Model | None:
 
 
 def _write(path: Path, content: BaseModel) -> None:
-    """Replace a file as a whole: readers see the old or the new one."""
+    """Replace a file atomically."""
     fresh = path.with_name(path.name + ".new")
     with writing(path.parent):
         with fresh.open("w") as file:

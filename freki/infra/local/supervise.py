@@ -1,8 +1,8 @@
-"""Keeps child processes running: started in order, restarted with backoff, stopped in reverse, none left behind.
+"""Supervisor of child processes: started in order, restarted with backoff, stopped in reverse order.
 
-A child runs in a session of its own, so that Ctrl-C in a terminal reaches the supervisor alone and everything that the
-child starts can be ended with it. Before it becomes its program it writes its id to the pipe of the guard
-(`guard.py`), which ends the rest when the supervisor dies without a chance to do so.
+Each child runs in its own session, so that Ctrl-C reaches only the supervisor and the descendants of the child can be
+ended with it. Before exec it writes its id to the pipe of the guard (`guard.py`), which ends the remaining processes if
+the supervisor dies.
 """
 
 import asyncio
@@ -35,12 +35,13 @@ from freki.infra.local.logs import BoundedLog, LogPipe
 from freki.schemas.errors import InfraError, Rejected
 
 PROBE_INTERVAL_S = 0.02
+"""Interval of readiness probes."""
 KILLED_WITHIN_S = 2.0
-"""How long killed processes may take to vanish and their output to end."""
+"""Timeout for killed processes and their output to end."""
 RECALL_TIMEOUT_S = 2.0
-"""How long a child may take to stop when what it depends on was lost: what it has at hand cannot be finished."""
+"""Stop timeout after the loss of a dependency, without which work in flight cannot be finished."""
 
-# Standard input is the pipe of the guard: no file descriptor above 9 can be named in every shell.
+# Standard input is the pipe of the guard: file descriptors above 9 are not portable in shells.
 _REGISTER = 'echo $$ >&0; exec "$@" </dev/null'
 
 
@@ -50,9 +51,9 @@ class _Child:
     log: BoundedLog
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     down: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set while no process of it runs."""
+    """Set while its process does not run."""
     recalled: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set to stop it because something volatile that it depends on is gone."""
+    """Set to stop it after the loss of a volatile dependency."""
     group: int | None = None
     was_ready: bool = False
     failure: str = ""
@@ -63,14 +64,14 @@ async def _nothing(_name: str) -> None:
 
 
 class Supervisor:
-    """Runs children from entering to leaving its context; entering returns when all are ready.
+    """An async context manager that runs children; entering returns when all are ready.
 
-    Leaving asks the children to stop, dependents first; being cancelled meanwhile kills them.
+    Leaving stops the children, dependents first; cancellation meanwhile kills them.
 
-    `prepare(name)` runs each time a child has become ready, and those that depend on it wait for it: here a caller
-    fills what a restart emptied. `report` gets every event and must not raise. `hold` are file descriptors that stay
-    open until the last process is gone, even if we are killed. Raises Rejected if a child fails too often before
-    it was ever ready, ValueError if the dependencies name no child, CycleError if they form a circle.
+    `prepare(name)` runs each time a child becomes ready, before its dependents start: here the caller fills a server
+    that lost its data. `report` receives all events and must not raise. `hold`: file descriptors that stay open until
+    the last process ends, even if the supervisor is killed. Raises Rejected if a child fails too often before it was
+    ever ready, ValueError for unknown dependencies, CycleError for circular ones.
     """
 
     def __init__(
@@ -108,13 +109,13 @@ class Supervisor:
         await self._stop()
 
     async def failed(self) -> None:
-        """Wait until keeping a child running fails, and raise why."""
+        """Wait until a child cannot be kept running, and raise the reason."""
         done, _ = await asyncio.wait(self._tasks.values(), return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
 
     async def _stop(self) -> None:
-        """Stop in order; cancelled meanwhile: kill at once."""
+        """Stop in order; kill all if cancelled meanwhile."""
         stopping = asyncio.create_task(self._stop_in_order(), name="stop the children")
         cancelled: asyncio.CancelledError | None = None
         while not stopping.done():
@@ -165,7 +166,7 @@ class Supervisor:
         while not all(ready.is_set() for ready in needed):
             for ready in needed:
                 await ready.wait()
-        # From here to the start there must be no await, or a dependency that dies now would not recall the child.
+        # No await from here to the start, or a dependency that dies now would not recall the child.
         child.down.clear()
 
     async def _recall_dependents(self, lost: _Child) -> None:
@@ -180,7 +181,7 @@ class Supervisor:
             await child.down.wait()
 
     async def _run(self, child: _Child) -> float:
-        """Run a child once; returns for how many seconds it was ready."""
+        """Run a child once; return the seconds for which it was ready."""
         now = asyncio.get_running_loop().time
         started = now()
         ready_at = math.inf
@@ -243,7 +244,7 @@ class Supervisor:
     async def _end(
         self, child: _Child, process: asyncio.subprocess.Process, output: LogPipe, *, lasted_s: float
     ) -> None:
-        """End what is left of the group, and say how it went."""
+        """End the remaining processes of the group, and report the result."""
         returncode = process.returncode
         try:
             if returncode is None and not self._killing:
@@ -274,7 +275,7 @@ class Supervisor:
 
 
 async def _race(*runners: Coroutine[None, None, object]) -> None:
-    """Wait for the first to end, cancel the others, raise what it raised."""
+    """Wait for the first to end, cancel the others, and raise its exception."""
     tasks = [asyncio.ensure_future(runner) for runner in runners]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -287,7 +288,7 @@ async def _race(*runners: Coroutine[None, None, object]) -> None:
 
 
 async def _vanished(group: int, timeout_s: float) -> None:
-    """Wait until no process of the group runs, at most so long."""
+    """Wait until no process of the group runs, at most `timeout_s`."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(timeout_s):
             while guard.is_alive(group):  # noqa: ASYNC110 - no descendant can be waited for

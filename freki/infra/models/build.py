@@ -1,7 +1,7 @@
-"""Makes models from weights that lie in an installed package or come with Freki: tokenizer and 8-bit graph.
+"""Builds models, tokenizer and 8-bit graph, from weights of an installed package or bundled with Freki.
 
-Without torch; takes about 4 s and 1.2 GB on 2 cores. Reads nothing but the weight file and `calibration.txt`, so that
-every machine makes the same model.
+Without torch; takes about 4 s and 1.2 GB on 2 cores. Depends on the weight file and `calibration.txt` only, so the
+build is reproducible.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ Writer = Callable[[Graph, Weights, Dense], list[str]]
 
 
 def wheel_file(source: WheelSource) -> Path | None:
-    """Find the weights among the installed packages, without importing any; None where they are not."""
+    """Return the weight file of an installed package, without importing it; None where it is not installed."""
     try:
         installed = metadata.distribution(source.package)
     except metadata.PackageNotFoundError:
@@ -37,14 +37,14 @@ def wheel_file(source: WheelSource) -> Path | None:
 
 
 def bundled_file(source: BundledSource) -> Path:
-    """Find weights that come with Freki."""
+    """Return the path of weights bundled with Freki."""
     return Path(str(resources.files(_HERE).joinpath(source.file)))
 
 
 def build_bundled(source: BundledSource, directory: Path, progress: Progress) -> None:
     """Write tokenizer and graph into a directory.
 
-    Raises Misconfigured where the weights are not those that the registry names.
+    Raises Misconfigured where the weights differ from those in the registry.
     """
     progress(0, _STEPS, "reading weights")
     file = bundled_file(source)
@@ -56,7 +56,7 @@ def build_bundled(source: BundledSource, directory: Path, progress: Progress) ->
 def build(weight_file: Path, source: WheelSource, directory: Path, progress: Progress) -> None:
     """Write tokenizer and graph into a directory.
 
-    Raises Misconfigured where the weights are not those that the registry names.
+    Raises Misconfigured where the weights differ from those in the registry.
     """
     progress(0, _STEPS, "reading weights")
     if sha256_of(weight_file) != source.sha256:
@@ -76,7 +76,7 @@ def build(weight_file: Path, source: WheelSource, directory: Path, progress: Pro
 def make(
     weights: Weights, tokenizer: Tokenizer, directory: Path, progress: Progress, *, write: Writer = write_encoder
 ) -> None:
-    """Write tokenizer and graph of any weights."""
+    """Write tokenizer and graph of the given weights."""
     tokenizer.save(str(directory / TOKENIZER), pretty=False)
     progress(1, _STEPS, "calibrating")
     ranges = _ranges(weights, tokenizer, write)
@@ -84,7 +84,7 @@ def make(
     graph = Graph()
     outputs = write(graph, weights, Int8Dense(ranges))
     progress(3, _STEPS, "writing")
-    # Outside of the graph file, weights are mapped into memory instead of copied.
+    # Weights outside of the graph file are memory-mapped instead of copied.
     onnx.save_model(
         graph.model(outputs),
         directory / WEIGHTS,
@@ -96,7 +96,7 @@ def make(
 
 
 def _ranges(weights: Weights, tokenizer: Tokenizer, write: Writer) -> dict[str, Ranges]:
-    """See what the dense layers read when the model runs in floats."""
+    """Return the input ranges of the dense layers in the float model."""
     graph, dense = Graph(), FloatDense()
     outputs = write(graph, weights, dense)
     texts = _calibration(tokenizer, weights.shape.positions)
@@ -104,7 +104,7 @@ def _ranges(weights: Weights, tokenizer: Tokenizer, write: Writer) -> dict[str, 
 
 
 def _calibration(tokenizer: Tokenizer, limit: int) -> Iterator[list[int]]:
-    """Yield token ids of each stored text, then of all of them as one long one."""
+    """Yield token ids of each calibration text, then of all texts concatenated."""
     lines = resources.files(_HERE).joinpath("calibration.txt").read_text(encoding="utf-8").splitlines()
     for encoding in tokenizer.encode_batch([*lines, " ".join(lines[::-1])]):
         yield encoding.ids[:limit]

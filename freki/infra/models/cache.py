@@ -1,7 +1,6 @@
-"""Finds a model's directory: the one that the settings name, or one in the cache, made there if it can be.
+"""Locates the directory of a model: one named in the settings, or one in the cache, built or downloaded if missing.
 
-Directories of the cache appear whole (made beside, then renamed), carry checksums, and are made by one process at a
-time.
+Directories of the cache appear atomically (by renaming), have checksums, and are made by one process at a time.
 """
 
 import errno
@@ -26,14 +25,14 @@ from freki.schemas.index import Apart
 
 _NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR)
 LOCK_TIMEOUT_S = 1800.0
-"""How long to wait for another process that makes the same model: as long as a large download takes."""
+"""Timeout for another process that makes the same model: the duration of a large download."""
 
 
 def obtain(settings: ModelSettings, chosen: str, kind: ModelKind, progress: Progress) -> Path:
-    """Return the directory of a model, complete and undamaged; makes it if need be.
+    """Return the directory of a model, complete and verified; make it if needed.
 
-    Raises Misconfigured where the settings name no such model or allow no way to get it, Unavailable where it may work
-    later.
+    Raises Misconfigured where the model is unknown or the settings do not allow to obtain it, and Unavailable where it
+    may be obtained later.
     """
     directory, model = _find(chosen, kind)
     if model is None:
@@ -51,7 +50,7 @@ def obtain(settings: ModelSettings, chosen: str, kind: ModelKind, progress: Prog
 
 
 def embedder_identity(settings: ModelSettings) -> tuple[str, int]:
-    """Tell fingerprint and dimension of the chosen embedder without making or loading it.
+    """Return fingerprint and dimension of the chosen embedder without making or loading it.
 
     Raises Misconfigured as `obtain` does.
     """
@@ -61,7 +60,7 @@ def embedder_identity(settings: ModelSettings) -> tuple[str, int]:
 
 
 def apart_identities(settings: ModelSettings) -> tuple[Apart, ...]:
-    """Tell the same of the embedders that some kinds of chunks have for themselves."""
+    """Return the additional embedders of some kinds of chunks, with fingerprint and dimension."""
     return tuple(
         Apart(kinds=kinds, embedder=aligned_fingerprint(fingerprint), dim=dim + 1)
         for chosen, kinds in apart_embedders(settings).items()
@@ -70,12 +69,12 @@ def apart_identities(settings: ModelSettings) -> tuple[Apart, ...]:
 
 
 def joint_identity(settings: ModelSettings) -> str:
-    """Name all embedders in one word: vectors are comparable where it is the same."""
+    """Return the joint fingerprint of all embedders; vectors with equal ones are comparable."""
     return joint_fingerprint(embedder_identity(settings)[0], apart_identities(settings))
 
 
 def apart_embedders(settings: ModelSettings) -> dict[str, tuple[ChunkKind, ...]]:
-    """Return which embedders some kinds of chunks have for themselves, and which kinds, in the order of kinds."""
+    """Return the additional embedders with their kinds of chunks, in the order of kinds."""
     chosen: dict[str, tuple[ChunkKind, ...]] = {}
     for kind, name in settings.apart.items():
         chosen[name] = (*chosen.get(name, ()), kind)
@@ -83,27 +82,27 @@ def apart_embedders(settings: ModelSettings) -> dict[str, tuple[ChunkKind, ...]]
 
 
 def joint_fingerprint(default: str, apart: Sequence[Apart]) -> str:
-    """Name what gives chunks of all kinds their vectors."""
+    """Return the joint fingerprint of the default and additional embedders."""
     return " ".join([default, *(f"{'+'.join(each.kinds)}:{each.embedder}" for each in apart)])
 
 
 def aligned_fingerprint(fingerprint: str) -> str:
-    """Name a model whose cosines were made comparable with those of others, see `family.py`."""
+    """Return the fingerprint of a model whose cosines are aligned with those of others, see `multi_embedder.py`."""
     return f"{fingerprint}+aligned1"
 
 
 def late_fingerprint(fingerprint: str, window_tokens: int) -> str:
-    """Name what gives chunks their vectors: a model that reads so many tokens at once, or each chunk alone for 0."""
+    """Return the fingerprint of a model with late-chunking windows of so many tokens; 0: without late chunking."""
     return f"{fingerprint}+late{window_tokens}" if window_tokens else fingerprint
 
 
 def cached(settings: ModelSettings, model: RegisteredModel, source: Source) -> Path:
-    """Return where the cache keeps, or would keep, a model."""
+    """Return the directory of a model in the cache, whether it exists or not."""
     return settings.cache_dir.expanduser() / f"{model.description.name}-{source.revision}"
 
 
 def is_obtainable(settings: ModelSettings, source: Source) -> bool:
-    """Return whether a source can be used, as far as that is known without trying."""
+    """Return whether a source is probably usable, without trying it."""
     if isinstance(source, WheelSource):
         return wheel_file(source) is not None
     return isinstance(source, BundledSource) or settings.allow_download
@@ -118,7 +117,7 @@ def _identity(settings: ModelSettings, chosen: str, setting: str = "EMBEDDER=") 
 
 
 def _find(chosen: str, kind: ModelKind, setting: str = "") -> tuple[Path, RegisteredModel | None]:
-    """Take a name for one of the registry, all else for a directory; setting: where it was chosen."""
+    """Return the directory or registered model of a choice; setting: the setting that chose it."""
     model = MODELS.get(chosen)
     directory = Path(chosen).expanduser()
     where = f"FREKI_MODELS__{setting or f'{kind.upper()}='}{chosen}"
@@ -178,7 +177,7 @@ def _make(settings: ModelSettings, model: RegisteredModel, source: Source, direc
 
 
 def _fill(source: Source, directory: Path, progress: Progress) -> str:
-    """Put the model's files into a directory; returns the path of its weights there."""
+    """Write the files of a model into a directory; return the relative path of its weights."""
     if isinstance(source, HubSource):
         download(source, directory, progress)
         return source.weights

@@ -1,4 +1,4 @@
-"""Descriptions of models: what must be known to obtain, check and run one."""
+"""Descriptions of models: the data needed to obtain, check and run them."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,41 +7,41 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class ModelKind(StrEnum):
-    """What a model is for."""
+    """Purpose of a model."""
 
     EMBEDDER = "embedder"
     RERANKER = "reranker"
 
 
 class Architecture(StrEnum):
-    """How a reranker reads query and text."""
+    """Architecture of a reranker."""
 
     CROSS_ENCODER = "cross-encoder"
-    """Together, as one input."""
+    """Query and text as one input."""
     MATCHING = "matching"
-    """Apart; their tokens are compared afterwards."""
+    """Query and text encoded separately, then their tokens compared (late interaction)."""
 
 
 class Pooling(StrEnum):
-    """How the states of tokens become one vector, where the graph leaves that to us."""
+    """Pooling of token states into one vector, where the graph does not include it."""
 
     MEAN = "mean"
     CLS = "cls"
 
 
 class ModelDescription(BaseModel):
-    """What must be known to run a model; `manifest.json` in its directory."""
+    """The data needed to run a model; `manifest.json` in its directory."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(min_length=1)
     kind: ModelKind
     dim: int | None = Field(default=None, ge=1)
-    """Length of a vector; None for a reranker."""
+    """Dimension of vectors; None for a reranker."""
     max_tokens: int = Field(ge=8)
-    """Longest input, special tokens included."""
+    """Maximum tokens of the input, including special ones."""
     architecture: Architecture = Architecture.CROSS_ENCODER
-    """Of a reranker."""
+    """Architecture of a reranker; meaningless for an embedder."""
     pooling: Pooling = Pooling.MEAN
     query_prefix: str = ""
     passage_prefix: str = ""
@@ -50,7 +50,7 @@ class ModelDescription(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownVector:
-    """The first numbers of a query's vector, as others than our code computed them."""
+    """The first components of the vector of a query, from an independent implementation."""
 
     text: str
     leading: tuple[float, ...]
@@ -59,7 +59,7 @@ class KnownVector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownScore:
-    """What a reranker says of a pair, as a logit, as others than our code computed it."""
+    """The logit of a pair, from an independent implementation."""
 
     query: str
     text: str
@@ -76,14 +76,14 @@ class WheelSource:
     file: str
     sha256: str
     recipe: str
-    """Names what `build.py` makes of the weights: another recipe gives other vectors."""
+    """Version of the build in `build.py`; another recipe gives other vectors."""
     layers: int | None = None
-    """For a reranker that matches tokens: how many of the lowest layers it needs."""
+    """Number of lowest layers that a reranker of type MATCHING uses."""
     known: tuple[KnownVector, ...] = ()
 
     @property
     def revision(self) -> str:
-        """What tells vectors of this source from those of others."""
+        """Identifier that distinguishes vectors of this source from those of others."""
         return f"{self.package}-{self.version}-{self.recipe}"
 
 
@@ -95,29 +95,29 @@ class HubSource:
     commit: str
     weights: str
     size_bytes: int
-    """About what is downloaded."""
+    """Approximate size of the download."""
     known: tuple[KnownVector | KnownScore, ...] = ()
 
     @property
     def revision(self) -> str:
-        """What tells vectors of this source from those of others."""
+        """Identifier that distinguishes vectors of this source from those of others."""
         return self.commit[:12]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundledSource:
-    """Weights that come with Freki."""
+    """Weights bundled with Freki."""
 
     file: str
-    """Beside this module."""
+    """File name in the directory of this module."""
     sha256: str
     recipe: str
-    """Names what `build.py` makes of the weights."""
+    """Version of the build in `build.py`."""
     known: tuple[KnownVector, ...] = ()
 
     @property
     def revision(self) -> str:
-        """What tells vectors of this source from those of others."""
+        """Identifier that distinguishes vectors of this source from those of others."""
         return f"bundled-{self.recipe}"
 
 
@@ -130,10 +130,10 @@ class RegisteredModel:
 
     description: ModelDescription
     sources: tuple[Source, ...]
-    """In the order in which they are tried."""
+    """Sources in the order in which they are tried."""
     companion: str | None = None
-    """Name of an embedder that a reranker asks too."""
+    """Name of an embedder that a reranker uses in addition."""
 
     def fingerprint(self, source: Source) -> str:
-        """Name the model as made from a source."""
+        """Return the fingerprint of the model from a source."""
         return f"{self.description.name}@{source.revision}"

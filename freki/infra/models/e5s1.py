@@ -22,7 +22,7 @@ from freki.schemas.arrays import Floats
 from freki.schemas.errors import Misconfigured
 
 BLOCK = 32
-"""Weights that share one scale."""
+"""Number of weights that share one scale."""
 _BLOCK_BYTES = 2 + BLOCK // 2
 
 
@@ -41,7 +41,7 @@ class BertShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pieces:
-    """What a Unigram tokenizer is made of."""
+    """The data of a Unigram tokenizer."""
 
     scored: Sequence[tuple[str, float]]
     """Log probability of each piece, in the order of token ids."""
@@ -50,12 +50,12 @@ class Pieces:
     pad: int
     unknown: int
     normalised: Mapping[str, str]
-    """What a character is read as; others stay."""
+    """Replacements of characters; others are unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class E5S1:
-    """An open weight file; matrices are decoded when asked for."""
+    """An open weight file; matrices are decoded on access."""
 
     shape: BertShape
     pieces: Pieces
@@ -106,9 +106,9 @@ def _scales(blocks: NDArray[np.uint8]) -> Floats:
 
 
 def read_e5s1(path: Path) -> E5S1:
-    """Open a weight file; tensors stay on disk until they are used.
+    """Open a weight file; tensors are read on access.
 
-    Raises Misconfigured where it is not such a file, or is cut short.
+    Raises Misconfigured where the file has another format or is truncated.
     """
     try:
         return _read(np.memmap(path, np.uint8, "r"))
@@ -117,7 +117,7 @@ def read_e5s1(path: Path) -> E5S1:
 
 
 class _Cursor:
-    """Walks over the header."""
+    """A cursor over the header."""
 
     def __init__(self, data: NDArray[np.uint8]) -> None:
         self._data = data
@@ -197,10 +197,10 @@ def _read_directory(cursor: _Cursor, data: NDArray[np.uint8]) -> dict[str, NDArr
 
 
 def unigram_tokenizer(pieces: Pieces) -> Tokenizer:
-    """Make the tokenizer of XLM-RoBERTa: `<s> … </s>` around Unigram pieces of the NFKC text.
+    """Return the tokenizer of XLM-RoBERTa: `<s> … </s>` around Unigram pieces of the NFKC text.
 
-    Where the stored map differs from NFKC, control characters vanish and exotic blanks become a space. Unlike the
-    map, which knows single characters, NFKC also joins a letter with the accent after it, as SentencePiece does.
+    Where the stored map differs from NFKC, control characters are removed and unusual blanks become a space. Unlike
+    the map of single characters, NFKC also composes a letter with a following accent, as SentencePiece does.
     """
     tokenizer = Tokenizer(models.Unigram([*pieces.scored], pieces.unknown, byte_fallback=False))
     tokenizer.normalizer = normalizers.Sequence(

@@ -1,4 +1,4 @@
-"""Embeds texts with an ONNX model."""
+"""Embedder on an ONNX model."""
 
 import time
 from collections.abc import Sequence
@@ -23,14 +23,14 @@ from freki.schemas.arrays import Floats
 from freki.schemas.errors import Misconfigured
 
 ROOM_TOKENS = 24
-"""Of a window's tokens: for prefix and special tokens, and for windows that come out somewhat longer than planned."""
+"""Tokens of a window reserved for prefix and special tokens, and for windows longer than planned."""
 
 
 class OnnxEmbedder:
-    """The embedder that the settings name; opening it makes the model if it is not in the cache.
+    """The embedder of the settings; opening it makes the model if it is not in the cache.
 
-    With the default model a text has the same vector whatever its batch (within 1e-6). Each batch waits its turn, so
-    that a question is not stuck behind a whole document. One is enough for a process.
+    With the default model the vector of a text does not depend on its batch (within 1e-6). Batches are queued one by
+    one, so that a query does not wait for a whole document. One instance per process suffices.
     """
 
     def __init__(self, settings: ModelSettings, progress: Progress = unseen, *, calls: Calls | None = None) -> None:
@@ -57,29 +57,29 @@ class OnnxEmbedder:
 
     @property
     def fingerprint(self) -> str:
-        """Name and revision of the model, which also tell its precision."""
+        """Name and revision of the model, including its precision."""
         return late_fingerprint(self.model.fingerprint, self._late_tokens)
 
     @property
     def dim(self) -> int:
-        """Length of a vector."""
+        """Dimension of vectors."""
         return self.model.dim
 
     @property
     def unrelated(self) -> float:
-        """The least cosine there is: all cosines of one model say something."""
+        """Cosine up to which texts count as unrelated: the minimum, since all cosines of one model are meaningful."""
         return -1.0
 
     def of(self, kind: ChunkKind) -> Self:  # noqa: ARG002 - one for all
-        """Return itself: one model embeds all kinds."""
+        """Return this embedder: it embeds all kinds."""
         return self
 
     async def embed_passages(self, texts: Sequence[str]) -> Floats:
-        """Embed what is searched, (texts, dim)."""
+        """Embed passages, (texts, dim)."""
         return await self._embed(self.model.manifest.passage_prefix, texts)
 
     async def embed_within(self, windows: Sequence[str], spans: Sequence[Sequence[Span]]) -> Floats:
-        """Embed parts of longer texts by the states that their tokens have there, (spans, dim)."""
+        """Embed spans of windows by the states of their tokens in the window, (spans, dim)."""
         started = time.perf_counter()
         prefix = self.model.manifest.passage_prefix
         encodings = await self._runner.call(self.model.encode_placed, [prefix + window for window in windows])
@@ -95,11 +95,11 @@ class OnnxEmbedder:
         return vectors
 
     async def embed_queries(self, texts: Sequence[str]) -> Floats:
-        """Embed what is asked, (texts, dim)."""
+        """Embed queries, (texts, dim)."""
         return await self._embed(self.model.manifest.query_prefix, texts)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Count tokens as the model sees them, without special ones."""
+        """Return the number of tokens of each text, without special ones."""
         return self.model.count(texts)
 
     async def _embed(self, prefix: str, texts: Sequence[str]) -> Floats:
@@ -117,7 +117,7 @@ class OnnxEmbedder:
 
 
 def _check_window(manifest: ModelManifest, tokens: int) -> None:
-    """Raise Misconfigured for a model that cannot read windows of so many tokens, or does not mean their states."""
+    """Raise Misconfigured for a model that cannot read windows of so many tokens, or does not use mean pooling."""
     if manifest.pooling is not Pooling.MEAN:
         raise Misconfigured(
             f"{manifest.name} does not take the mean of its tokens, so late chunking would give other vectors than its "

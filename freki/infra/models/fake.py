@@ -15,7 +15,7 @@ _WORD = re.compile(r"\w+")
 
 
 class FakeEmbedder:
-    """A hashed bag of words. Keeps the promises of `OnnxEmbedder`."""
+    """A hashed bag of words, with the interface and guarantees of `OnnxEmbedder`."""
 
     def __init__(self, dim: int = 64) -> None:
         self.dim = dim
@@ -23,15 +23,15 @@ class FakeEmbedder:
         self.unrelated = -1.0
 
     def of(self, kind: ChunkKind) -> Self:  # noqa: ARG002 - one for all
-        """Return itself."""
+        """Return this embedder."""
         return self
 
     async def embed_passages(self, texts: Sequence[str]) -> Floats:
-        """Embed what is searched, (texts, dim)."""
+        """Embed passages, (texts, dim)."""
         return self._embed(texts)
 
     async def embed_within(self, windows: Sequence[str], spans: Sequence[Sequence[tuple[int, int]]]) -> Floats:
-        """Embed parts of longer texts, which their windows colour; (spans, dim)."""
+        """Embed spans, mixed with the vectors of their windows; (spans, dim)."""
         rows = [
             2 * self._embed([window[start:end]]) + self._embed([window])
             for window, within in zip(windows, spans, strict=True)
@@ -42,17 +42,17 @@ class FakeEmbedder:
         return unit
 
     async def embed_queries(self, texts: Sequence[str]) -> Floats:
-        """Embed what is asked, (texts, dim)."""
+        """Embed queries, (texts, dim)."""
         return self._embed(texts)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Count words."""
+        """Return the number of words of each text."""
         return [len(_WORD.findall(text)) for text in texts]
 
     def _embed(self, texts: Sequence[str]) -> Floats:
         vectors = np.zeros((len(texts), self.dim), np.float32)
         for row, text in enumerate(texts):
-            # Every text has one thing in common, so that none has length 0 and no two are opposite.
+            # A component common to all texts, so that no vector is 0 and no two are opposite.
             vectors[row, 0] = 1
             for word, count in Counter(_WORD.findall(text.lower())).items():
                 vectors[row, self._place(word)] += count

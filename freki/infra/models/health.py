@@ -1,4 +1,4 @@
-"""Says which models there are, and whether the chosen ones do what they should."""
+"""Lists models, and verifies the output of the chosen ones."""
 
 import asyncio
 import time
@@ -36,11 +36,11 @@ _OTHER = "Der Vermieter muss die Mietsache in einem geeigneten Zustand überlass
 
 
 class ModelState(StrEnum):
-    """What it takes to use a model."""
+    """Availability of a model."""
 
     BUILT = "built"
     AVAILABLE = "available"
-    """Is made when it is first used."""
+    """Built on first use."""
     NEEDS_DOWNLOAD = "needs download"
     """FREKI_MODELS__ALLOW_DOWNLOAD is off, and there is no other source."""
 
@@ -54,13 +54,13 @@ class ModelInfo:
     dim: int | None
     state: ModelState
     size_bytes: int
-    """On disk; of the source where it is not built."""
+    """Size on disk; of the source where it is not built."""
     licence: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCheck:
-    """What came out when a model was tried."""
+    """Result of the check of a model."""
 
     name: str
     ok: bool
@@ -69,7 +69,7 @@ class ModelCheck:
 
 
 def describe_models(settings: ModelSettings) -> list[ModelInfo]:
-    """List the models of the registry, then directories that the settings choose."""
+    """Return the models of the registry, then directories chosen by the settings."""
     names = [settings.embedder, *apart_embedders(settings), settings.reranker]
     chosen = [name for name in names if name and name not in MODELS]
     directories = [Path(name).expanduser() for name in chosen]
@@ -80,14 +80,14 @@ def describe_models(settings: ModelSettings) -> list[ModelInfo]:
 
 
 async def ensure_built(settings: ModelSettings, progress: Progress = unseen) -> None:
-    """Make the chosen models, if they are not in the cache. Raises as `obtain` does."""
+    """Build or download the chosen models if they are not in the cache. Raises as `obtain` does."""
     for chosen, kind in _chosen(settings):
         await asyncio.to_thread(obtain, settings, chosen, kind, progress)
 
 
 async def check_models(settings: ModelSettings) -> list[ModelCheck]:
-    """Run known texts through the chosen models, and compare with known numbers."""
-    # What is wrong is told with the name of the setting.
+    """Run known texts through the chosen models, and compare the output with known values."""
+    # Errors name the setting.
     apart_identities(settings)
     checks = [await _check_embedder(settings)]
     checks += [await _check_embedder(alone(settings, chosen)) for chosen in apart_embedders(settings)]
@@ -98,7 +98,7 @@ async def check_models(settings: ModelSettings) -> list[ModelCheck]:
 
 def _chosen(settings: ModelSettings) -> Iterator[tuple[str, ModelKind]]:
     yield settings.embedder, ModelKind.EMBEDDER
-    # What is wrong is told with the name of the setting.
+    # Errors name the setting.
     apart_identities(settings)
     for chosen in apart_embedders(settings):
         yield chosen, ModelKind.EMBEDDER

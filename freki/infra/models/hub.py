@@ -1,4 +1,4 @@
-"""Fetches ONNX exports from the Hugging Face hub."""
+"""Downloads of ONNX exports from the Hugging Face hub."""
 
 import shutil
 from collections.abc import Iterator
@@ -18,9 +18,9 @@ from freki.schemas.errors import Misconfigured, Unavailable
 
 
 def download(source: HubSource, directory: Path, progress: Progress) -> None:
-    """Put weights and tokenizer into a directory, under the paths that they have in the repository.
+    """Download weights and tokenizer into a directory, under their paths in the repository.
 
-    Raises Unavailable where the hub cannot be reached, Misconfigured where it does not give us the files.
+    Raises Unavailable where the hub cannot be reached, Misconfigured where it refuses the files.
     """
     disable_progress_bars()
     files = (source.weights, TOKENIZER)
@@ -28,14 +28,14 @@ def download(source: HubSource, directory: Path, progress: Progress) -> None:
         progress(done, len(files), f"downloading {source.repository}/{file}")
         with _translated(f"cannot download {source.repository}/{file}"):
             hf_hub_download(source.repository, file, revision=source.commit, local_dir=directory)
-    # What the hub's client remembers for a later download; ours is complete.
+    # Remove the metadata of the client for resuming downloads.
     shutil.rmtree(directory / ".cache", ignore_errors=True)
     progress(len(files), len(files), "done")
 
 
 @contextmanager
 def _translated(action: str) -> Iterator[None]:
-    """Raise ours for theirs, keeping theirs as the cause."""
+    """Translate errors of huggingface_hub, keeping the original as the cause."""
     try:
         yield
     except HfHubHTTPError as error:
@@ -43,6 +43,6 @@ def _translated(action: str) -> Iterator[None]:
         raise kind(f"{action}: {error}") from error
     except OfflineModeIsEnabled as error:
         raise Misconfigured(f"{action}: unset HF_HUB_OFFLINE ({error})") from error
-    # huggingface_hub 1.16 closes its client where it cannot connect, and retries with it: a RuntimeError.
+    # huggingface_hub 1.16 closes its client after a failed connection, and retries with it: a RuntimeError.
     except (EntryNotFoundError, XetError, XetDownloadError, httpx.HTTPError, OSError, RuntimeError) as error:
         raise Unavailable(f"{action}: {error}") from error

@@ -1,12 +1,12 @@
-"""Scores pairs by what hybrid search cannot see: a second opinion on English texts, matching tokens on all others.
+"""Scores of query-text pairs: a second encoder for English, late interaction of tokens for all other languages.
 
-English questions on English texts ask a second encoder, which was trained on other data than the first, how close the
-question is to the text and to its heading; the better of the two counts. All other pairs compare tokens: each token of
-the question, weighted by how rare it is, looks for its closest one in the text, in the states of the first encoder's
-lowest layers. Either enters a sum with what search said before. Nothing was trained but the rarity of tokens; the
-weights were chosen on the development split that `docs/reranker.md` names.
-Source: Khattab and Zaharia, SIGIR 2020, doi:10.1145/3397271.3401075 (MaxSim). Deviations: encoders as they are; rare
-tokens weigh more.
+English pairs use a second encoder, trained on other data than the first: the cosine of the query and the text or its
+heading, whichever is higher. All other pairs compare tokens: each token of the query, weighted by its rarity, is
+matched to the closest token of the text, in the states of the lowest layers of the first encoder. Both are summed with
+the scores of search. Only the rarity of tokens is trained; the weights were chosen on the development split in
+`docs/reranker.md`.
+Source: Khattab and Zaharia, SIGIR 2020, doi:10.1145/3397271.3401075 (MaxSim). Deviations: encoders are not
+fine-tuned; tokens are weighted by rarity.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,25 +27,25 @@ from freki.schemas.index import RerankPair
 
 ENGLISH = "en"
 ENGLISH_SHARE = 0.75
-"""The second opinion is asked where at least this share of the candidates can be read by it."""
+"""Minimum share of English candidates for which the second encoder is used."""
 PIECE_WEIGHTS = "piece_weights.npy"
 
 
 States = NDArray[np.floating]
-"""What a model made of a text: a vector (dim,), or states of tokens (tokens, dim)."""
+"""Output of a model for a text: a vector (dim,), or states of tokens (tokens, dim)."""
 
 
 class Owned(NamedTuple):
-    """A text, and whose it is: tenant and readers of a document, or tenant and principals of who asks."""
+    """A text with its owners: tenant and readers of a document, or tenant and principals of a query."""
 
     owners: tuple[str, ...]
     text: str
 
 
 class Remembered:
-    """What a model made of texts that were scored of late, within a number of bytes. For one thread.
+    """A cache of model outputs of recently scored texts, bounded in bytes. Not thread-safe.
 
-    A text is found only for the same owners: how soon it is scored must not tell that others hold it, or asked it.
+    Entries are separate per owner: the time of scoring must not reveal that others have, or asked for, a text.
     """
 
     def __init__(self, most_bytes: int, calls: Calls | None = None) -> None:
@@ -53,27 +53,27 @@ class Remembered:
         self._states: LRUCache[bytes, States] = LRUCache(most_bytes, getsizeof=lambda states: states.nbytes)
 
     def among(self, texts: Iterable[Owned]) -> dict[Owned, States]:
-        """Return those of these texts that are remembered."""
+        """Return the cached entries of these texts."""
         looked_up = {text: self._states.get(_key(text)) for text in texts}
         found = {text: states for text, states in looked_up.items() if states is not None}
         self._calls.looked_up("rerank", hits=len(found), misses=len(looked_up) - len(found))
         return found
 
     def keep(self, text: Owned, states: States) -> None:
-        """Remember a text, for others that were needed less recently."""
+        """Store the output for a text, evicting the least recently used ones."""
         if states.nbytes <= self._states.maxsize:
             self._states[_key(text)] = states
 
 
 def _key(owned: Owned) -> bytes:
-    """Stand for a text and its owners in less room."""
-    # Lengths keep the borders between parts.
+    """Return a hash of a text and its owners."""
+    # Lengths delimit the parts.
     parts = (part.encode() for part in (*owned.owners, owned.text))
     return blake2b(b"".join(b"%d:%b" % (len(part), part) for part in parts), digest_size=16).digest()
 
 
 class Calibration(NamedTuple):
-    """How a sum of features becomes a logit."""
+    """Linear map from a sum of features to a logit."""
 
     slope: float
     shift: float
@@ -85,31 +85,31 @@ class Calibration(NamedTuple):
 
 
 class Route(Protocol):
-    """One way to score pairs; what pairs share is encoded once. Calls block."""
+    """A method of scoring pairs; shared texts are encoded once. Calls block."""
 
     @property
     def lengths(self) -> Sequence[int]:
-        """How many tokens each pair costs."""
+        """Number of tokens to encode for each pair."""
 
     def score(self, places: range) -> Floats:
-        """Score the pairs at some places; returns logits, (places,)."""
+        """Score the pairs in a range; return logits, (pairs,)."""
 
 
 def read_piece_weights() -> Floats:
-    """Open the rarity of each piece of the first encoder's vocabulary, (pieces,)."""
+    """Return the rarity of each piece of the vocabulary of the first encoder, (pieces,)."""
     with resources.as_file(resources.files("freki.infra.models").joinpath(PIECE_WEIGHTS)) as file:
         weights: Floats = np.load(file, allow_pickle=False).astype(np.float32)
     return weights
 
 
 def is_english(pairs: Sequence[RerankPair]) -> bool:
-    """Return whether the second encoder can read question and candidates."""
+    """Return whether query and enough candidates are English."""
     readable = sum(pair.language == ENGLISH for pair in pairs)
     return all(pair.query_language == ENGLISH for pair in pairs) and readable >= ENGLISH_SHARE * len(pairs)
 
 
 class _Texts:
-    """Texts on their way through a model, each once, unless it is remembered."""
+    """Texts to be encoded, each once, unless cached."""
 
     def __init__(
         self, model: Model, rows: Sequence[Sequence[Owned]], remembered: Remembered, *, batch_tokens: int
@@ -124,19 +124,19 @@ class _Texts:
         self.lengths = self._costs()
 
     def missing(self, places: range) -> Iterable[tuple[list[Owned], list[Encoding]]]:
-        """Yield what must be encoded for some rows, in batches."""
+        """Yield the texts to be encoded for some rows, in batches."""
         texts = list(dict.fromkeys(text for place in places for text in self._rows[place] if text not in self.states))
         encodings = [self._encodings[text] for text in texts]
         for batch in pack([len(each) for each in encodings], budget=self._batch_tokens):
             yield [texts[at] for at in batch], [encodings[at] for at in batch]
 
     def keep(self, text: Owned, states: States) -> None:
-        """Take what the model made of a text."""
+        """Store the output of the model for a text."""
         self.states[text] = states
         self._remembered.keep(text, states)
 
     def _costs(self) -> list[int]:
-        """Count the tokens that each row adds to those before it."""
+        """Return the number of tokens that each row adds to those before it."""
         counted = set(self.states)
         costs = []
         for row in self._rows:
@@ -146,7 +146,7 @@ class _Texts:
 
 
 class SecondOpinion:
-    """English: a second encoder's cosines."""
+    """Route for English: cosines of a second encoder."""
 
     OPINION = 3.0
     LEXICAL = 0.4
@@ -168,14 +168,14 @@ class SecondOpinion:
 
     @property
     def lengths(self) -> Sequence[int]:
-        """How many tokens each pair costs."""
+        """Number of tokens to encode for each pair."""
         return self._texts.lengths
 
     def score(self, places: range) -> Floats:
-        """Score the pairs at some places; returns logits, (places,)."""
+        """Score the pairs in a range; return logits, (pairs,)."""
         for texts, encodings in self._texts.missing(places):
             for text, vector in zip(texts, self._model.vectors(encodings), strict=True):
-                # A row of its own, or the whole batch stays as long as one of its rows.
+                # Copy: a view would keep the whole batch in memory.
                 self._texts.keep(text, vector.copy())
         return self.CALIBRATION(np.array([self._sum(place) for place in places], np.float32))
 
@@ -187,7 +187,7 @@ class SecondOpinion:
 
 
 class Matching:
-    """All languages: tokens of the question look for their like in the text."""
+    """Route for all languages: late interaction of tokens."""
 
     MATCH = 4.0
     COSINE = 4.0
@@ -206,7 +206,7 @@ class Matching:
         self._piece_weights = piece_weights
         self._pairs = pairs
         passage, query = model.manifest.passage_prefix, model.manifest.query_prefix
-        # What stands before the words of a question: <s> and the prefix.
+        # Tokens before the words of a query: <s> and the prefix.
         self._lead = 1 + sum(model.count([query.strip()]))
         self._rows = [
             [Owned(pair.asker, query + pair.query), Owned(pair.readers, passage + pair.text)] for pair in pairs
@@ -218,14 +218,14 @@ class Matching:
 
     @property
     def lengths(self) -> Sequence[int]:
-        """How many tokens each pair costs."""
+        """Number of tokens to encode for each pair."""
         return self._texts.lengths
 
     def score(self, places: range) -> Floats:
-        """Score the pairs at some places; returns logits, (places,)."""
+        """Score the pairs in a range; return logits, (pairs,)."""
         for texts, encodings in self._texts.missing(places):
             for text, encoding, tokens in zip(texts, encodings, self._model.tokens(encodings), strict=True):
-                # 16 bits are exact enough, and twice as many texts find room.
+                # 16 bits are precise enough, and double the capacity of the cache.
                 self._texts.keep(text, tokens[: len(encoding)].astype(np.float16))
         return self.CALIBRATION(np.array([self._sum(place) for place in places], np.float32))
 
@@ -235,7 +235,7 @@ class Matching:
 
     def _match(self, query: Owned, text: Owned) -> float:
         ids = self._ids[query]
-        # Without <s>, prefix and </s>, unless there is nothing else.
+        # Without <s>, prefix and </s>, unless there are no other tokens.
         words = slice(self._lead, -1) if len(ids) > self._lead + 1 else slice(None)
         questions, answers = (self._texts.states[each].astype(np.float32) for each in (query, text))
         closest = (questions[words] @ answers.T).max(axis=1)

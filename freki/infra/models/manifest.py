@@ -1,4 +1,4 @@
-"""A model's directory: weights, tokenizer and a manifest that says what they are and what their bytes must be."""
+"""The directory of a model: weights, tokenizer and a manifest with description and checksums."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ _MODULES = {"Transformer", "Pooling", "Normalize"}
 
 
 class FileDigest(BaseModel):
-    """What a file must be."""
+    """Size and checksum of a file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -28,24 +28,24 @@ class FileDigest(BaseModel):
 
 
 class ModelManifest(ModelDescription):
-    """What a model's directory holds."""
+    """Manifest of the directory of a model."""
 
     fingerprint: str = ""
-    """Empty in a directory made by hand: then taken from the bytes."""
+    """Empty in a directory made by hand; then computed from the files."""
     weights: str = WEIGHTS
     """Path within the directory."""
     files: Mapping[str, FileDigest] = {}
-    """Empty in a directory made by hand: then nothing is compared."""
+    """Checksums by path; empty in a directory made by hand, which is not verified."""
 
 
 def sha256_of(path: Path) -> str:
-    """Hash a file, as hexadecimal digits."""
+    """Return the SHA-256 of a file as hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def seal(directory: Path, description: ModelDescription, *, fingerprint: str, weights: str = WEIGHTS) -> None:
-    """Write the manifest of a finished directory, and let everybody read it."""
+    """Write the manifest of a finished directory, and make the directory readable by all."""
     files = {
         str(path.relative_to(directory)): FileDigest(size_bytes=path.stat().st_size, sha256=sha256_of(path))
         for path in sorted(directory.rglob("*"))
@@ -58,9 +58,9 @@ def seal(directory: Path, description: ModelDescription, *, fingerprint: str, we
 
 
 def read_manifest(directory: Path) -> ModelManifest:
-    """Say what a directory holds: as its manifest does, or as the files of a Hugging Face repository do.
+    """Return the manifest of a directory, or one derived from the files of a Hugging Face repository.
 
-    Raises Misconfigured, with what is missing or wrong.
+    Raises Misconfigured for missing or invalid files.
     """
     path = directory / MANIFEST
     manifest = _from_manifest(path) if path.is_file() else _from_hub_files(directory)
@@ -71,7 +71,7 @@ def read_manifest(directory: Path) -> ModelManifest:
 
 
 def fingerprint_of(directory: Path, manifest: ModelManifest) -> str:
-    """Return the manifest's fingerprint, or one of the bytes where it has none."""
+    """Return the fingerprint of the manifest, or a hash of the files where it has none."""
     if manifest.fingerprint:
         return manifest.fingerprint
     described = manifest.model_dump_json(exclude={"licence", "files", "fingerprint"})
@@ -80,14 +80,14 @@ def fingerprint_of(directory: Path, manifest: ModelManifest) -> str:
 
 
 def dim_of(description: ModelDescription) -> int:
-    """Return the length of an embedder's vectors. Raises Misconfigured where the description lacks it."""
+    """Return the dimension of an embedder. Raises Misconfigured where the description lacks it."""
     if description.dim is None:
         raise Misconfigured(f"the {MANIFEST} of {description.name} lacks `dim`, the length of its vectors")
     return description.dim
 
 
 def damage(directory: Path, manifest: ModelManifest) -> str | None:
-    """Return which file is not what the manifest says; None where all are."""
+    """Return the first file that differs from the manifest; None where all match."""
     for name, digest in manifest.files.items():
         path = directory / name
         if not path.is_file():
@@ -105,7 +105,7 @@ def _from_manifest(path: Path) -> ModelManifest:
 
 
 def _from_hub_files(directory: Path) -> ModelManifest:
-    """Read the files that sentence-transformers and transformers write beside a model."""
+    """Return the manifest derived from the files of sentence-transformers and transformers."""
     config = _json(directory, "config.json", default=None)
     if config is None:
         raise Misconfigured(f"{directory} is not a model's directory: neither {MANIFEST} nor config.json is there")
@@ -129,7 +129,7 @@ def _from_hub_files(directory: Path) -> ModelManifest:
 
 
 def _max_tokens(directory: Path, config: Mapping[str, Any]) -> int | None:
-    """Return the least of the limits that the files name."""
+    """Return the minimum of the limits in the files."""
     limits = [
         _json(directory, "sentence_bert_config.json").get("max_seq_length"),
         _json(directory, "tokenizer_config.json").get("model_max_length"),

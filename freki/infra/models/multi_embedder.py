@@ -1,13 +1,13 @@
-"""Embedders of their own for some kinds of chunks, beside the one for all others.
+"""Additional embedders for some kinds of chunks, combined with the default one.
 
-Their vectors stand in one space: a row has a block of numbers for each embedder. A chunk's row is 0 but for the block
-of its embedder, a question's row has a vector in every block, so that their product is the cosine by the embedder of
-the chunk; that of chunks of two embedders, which means nothing, is 0.
+Their vectors share one space with a block per embedder. The vector of a chunk is 0 outside the block of its embedder,
+that of a query has a vector in every block, so that their product is the cosine by the embedder of the chunk; the
+product of chunks of two embedders is 0.
 
-Cosines of two embedders are not comparable as they are: those of unrelated texts are about 0.74 with
-multilingual-e5-small, and 0.05 with all-MiniLM-L6-v2. So each vector gets one more number, which is the same for all of
-its embedder, and is scaled back to length 1: a linear map of all cosines, which leaves 1 as it is and takes those of
-unrelated texts to where they are highest among the embedders. What is the same for all changes no ranking within one.
+Cosines of two embedders are not comparable: those of unrelated texts are about 0.74 with multilingual-e5-small, and
+0.05 with all-MiniLM-L6-v2. So each vector gets one more component, constant per embedder, and is scaled back to length
+1: a linear map of cosines that fixes 1 and aligns those of unrelated texts with the highest among the embedders.
+Rankings within one embedder do not change.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ from freki.schemas.errors import Misconfigured
 from freki.schemas.index import Apart
 
 MOST_UNRELATED = 0.98
-"""An embedder whose unrelated texts are more alike cannot be aligned: all texts are about the same to it."""
+"""Maximum cosine of unrelated texts for alignment; above it an embedder hardly distinguishes texts."""
 
 Single = OnnxEmbedder | FakeEmbedder
 
-# Each question belongs to the passage at its place, and to no other.
+# Each question is related to the passage of the same index only.
 _QUESTIONS = (
     "Wie beantrage ich einen neuen Reisepass?",
     "How often do I have to rotate the signing key of the service?",
@@ -58,20 +58,20 @@ _PASSAGES = (
 
 
 class Likeness(NamedTuple):
-    """How alike unrelated texts are to an embedder, as cosines."""
+    """Cosines of unrelated texts by an embedder."""
 
     asked: float
-    """Of a question and a passage."""
+    """Cosine of a query and an unrelated passage."""
     passages: float
 
 
 class Family:
-    """Keeps the promises of an embedder; `of` gives the one of a kind, whose vectors stand in its block."""
+    """Several embedders behind the interface of one; `of` returns the one for a kind of chunks."""
 
     def __init__(
         self, default: Single, apart: Sequence[tuple[tuple[ChunkKind, ...], Single]], likeness: Sequence[Likeness]
     ) -> None:
-        """Join embedders: one for all kinds that no other has; likeness: of each, the default first."""
+        """Combine a default embedder and additional ones; likeness: of each, the default first."""
         embedders = [default, *(embedder for _, embedder in apart)]
         highest = max(each.asked for each in likeness)
         shares = [(highest - each.asked) / (1 - each.asked) for each in likeness]
@@ -95,7 +95,7 @@ class Family:
 
     @classmethod
     async def measured(cls, default: Single, apart: Sequence[tuple[tuple[ChunkKind, ...], Single]]) -> Self:
-        """Join embedders that are open. Raises Misconfigured for one that tells no texts apart."""
+        """Combine open embedders. Raises Misconfigured for one that does not distinguish texts."""
         embedders = [default, *(embedder for _, embedder in apart)]
         return cls(default, apart, [await likeness_of(embedder) for embedder in embedders])
 
@@ -112,7 +112,7 @@ class Family:
         return await self._members[0].embed_within(windows, spans)
 
     async def embed_queries(self, texts: Sequence[str]) -> Floats:
-        """Embed what is asked, by all at once; (texts, dim)."""
+        """Embed queries by all embedders, (texts, dim)."""
         rows: Floats = sum(
             await asyncio.gather(*(member.embed_queries(texts) for member in self._members)),
             start=np.zeros((len(texts), self.dim), np.float32),
@@ -120,15 +120,15 @@ class Family:
         return rows
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Count tokens as the default sees them: sizes of chunks are counted so, whatever their kind."""
+        """Return the number of tokens by the default embedder, which defines the size of all chunks."""
         return self._members[0].count_tokens(texts)
 
 
 class Member:
-    """One embedder of a family: keeps the promises of an embedder."""
+    """One of several combined embedders, behind the same interface."""
 
     def __init__(self, embedder: Single, *, share: float, first: int, width: int, unrelated: float) -> None:
-        """Put vectors at `first` in rows of `width`; share: of the number that is the same for all, 0 to 1."""
+        """Place vectors at `first` in vectors of `width`; share: weight of the constant component, 0..1."""
         self._embedder = embedder
         self._scale = np.float32(np.sqrt(1 - share))
         self._constant = np.float32(np.sqrt(share))
@@ -138,23 +138,23 @@ class Member:
         self.fingerprint = aligned_fingerprint(embedder.fingerprint)
 
     def of(self, kind: ChunkKind) -> "Member":  # noqa: ARG002 - one for all
-        """Return itself."""
+        """Return this embedder."""
         return self
 
     async def embed_passages(self, texts: Sequence[str]) -> Floats:
-        """Embed what is searched, (texts, dim)."""
+        """Embed passages, (texts, dim)."""
         return self._placed(await self._embedder.embed_passages(texts))
 
     async def embed_within(self, windows: Sequence[str], spans: Sequence[Sequence[Span]]) -> Floats:
-        """Embed parts of longer texts by the states that their tokens have there, (spans, dim)."""
+        """Embed spans of windows by the states of their tokens in the window, (spans, dim)."""
         return self._placed(await self._embedder.embed_within(windows, spans))
 
     async def embed_queries(self, texts: Sequence[str]) -> Floats:
-        """Embed what is asked of this embedder's chunks, (texts, dim)."""
+        """Embed queries for the chunks of this embedder, (texts, dim)."""
         return self._placed(await self._embedder.embed_queries(texts))
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Count tokens as this embedder sees them, without special ones."""
+        """Return the number of tokens by this embedder, without special ones."""
         return self._embedder.count_tokens(texts)
 
     def _placed(self, vectors: Floats) -> Floats:
@@ -166,9 +166,9 @@ class Member:
 
 
 async def likeness_of(embedder: Single) -> Likeness:
-    """Measure how alike unrelated texts are, German and English ones, prose and code.
+    """Measure the cosines of unrelated texts, in German and English, prose and code.
 
-    Raises Misconfigured where that leaves no room for related ones.
+    Raises Misconfigured where they are too high to distinguish related texts.
     """
     questions, passages = await embedder.embed_queries(_QUESTIONS), await embedder.embed_passages(_PASSAGES)
     unrelated = ~np.eye(len(_PASSAGES), dtype=bool)
@@ -185,8 +185,8 @@ async def likeness_of(embedder: Single) -> Likeness:
 async def open_embedder(
     settings: ModelSettings, progress: Progress = unseen, *, calls: Calls | None = None
 ) -> AsyncIterator[OnnxEmbedder | Family]:
-    """Open the embedder that the settings name, or all of them; each is made if it is not in the cache."""
-    # First, so that what is wrong is told with the name of the setting.
+    """Open the embedder of the settings, or several combined; each is made if it is not in the cache."""
+    # First, so that errors name the setting.
     apart_identities(settings)
     async with AsyncExitStack() as opened:
         default = await opened.enter_async_context(OnnxEmbedder(settings, progress, calls=calls))
@@ -198,5 +198,5 @@ async def open_embedder(
 
 
 def alone(settings: ModelSettings, chosen: str) -> ModelSettings:
-    """Return the settings of an embedder that some kinds have for themselves: these are never chunked late."""
+    """Return the settings of an additional embedder, without late chunking."""
     return settings.model_copy(update={"embedder": chosen, "embedders": {}, "late_window_tokens": 0})

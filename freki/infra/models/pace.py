@@ -1,14 +1,14 @@
-"""Learns how fast a model works, to tell how much it can do in a given time."""
+"""Estimate of the throughput of a model, to plan work within a time budget."""
 
 HALF_LIFE_TOKENS = 8192
-"""After how many tokens a measurement counts half: a few large batches."""
+"""Tokens after which the weight of a measurement halves: a few large batches."""
 
 LEAST_TOKENS = 256
-"""Fewer tell what a call costs, not how fast it goes on."""
+"""Minimum tokens of a measurement; smaller ones measure the overhead of a call."""
 
 
 class Pace:
-    """A running estimate of tokens per second, in which recent work counts more."""
+    """An exponentially weighted estimate of tokens per second."""
 
     def __init__(self) -> None:
         self._tokens = 0.0
@@ -16,11 +16,11 @@ class Pace:
 
     @property
     def tokens_per_s(self) -> float:
-        """The estimate; 0 before anything was measured."""
+        """Estimated tokens per second; 0 before the first measurement."""
         return self._tokens / self._seconds if self._seconds else 0.0
 
     def learn(self, tokens: int, seconds: float) -> None:
-        """Take a measurement into account; a small one only where there is no other."""
+        """Add a measurement; a small one counts only while there is no other."""
         if tokens < LEAST_TOKENS and self._seconds:
             return
         keep = 0.5 ** (tokens / HALF_LIFE_TOKENS)

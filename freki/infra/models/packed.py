@@ -1,7 +1,7 @@
-"""Reads encoders that come with Freki: a NumPy archive with 8-bit matrices, 4-bit word embeddings and the tokenizer.
+"""Encoders bundled with Freki: NumPy archives of 8-bit matrices, 4-bit word embeddings and the tokenizer.
 
-A matrix `x.w` is kept as `x.w.int8` (outputs, inputs) and `x.w.scale` (outputs,); word embeddings as `emb.word.int4`
-(rows, columns / 2), two a byte, the low half first, and `emb.word.scale` (rows, columns / 32); others as they are.
+A matrix `x.w` is stored as `x.w.int8` (outputs, inputs) and `x.w.scale` (outputs,); word embeddings as `emb.word.int4`
+(rows, columns / 2), two a byte, the low half first, and `emb.word.scale` (rows, columns / 32); others unchanged.
 """
 
 import json
@@ -61,7 +61,7 @@ def pack_blocks(matrix: Floats, *, block: int) -> tuple[NDArray[np.uint8], NDArr
     """Round (rows, columns) to 4 bits with a scale for each block: (rows, columns / 2) and (rows, columns / block)."""
     rows, columns = matrix.shape
     blocks = matrix.reshape(rows, columns // block, block)
-    # The value of largest size becomes -8, the end of the range that has one step more.
+    # The value of largest magnitude becomes -8, the longer end of the range.
     extreme = np.take_along_axis(blocks, np.abs(blocks).argmax(axis=2)[..., None], axis=2)
     scale = _not_zero(extreme / -8)
     steps = np.clip(np.rint(blocks / scale.astype(np.float32)), -8, 7).astype(np.int8).reshape(rows, columns)
@@ -70,5 +70,5 @@ def pack_blocks(matrix: Floats, *, block: int) -> tuple[NDArray[np.uint8], NDArr
 
 
 def _not_zero(scale: NDArray[np.floating]) -> NDArray[np.float16]:
-    """Keep scales where 16 bits are exact enough to divide by."""
+    """Return scales in 16 bits, raised to the smallest one that is precise enough as a divisor."""
     return np.where(np.abs(scale) < _LEAST_SCALE, _LEAST_SCALE, scale).astype(np.float16)

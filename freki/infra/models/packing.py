@@ -1,4 +1,4 @@
-"""Packs texts of unlike length into batches that waste little on padding."""
+"""Packing of texts of different lengths into batches with little padding."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 def pack(lengths: Sequence[int], *, budget: int) -> Iterator[list[int]]:
     """Yield the indices of each batch: longest first, so that longest x count stays within the budget.
 
-    A text that is longer than the budget goes alone. Equal lengths keep their order.
+    A text longer than the budget is a batch of its own. Equal lengths keep their order.
     """
     order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
     start = 0

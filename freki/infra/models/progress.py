@@ -1,10 +1,10 @@
-"""How the making of a model is reported."""
+"""Progress of making a model."""
 
 from collections.abc import Callable
 
 Progress = Callable[[int, int, str], None]
-"""Called with how much is done, of how much, and what comes next; from another thread."""
+"""Called with completed and total units and the next action, from another thread."""
 
 
 def unseen(done: int, total: int, message: str) -> None:
-    """Report to nobody."""
+    """Ignore progress."""

@@ -1,9 +1,9 @@
-"""Turns the dense layers of a graph into products of 8-bit integers, with scales that are fixed when it is built.
+"""Static 8-bit quantisation of the dense layers of a graph, with scales from calibration.
 
-onnxruntime's dynamic quantisation takes one scale from all texts of a batch: a text's vector then depends on its batch
-mates (measured: up to 0.018 a component, cosine 0.9965 to float32). Here scales come from calibration texts, and each
-channel is divided by what calibration saw of it while its weights are multiplied by the same, so that a few channels
-with large values do not coarsen the rest: cosine 0.9986, one vector a text whatever its batch, and faster.
+Dynamic quantisation of onnxruntime uses one scale per batch, so the vector of a text depends on its batch (measured: up
+to 0.018 per component, cosine 0.9965 to float32). Here scales come from calibration texts, and each channel is divided
+by its calibrated range while its weights are multiplied by it, so that channels with large values do not reduce the
+precision of others: cosine 0.9986, independent of the batch, and faster.
 Source: Xiao et al., SmoothQuant, ICML 2023, arXiv:2211.10438. Deviation: divided at run time, not folded into the layer
 before.
 """
@@ -20,9 +20,9 @@ from freki.infra.models.bert import CONTRIB, INPUTS, Graph, Projection
 from freki.schemas.arrays import Floats
 
 SMOOTHING = 0.75
-"""Share of a channel's range that moves into the weights; 0.65 to 0.85 were tried, differences are below 0.0005."""
+"""Share of the range of a channel moved into the weights; 0.65 to 0.85 differ by less than 0.0005."""
 MARGIN = 1.05
-"""Room for values beyond those that calibration saw; what is still larger is cut."""
+"""Factor on calibrated ranges; values beyond are clipped."""
 WEIGHT_LIMIT = 63
 """7 bits: two products of 8 bits overflow the 16-bit sums of x86 without VNNI; vectors must not depend on the CPU."""
 _TINY = 1e-12
@@ -30,14 +30,14 @@ _TINY = 1e-12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranges:
-    """Least and greatest value of each channel, shape (channels,); 0 lies within."""
+    """Minimum and maximum of each channel, shape (channels,); the range includes 0."""
 
     low: Floats
     high: Floats
 
 
 def calibrate(model: onnx.ModelProto, names: Sequence[str], texts: Iterable[Sequence[int]]) -> dict[str, Ranges]:
-    """Run token ids through a float graph that has `names` as outputs, and note their ranges."""
+    """Return the ranges of the outputs `names` of a float graph for these token ids."""
     session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     lows: dict[str, Floats] = {}
     highs: dict[str, Floats] = {}
@@ -51,7 +51,7 @@ def calibrate(model: onnx.ModelProto, names: Sequence[str], texts: Iterable[Sequ
 
 
 class Int8Dense:
-    """Dense layers in 8 bits: inputs with an offset, weights symmetric a column."""
+    """Dense layers in 8 bits: inputs asymmetric, weights symmetric per column."""
 
     def __init__(self, ranges: Mapping[str, Ranges]) -> None:
         self._ranges = ranges
@@ -75,7 +75,7 @@ class Int8Dense:
 
 
 def smoothing_of(ranges: Ranges, weights: Floats) -> Floats:
-    """Return what to divide each input channel by; geometric mean 1.
+    """Return the divisor of each input channel; geometric mean 1.
 
     weights: (channels, outputs).
     """
@@ -87,12 +87,12 @@ def smoothing_of(ranges: Ranges, weights: Floats) -> Floats:
 
 
 def _not_silent(values: Floats) -> Floats:
-    """Let no channel count less than a thousandth of the loudest: calibration may have missed what moves it."""
+    """Return the values, at least a thousandth of the largest: calibration may have missed active inputs."""
     return np.maximum(values, max(values.max() * 1e-3, _TINY))
 
 
 class _Integers(NamedTuple):
-    """A tensor in 8 bits: the names of its values, of their scale and of the value that stands for 0."""
+    """An 8-bit tensor: names of values, scale and zero point."""
 
     name: str
     scale: str

@@ -1,4 +1,4 @@
-"""Scores how well texts answer a query, with a model in this process."""
+"""The reranker on a model in this process."""
 
 import math
 import time
@@ -25,7 +25,7 @@ from freki.schemas.errors import Misconfigured
 from freki.schemas.index import RerankPair
 
 MIB = 1 << 20
-# Long enough to tell the pace of real batches, short enough not to be noticed when a worker starts.
+# Long enough to estimate the throughput of real batches, short enough for the start of a worker.
 _WARM_UP = [
     RerankPair(
         query="Wie hoch ist die Zugspitze?",
@@ -42,9 +42,9 @@ _WARM_UP = [
 
 
 class OnnxReranker:
-    """The reranker that the settings name; opening it makes the model if it is not in the cache.
+    """The reranker of the settings; opening it makes the model if it is not in the cache.
 
-    Keeps to a time budget by its own pace: what it estimates not to finish it does not begin.
+    Keeps a time budget by its measured throughput: it does not start pairs that it estimates not to finish.
     """
 
     name = "local"
@@ -67,7 +67,7 @@ class OnnxReranker:
         self._runner = Runner(settings, settings.reranker, ModelKind.RERANKER, progress)
         companion = companion_of(settings.reranker)
         self._second = Runner(settings, companion, ModelKind.EMBEDDER, progress) if companion else None
-        # One each: a text is a hundred times larger to the first model, and would drive out those of the second.
+        # One cache each: outputs of the first model are a hundred times larger and would evict those of the second.
         most_bytes = settings.rerank_cache_mb * MIB
         self._remembered = {kind: Remembered(most_bytes, self._calls) for kind in ModelKind}
         self._piece_weights = read_piece_weights() if companion else np.empty(0, np.float32)
@@ -93,11 +93,11 @@ class OnnxReranker:
 
     @property
     def tokens_per_s(self) -> float:
-        """How fast it has been of late."""
+        """Estimated recent throughput in tokens per second."""
         return self._pace.tokens_per_s
 
     async def score(self, pairs: Sequence[RerankPair], *, budget_s: float | None) -> list[float | None]:
-        """Score pairs, first ones first, 0..1; None for those that did not fit the budget."""
+        """Return the score of each pair in order, 0..1; None for those that did not fit the budget."""
         if not pairs or (budget_s is not None and budget_s <= 0):
             return [None] * len(pairs)
         began = self._clock()
@@ -116,9 +116,9 @@ class OnnxReranker:
         return scores + [None] * (len(pairs) - len(scores))
 
     def _affordable(self, lengths: Sequence[int], deadline: float | None) -> int:
-        """Count the first pairs to score next: at most a batch, and half of what fits until the deadline.
+        """Return the number of pairs to score next: at most a batch, and half of those that fit until the deadline.
 
-        So what is late of the first half is known before the second begins, and in the end only one pair is at stake.
+        A delay of the first half is known before the second begins, and in the end only one pair is at risk.
         """
         room = math.inf if deadline is None else (deadline - self._clock()) * self._pace.tokens_per_s
         if not lengths or lengths[0] > room:
@@ -136,7 +136,7 @@ class OnnxReranker:
 
 
 class CrossEncoder:
-    """Pairs for a cross-encoder: query and text go through the model together."""
+    """Route for a cross-encoder, which encodes query and text together."""
 
     def __init__(self, model: Model, pairs: Sequence[RerankPair], *, batch_tokens: int) -> None:
         self._model = model
@@ -145,7 +145,7 @@ class CrossEncoder:
         self.lengths = list(map(len, self._encodings))
 
     def score(self, places: range) -> Floats:
-        """Score the pairs at some places; returns logits, (places,)."""
+        """Score the pairs in a range; return logits, (pairs,)."""
         encodings = [self._encodings[place] for place in places]
         logits = np.empty(len(encodings), np.float32)
         for batch in pack(list(map(len, encodings)), budget=self._batch_tokens):
@@ -154,7 +154,7 @@ class CrossEncoder:
 
 
 def sigmoid(logits: Floats | np.float32) -> Floats:
-    """Map any numbers to 0..1."""
-    # Written with tanh, which does not overflow.
+    """Return the logistic function of logits, 0..1."""
+    # By tanh, which does not overflow.
     scores: Floats = np.float32(0.5) * (1 + np.tanh(logits / 2))
     return scores

@@ -1,4 +1,4 @@
-"""A model in a thread of its own."""
+"""Execution of a model in its own thread."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Runner:
-    """A model in a thread of its own, so that the event loop lives while it computes: onnxruntime releases the GIL."""
+    """A model in its own thread, which does not block the event loop: onnxruntime releases the GIL."""
 
     def __init__(self, settings: ModelSettings, chosen: str, kind: ModelKind, progress: Progress) -> None:
         self._open = partial(_obtain_and_open, settings, chosen, kind, progress)
@@ -43,7 +43,7 @@ class Runner:
         return self._model
 
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a function in the model's thread, after those that wait there already."""
+        """Run a function in the thread of the model, after those queued before."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, partial(function, *args, **kwargs))
 
 

@@ -24,7 +24,7 @@ Span = tuple[int, int]
 _STATES_NDIM = 3
 _INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
 
-# Slower than the operators that they join, see `bert.py`.
+# Fusions that are slower than the separate operators, see `bert.py`.
 _SLOW_FUSIONS = ("BiasGeluFusion", "SkipLayerNormFusion")
 TRANSIENT = (
     ort_errors.DeviceReset,
@@ -33,7 +33,7 @@ TRANSIENT = (
     ort_errors.Fail,
     ort_errors.RuntimeException,
 )
-"""What onnxruntime raises where it may work later, with less in memory."""
+"""Transient errors of onnxruntime, such as lack of memory."""
 LASTING = (
     ort_errors.InvalidArgument,
     ort_errors.InvalidGraph,
@@ -46,11 +46,11 @@ LASTING = (
     ort_errors.NotFound,
     ort_errors.NotImplemented,
 )
-"""What it raises where the model or the call is wrong."""
+"""Permanent errors of onnxruntime: an invalid model or call."""
 
 
 class Model:
-    """An open model. Calls block, and belong to one thread at a time, but for `count`."""
+    """An open model. Calls block and are not thread-safe, except `count`."""
 
     def __init__(
         self, manifest: ModelManifest, fingerprint: str, tokenizer: Tokenizer, session: ort.InferenceSession
@@ -68,26 +68,23 @@ class Model:
 
     @property
     def dim(self) -> int:
-        """Length of an embedder's vectors."""
+        """Dimension of the vectors of an embedder."""
         return dim_of(self.manifest)
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """Count tokens, without special ones and without a limit."""
+        """Return the number of tokens of each text, without special ones and without a limit."""
         return [len(encoding) for encoding in self._encode(texts)]
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
-        """Tokenise texts, with special tokens, cut to what the model reads."""
+        """Tokenise texts with special tokens, truncated to the input of the model."""
         return self._prepared(self._encode(texts))
 
     def encode_placed(self, texts: Sequence[str]) -> list[Encoding]:
-        """Do what `encode` does, and keep where in its text each token stands; special ones have the span (0, 0)."""
+        """Tokenise like `encode`, with the span of each token in its text; special tokens have (0, 0)."""
         return self._prepared(self._tokenizer.encode_batch(list(texts), add_special_tokens=False))
 
     def encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[Encoding]:
-        """Tokenise (query, text) pairs; what is too long is cut from the text.
-
-        A query that would leave no room is cut to half of it.
-        """
+        """Tokenise (query, text) pairs, truncating the text; the query is truncated to half of the input."""
         room = self.manifest.max_tokens - self._tokenizer.num_special_tokens_to_add(is_pair=True)
         queries = list(dict.fromkeys(query for query, _ in pairs))
         encoded = dict(zip(queries, self._encode(queries), strict=True))
@@ -111,8 +108,7 @@ class Model:
     def vectors_within(self, batch: Sequence[Encoding], spans: Sequence[Sequence[Span]]) -> Floats:
         """Embed spans of texts by the mean state of their tokens; returns (spans, dim), rows of length 1.
 
-        batch: texts as `encode_placed` gives them. A span that is cut off with the end of its text has the vector of
-        the text that is left.
+        batch: texts from `encode_placed`. A span in the truncated part has the vector of the remaining text.
         """
         states, mask = self._run(batch, self._states)
         if states.ndim != _STATES_NDIM:
@@ -141,7 +137,7 @@ class Model:
         return self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
 
     def _prepared(self, encodings: list[Encoding]) -> list[Encoding]:
-        """Cut to what the model reads, and add special tokens."""
+        """Truncate to the input of the model, and add special tokens."""
         room = self.manifest.max_tokens - self._tokenizer.num_special_tokens_to_add(is_pair=False)
         for encoding in encodings:
             encoding.truncate(room)
@@ -168,9 +164,9 @@ def open_model(directory: Path, *, threads: int) -> Model:
     manifest = read_manifest(directory)
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads or os.cpu_count() or 1
-    # Threads that spin while they wait take a short query from 4 to 11 ms of CPU, and others need the cores too.
+    # Spinning threads raise the CPU time of a short query from 4 to 11 ms.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    # Errors are raised anyway; warnings are about the exporters of others.
+    # Errors are raised anyway; warnings concern the export of the model.
     options.log_severity_level = 3
     try:
         session = ort.InferenceSession(
@@ -191,7 +187,7 @@ def _output_of(session: ort.InferenceSession, manifest: ModelManifest) -> str:
 
 
 def _states_of(session: ort.InferenceSession) -> str:
-    """Name the output that holds the states of tokens, if any does."""
+    """Return the name of the output of token states, if there is one."""
     names: list[str] = [each.name for each in session.get_outputs()]
     return next((name for name in names if name != "sentence_embedding"), names[0])
 
@@ -202,7 +198,7 @@ def _unit(vectors: Floats) -> Floats:
 
 
 def _pool(states: Floats, mask: NDArray[np.int64], pooling: Pooling) -> Floats:
-    """Make one vector a text of its tokens' states, shape (texts, tokens, dim); of any length, the norm comes later."""
+    """Pool token states, shape (texts, tokens, dim), to one vector per text, not normalised."""
     if pooling is Pooling.CLS:
         return states[:, 0]
     summed: Floats = np.einsum("btd,bt->bd", states, mask.astype(np.float32))
@@ -211,7 +207,7 @@ def _pool(states: Floats, mask: NDArray[np.int64], pooling: Pooling) -> Floats:
 
 @contextmanager
 def _translated(action: str) -> Iterator[None]:
-    """Raise ours for those of onnxruntime, keeping theirs as the cause."""
+    """Translate errors of onnxruntime, keeping the original as the cause."""
     try:
         yield
     except TRANSIENT as error:

@@ -12,9 +12,9 @@ _PAD_TOKENS = ("<pad>", "[PAD]")
 
 
 def open_tokenizer(path: Path) -> Tokenizer:
-    """Load a tokenizer that neither pads nor cuts, the same one for equal files.
+    """Load a tokenizer without padding and truncation; equal files share one instance.
 
-    Raises Misconfigured where the file is none.
+    Raises Misconfigured for an invalid file.
     """
     content = path.read_bytes()
     digest = sha256(content).digest()
@@ -24,7 +24,7 @@ def open_tokenizer(path: Path) -> Tokenizer:
         return _tokenizers[digest]
 
 
-# The vocabulary of the default models takes 300 MB, and both have the same.
+# Shared: the vocabulary of the two default models is the same and takes 300 MB.
 _tokenizers: dict[bytes, Tokenizer] = {}
 _opening = Lock()
 
@@ -34,13 +34,13 @@ def _parsed(content: bytes, path: Path) -> Tokenizer:
         tokenizer = Tokenizer.from_buffer(content)
     except Exception as error:  # the library raises nothing more precise
         raise Misconfigured(f"{path} is not a tokenizer: {error}") from error
-    # Files from the hub may carry either; both are ours to decide.
+    # Files from the hub may configure either; the caller decides both.
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer
 
 
 def pad_id(tokenizer: Tokenizer) -> int:
-    """Find the token that graphs skip when they count positions."""
+    """Return the id of the padding token; 0 where there is none."""
     ids = (tokenizer.token_to_id(token) for token in _PAD_TOKENS)
     return next((token_id for token_id in ids if token_id is not None), 0)

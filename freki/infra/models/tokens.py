@@ -1,4 +1,4 @@
-"""Counts tokens as the embedder sees them, without its weights."""
+"""Token counts of the embedder, without loading its weights."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -18,14 +18,14 @@ CountTokens = Callable[[Sequence[str]], list[int]]
 async def open_token_counter(settings: ModelSettings) -> CountTokens:
     """Open the tokenizer of the chosen embedder, making the model if it is not in the cache.
 
-    What it gives counts each text, without special tokens and without a limit; it may be called from any thread.
+    The result counts each text, without special tokens and without a limit. Thread-safe.
     """
     directory = await asyncio.to_thread(obtain, settings, settings.embedder, ModelKind.EMBEDDER, unseen)
     return await asyncio.to_thread(open_counter, directory / TOKENIZER)
 
 
 def open_counter(path: Path) -> CountTokens:
-    """Open a `tokenizer.json`. Raises Misconfigured, naming the file, where it is none."""
+    """Open a `tokenizer.json`. Raises Misconfigured, naming the file, where it is invalid."""
     try:
         tokenizer = open_tokenizer(path)
     except OSError as error:

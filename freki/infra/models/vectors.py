@@ -1,4 +1,4 @@
-"""Remembers the vectors of passages."""
+"""A cache of the vectors of passages."""
 
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
@@ -9,18 +9,18 @@ from freki.infra.telemetry.calls import Calls
 from freki.schemas.arrays import Floats
 
 _ENTRY_BYTES = 512
-"""About what an entry takes besides its numbers."""
+"""Estimated overhead per entry."""
 
 
 EmbeddingCacheKey = tuple[str, ...]
-"""A tenant, then all that a vector of its own is made of: a text as it is embedded, or a span of a window."""
+"""Tenant, then everything that determines the vector: an embedded text, or a span of a window."""
 
 
 class VectorCache:
-    """The vectors that a model gave to passages of late, within a number of bytes; 0: none. For one thread.
+    """LRU cache of vectors, bounded in bytes; 0 disables it. Not thread-safe.
 
-    A tenant finds only what it put there itself: how soon a text is embedded must not tell what others hold. Texts are
-    not kept, and what is kept ends with the process.
+    Entries are separate per tenant: the time of embedding must not reveal texts of others. Texts are stored as hashes
+    only, in memory.
     """
 
     def __init__(self, fingerprint: str, most_bytes: int, calls: Calls | None = None) -> None:
@@ -29,22 +29,22 @@ class VectorCache:
         self._vectors: LRUCache[bytes, Floats] = LRUCache(most_bytes, getsizeof=_size)
 
     def among(self, passages: Iterable[EmbeddingCacheKey]) -> dict[EmbeddingCacheKey, Floats]:
-        """Return those of these that are remembered."""
+        """Return the cached vectors of these passages."""
         looked_up = {passage: self._vectors.get(self._key(passage)) for passage in passages}
         found = {passage: vector for passage, vector in looked_up.items() if vector is not None}
         self._calls.looked_up("passages", hits=len(found), misses=len(looked_up) - len(found))
         return found
 
     def keep(self, vectors: Mapping[EmbeddingCacheKey, Floats]) -> None:
-        """Remember some, for others that were needed less recently."""
+        """Store vectors, evicting the least recently used ones."""
         for passage, vector in vectors.items():
             if _size(vector) <= self._vectors.maxsize:
-                # A row of its own, or the whole matrix stays as long as one of its rows.
+                # Copy: a view would keep the whole matrix in memory.
                 self._vectors[self._key(passage)] = vector.copy()
         self._calls.holds("passages", int(self._vectors.currsize))
 
     def _key(self, made: EmbeddingCacheKey) -> bytes:
-        # Lengths keep the borders between parts.
+        # Lengths delimit the parts.
         parts = (part.encode() for part in made)
         content = b"".join(b"%d:%b" % (len(part), part) for part in parts)
         return blake2b(content, digest_size=16, key=self._model).digest()

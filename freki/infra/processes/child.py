@@ -1,4 +1,4 @@
-"""Calls a function in child processes: one that crashes, hangs or eats memory harms neither us nor the next call."""
+"""Calls of a function in child processes, isolated from crashes, hangs and excessive memory."""
 
 import asyncio
 import pickle
@@ -21,29 +21,29 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 MAX_CALLS = 200
-"""Then a fresh child takes over: what native libraries leak, and what an odd document bent, goes with the old one."""
+"""Maximum calls per child, which bounds leaks of native libraries."""
 
 _START_TIMEOUT_S = 30.0
-"""Half a second is usual; more passes on a machine that swaps."""
+"""Timeout for the start of a child; half a second is usual, more on a swapping machine."""
 _REMEMBER_S = 3600.0
-"""A batch that fails is tried again in halves, and would wait for the same timeout each time."""
+"""Time for which a timed-out input is rejected immediately: a failed batch is retried in halves."""
 
 _FIXES = {"SIGKILL": "the machine ran out of memory; split it, or give the worker more"}
-# Native libraries abort where they get no memory.
+# Native libraries abort when out of memory.
 _USUAL_FIX = "damaged, or too large for FREKI_PARSING__MAX_MEMORY_MB; open it and save or print it again"
 
-# Not `multiprocessing`'s own start: it would import the whole program that we are first.
+# Not `multiprocessing`, which would first import the main program.
 _BOOT = (
     "import sys; sys.path[:] = sys.argv[2:]; from freki.infra.processes.served import serve; serve(int(sys.argv[1]))"
 )
 
 
 class Children(Generic[P, R]):
-    """Some processes that call one function, each for one caller at a time; started on demand, ended on exit.
+    """A pool of processes that call one function, started on demand, ended on exit.
 
-    The function must be importable, or a `partial` of one that is. Its first argument names what it works on. A call
-    gives what the function gives and raises what it raises; Rejected, with that name and the way out, where it takes
-    too much time or memory or ends two processes in a row; Unavailable where no process can be started.
+    The function must be importable, or a `partial` of such. Its first argument names the input. A call returns and
+    raises as the function does; in addition it raises Rejected, with the name and the fix, if it exceeds time or
+    memory or ends two processes in a row, and Unavailable if no process can be started.
     """
 
     def __init__(self, work: Callable[Concatenate[str, P], R], settings: ParsingSettings) -> None:
@@ -88,7 +88,7 @@ class Children(Generic[P, R]):
             raise self._refuse(key, f"{name}: ended the parser ({error}): {fix}") from error
 
     async def _answer(self, request: bytes) -> "Outcome[R]":
-        """Ask a child; a fresh one where the first ended: whoever killed that may have meant another process."""
+        """Call a child; retry in a new one if the first ended, which may have been killed by mistake."""
         with suppress(_EndedError):
             return await self._ask(self._idle.pop() if self._idle else await self._started(), request)
         return await self._ask(await self._started(), request)
@@ -120,15 +120,15 @@ class Children(Generic[P, R]):
 class _Refusal(NamedTuple):
     reason: str
     until_s: float
-    """By the monotonic clock."""
+    """Deadline by the monotonic clock."""
 
 
 class _EndedError(Exception):
-    """The child ended before it answered: by which signal, or with which status."""
+    """The child ended before its answer, with a signal or status."""
 
 
 class _Child:
-    """The process and our end of the line to it. All methods but `kill` wait."""
+    """A process and its connection. All methods except `kill` block."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -142,7 +142,7 @@ class _Child:
             )
 
     def ask(self, request: bytes) -> Any:  # noqa: ANN401 - whatever the function gives
-        """Send a request and wait for the answer. Raises _EndedError if none comes."""
+        """Send a request and wait for the answer. Raises _EndedError if the process ends."""
         self.calls += 1
         try:
             self._line.send_bytes(request)
@@ -153,12 +153,12 @@ class _Child:
         return pickle.loads(answer)  # noqa: S301 - from our own child
 
     def close(self) -> None:
-        """End the process, which has nothing to do."""
+        """End the idle process."""
         self._line.close()
         self._process.wait()
 
     def kill(self) -> None:
-        """End the process in the middle of its work; who waits for its answer then clears up."""
+        """Kill the process; the thread that waits for its answer cleans up."""
         self._process.kill()
 
     @property
@@ -168,7 +168,7 @@ class _Child:
 
 
 async def _within(limit_s: float, child: _Child, request: bytes) -> Any:  # noqa: ANN401 - as `_Child.ask`
-    """Ask a child; kill it if it takes too long, or if nobody wants to know any more."""
+    """Call a child; kill it on timeout or cancellation."""
     try:
         return await asyncio.wait_for(asyncio.to_thread(child.ask, request), limit_s)
     except BaseException:

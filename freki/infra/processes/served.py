@@ -1,4 +1,4 @@
-"""What runs in a child process: it answers calls, within limits, until the other side hangs up. Imports very little."""
+"""The main loop of a child process: answers calls within limits until disconnected. Imports very little."""
 
 import math
 import os
@@ -18,34 +18,34 @@ R = TypeVar("R")
 
 _CPU_SLACK_S = 5
 _NICENESS = 5
-"""A worker's heartbeats go first."""
+"""Niceness of child processes, so that heartbeats of workers have priority."""
 _KILLED_FIRST = Path("/proc/self/oom_score_adj")
-"""Where memory runs out, the kernel should end this process and not the worker."""
+"""File by which the kernel prefers to kill this process over the worker when out of memory."""
 _NOTHING = 0
 _MOST_FRAMES = 20
 
 
 class Setup(NamedTuple):
-    """What a child needs before its first call."""
+    """Parameters of a child."""
 
     work: Callable[..., Any]
     memory: int
-    """Bytes of address space."""
+    """Maximum address space in bytes."""
     cpu_s: float
-    """Seconds of a processor for each call."""
+    """Maximum CPU seconds per call."""
 
 
 class Outcome(NamedTuple, Generic[R]):
-    """What became of a call; the result counts only where there is no error."""
+    """Result of a call; undefined if there is an error."""
 
     result: R
     error: Exception | None
 
 
 def serve(handle: int) -> None:
-    """Answer calls until the other side hangs up. This is what runs in a child."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the worker, which then hangs up
-    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # of many threads each would take address space
+    """Answer calls until disconnected. The entry point of a child."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the worker, which then disconnects
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # each thread would take address space
     line = Connection(handle)
     setup: Setup = pickle.loads(line.recv_bytes())  # noqa: S301 - from the process that started us
     _limit(setup.memory)
@@ -62,7 +62,7 @@ def _answered(work: Callable[..., Any], request: bytes) -> bytes:
         args, kwargs = pickle.loads(request)  # noqa: S301 - from the process that started us
         return pickle.dumps(Outcome(work(*args, **kwargs), None))
     except Exception as error:  # noqa: BLE001 - the caller judges
-        # Its traceback cannot travel.
+        # Its traceback cannot be pickled.
         frames = traceback.extract_tb(error.__traceback__, limit=-_MOST_FRAMES)
         error.add_note("\n".join(f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames))
         return pickle.dumps(Outcome(None, error))
@@ -70,21 +70,21 @@ def _answered(work: Callable[..., Any], request: bytes) -> bytes:
 
 def _limit(memory: int) -> None:
     os.nice(_NICENESS)
-    with suppress(OSError):  # Linux alone has it
+    with suppress(OSError):  # Linux only
         _KILLED_FIRST.write_text("1000", encoding="ascii")
     _lower(resource.RLIMIT_CORE, _NOTHING)
     _lower(resource.RLIMIT_FSIZE, _NOTHING)
-    if sys.platform != "darwin":  # which refuses any limit that is useful
+    if sys.platform != "darwin":  # which rejects useful limits
         _lower(resource.RLIMIT_AS, memory)
 
 
 def _limit_cpu(seconds: float) -> None:
-    """End this process by its own doing if nobody is left to kill it."""
+    """Limit CPU time, in case no parent is left to kill this process."""
     _lower(resource.RLIMIT_CPU, math.ceil(time.process_time() + seconds) + _CPU_SLACK_S, hard=False)
 
 
 def _lower(limit: int, value: int, *, hard: bool = True) -> None:
-    """Set a limit, or keep the one that is lower already."""
+    """Set a resource limit, unless a lower one is set."""
     most = resource.getrlimit(limit)[1]
     lowered = value if most == resource.RLIM_INFINITY else min(value, most)
     resource.setrlimit(limit, (lowered, lowered if hard else most))

@@ -1,4 +1,4 @@
-"""What the command line publishes: files and folders, folders while they change, repositories, recorded streams."""
+"""Sources of documents: files, watched folders, git repositories, recorded streams."""
 
 from freki.infra.sources.files import SourceFile, is_skipped, media_type_of, read_source, walk
 from freki.infra.sources.git import GitRepository

@@ -1,4 +1,4 @@
-"""Files that become documents."""
+"""Files as documents."""
 
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -27,7 +27,7 @@ _MEDIA_TYPES = {
     ".xhtml": "application/xhtml+xml",
     ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
-"""Own table: the one of the operating system differs between machines. What is not here, the worker recognises."""
+"""Media types by suffix, independent of the operating system; the worker recognises other types."""
 
 _SKIPPED_NAMES = frozenset({"CVS", "_darcs", "4913", "Thumbs.db", "desktop.ini"})
 _SKIPPED_BEGINNINGS = (".", "~$")
@@ -36,39 +36,39 @@ _SKIPPED_ENDINGS = (
     *(".tmp", ".part", ".partial", ".filepart", ".crdownload"),
 )
 
-# ESTALE: another machine removed it from a shared disk.
+# ESTALE: removed from a shared disk by another machine.
 _NOT_THERE = frozenset({ENOENT, ENOTDIR, ELOOP, ESTALE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFile:
-    """A file that is a document, or was one."""
+    """A file that is or was a document."""
 
     document_id: DocumentId
-    """Path below the folder that was given, with forward slashes, in Unicode's form NFC."""
+    """Path relative to the given folder, with forward slashes, in Unicode form NFC."""
     path: Path
     media_type: str | None
-    """From the name; None where that says nothing."""
+    """Media type by name; None where unknown."""
     size: int
-    """Bytes."""
+    """Size in bytes."""
     modified_ns: int
-    """Nanoseconds since 1970."""
+    """Time of modification in nanoseconds since 1970."""
     changed_ns: int
-    """The same for content, name or rights: what takes the place of a file may bring its size and time along."""
+    """Time of the last change of content, name or rights: a replacement may preserve size and modification time."""
 
     @property
     def modified_at(self) -> Timestamp:
-        """When the content changed, as the file system says."""
+        """Time of modification."""
         return Timestamp(self.modified_ns // 1_000_000)
 
 
 def walk(paths: Iterable[Path]) -> Iterator[SourceFile]:
-    """Yield the files at and below some paths, each folder's in the order of their names.
+    """Yield the files at and below some paths, in each folder ordered by name.
 
-    A file that is named itself is always taken; its id is its name. Within a folder these are left out: hidden files
-    and folders, those of version control and of editors at work, whatever is no regular file, links that lead out of
-    the folder, and linked folders, whose content is met where it lies. Raises Rejected for a path that is not there or
-    not readable, and for two files that would be the same document.
+    A given file is always included; its id is its name. Within folders these are skipped: hidden files and folders,
+    those of version control and editors, non-regular files, links out of the folder, and linked folders, whose content
+    is found at its real path. Raises Rejected for a path that is missing or not readable, and for two files with the
+    same document id.
     """
     seen: dict[DocumentId, Path] = {}
     for path in paths:
@@ -97,7 +97,7 @@ def scan(root: Path, start: Path) -> Iterator[SourceFile]:
 
 
 def read_source(file: SourceFile, *, max_bytes: int) -> bytes:
-    """Read a file. Raises Rejected where it is too large, gone or not readable."""
+    """Read a file. Raises Rejected where it is too large, missing or not readable."""
     try:
         with file.path.open("rb") as stream:
             content = stream.read(max_bytes + 1)
@@ -109,12 +109,12 @@ def read_source(file: SourceFile, *, max_bytes: int) -> bytes:
 
 
 def is_skipped(name: str) -> bool:
-    """Return whether a file or folder of this name is hidden, or left by version control or an editor at work."""
+    """Return whether a file or folder of this name is hidden, or belongs to version control or an editor."""
     return name in _SKIPPED_NAMES or name.startswith(_SKIPPED_BEGINNINGS) or name.endswith(_SKIPPED_ENDINGS)
 
 
 def media_type_of(name: str) -> str | None:
-    """Tell the media type by a file's name; None where that says nothing."""
+    """Return the media type by file name; None where unknown."""
     return _MEDIA_TYPES.get(PurePosixPath(name).suffix.lower())
 
 
@@ -138,7 +138,7 @@ def _file_within(root: Path, path: Path) -> SourceFile | None:
 
 
 def _file(path: Path, name: str) -> SourceFile | None:
-    """Describe a regular file; None for anything else, and for what is gone meanwhile."""
+    """Return a regular file; None for anything else, or if it is removed meanwhile."""
     try:
         status = path.stat()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""A git repository, read through the git executable: it knows every format, and nothing has to be installed for it."""
+"""A git repository, read by the git executable, which supports every repository format."""
 
 import os
 import subprocess
@@ -14,36 +14,36 @@ from freki.schemas import Timestamp
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 
 _FETCH_S = 600.0
-"""A first fetch of a large repository takes minutes; one that hangs must end."""
+"""Timeout of a fetch; the first one of a large repository takes minutes."""
 _PIECE_BYTES = 1 << 16
 _LATEST_S = 253_402_300_799
-"""The end of the year 9999: what a broken clock wrote into a commit is cut to that."""
-# A repository may bring settings that run programs.
+"""End of the year 9999 in seconds since 1970: the maximum time of a commit."""
+# The configuration of a repository can run programs.
 _TAME = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "--no-pager", "--no-replace-objects")
 _QUIET = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
 
 
 class Commit(NamedTuple):
-    """A state of the whole tree."""
+    """A commit."""
 
     id: str
     time: Timestamp
-    """When it was committed, as the committer's clock said."""
+    """Commit time by the clock of the committer."""
 
 
 class PathChange(NamedTuple):
-    """What a commit did to a path."""
+    """Change of a path by a commit."""
 
     path: str
-    """Bytes that are no UTF-8 are lone surrogates."""
+    """Path; bytes that are not UTF-8 are lone surrogates."""
     blob: str | None
-    """The content's id; None where no regular file is there any more."""
+    """Id of the content; None where the path is no longer a regular file."""
 
 
 class GitRepository:
-    """One branch of a repository. All methods wait for git; none changes anything but `fetch`.
+    """One branch of a repository. Methods block; only `fetch` modifies the repository.
 
-    They raise Rejected with git's own words, Unavailable where fetching fails, Misconfigured where git is missing.
+    They raise Rejected with the message of git, Unavailable where fetching fails, Misconfigured where git is missing.
     """
 
     def __init__(self, path: Path, branch: str, *, max_bytes: int) -> None:
@@ -63,14 +63,14 @@ class GitRepository:
             _end(contents)
 
     def fetch(self) -> None:
-        """Get new commits from where the repository was cloned from."""
+        """Fetch new commits from the remote."""
         try:
             self._ask("fetch", "--quiet", "--prune", timeout_s=_FETCH_S)
         except (Rejected, subprocess.TimeoutExpired) as error:
             raise Unavailable(str(error)) from error
 
     def head(self) -> str:
-        """Return the commit that the branch is at."""
+        """Return the id of the head commit of the branch."""
         if self._branch.startswith("-"):
             raise Rejected(f"{self._branch} is no branch")
         self._ask("rev-parse", "--git-dir")
@@ -80,7 +80,7 @@ class GitRepository:
             raise Rejected(f"{self._path} has no commit at {self._branch}: name a branch with --branch") from error
 
     def has(self, commit: str) -> bool:
-        """Return whether a commit is there: git forgets those that a rewritten branch left behind."""
+        """Return whether a commit exists: git prunes unreachable ones after a branch is rewritten."""
         try:
             self._ask("cat-file", "-e", f"{commit}^{{commit}}")
         except Rejected:
@@ -88,13 +88,13 @@ class GitRepository:
         return True
 
     def commit(self, commit: str) -> Commit:
-        """Describe one commit."""
+        """Return one commit."""
         return _commit(self._ask("rev-list", "--max-count=1", "--timestamp", commit).decode())
 
     def commits(self, since: str | None, head: str) -> list[Commit]:
-        """Return the commits of the branch, oldest first: of merges only the side that was merged into.
+        """Return the commits of the branch, oldest first, following first parents only.
 
-        since: leave out what this one holds. Where the branch went back to an older commit, that is the only one.
+        since: exclude commits reachable from this one. Where the branch was reset to an older commit, only that one.
         """
         excluded = [] if since is None else [f"^{since}"]
         listed = self._ask("rev-list", "--first-parent", "--reverse", "--timestamp", head, *excluded).decode()
@@ -104,10 +104,9 @@ class GitRepository:
     def changes(
         self, since: str | None, commits: Sequence[tuple[str, Timestamp]]
     ) -> Iterator[tuple[tuple[str, Timestamp], list[PathChange]]]:
-        """Yield what each commit changed against the one before it, the first against `since`, None: against nothing.
+        """Yield the changes of each commit to the previous one, of the first to `since`, or to an empty tree for None.
 
-        So the changes lead from one tree to the other whatever the history between them is. Commits that changed
-        nothing are left out.
+        The changes lead from one tree to the other, whatever the history between. Commits without changes are left out.
         """
         known = dict(commits)
         with tempfile.TemporaryFile() as asked:
@@ -118,7 +117,7 @@ class GitRepository:
                 yield (commit, known[commit]), [change for _, change in found]
 
     def tree(self, commit: str) -> Mapping[str, str]:
-        """Return the regular files of a commit with their contents' ids."""
+        """Return the regular files of a commit with the ids of their contents."""
         files = {}
         for entry in self._ask("ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0")[:-1]:
             about, _, path = entry.partition(b"\t")
@@ -128,7 +127,7 @@ class GitRepository:
         return files
 
     def read(self, blob: str) -> bytes:
-        """Return a content. Raises Rejected where it is too large."""
+        """Return the content of an id. Raises Rejected where it is too large."""
         question, answer = self._asking()
         question.write(f"{blob}\n".encode())
         question.flush()
@@ -200,7 +199,7 @@ def _commit(line: str) -> Commit:
 
 
 def _is_regular(mode: str) -> bool:
-    """Links and the commits of other repositories are no documents."""
+    """Return whether the mode is that of a regular file, not of a link or submodule."""
     return mode.startswith("100")
 
 
@@ -221,7 +220,7 @@ def _skip(stream: IO[bytes], size: int) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> int:
-    """Let git end, which it does when nobody reads or writes any more; give its status."""
+    """Close the pipes of git, which ends it, and return its status."""
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             pipe.close()

@@ -1,4 +1,4 @@
-"""Recorded streams of document changes: one JSON object a line, plain or compressed with Zstandard."""
+"""Recorded streams of document changes: one JSON object per line, plain or compressed with Zstandard."""
 
 import io
 from collections.abc import Iterator, Mapping
@@ -12,11 +12,11 @@ from freki.infra.zstd import plain
 from freki.schemas.errors import Rejected
 
 _MAX_LINE_BYTES = 128_000_000
-"""Room for the largest content that workers load by default, with a good part of it escaped."""
+"""Maximum size of a line: the largest content that workers load by default, with escapes."""
 
 
 class StreamRecord(BaseModel):
-    """One line. Fields that are not listed are ignored; the optional ones mean what they mean in DocumentChange."""
+    """One line. Unknown fields are ignored; optional ones are as in DocumentChange."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
 
@@ -29,11 +29,11 @@ class StreamRecord(BaseModel):
     language: str | None = None
     source_uri: str | None = None
     principals: tuple[str, ...] | None = None
-    """None: whoever publishes the stream decides."""
+    """Readers; None: those given when the stream is published."""
     attributes: Mapping[str, str] = {}
     priority: int = 0
     occurred_at: Annotated[int, Field(ge=0, lt=2**63)] | None = None
-    """Milliseconds since 1970; None: the stream does not say."""
+    """Milliseconds since 1970; None where unknown."""
 
     @model_validator(mode="after")
     def _has_content_unless_deleted(self) -> Self:
@@ -45,7 +45,7 @@ class StreamRecord(BaseModel):
 def read_stream(path: Path, *, max_line_bytes: int = _MAX_LINE_BYTES) -> Iterator[StreamRecord]:
     """Read a `.jsonl` or `.jsonl.zst` file line by line; empty lines are skipped.
 
-    Raises Rejected, with the number of the line, where it is too long or no change of a document.
+    Raises Rejected, with the line number, for a line that is too long or invalid.
     """
     if not path.name.endswith((".jsonl", ".jsonl.zst")):
         raise Rejected(f"{path}: a recorded stream is a .jsonl or .jsonl.zst file")
@@ -74,5 +74,5 @@ def _record(line: bytes, place: str) -> StreamRecord:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         field = "".join(f"{part}: " for part in first["loc"])
-        # The parser counts lines within the line.
+        # The parser reports lines relative to this line.
         raise Rejected(f"{place}: {field}{first['msg'].replace('at line 1 column', 'at column')}") from error

@@ -1,4 +1,4 @@
-"""A folder as it changes."""
+"""Changes of a folder."""
 
 import asyncio
 import time
@@ -16,16 +16,16 @@ from freki.infra.sources.files import SourceFile, scan
 from freki.schemas.errors import Rejected, Unavailable
 
 _LOOK_MS = 200
-"""How often files that just changed are looked at again."""
+"""Interval of checks of recently changed files."""
 SETTLE_S = 0.4
-"""How long a file must stay as it is: longer than editors need to replace one, and most programs pause in writing."""
+"""Time without change after which a file is stable: longer than replacing by editors and most pauses in writing."""
 _RESCAN_S = 15.0
-"""How often the whole folder is compared: the operating system drops events when many come at once, and sends none for
-files that another machine changes on a shared disk."""
+"""Interval of full scans: the operating system drops events under load, and sends none for changes by other machines on
+a shared disk."""
 
 
 class FileChange(StrEnum):
-    """What happened to a file."""
+    """Kind of change of a file."""
 
     CREATED = "CREATED"
     MODIFIED = "MODIFIED"
@@ -34,30 +34,30 @@ class FileChange(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEvent:
-    """A change of one file, when it has settled."""
+    """A change of one file, after it is stable."""
 
     change: FileChange
     file: SourceFile
-    """As it is now, or as it was last seen where it is removed."""
+    """Current file, or the last known one if removed."""
 
 
 async def watch(
     folder: Path, *, known: Iterable[SourceFile] = (), settle_s: float = SETTLE_S, poll_s: float | None = None
 ) -> AsyncGenerator[list[FileEvent], None]:
-    """Yield what changes in a folder, each batch in the order of the ids; the same files count as in `walk`.
+    """Yield the changes of a folder, each batch ordered by id; the files are those of `walk`.
 
-    `known` is what the caller has handled already, as `walk([folder])` gave it. The folder is compared with it once
-    events are being collected, so nothing that changes in between is missed; without it, every file comes as CREATED
-    first. A file that is renamed or moved comes as REMOVED and CREATED, and so do all files of a folder that is.
+    known: the files that the caller has already handled, from `walk([folder])`. They are compared with the folder after
+    events are being collected, so that no change is missed; without it, every file is first reported as CREATED. A
+    renamed or moved file is reported as REMOVED and CREATED, and so are all files of a renamed or moved folder.
 
-    A change, also a removal, is reported when size and times stayed the same for `settle_s`: that joins what an editor
-    does to replace a file. A writer that pauses for longer is reported half-way, and again when it goes on.
+    A change, also a removal, is reported when size and times were constant for `settle_s`, which joins the steps of an
+    editor that replaces a file. A writer that pauses for longer is reported twice.
 
-    poll_s: compare the folder that often and ask the operating system for no events, which it does not have of a disk
-    that other machines write to. A change is then reported by the second look after it at the earliest.
+    poll_s: scan the folder at this interval instead of using events of the operating system, which do not exist for
+    disks that other machines write to. A change is then reported by the second scan after it at the earliest.
 
-    Raises Rejected where something cannot be read, Unavailable where the folder disappears: that is more likely a disk
-    that was unplugged than a wish to delete every document.
+    Raises Rejected where something cannot be read, Unavailable where the folder disappears: probably an unmounted disk,
+    not an intent to delete every document.
     """
     state = await asyncio.to_thread(FolderState, folder, known, settle_s)
     looks = _changed_places(state.root) if poll_s is None else _everywhere(state.root, poll_s)
@@ -69,7 +69,7 @@ async def watch(
 
 
 async def _changed_places(root: Path) -> AsyncGenerator[set[Path], None]:
-    """Yield where something may have changed, several times a second, and the root itself now and then."""
+    """Yield paths that may have changed, several times a second, and periodically the root."""
     rescan_at = time.monotonic()
     try:
         batches = awatch(root, watch_filter=None, rust_timeout=_LOOK_MS, yield_on_timeout=True)
@@ -90,14 +90,14 @@ async def _everywhere(root: Path, poll_s: float) -> AsyncGenerator[set[Path], No
 
 
 class _Look(NamedTuple):
-    """What was there when a place was looked at; None: nothing."""
+    """The file at a path at the time of a check; None: no file."""
 
     file: SourceFile | None
     since: float
 
 
 class FolderState:
-    """What was reported of a folder, and what has not settled yet."""
+    """Reported files of a folder, and pending changes."""
 
     def __init__(self, folder: Path, known: Iterable[SourceFile], settle_s: float = SETTLE_S) -> None:
         self._settle_s = settle_s
@@ -109,12 +109,12 @@ class FolderState:
         self._unsettled: dict[Path, _Look] = {}
 
     def look(self, places: set[Path], now: float) -> list[FileEvent]:
-        """Compare some places, and all that have not settled, with what was reported."""
+        """Return the stable changes at some paths and of all pending ones."""
         places = places | self._unsettled.keys()
         if not places:
             return []
         found = self._found(places)
-        # Looked at last, so that what was found is not the emptiness of a folder that has just gone.
+        # Checked last: otherwise a folder that has just disappeared would look empty.
         if _identity(self.root) != self._identity:
             raise Unavailable(
                 f"{self.root} is gone, or another folder: nothing was removed; start again when it is back"
@@ -123,7 +123,7 @@ class FolderState:
         return sorted(events, key=lambda event: event.file.document_id)
 
     def _found(self, places: set[Path]) -> dict[Path, SourceFile | None]:
-        """Return the files at and below some places; None for those that were known there and are gone."""
+        """Return the files at and below some paths; None for known ones that are missing."""
         found: dict[Path, SourceFile | None] = {
             path: None
             for path in self._reported.keys() | self._unsettled.keys()
@@ -153,7 +153,7 @@ class FolderState:
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:
-    """Return what stays the same of a folder whatever happens in it; None where there is no folder."""
+    """Return device and inode of a folder; None where it does not exist."""
     try:
         status = folder.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""What adapters ask of models and store, as figures. Needs no more than the API of OpenTelemetry."""
+"""Metrics of calls to models and store. Uses only the API of OpenTelemetry."""
 
 from opentelemetry.metrics import Histogram, Meter, NoOpMeter
 
@@ -6,10 +6,10 @@ _CALL_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 1
 
 
 class Calls:
-    """Counts and times what adapters ask of models and store. Cheap, and safe in any thread."""
+    """Counts and times calls of adapters to models and store. Cheap and thread-safe."""
 
     def __init__(self, meter: Meter | None = None) -> None:
-        """Make the instruments; without a meter they forget what they are told."""
+        """Create the instruments; without a meter they do nothing."""
         meter = meter or NoOpMeter("freki")
         self._lookups = meter.create_counter("freki.cache.lookups", description="Lookups in a cache")
         self._evictions = meter.create_counter(
@@ -21,7 +21,7 @@ class Calls:
         self._store = _seconds(meter, "db.client.operation.duration", "A call of the store, with its attempts")
 
     def computed(self, operation: str, model: str, *, tokens: int, seconds: float) -> None:
-        """Time a call of a model; operation: `embeddings` or `rerank`."""
+        """Record a call of a model; operation: `embeddings`, `rerank` or `chat`."""
         attributes = {"gen_ai.operation.name": operation, "gen_ai.request.model": model}
         self._models.record(seconds, attributes)
         self._tokens.add(tokens, attributes)
@@ -32,15 +32,15 @@ class Calls:
         self._lookups.add(misses, {"cache": cache, "outcome": "miss"})
 
     def evicted(self, cache: str, entries: int) -> None:
-        """Count entries that had to go for others."""
+        """Count evicted entries of a cache."""
         self._evictions.add(entries, {"cache": cache})
 
     def holds(self, cache: str, held_bytes: int) -> None:
-        """Show how much a cache holds."""
+        """Record the size of a cache."""
         self._held.set(held_bytes, {"cache": cache})
 
     def called(self, operation: str, collection: str, *, seconds: float, error: BaseException | None) -> None:
-        """Time a call of the store."""
+        """Record a call of the store."""
         attributes = {"db.system.name": "milvus", "db.operation.name": operation, "db.collection.name": collection}
         if error is not None:
             attributes["error.type"] = type(error).__qualname__

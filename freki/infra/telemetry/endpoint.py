@@ -1,4 +1,4 @@
-"""Where a worker can be asked how it is: `/metrics` for Prometheus, `/health/…` for who starts and stops workers."""
+"""The HTTP endpoint of a worker: `/metrics` for Prometheus, `/health/…` for orchestrators."""
 
 import json
 import threading
@@ -15,7 +15,7 @@ from freki.infra.settings import TelemetrySettings
 from freki.schemas.errors import Misconfigured
 
 Checks = Callable[[], Mapping[str, str]]
-"""Gives what is wrong by the name of each check, an empty text where nothing is; in any thread."""
+"""Returns the problem of each check by name, empty if healthy. Thread-safe."""
 Application = Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]
 
 METRICS = "/metrics"
@@ -24,9 +24,9 @@ HEALTH = "/health/"
 
 @contextmanager
 def serving(settings: TelemetrySettings, registry: CollectorRegistry, health: Mapping[str, Checks]) -> Iterator[str]:
-    """Answer requests in a thread of its own, whatever the event loop does; gives the URL, empty if not served.
+    """Serve requests in a separate thread, independent of the event loop; yield the URL, empty if not served.
 
-    `health` has the checks by the last part of their path. Raises Misconfigured where the address cannot be had.
+    health: checks by the last part of their path. Raises Misconfigured where the address cannot be bound.
     """
     if settings.http_port is None:
         yield ""
@@ -51,10 +51,10 @@ def serving(settings: TelemetrySettings, registry: CollectorRegistry, health: Ma
 
 
 class _Silent(WSGIRequestHandler):
-    """A probe every few seconds is not worth a line in the log."""
+    """A handler without access log."""
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 def _application(registry: CollectorRegistry, health: Mapping[str, Checks]) -> Application:

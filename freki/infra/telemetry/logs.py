@@ -27,7 +27,7 @@ _CHATTY = (
 
 
 def set_up_logging(settings: TelemetrySettings) -> None:
-    """Send what we and the libraries log to standard error, with the trace that it belongs to."""
+    """Send all log output to standard error, with trace and span ids."""
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -40,7 +40,7 @@ def set_up_logging(settings: TelemetrySettings) -> None:
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
     )
-    # Plain tracebacks: the rich ones print local variables, and with them the text of documents.
+    # Plain tracebacks: rich ones print local variables, and so the text of documents.
     renderers: list[Processor] = (
         [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
         if settings.log_format == "json"

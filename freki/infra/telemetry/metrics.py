@@ -1,4 +1,4 @@
-"""Where the figures of a process go: to whoever scrapes it, and to an OTLP endpoint."""
+"""Export of the metrics of a process, to Prometheus and to an OTLP endpoint."""
 
 import threading
 from collections.abc import Iterator
@@ -22,9 +22,9 @@ _CLOSE_S = 3.0
 
 @contextmanager
 def metering(settings: TelemetrySettings, component: str) -> Iterator[tuple[Meter, CollectorRegistry]]:
-    """Return the meter of this process, and the registry that scrapers read.
+    """Yield the meter of this process, and the registry for scrapers.
 
-    `component` tells the processes of a service apart, as with traces. Where nobody may ask, nothing is kept.
+    component: distinguishes the processes of a service, as in traces. Without any exporter nothing is recorded.
     """
     registry = CollectorRegistry()
     readers: list[MetricReader] = []
@@ -42,7 +42,7 @@ def metering(settings: TelemetrySettings, component: str) -> Iterator[tuple[Mete
     try:
         yield provider.get_meter("freki", schema_url=SCHEMA_URL), registry
     finally:
-        # In a thread, since an endpoint that does not answer holds it up for longer than anyone waits.
+        # In a thread: an endpoint that does not answer would block the shutdown for too long.
         closing = threading.Thread(target=provider.shutdown, daemon=True)
         closing.start()
         closing.join(_CLOSE_S)

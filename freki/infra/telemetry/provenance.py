@@ -1,4 +1,4 @@
-"""What a measurement was made with: code, machine, libraries."""
+"""Provenance of a measurement: code, machine and libraries."""
 
 import os
 import platform
@@ -14,7 +14,7 @@ _TIMEOUT_S = 10.0
 
 
 def provenance() -> Mapping[str, str]:
-    """Name commit, machine and versions, as far as they can be told."""
+    """Return commit, machine and versions, as far as available."""
     return {
         "freki": metadata.version("freki"),
         "commit": _commit(),
@@ -25,7 +25,7 @@ def provenance() -> Mapping[str, str]:
 
 
 def _commit() -> str:
-    """Return the commit of our own repository, and whether files differ from it."""
+    """Return the commit of the repository, marked if the working tree differs from it."""
     if not (_HOME / ".git").exists():
         return "unknown: not run from a repository"
     commit = _git("rev-parse", "--short=12", "HEAD")

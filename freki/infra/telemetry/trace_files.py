@@ -16,14 +16,14 @@ from opentelemetry.trace import INVALID_SPAN_CONTEXT, StatusCode, format_span_id
 from freki.schemas.errors import Misconfigured
 
 _FILE_BYTES = 8_000_000
-"""A process keeps up to twice that: the file at hand and the one before."""
+"""Maximum size of a span file before it is rotated; one rotated file per process is kept."""
 _FILES = 40
-"""Files of earlier processes are kept up to this number in all."""
+"""Maximum number of span files in the directory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanRecord:
-    """A span as it was written to a file."""
+    """A span read from a file."""
 
     trace_id: str
     """32 hexadecimal digits."""
@@ -36,18 +36,18 @@ class SpanRecord:
     service: str
     start_ns: int
     end_ns: int
-    """Both since 1970-01-01T00:00:00Z."""
+    """Start and end in nanoseconds since 1970-01-01T00:00:00Z."""
     attributes: Mapping[str, Any]
     links: tuple[tuple[str, str], ...]
-    """Trace and span of others that this one was done for."""
+    """Trace and span ids of linked spans."""
     failed: bool
 
 
 class JsonLinesExporter(SpanExporter):
-    """Appends each span as a line of JSON to a file of its process."""
+    """Appends each span as a line of JSON to a file per process."""
 
     def __init__(self, directory: Path, component: str, *, file_bytes: int = _FILE_BYTES) -> None:
-        """Make the directory, and room in it. Raises Misconfigured where that is not allowed."""
+        """Create the directory, and delete its oldest files. Raises Misconfigured if it cannot be written."""
         self._file_bytes = file_bytes
         self._path = directory / f"{component}-{os.getpid()}.jsonl"
         try:
@@ -58,10 +58,10 @@ class JsonLinesExporter(SpanExporter):
             raise Misconfigured(f"FREKI_TELEMETRY__TRACE_DIR={directory} cannot be written: {error}") from error
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Write spans; where the file is full it is set aside, in place of the one that was before."""
+        """Write spans, and rotate the file when it is full."""
         lines = "".join(json.dumps(_as_json(span), separators=(",", ":")) + "\n" for span in spans)
         try:
-            # Opened anew each time: the file may have been removed to make room.
+            # Reopened each time: another process may have deleted the file.
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(lines)
                 full = file.tell() > self._file_bytes
@@ -72,13 +72,13 @@ class JsonLinesExporter(SpanExporter):
         return SpanExportResult.SUCCESS
 
     def shutdown(self) -> None:
-        """Nothing is open between exports."""
+        """Do nothing: no file is open between exports."""
 
 
 def read_trace(directory: Path, trace_id: str) -> list[SpanRecord]:
-    """Read all spans of a trace, and of the batches that were done for it, by start.
+    """Return all spans of a trace and of batches linked to it, ordered by start.
 
-    A batch of several records is a trace of its own; here it hangs below the span that it links to.
+    A batch of several records is a separate trace; here it becomes a child of the span that it links to.
     """
     mentioned = list(_spans(directory, {trace_id}))
     own = [span for span in mentioned if span.trace_id == trace_id]
@@ -98,13 +98,13 @@ def read_trace(directory: Path, trace_id: str) -> list[SpanRecord]:
 
 
 def _spans(directory: Path, trace_ids: Collection[str]) -> Iterator[SpanRecord]:
-    """Read the spans that mention one of the traces, as their own or in a link."""
+    """Yield the spans of the traces, and those that link to them."""
     for path in sorted(directory.glob("*.jsonl")):
-        with suppress(FileNotFoundError), path.open(encoding="utf-8") as file:  # it may just have been set aside
+        with suppress(FileNotFoundError), path.open(encoding="utf-8") as file:  # it may have been rotated
             for line in file:
-                # The line that is being written may lack its end.
+                # The last line may be incomplete.
                 if line.endswith("\n") and any(trace_id in line for trace_id in trace_ids):
-                    with suppress(json.JSONDecodeError):  # its process was killed
+                    with suppress(json.JSONDecodeError):  # the process was killed while writing
                         yield _from_json(json.loads(line))
 
 
@@ -144,7 +144,7 @@ def _from_json(line: Mapping[str, Any]) -> SpanRecord:
 
 
 def _end_line(path: Path) -> None:
-    """End what a process of the same number was writing when it was killed; in containers all have the same."""
+    """End the incomplete line of a killed process with the same id; in containers ids repeat."""
     with suppress(FileNotFoundError), path.open("rb+") as file:
         if file.seek(0, os.SEEK_END) > 0:
             file.seek(-1, os.SEEK_END)
@@ -160,5 +160,5 @@ def _remove_oldest(directory: Path) -> None:
 def _written_at(path: Path) -> float:
     try:
         return path.stat().st_mtime
-    except FileNotFoundError:  # another process has just removed it
+    except FileNotFoundError:  # deleted by another process
         return 0.0

@@ -18,21 +18,23 @@ from freki.infra.telemetry.trace_files import JsonLinesExporter
 
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.44.0"
 _FILE_DELAY_MS = 200
-"""So that `freki ask --trace` need not wait for the trace of its answer."""
+"""Delay of writing spans to files; short for `freki ask --trace`."""
 _QUEUE = 8_192
-"""Spans that wait to be exported; more are dropped. Those of a query are 20 kB as JSON, with content more."""
+"""Maximum spans waiting for export; more are dropped. Spans of a query take 20 kB as JSON without content."""
 _ATTRIBUTES = 256
-"""Of a span: twice 20 documents with 4 fields each, and the rest. Of more, the first ones would be lost."""
+"""Maximum attributes per span: twice 20 documents with 4 fields each, and others; beyond it the oldest are lost."""
 _OTLP_TIMEOUT_S = 3.0
+"""Timeout of an export."""
 _CLOSE_S = 3.0
+"""Maximum wait for the last export at shutdown."""
 
 
 @contextmanager
 def tracing(settings: TelemetrySettings, component: str) -> Iterator[Tracer]:
-    """Return the tracer of this process, and at the end send what is not sent yet, for some seconds at most.
+    """Yield the tracer of this process, and flush spans on exit, for a few seconds at most.
 
-    `component` tells the processes of a service apart, such as `embed`. An endpoint that does not answer costs spans,
-    never time: they wait in a queue of limited length, and a thread of its own sends them.
+    component: distinguishes the processes of a service, such as `embed`. An endpoint that does not answer loses spans
+    but never blocks: a separate thread exports them from a bounded queue.
     """
     provider = TracerProvider(
         sampler=ParentBased(root=_Share(settings.trace_share)),
@@ -40,7 +42,7 @@ def tracing(settings: TelemetrySettings, component: str) -> Iterator[Tracer]:
         span_limits=SpanLimits(max_span_attributes=_ATTRIBUTES),
         shutdown_on_exit=False,
     )
-    # The file first: what it holds is flushed even where the endpoint takes all the time there is.
+    # The file first, so that it is flushed even if the endpoint takes all the time.
     if settings.trace_dir is not None:
         exporter = JsonLinesExporter(settings.trace_dir, component)
         provider.add_span_processor(
@@ -54,16 +56,16 @@ def tracing(settings: TelemetrySettings, component: str) -> Iterator[Tracer]:
     try:
         yield provider.get_tracer("freki", schema_url=SCHEMA_URL)
     finally:
-        # In a thread, since an endpoint that does not answer holds it up for longer than anyone waits.
+        # In a thread: an endpoint that does not answer would block the shutdown for too long.
         closing = threading.Thread(target=provider.shutdown, daemon=True)
         closing.start()
         closing.join(_CLOSE_S)
 
 
 class _Share(TraceIdRatioBased):
-    """Keeps a share of the traces that begin here; a batch is kept where the trace of one of its records is.
+    """Samples a share of the root spans; a batch is sampled if the trace of one of its records is.
 
-    By the trace's id, so that all who see a trace without a word from its beginning decide alike.
+    Decides by the trace id, so that all processes decide alike without a sampled parent.
     """
 
     def should_sample(
@@ -76,7 +78,7 @@ class _Share(TraceIdRatioBased):
         links: Sequence[Link] | None = None,
         trace_state: TraceState | None = None,
     ) -> SamplingResult:
-        """Decide about a span without parent."""
+        """Return the decision for a root span."""
         if links:
             kept = any(link.context.trace_flags.sampled for link in links)
             return SamplingResult(Decision.RECORD_AND_SAMPLE if kept else Decision.DROP)

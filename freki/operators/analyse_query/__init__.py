@@ -1,11 +1,11 @@
-"""What a question asks for, and which of its words to search with.
+"""Analysis of a query: its type, exact terms and searchable text.
 
-reading     all that its words tell
-wording     its type by rules
-prototypes  its type by examples, in the space of its vector
-exact       what of it has to be met as it is written
-searchable  what of a long one is searched
-data        the examples
+reading     the combined analysis of the wording
+wording     the type by rules
+prototypes  the type by labelled examples, in vector space
+exact       terms that must match literally
+searchable  the searchable part of a long query
+data        the labelled examples
 """
 
 from freki.operators.analyse_query.exact import exact_terms, holds, phrases_of

@@ -1,4 +1,4 @@
-"""What of a question has to be met as it is written."""
+"""Terms of a query that must match literally."""
 
 import re
 import unicodedata
@@ -42,10 +42,10 @@ _SPELLINGS = str.maketrans(
 
 
 def exact_terms(text: str) -> tuple[ExactTerm, ...]:
-    """Find quotations, sections, standards, quantities and identifiers, each once, in this order of kinds.
+    """Return quotations, sections, standards, quantities and identifiers, each once, in this order of kinds.
 
-    Quotations stand in „…“, “…”, »…«, «…» or "…"; what is within is no other term. At most 32 terms of the first 20,000
-    characters, each at most 200 characters long.
+    Quotations are enclosed in „…“, “…”, »…«, «…» or "…"; their content gives no other terms. At most 32 terms of the
+    first 20,000 characters, each at most 200 characters long.
     """
     read = unicodedata.normalize("NFC", text[:_MOST_READ])
     phrases = (found[found.lastgroup or 0].strip() for found in _QUOTED.finditer(read))
@@ -60,9 +60,9 @@ def phrases_of(terms: Iterable[ExactTerm]) -> list[str]:
 
 
 def holds(texts: Sequence[str], phrase: str) -> bool:
-    """Return whether one of the texts holds a phrase, as whole words.
+    """Return whether one of the texts contains a phrase as whole words.
 
-    Case, white space, hyphenation, the form of dashes and how umlauts are spelt (`ä`, `ae`; `ß`, `ss`) do not matter.
+    Ignores case, white space, hyphenation, kinds of dashes and the spelling of umlauts (`ä`, `ae`; `ß`, `ss`).
     """
     sought = re.compile(rf"(?<!\w){re.escape(_fold(phrase))}(?!\w)")
     return any(sought.search(_fold(text)) for text in texts)

@@ -1,4 +1,4 @@
-"""The type of a question by examples, in the space of its vector."""
+"""Classification of queries by labelled examples, in vector space."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -17,13 +17,13 @@ class Prototypes(NamedTuple):
     """A direction for each type, in the order of QueryType."""
 
     centre: Floats
-    """(dim,): the mean of the examples. Vectors of such models all lie near to it."""
+    """(dim,): mean of the examples, near which all vectors of such models lie."""
     directions: Floats
-    """(dim, types)"""
+    """(dim, types): a direction per type."""
 
 
 class LabelledQuery(NamedTuple):
-    """A wording, and what it asks for."""
+    """An example query with its type."""
 
     text: str
     query_type: QueryType
@@ -40,11 +40,12 @@ def example_wordings() -> tuple[LabelledQuery, ...]:
 
 
 def fit_prototypes(vectors: Floats, types: Sequence[QueryType], *, ridge: float = 2.0) -> Prototypes:
-    """Learn a direction for each type from examples: (examples, dim) of query vectors, and their types.
+    """Fit a direction per type to examples: (examples, dim) of query vectors, and their types.
 
-    ridge: the more, the nearer to the means of the types; in units of the mean square of a centred vector. Raises
-    ValueError where vectors and types are not as many, or there are none. Source: regularised least squares, one type
-    against the others (Rifkin, Yeo and Poggio, Advances in Learning Theory 2003), solved in its dual form.
+    ridge: regularisation, in units of the mean square of a centred vector; higher values approach the means of the
+    types. Raises ValueError where the numbers of vectors and types differ, or there are none. Source: regularised least
+    squares, one type against the others (Rifkin, Yeo and Poggio, Advances in Learning Theory 2003), solved in its dual
+    form.
     """
     if not len(vectors) or len(vectors) != len(types):
         raise ValueError(f"give each vector its type, got {len(vectors)} vectors and {len(types)} types")
@@ -60,10 +61,10 @@ def fit_prototypes(vectors: Floats, types: Sequence[QueryType], *, ridge: float 
 
 
 def type_by_prototypes(vector: Floats, prototypes: Prototypes, *, doubt: float = 0.2) -> QueryType:
-    """Read the type from the vector of a question, (dim,).
+    """Return the type of a query by its vector, (dim,).
 
-    doubt: by how much a type must lead FACTUAL, where 1 lies between an example and those of other types. Ties fall
-    to the type that stands first.
+    doubt: margin by which a type must exceed FACTUAL; 1 is the distance of an example to those of other types. Ties
+    fall to the first type.
     """
     scores = (vector - prototypes.centre) @ prototypes.directions
     scores[_TYPES.index(QueryType.FACTUAL)] += doubt

@@ -1,4 +1,4 @@
-"""What the wording of a question tells."""
+"""Analysis of the wording of a query."""
 
 import re
 import unicodedata
@@ -19,17 +19,17 @@ _QUESTION_WORDS = re.compile(
 
 
 class QueryReading(NamedTuple):
-    """What the wording of a question tells."""
+    """Analysis of the wording of a query."""
 
     query_type: QueryType | None
-    """Null: no rule fits."""
+    """Type by rules; None where no rule matches."""
     keyword: bool
-    """At most three words, and no question: BM25 knows better than the vectors what they mean."""
+    """Whether it has at most three words and is no question: BM25 is then better than vectors."""
     exact: tuple[ExactTerm, ...]
 
 
 def analyse_query(text: str, *, language: str) -> QueryReading:
-    """Read the kind of answer, keyword-ness and exact terms. Give a bounded text, such as `searchable_text` makes."""
+    """Return the type, whether it is a keyword query, and exact terms of a bounded text, as from `searchable_text`."""
     wording = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
     words = sum(any(letter.isalnum() for letter in word) for word in wording.split())
     asks = "?" in wording or _QUESTION_WORDS.search(wording) is not None
@@ -41,5 +41,5 @@ def analyse_query(text: str, *, language: str) -> QueryReading:
 
 
 def levels_of(query_type: QueryType) -> tuple[int, ...]:
-    """Return the chunk levels that hold such answers: only lists look at whole documents."""
+    """Return the chunk levels to search for a type: only lists include whole documents."""
     return _ALL if query_type is QueryType.AGGREGATIVE else _DETAILS

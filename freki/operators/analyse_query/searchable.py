@@ -1,13 +1,13 @@
-"""What of a long question is worth searching with."""
+"""The searchable part of a long query."""
 
 import re
 
 
 def searchable_text(text: str, *, max_characters: int = 2000) -> str:
-    """Cut a long question to what is worth searching with, in reading order; a short one only loses extra spaces.
+    """Return the searchable part of a query, in reading order; a short query only loses extra spaces.
 
-    Of a long text the sentences that ask something stay, the last ones first, up to half of the room; its beginning
-    and its end share the rest. An embedder that reads 512 tokens would drop everything but the beginning.
+    Of a long text the sentences that are questions are kept, the last ones first, up to half of the limit; its
+    beginning and end share the rest. Truncation by the embedder would keep the beginning only.
     Raises ValueError if `max_characters` is below 16.
     """
     if max_characters < _LEAST:
@@ -32,11 +32,11 @@ _ENDS = (". ", "! ", "? ", ": ", "\n")
 
 
 def _questions(lines: str, room: int) -> list[tuple[int, int]]:
-    """Find sentences that end in a question mark, the last ones first until the room is used; in reading order."""
+    """Return the last sentences that end in a question mark and fit the room, in reading order."""
     found: list[tuple[int, int]] = []
     mark = len(lines)
     while (mark := lines.rfind("?", 0, mark)) >= 0:
-        # A question mark within an address asks nothing.
+        # Not a question mark within a URL.
         if not lines[mark + 1 : mark + 2].isspace() and mark + 1 < len(lines):
             continue
         earliest = max(0, mark - _MAX_QUESTION)
@@ -51,12 +51,12 @@ def _questions(lines: str, room: int) -> list[tuple[int, int]]:
 
 
 def _word_end(lines: str, limit: int) -> int:
-    """Step back to the end of a word, unless one word fills it all."""
+    """Return the last word end up to the limit, or the limit within a single long word."""
     space = max(lines.rfind(" ", 0, limit + 1), lines.rfind("\n", 0, limit + 1))
     return space if space > 0 else limit
 
 
 def _word_start(lines: str, limit: int) -> int:
-    """Step on to the start of a word, unless there is none near."""
+    """Return the next word start from the limit on, or the limit if there is none near."""
     near = re.compile(r"\s").search(lines, max(limit - 1, 0), limit + _MAX_QUESTION)
     return near.end() if limit and near else limit

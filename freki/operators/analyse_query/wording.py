@@ -1,4 +1,4 @@
-"""The type of a question by how it is worded."""
+"""Classification of queries by rules on their wording."""
 
 import re
 import unicodedata
@@ -12,7 +12,7 @@ def _phrases(*patterns: str) -> re.Pattern[str]:
 
 _MOST_READ = 2000
 
-# Where someone worked, studied or lived: one question, one answer for each station of a life.
+# Where someone worked, studied or lived: one query with several answers.
 _STATIONS_DE = (
     r"(?:wo|für wen|bei wem|(?:für|bei|an) welche[mnr]? \w+)\b.{0,80}\b"
     r"(?:gearbeitet|beschäftigt|angestellt|tätig|studiert|gelebt|gewohnt|gelernt|unterrichtet|gelehrt|gespielt)"
@@ -137,9 +137,9 @@ _RULES: dict[str, tuple[tuple[QueryType, re.Pattern[str]], ...]] = {
 
 
 def type_by_wording(text: str, *, language: str) -> QueryType | None:
-    """Read the type from the wording, by the rules of its language, or by all where it has none; null: no rule fits.
+    """Return the type by the rules of the language, or by all rules for other languages; None where no rule matches.
 
-    Where several fit, the one that needs the most chunks wins: comparisons and relations, then lists, procedures,
+    Of several matches the type that needs the most chunks wins: comparisons and relations, then lists, procedures,
     times. Only the first 2,000 characters are read.
     """
     wording = " ".join(unicodedata.normalize("NFKC", text[:_MOST_READ]).casefold().split())

@@ -1,9 +1,9 @@
-"""A text becomes the terms that BM25 counts; queries have those of chunks, and some more.
+"""Text analysis for BM25: the terms of chunks, and of queries, which have additional ones.
 
 analyse    all terms of a text, in order
-forms      what means something in its form: addresses, sections, standards, amounts, dates, versions
+forms      formatted terms: addresses, sections, standards, amounts, dates, versions
 words      words: folded, stemmed, split
-compounds  the parts of German compounds
+compounds  splitting of German compounds
 data       stop words of the Snowball project; parts of German compounds
 """
 

@@ -1,4 +1,4 @@
-"""All terms of a text."""
+"""The analyser: all terms of a text."""
 
 import re
 import unicodedata
@@ -9,15 +9,15 @@ from freki.operators.analyse_text.forms import TERM, form_terms, headed
 from freki.operators.analyse_text.words import word_terms
 
 ANALYSER = "freki-terms@3"
-"""Name and version, stored with an index: chunks and queries must be analysed alike."""
+"""Name and version of the analyser, stored with an index: chunks and queries must use the same."""
 
 PLAIN = "plain-terms@1"
-"""The same of `plain_terms`."""
+"""Name and version of `plain_terms`."""
 
 MAX_BYTES = 65_535
-"""Milvus' limit of a text field."""
+"""Maximum size of the terms of a text: the limit of a text field in Milvus."""
 
-# Longer numbers are data.
+# Longer numbers are data, not terms.
 _LONGEST = 128
 _ADDRESSES = ("url", "mail")
 _WORDS = re.compile(r"[^\W_]+(?:[-.'’][^\W_]+)*")
@@ -26,23 +26,23 @@ _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
 
 
 class TermPlace(NamedTuple):
-    """Where something stands that gives terms."""
+    """A span of a text, and its terms."""
 
     start: int
     end: int
     """Half-open span in code points."""
     terms: str
-    """Separated by spaces."""
+    """Terms separated by spaces."""
 
 
 def analyse_text(text: str, *, language: str) -> str:
     """Return the terms of a text in its order, separated by single spaces, at most 65,535 bytes of UTF-8.
 
-    Stop words of the language are dropped unless written as an acronym. Each other word gives itself, folded and marked
+    Stop words of the language are dropped unless written as an acronym. Each other word gives its folded form, marked
     by `=`, and its stem; a German compound also the stems of its parts: `Mietverträge` is `=mietvertrage mietvertrag
-    miet vertrag`. The marked word rewards what is written alike, and still finds where the language was mistaken.
+    miet vertrag`. The marked word rewards equal spelling, and matches despite a wrongly detected language.
     Texts without a certain language (`und`) are stemmed as German and as English, and lose the stop words of both.
-    What means something in its form is never dropped nor stemmed:
+    Formatted terms are never dropped or stemmed:
     - `§ 535`, `§§ 535, 536`, `Paragraph 535`: `§535` and `535`; `Art. 5`, `Art 5`: `art5` and `5`; where they begin a
       line or a heading of a path, as in `BGB > § 535 Inhalt`: also `#§535`, `#art5`;
     - `Abs. 2`, `Absatz 2`, `(2)` at the beginning of a line: `abs2` and `2`; `Nr. 4`: `nr4` and `4`;
@@ -60,9 +60,9 @@ def analyse_text(text: str, *, language: str) -> str:
 
 
 def term_places(text: str, *, language: str) -> Iterator[TermPlace]:
-    """Tell where the terms of a text stand, in its order.
+    """Yield the spans of a text with their terms, in order.
 
-    They are those of `analyse_text`, as far as the text is composed as NFKC has it.
+    The terms are those of `analyse_text` if the text is in NFKC.
     """
     for found in TERM.finditer(text):
         if terms := _terms(found, language):
@@ -70,9 +70,9 @@ def term_places(text: str, *, language: str) -> Iterator[TermPlace]:
 
 
 def query_terms(text: str, *, language: str) -> str:
-    """Return the terms that find what a text asks for: its own, and for `§ 535` or `Art. 5` also the heading, twice.
+    """Return the terms of a query: those of the text, and for `§ 535` or `Art. 5` also the heading term, twice.
 
-    So the paragraph itself comes before those that refer to it, also where these say more of what is asked.
+    The section itself then ranks before others that refer to it.
     """
     terms = analyse_text(text, language=language).split()
     headings = dict.fromkeys(headed(term) for term in terms if _NUMBERED.fullmatch(term))
@@ -80,7 +80,7 @@ def query_terms(text: str, *, language: str) -> str:
 
 
 def plain_terms(text: str, *, language: str) -> str:  # noqa: ARG001 - stands where `analyse_text` does
-    """Return the lower-case words of a text as white space separates them: what an analyser is measured against."""
+    """Return the lower-case words of a text, separated by white space: the baseline for an analyser."""
     return _within_limit(" ".join(text.lower().split()))
 
 

@@ -1,4 +1,4 @@
-"""The parts of German compounds, by a small dictionary of what they are made of."""
+"""Splitting of German compounds by a small dictionary of parts."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -7,22 +7,22 @@ from typing import NamedTuple
 
 import Stemmer
 
-# Letters between two parts, and what each costs.
+# Linking letters between two parts, and their costs.
 _LINKS = {"": 0, "s": 3, "n": 3, "en": 7, "es": 15, "er": 15, "e": 12, "ens": 25, "ns": 25}
 _JOIN = 10
 _UNSPLIT, _UNSPLIT_LETTER = 30, 16
 _LEAST_COMPOUND, _LONGEST_COMPOUND = 7, 60
-# Shorter ends are mostly endings, unless they are words that also stand in front.
+# Shorter last parts are mostly inflections, unless they also occur as first parts.
 _LEAST_HEAD = 4
 
 
 class _Compounds(NamedTuple):
-    """What German compounds are made of; costs as in the file."""
+    """The dictionary of parts, with their costs."""
 
     modifiers: Mapping[str, tuple[int, str]]
-    """By how it stands before another part, linking letters included: its cost and the part itself."""
+    """Cost and base form of each non-final part, by its form including linking letters."""
     heads: Mapping[str, int]
-    """By stem."""
+    """Cost of each final part, by stem."""
 
 
 class _Split(NamedTuple):
@@ -31,7 +31,7 @@ class _Split(NamedTuple):
 
 
 def compound_parts(word: str) -> list[str]:
-    """Split a German compound down to its smallest known parts; give none for any other word."""
+    """Return the smallest known parts of a German compound; empty for any other word."""
     if not _LEAST_COMPOUND <= len(word) <= _LONGEST_COMPOUND:
         return []
     parts = _cheapest_split(word)
@@ -39,7 +39,7 @@ def compound_parts(word: str) -> list[str]:
 
 
 def _cheapest_split(word: str) -> tuple[str, ...]:
-    """Find the parts with the least sum of costs, from the last letter to the first; none where whole is cheaper."""
+    """Return the parts of minimum total cost, by dynamic programming; empty where the whole word is cheaper."""
     modifiers, heads = _compounds()
     stem = _stemmer().stemWord
     best: dict[int, _Split] = {}

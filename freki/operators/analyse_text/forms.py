@@ -1,4 +1,4 @@
-"""What means something in its form: addresses, sections of laws, standards, amounts, dates, versions."""
+"""Formatted terms: addresses, sections of laws, standards, amounts, dates, versions."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -22,7 +22,7 @@ _MONTH = "(?:" + "|".join(sorted(_MONTH_NUMBERS, key=len, reverse=True)) + r")\b
 _BODIES = "DIN|(?-i:EN)|ISO|IEC|VDE|VDI|RFC|IEEE|ÖNORM|TRGS|TRBS|DGUV|BSI|NIST|ASTM|ANSI|PEP"
 _SIGNS = {"€": "eur", "$": "usd", "£": "gbp", "%": "prozent"}
 
-# A number is taken whole or not at all, by a look ahead: possessive quantifiers match too little in Python 3.11.2.
+# A lookahead makes numbers atomic: possessive quantifiers match too little in Python 3.11.2.
 TERM = re.compile(
     rf"""
       \b(?:https?://(?:www\.)?|www\.)(?P<url>[^\s<>"'|\\^`{{}}]{{1,2000}})
@@ -48,12 +48,12 @@ TERM = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-"""Whatever of a text gives terms; `word` is the group of plain words."""
+"""Everything that gives terms; the group `word` matches plain words."""
 
 
 def form_terms(found: re.Match[str]) -> Iterable[str]:
-    """Return the terms of a match of TERM that is no word."""
-    # The last group that matched tells which alternative did.
+    """Return the terms of a match of TERM other than a word."""
+    # The last matched group identifies the alternative.
     return _FORMS[found.lastgroup or ""](found)
 
 
@@ -63,12 +63,12 @@ def _sections(found: re.Match[str]) -> Iterable[str]:
 
 
 def headed(term: str) -> str:
-    """Mark the number of a section or article as that of a heading."""
+    """Return the term of a section or article number in a heading."""
     return f"#{term}"
 
 
 def _headed(term: str, heading: str | None) -> str:
-    """Mark a number that begins a line, or a heading of a path; give nothing for any other."""
+    """Return the heading term of a number that begins a line, or a heading of a path; else nothing."""
     return "" if heading is None else headed(term)
 
 
@@ -108,7 +108,7 @@ def _sign(found: re.Match[str]) -> Iterable[str]:
 
 
 def _number(found: re.Match[str]) -> Iterable[str]:
-    """Return one writing of a number: thousands without separators, decimals after a point, no empty cents."""
+    """Return the normal form of a number: no thousands separators, decimal point, no zero cents."""
     number = found["money"] or found["number"]
     parts, separators = re.findall(r"\d+", number), re.findall(r"\D", number)
     decimals = ""
@@ -116,7 +116,7 @@ def _number(found: re.Match[str]) -> Iterable[str]:
     if alone or len(set(separators)) > 1:
         decimals = parts.pop()
     if len(parts) > 1 and (len(parts[0]) > _GROUP or any(len(part) != _GROUP for part in parts[1:])):
-        # A version, an address, or a date that is none.
+        # A version, an IP address, or an invalid date.
         return dict.fromkeys([".".join(filter(None, [*parts, decimals])), ".".join(parts[:2])])
     integer = "".join(parts)
     return (integer if decimals in {"", "00"} else f"{integer}.{decimals}",)

@@ -1,4 +1,4 @@
-"""Words: folded, stemmed, split where capitals, hyphens, points and underscores join them."""
+"""Terms of words: folded, stemmed, and split at capitals, hyphens, points and underscores."""
 
 import re
 import unicodedata
@@ -28,15 +28,15 @@ _STEMMERS = {
     "tr": "turkish",
 }
 _STOPPED = ("de", "en", "es", "fr", "it")
-# A text whose language is not certain may be asked for in either.
+# Queries for a text of uncertain language may be in either.
 _LIKELY = ("de", "en")
 _SAME = {"eur": "eur", "euro": "eur", "euros": "eur", "usd": "usd", "dollar": "usd", "dollars": "usd", "gbp": "gbp"} | {
     "prozent": "prozent",
     "percent": "prozent",
 }
-# The rest of a longer word, such as encoded data, tells nothing apart.
+# Longer words, such as encoded data, are truncated.
 _LONGEST = 128
-# Of an abbreviation; what is longer is a word of a name such as PowerPoint.
+# Maximum length within an abbreviation; longer parts are words of a name such as PowerPoint.
 _LONGEST_SYLLABLE = 3
 _ACCENTS = re.compile("[\u0300-\u0307\u0309-\u036f]")
 # Not in `neue`, `Quelle`, `Steuer`: there the u belongs to the sound before it.
@@ -70,7 +70,7 @@ def _is_abbreviation(word: str, parts: Sequence[str]) -> bool:
 
 
 def _plain(word: str, language: str) -> list[str]:
-    """Return a word as it is, its stem, and the stems of its parts."""
+    """Return the word, its stem, and the stems of its parts."""
     if word in _SAME:
         return [_SAME[word]]
     if not word.isalpha():
@@ -80,7 +80,7 @@ def _plain(word: str, language: str) -> list[str]:
 
 
 def _compound_parts(word: str) -> list[str]:
-    """Split a compound; where its umlauts may be spelt out, by the reading that gives more parts."""
+    """Split a compound; with `ae`, `oe`, `ue`, the reading with more parts wins."""
     parts = compound_parts(word)
     if not _SPELT_OUT.search(word):
         return parts

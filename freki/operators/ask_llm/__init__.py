@@ -1,4 +1,4 @@
-"""What a language model is asked about chunks and questions, and how its answers are read: pure, for any client."""
+"""Prompts for a language model about chunks and queries, and parsing of its answers; independent of the client."""
 
 from freki.operators.ask_llm.answers import CONTEXT_CHARS, SUMMARY_CHARS, is_latin, read_contexts, read_summary
 from freki.operators.ask_llm.grades import TOKENS_A_GRADE, grades_prompt, read_grades

@@ -1,7 +1,6 @@
-"""What of a model's answer counts.
+"""Parsing of the answers of a language model.
 
-A document may say anything to the model, and the model may say anything to us. What is kept is one short line of plain
-text, or nothing.
+Answers are untrusted, since documents can influence the model: at most short lines of plain text are accepted.
 """
 
 import json
@@ -12,7 +11,7 @@ CONTEXT_CHARS = 200
 SUMMARY_CHARS = 480
 _LEAST_CHARS = 20
 _RAMBLES = 3
-"""So many times as long as asked for: the model did not understand, and its beginning is no summary of the rest."""
+"""Factor on the requested length above which an answer is discarded instead of truncated."""
 
 _THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 _NUMBERED = re.compile(
@@ -30,10 +29,10 @@ _SENTENCE_END = re.compile(r"(?<=[.!?…])\s")
 
 
 def read_contexts(answer: str, *, count: int) -> list[str | None]:
-    """Return the line for each of `count` chunks, at most 200 characters; None where there is no good one.
+    """Return the line for each of `count` chunks, at most 200 characters; None where there is no valid one.
 
-    Taken are lines `number: text`, or a JSON object or list of texts. A number that comes twice counts once; one out
-    of range counts for nothing. See `_plain` for what makes a line good.
+    Accepts lines `number: text`, or a JSON object or list of texts. Of repeated numbers one counts; numbers out of
+    range are ignored. `_plain` defines valid lines.
     """
     found = dict(_numbered(_THOUGHT.sub("", answer), count))
     return [_plain(found[number], CONTEXT_CHARS) if number in found else None for number in range(1, count + 1)]
@@ -46,7 +45,7 @@ def numbered_lines(answer: str, *, count: int, least: int, most: int) -> list[st
 
 
 def read_summary(answer: str) -> str | None:
-    """Return a summary on one line of at most 480 characters; None where there is no good one."""
+    """Return a summary on one line of at most 480 characters; None where there is no valid one."""
     return _plain(_THOUGHT.sub("", answer), SUMMARY_CHARS)
 
 
@@ -57,7 +56,7 @@ def is_latin(text: str) -> bool:
 
 
 def _numbered(answer: str, count: int) -> Iterator[tuple[int, str]]:
-    """Yield numbers and texts, the one that counts last."""
+    """Yield numbers and texts; of repeated numbers the last one counts."""
     entries = _marked(answer)
     if not entries and count == 1:
         entries = [(1, answer)]
@@ -74,7 +73,7 @@ def _marked(answer: str) -> list[tuple[int, str]]:
 
 
 def _of_json(answer: str) -> list[tuple[int, str]] | None:
-    """Read an object of numbers and texts, or a list of texts; None where the answer is no such thing."""
+    """Parse a JSON object of numbers and texts, or a list of texts; None for anything else."""
     start = re.search(r"[\[{]\s*\"", answer)
     end = max(answer.rfind("]"), answer.rfind("}"))
     if start is None or end < start.start():
@@ -89,9 +88,9 @@ def _of_json(answer: str) -> list[tuple[int, str]] | None:
 
 
 def _plain(text: str, most: int, least: int = _LEAST_CHARS) -> str | None:
-    """Return plain text on one line, cut at the end of a sentence or of a word; None for too little or far too much.
+    """Return plain text on one line, cut at the end of a sentence or word; None if too short or far too long.
 
-    Tags, marks of Markdown, addresses, quotes around it and characters that do not print are left out.
+    Removes tags, Markdown, URLs, enclosing quotes and non-printing characters.
     """
     text = _LINK.sub(r"\1", _TAG.sub(" ", text))
     text = _MARKS.sub(" ", _ADDRESS.sub(" ", text))

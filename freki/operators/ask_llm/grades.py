@@ -1,4 +1,4 @@
-"""A language model grades how well texts answer a question: what it is asked, and what of its answer counts."""
+"""Relevance grades by a language model: prompt and parsing."""
 
 import re
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from freki.schemas import Prompt
 
 BEST = 10
 TOKENS_A_GRADE = 8
-"""Of an answer; a line such as `12: 10` takes at most so many."""
+"""Maximum tokens per grade in an answer, for a line such as `12: 10`."""
 
 _TEXT_CHARS = 1200
 _QUESTION_CHARS = 2000
@@ -27,17 +27,17 @@ _SYSTEM = (
 
 
 def grades_prompt(question: str, texts: Sequence[str]) -> Prompt:
-    """Ask for one grade a text, all in one request, so that texts are judged beside each other. Long ones are cut."""
+    """Return the prompt for one grade per text, in one request for comparable grades; long texts are cut."""
     listed = "\n".join(f"<text>\n{number}.\n{_cut(text)}\n</text>" for number, text in enumerate(texts, start=1))
     asked = f'Answer with exactly {len(texts)} lines of the form "number: grade", and with nothing else.'
     return Prompt(system=_SYSTEM, user=f"{listed}\n\n<question>\n{question[:_QUESTION_CHARS]}\n</question>\n\n{asked}")
 
 
 def read_grades(answer: str, *, count: int) -> list[float | None]:
-    """Return a score in 0..1 for each of `count` texts, never quite 0 or 1; None where there is no grade.
+    """Return a score in 0..1, exclusive, for each of `count` texts; None where there is no grade.
 
-    Taken are lines `number: grade` with a grade of 0 to 10. A number that comes twice counts once, the first time; one
-    out of range counts for nothing, and so does a grade out of range.
+    Accepts lines `number: grade` with a grade of 0 to 10. Of repeated numbers the first counts; numbers and grades out
+    of range are ignored.
     """
     scores: list[float | None] = [None] * count
     for number, grade in _GRADE.findall(_THOUGHT.sub("", answer)):
@@ -48,5 +48,5 @@ def read_grades(answer: str, *, count: int) -> list[float | None]:
 
 
 def _cut(text: str) -> str:
-    # A text that closes its own element would speak outside of it.
+    # A text must not close its own element.
     return text[:_TEXT_CHARS].replace("</text>", "").replace("<question>", "")

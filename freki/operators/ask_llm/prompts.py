@@ -1,7 +1,7 @@
-"""The requests, in German for German documents and in English for all others.
+"""Prompts for contexts and summaries, in German for German documents and in English for all others.
 
-The document stands first, word for word the same in all requests of a revision: a server that keeps what it has read
-reads it once.
+The document comes first, identical in all prompts of a revision, so that a server with prefix caching processes it
+once.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from freki.schemas import Prompt
 
 VERSION = 1
-"""Grows whenever a request changes so much that earlier answers should be made again."""
+"""Version of the prompts; grows when earlier answers should be generated again."""
 
 _CHUNK_CHARS = 1500
 _SECTION_CHARS = 8000
@@ -56,7 +56,7 @@ _ENGLISH = _Words(
 
 
 def context_prompt(lead: str, *, name: str, language: str, chunks: Sequence[tuple[str, str]]) -> Prompt:
-    """Ask for one line a chunk; chunks: headings and text of each, which are numbered from 1. Long texts are cut."""
+    """Return the prompt for one line per chunk; chunks: headings and text, numbered from 1; long texts are cut."""
     words = _words(language)
     listed = "\n".join(
         f"<chunk>\n{number}. {headings}\n{text[:_CHUNK_CHARS]}\n</chunk>"
@@ -66,7 +66,7 @@ def context_prompt(lead: str, *, name: str, language: str, chunks: Sequence[tupl
 
 
 def summary_prompt(lead: str, *, name: str, language: str, headings: str, text: str) -> Prompt:
-    """Ask for a summary of a section; of the whole document where there is no text. Long texts are cut."""
+    """Return the prompt for the summary of a section, or of the document where there is no text; long texts are cut."""
     words = _words(language)
     if not text:
         return _prompt(words, lead, name, words.document)

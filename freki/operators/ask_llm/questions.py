@@ -1,7 +1,6 @@
-"""What a language model is asked to make of a question, and how its answer is read.
+"""Query rewriting by a language model: prompts and parsing.
 
-The question stands between marks as material. Whatever it says to the model, and the model to us, what is kept are some
-short lines of plain text to search with.
+The query is delimited and untrusted, and so is the answer: at most a few short lines of plain text are accepted.
 """
 
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from freki.schemas import Prompt, Widening
 MOST_LINES = 3
 LINE_CHARS = 300
 MAX_TOKENS = 300
-"""Of an answer: three lines and what models put around them."""
+"""Maximum tokens of an answer: three lines, and text that models add."""
 QUESTION_CHARS = 2000
 _LEAST_CHARS = 5
 
@@ -49,13 +48,13 @@ _REQUESTS: Mapping[str, Mapping[Widening, str]] = {
     },
 }
 WRITTEN = tuple(_REQUESTS["en"])
-"""Kinds that a language model writes."""
+"""Kinds of widening that use a language model."""
 
 
 def question_prompt(question: str, kind: Widening, *, language: str) -> Prompt:
-    """Ask for other questions, or for a passage; in German for German questions, in English for all others."""
+    """Return the prompt for other queries, or for a passage, in German for German queries, else in English."""
     language = language if language in _REQUESTS else "en"
-    # The marks are ours: a question that holds them could end its own.
+    # A query that contains the delimiter could end its own element.
     material = question[:QUESTION_CHARS].replace("<", " ").replace(">", " ")
     request = _REQUESTS[language][kind]
     return Prompt(system=_SYSTEM[language], user=f"<question>\n{material}\n</question>\n\n{request}")

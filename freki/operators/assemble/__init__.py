@@ -1,9 +1,9 @@
-"""The hits and what stands around them become one text for a prompt.
+"""Assembly of hits and expansions into one text for a prompt.
 
-assemble   what has room, in which order
-layout     how it stands in the text: by document, in reading order, each text under its citation
-units      where a text may be cut
-cite       citations, and what no text may look like
+assemble   selection within the token budget
+layout     arrangement by document, in reading order, each text below its citation
+units      boundaries at which a text may be cut
+cite       citations, and protection against forged ones
 """
 
 from freki.operators.assemble.assemble import Assembly, Omission, Omitted, assemble

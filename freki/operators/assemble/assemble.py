@@ -1,4 +1,4 @@
-"""The hits as one text for a prompt: cited, within a budget, nothing said twice."""
+"""Assembly of hits into one text with citations, within a token budget, without repetition."""
 
 import re
 from bisect import bisect_right
@@ -18,18 +18,18 @@ CountTokens = Callable[[Sequence[str]], Sequence[int]]
 
 
 class Omitted(StrEnum):
-    """What of a hit is not in the text."""
+    """The part of a hit that was left out."""
 
     END = "END"
-    """Its text was cut."""
+    """The end of its text."""
     HIT = "HIT"
-    """All of it."""
+    """The whole hit."""
     SURROUNDINGS = "SURROUNDINGS"
-    """Some of the section or the neighbours around it."""
+    """Part of its section or neighbours."""
 
 
 class Omission(NamedTuple):
-    """Something of a hit that had no room."""
+    """A part of a hit that did not fit the budget."""
 
     rank: int
     chunk_id: ChunkId
@@ -38,14 +38,14 @@ class Omission(NamedTuple):
 
 
 class Assembly(NamedTuple):
-    """The text, and what had no room in it."""
+    """The text, and the omitted parts."""
 
     text: str
     tokens: int
-    """As `count_tokens` counts the text's pieces."""
+    """Tokens of the text, counted by `count_tokens` for its parts."""
     omissions: tuple[Omission, ...]
     cited: tuple[Cited, ...]
-    """What the text has citations of, as they follow in it."""
+    """Cited chunks in the order of their citations."""
 
 
 def assemble(
@@ -56,15 +56,15 @@ def assemble(
     count_tokens: CountTokens,
     sentence_ends: SentenceEnds,
 ) -> Assembly:
-    """Put the texts of hits and what stands around them under their citations, within `max_tokens`.
+    """Return the texts of hits and their surroundings below their citations, within `max_tokens`.
 
-    Room is given first to the hits' own texts in the order of rank, then in the same order to what stands around each,
-    sentence by sentence from it outward, then to expansions, best first, and last to the overlap of chunks that
-    nothing is shown before. A hit that does not fit is left out and smaller ones after it may still come; only the
-    best is cut, so that there is a context at all: after a sentence, a row or an item, a paragraph also after a word.
-    In the text, documents follow by their best hit, and what is of one document stands in reading order, once.
-    Text that looks like a citation loses its opening bracket to a parenthesis; lengths and spans stay the same.
-    count_tokens: counts each text; taken as additive over pieces that end at white space.
+    The budget is spent first on the texts of hits by rank, then in the same order on their surroundings, sentence by
+    sentence outward, then on expansions, best first, and last on the overlap of chunks without text before them. A hit
+    that does not fit is left out, and later smaller ones may still fit; only the best one is truncated, so that the
+    context is not empty: after a sentence, row or item, in a paragraph also after a word.
+    Documents are ordered by their best hit, and text of one document is in reading order, without repetition.
+    In text that looks like a citation, the opening bracket is replaced by a parenthesis; lengths and spans are kept.
+    count_tokens: counts tokens of each text; assumed additive over parts that end at white space.
     """
     choice = _Choice(max_tokens, count_tokens, sentence_ends)
     ranked = sorted(hits, key=lambda hit: hit.rank)
@@ -84,7 +84,7 @@ def assemble(
 
 
 class _Choice:
-    """What is shown so far, and what it takes of the budget."""
+    """The selected text, and the budget that it uses."""
 
     def __init__(self, max_tokens: int, count_tokens: CountTokens, sentence_ends: SentenceEnds) -> None:
         self.cited: list[Cited] = []
@@ -97,15 +97,15 @@ class _Choice:
 
     @property
     def room(self) -> int:
-        """Tokens that are left."""
+        """Remaining tokens."""
         return self._max_tokens - self.used
 
     def costs(self, chunks: Sequence[T]) -> Iterator[tuple[T, int]]:
-        """Count the tokens of chunks under their citations, some ahead: the first ones may take all room."""
+        """Yield chunks with the tokens of text and citation, counted in small batches: the first may take all room."""
         return self._costs(chunks, lambda chunk: head_of(chunk) + chunk.text)
 
     def add_hit(self, hit: ContextHit, cost: int) -> Omission | None:
-        """Show the hit's own text; tell where it has no room."""
+        """Add the text of a hit; return the omission if it does not fit."""
         room = self.room
         if cost <= room:
             self.add(hit, hit.text, cost)
@@ -117,7 +117,7 @@ class _Choice:
         return Omission(hit.rank, hit.chunk_id, what, f"{cost} tokens, {room} of {self._max_tokens} were left")
 
     def add(self, chunk: Cited, text: str, cost: int) -> None:
-        """Show a chunk's text under its citation."""
+        """Add the text of a chunk below its citation."""
         self.cited.append(chunk)
         self.used += cost
         if not is_summary(chunk):
@@ -125,7 +125,7 @@ class _Choice:
             self.shown[chunk.document_id] += list(_unseen(piece, self.shown[chunk.document_id]))
 
     def add_around(self, hit: ContextHit) -> Omission | None:
-        """Show what stands around the hit, from it outward; tell where something has no room."""
+        """Add the surroundings of a hit, from it outward; return the omission if a part does not fit."""
         room = self.room
         free = self._free(hit)
         after = (
@@ -145,11 +145,11 @@ class _Choice:
         return Omission(hit.rank, hit.chunk_id, Omitted.SURROUNDINGS, reason)
 
     def add_overlap(self, chunk: Cited) -> None:
-        """Show the end of the text before a chunk where nothing near is shown and there is room."""
+        """Add the overlap of a chunk if no adjacent text is selected and it fits."""
         overlap = "" if is_summary(chunk) else _below_headings(chunk)
         if not overlap:
             return
-        # How much white space stands between the overlap and the chunk is not known.
+        # The white space between overlap and chunk is unknown.
         piece = TextSpan(max(0, chunk.start - len(overlap)), chunk.start, f"… {overlap}\n")
         near = TextSpan(max(0, piece.start - _OVERLAP_SLACK), chunk.start, "")
         if any(other.start < near.end and near.start < other.end for other in self.shown[chunk.document_id]):
@@ -168,13 +168,13 @@ class _Choice:
         return self._longest(hit, [found.end() for found in re.finditer(r"\S+", parts[0].text)])
 
     def _longest(self, hit: ContextHit, ends: Sequence[int]) -> str:
-        """Cut at the last of these ends that leaves what has room, by bisection; none is an empty text."""
+        """Return the text up to the last of these ends that fits, by bisection; empty if none does."""
         texts = [hit.text[:end].rstrip() + GAP.rstrip() for end in ends]
         fitting = bisect_right(range(len(texts)), self.room, key=lambda at: self._count([head_of(hit) + texts[at]])[0])
         return texts[fitting - 1] if fitting else ""
 
     def _free(self, hit: ContextHit) -> list[TextSpan]:
-        """Return what may be shown around a hit, in reading order."""
+        """Return the spans around a hit that are not yet selected, in reading order."""
         seen = [*self.shown[hit.document_id]]
         free: list[TextSpan] = []
         for part in (*hit.before, *([hit.parent] if hit.parent else []), *hit.after):
@@ -184,12 +184,12 @@ class _Choice:
         return sorted(free)
 
     def _pieces(self, run: TextSpan) -> Iterator[TextSpan]:
-        """Cut where text may be cut."""
+        """Yield the units of a span."""
         for unit in units(run.text, self._sentence_ends):
             yield TextSpan(run.start + unit.start, run.start + unit.end, unit.text)
 
     def _add_outward(self, hit: ContextHit, side: Iterable[TextSpan]) -> bool:
-        """Show pieces until one has no room; tell whether all have."""
+        """Add units until one does not fit; return whether all fit."""
         last = TextSpan(hit.start, hit.end, "")
         for piece, cost in self._costs(side, lambda piece: piece.text):
             total = cost + (self._gap if _apart(last, piece) > LONGEST_BREAK else 0)
@@ -206,16 +206,16 @@ class _Choice:
             yield from zip(ahead, self._count([text_of(value) for value in ahead]), strict=True)
 
 
-# What comes after the first that has no room need not be counted; a call costs as much as counting a sentence or two.
+# Units after the first that does not fit need no counting; the overhead of a call equals a sentence or two.
 _COUNTED_AHEAD = 8
 _TOKENS = 32
-"""Of a sentence, about: no more are counted ahead than may have room."""
+"""Estimated tokens of a sentence, to limit the number counted in advance."""
 _OVERLAP_SLACK = 200
 _GAP = re.compile(rf"\s{{{LONGEST_BREAK + 1},}}")
 
 
 def _below_headings(chunk: Cited) -> str:
-    """Return as much of a chunk's overlap as stands below the headings that are told of it anyway."""
+    """Return the overlap of a chunk without leading headings of its heading path."""
     lines = chunk.overlap.splitlines()
     headings = {heading.strip() for heading in chunk.heading_path}
     at = max((place for place, line in enumerate(lines, start=1) if line.strip(_HEADING_MARKS) in headings), default=0)
@@ -226,12 +226,12 @@ _HEADING_MARKS = " \t#=*_"
 
 
 def _apart(one: TextSpan, other: TextSpan) -> int:
-    """Count characters between two pieces."""
+    """Return the number of characters between two spans."""
     return max(one.start, other.start) - min(one.end, other.end)
 
 
 def _without_gaps(piece: TextSpan) -> Iterator[TextSpan]:
-    """Yield the parts of a piece that are text: what is a gap in one may be text in another."""
+    """Yield the parts of a span that are text: a gap in one span may be text in another."""
     at = 0
     for gap in _GAP.finditer(piece.text):
         yield TextSpan(piece.start + at, piece.start + gap.start(), "")
@@ -240,7 +240,7 @@ def _without_gaps(piece: TextSpan) -> Iterator[TextSpan]:
 
 
 def _unseen(piece: TextSpan, seen: Sequence[TextSpan]) -> Iterator[TextSpan]:
-    """Yield the parts of a piece that no seen one covers, in reading order."""
+    """Yield the parts of a span that no seen one covers, in reading order."""
     if not any(_apart(piece, other) < 0 for other in seen):
         yield piece
         return

@@ -1,4 +1,4 @@
-"""Citations, and what no text may look like."""
+"""Citations, and protection against text that imitates them."""
 
 import re
 import unicodedata
@@ -19,9 +19,8 @@ def cite(
 ) -> str:
     """Return the mark of a hit: `[QUELLE-1: name, place | chunk:id]` or `[Document 1: document_id, place]`.
 
-    Names are shown as one line of at most 120 characters; brackets and bars in them become parentheses and slashes,
-    so that no name can end a citation or start another.
-    place: as `place_of` gives it.
+    Names are one line of at most 120 characters; brackets and bars in them are replaced by parentheses and slashes, so
+    that no name can end a citation or start another. place: from `place_of`.
     """
     where = f", {place}" if place else ""
     if style is CitationStyle.DOCUMENT:
@@ -30,9 +29,9 @@ def cite(
 
 
 def place_of(first_page: int, last_page: int, *, media_type: str, language: str) -> str:
-    """Name the pages of a span as a citation does: `S. 12`, `S. 12–13`, in all languages but German `p. 12`.
+    """Return the pages of a span for a citation: `S. 12`, `S. 12–13`, in all languages but German `p. 12`.
 
-    Presentations have slides and workbooks have sheets. Empty for page 0: the document has no pages.
+    Presentations have slides, workbooks have sheets. Empty for page 0: the document has no pages.
     """
     if not first_page:
         return ""
@@ -42,13 +41,13 @@ def place_of(first_page: int, last_page: int, *, media_type: str, language: str)
 
 
 _PAGE_NAMES = {"presentation": ("Folie", "slide"), "spreadsheet": ("Blatt", "sheet")}
-"""What a page is called, by a part of the media type, in German and in any other language."""
+"""Name of a page by part of the media type, in German and in all other languages."""
 
 _LABEL = str.maketrans("[]|［］【】｜", "()/()()/")
 
 
 def label(text: str) -> str:
-    """Make one short line that cannot end a citation."""
+    """Return the text as one short line that cannot end a citation."""
     line = " ".join((text if text.isprintable() else _visible(text)).split()).translate(_LABEL)
     return line if len(line) <= MAX_NAME_CHARS else line[: MAX_NAME_CHARS - 1] + "…"
 
@@ -64,7 +63,7 @@ _LOOKAHEAD = 40
 
 
 def harmless(text: str) -> str:
-    """Open a parenthesis instead of a bracket where text looks like a citation of ours, also in disguise."""
+    """Replace the opening bracket by a parenthesis where text looks like a citation, also in look-alike characters."""
 
     def replaced(found: re.Match[str]) -> str:
         ahead = unicodedata.normalize("NFKC", text[found.end() : found.end() + _LOOKAHEAD])

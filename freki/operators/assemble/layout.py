@@ -1,4 +1,4 @@
-"""How chosen texts stand in the context: by document, in reading order, each text under its citation."""
+"""Layout of the context: by document, in reading order, each text below its citation."""
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ Cited = ContextHit | ContextExpansion
 
 
 class TextSpan(NamedTuple):
-    """A span of a document's text that is shown."""
+    """A shown span of the text of a document."""
 
     start: int
     end: int
@@ -23,49 +23,49 @@ class TextSpan(NamedTuple):
 
 
 class Begin(NamedTuple):
-    """Where a chunk is cited; in the order of the text."""
+    """The position of a citation; sorts in the order of the text."""
 
     at: int
     has_place: bool
-    """Summaries come first."""
+    """Whether the chunk has a position in the text; summaries, which have none, come first."""
     number: int
     chunk: Cited
 
 
 class CitedPassage(NamedTuple):
-    """Pieces of a document without a gap between, and what is cited in them, both in reading order."""
+    """Adjacent spans of a document and their citations, both in reading order."""
 
     pieces: list[TextSpan]
     cited: list[Begin]
 
 
 def number_of(chunk: Cited) -> int:
-    """Return the number in its citation."""
+    """Return the number in the citation of a chunk."""
     return chunk.rank if isinstance(chunk, ContextHit) else chunk.number
 
 
 def is_summary(chunk: Cited) -> bool:
-    """Return whether its text has no place in the document."""
+    """Return whether a chunk is a summary, whose text has no position in the document."""
     return isinstance(chunk, ContextHit) and chunk.kind is ChunkKind.SUMMARY
 
 
 def headings_of(chunk: Cited) -> str:
-    """Return the headings above it as one line."""
+    """Return the headings above a chunk as one line."""
     return " > ".join(label(heading) for heading in chunk.heading_path if heading.strip())
 
 
 def head_of(chunk: Cited) -> str:
-    """Return what stands above its text where it begins a passage."""
+    """Return citation and headings of a chunk at the beginning of a passage."""
     headings = headings_of(chunk)
     return f"{chunk.citation}\n{headings}\n" if headings else f"{chunk.citation}\n"
 
 
 def lay_out(cited: Sequence[Cited], shown: Mapping[DocumentId, Sequence[TextSpan]]) -> tuple[str, list[Cited]]:
-    """Put documents in the order in which they are cited first, and the text of each in reading order.
+    """Return the text, with documents by first citation and their text in reading order, and the cited chunks in order.
 
-    shown: disjoint pieces. Text without a gap is one passage; within it each citation stands on a line of its own
-    where its chunk begins, but the first one at the beginning. `[…]` stands where text was skipped and nothing is
-    cited after it. Headings are told where they change. Also gives what is cited, as it follows in the text.
+    shown: disjoint spans. Text without a gap is one passage; each citation is on a line of its own where its chunk
+    begins, the first one at the beginning of the passage. `[…]` marks skipped text without a following citation.
+    Headings are shown where they change.
     """
     by_document: defaultdict[DocumentId, list[Cited]] = defaultdict(list)
     for chunk in cited:
@@ -82,7 +82,7 @@ def lay_out(cited: Sequence[Cited], shown: Mapping[DocumentId, Sequence[TextSpan
 
 
 def _begin(chunk: Cited, pieces: Iterable[TextSpan]) -> Begin:
-    """Say where a chunk is cited: where it begins; a summary before the piece that its section begins in."""
+    """Return the position of a citation: the start of its chunk; for a summary, of the span around that start."""
     at = chunk.start
     if is_summary(chunk):
         at = next((piece.start for piece in pieces if piece.start < at < piece.end), at)
@@ -90,9 +90,9 @@ def _begin(chunk: Cited, pieces: Iterable[TextSpan]) -> Begin:
 
 
 def _passages(chunks: Iterable[Cited], pieces: Sequence[TextSpan]) -> list[CitedPassage]:
-    """Join what has no gap between; text that nothing is cited in goes with what is before it, or after it."""
+    """Join spans without a gap; text without citation joins the previous passage, or the next one."""
     begins = sorted((_begin(chunk, pieces) for chunk in chunks), key=lambda begin: begin[:3])
-    # There need not be text where a chunk begins.
+    # The start of a chunk may lie outside of all spans.
     marks = (TextSpan(begin.at, begin.at, "") for begin in begins)
     passages: list[CitedPassage] = []
     rest = deque(begins)
@@ -122,7 +122,7 @@ def _runs(pieces: Iterable[TextSpan]) -> Iterator[list[TextSpan]]:
 
 
 def _written(passage: CitedPassage, heading: str) -> str:
-    """Write a passage; heading: that of the text before it in its document."""
+    """Return the text of a passage; heading: that of the preceding text of the document."""
     text: list[str] = []
     starts = [begin.at for begin in passage.cited]
     bounds = [passage.pieces[0].start, *starts[1:], max(piece.end for piece in passage.pieces)]
@@ -131,7 +131,7 @@ def _written(passage: CitedPassage, heading: str) -> str:
         if headings_of(chunk) not in {"", heading}:
             text.append(headings_of(chunk))
         heading = headings_of(chunk)
-        # A forged citation may come together from two pieces, so it is looked for last.
+        # A forged citation may be joined from two spans, so it is searched for last.
         summary = f"{chunk.text}\n" if is_summary(chunk) else ""
         if body := harmless(summary + _joined(_within(passage.pieces, start, end))).strip("\n").rstrip():
             text.append(body)
@@ -139,18 +139,18 @@ def _written(passage: CitedPassage, heading: str) -> str:
 
 
 def _within(pieces: Iterable[TextSpan], start: int, end: int) -> Iterator[TextSpan]:
-    """Yield the parts of pieces from start to end."""
+    """Yield the parts of spans from start to end."""
     for piece in pieces:
         first, last = max(start, piece.start), min(end, piece.end)
         if first < last:
-            # The text of a piece that is shown in part is that of its span; others may have less white space.
+            # Slicing is valid for partly shown spans only; the text of whole ones may have less white space.
             whole = (first, last) == (piece.start, piece.end)
             text = piece.text if whole else piece.text[first - piece.start : last - piece.start]
             yield TextSpan(first, last, text)
 
 
 def _joined(pieces: Iterable[TextSpan]) -> str:
-    """Put pieces together, white space between them as it was, and a mark where text was skipped."""
+    """Join spans with the original white space between them, and a mark for skipped text."""
     text = ""
     end: int | None = None
     for piece in pieces:

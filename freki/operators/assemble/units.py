@@ -1,4 +1,4 @@
-"""Where a text may be cut: between sentences, rows of tables and items of lists."""
+"""Units of text that are not divided: sentences, table rows and list items."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -6,10 +6,10 @@ from itertools import pairwise
 from typing import NamedTuple
 
 SentenceEnds = Callable[[str, int, int], Iterable[int]]
-"""Yields where the next sentence begins, between start and end."""
+"""Yields the offsets between start and end at which a sentence begins."""
 
 LONGEST_BREAK = 4
-"""Line ends and indentation between two blocks; longer white space stands for text that is not there."""
+"""Maximum white space between two blocks; longer white space stands for missing text."""
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _ROW = re.compile(r"\s*\||[^\n]*\t")
@@ -20,20 +20,20 @@ _LINE_END = re.compile(r"[^\S\n]*\n?")
 
 
 class Unit(NamedTuple):
-    """A part that is shown as a whole."""
+    """A part of a text that is shown as a whole."""
 
     start: int
     end: int
-    """With the white space after it, unless that stands for text that is not there."""
+    """End, including following white space unless it stands for missing text."""
     text: str
     prose: bool
-    """Is it a sentence? Rows, items and code are nothing to cut at words."""
+    """Whether it is a sentence; rows, items and code must not be cut at words."""
 
 
 def units(text: str, sentence_ends: SentenceEnds) -> Iterator[Unit]:
-    """Yield the parts of a text in order, without blank lines before them.
+    """Yield the units of a text in order, without blank lines before them.
 
-    An item goes on where the next line is indented. Code between fences is one part.
+    An item includes following indented lines. Fenced code is one unit.
     """
     for start, end, prose in _blocks(text):
         cuts = (cut for cut in sentence_ends(text, start, end) if start < cut < end) if prose else ()
@@ -47,7 +47,7 @@ def _unit(text: str, start: int, visible: int, *, prose: bool) -> Unit:
     end = _ended(_BLANK, text, visible)
     if end - visible <= LONGEST_BREAK:
         return Unit(start, end, text[start:end], prose)
-    # A line may be padded to the length of what it stands for.
+    # A line may be padded to the length of the text that it replaces.
     return Unit(start, _ended(_LINE_END, text, visible), f"{text[start:visible]}\n", prose)
 
 

@@ -1,13 +1,13 @@
-"""A parsed document becomes chunks: leaves that tile its text, and extracts that stand for what is longer.
+"""Chunking of a parsed document: leaves that tile its text, and extracts that summarise longer sections.
 
 document   the chunks of a document, in order
 sections   the tree of headings
-leaves     what of a section becomes a leaf
-segments   neighbours that belong together are joined
-cut        what is too long is cut
-sentences  where sentences end
-extract    what stands for a section
-windows    what is encoded as a whole, so that chunks know what is around them
+leaves     the leaves of a section
+segments   joining of neighbouring segments
+cut        splitting of oversized segments
+sentences  sentence boundaries
+extract    the summary of a section
+windows    windows of text for late chunking
 """
 
 from freki.operators.chunk.document import VERSION, ChunkLimits, Identify, chunk_document, chunker_fingerprint

@@ -1,4 +1,4 @@
-"""What is too long for a chunk is cut at the best places that do."""
+"""Splits oversized text at the best available boundary."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,10 +18,10 @@ _SPACES = re.compile(r"\s+")
 
 
 def cut(text: str, segment: Segment, seams: Sequence[int], limit: Size, count_tokens: CountTokens) -> list[Segment]:
-    """Cut a segment at its seams; what stays too long at blank lines, sentences, lines, words, and then anywhere.
+    """Split a segment at its seams, and oversized parts at blank lines, sentences, lines, words, then anywhere.
 
-    Code and tables are not cut at sentences. The result fits, covers all that is visible, and is at least half full
-    where its parts allow.
+    Code and tables are not split at sentences. The results fit the limit, cover all visible text, and are at least half
+    full where their parts allow.
     """
     segments = [segment]
     for edges in _ladder(segment.kind, seams, limit):
@@ -33,7 +33,7 @@ def cut(text: str, segment: Segment, seams: Sequence[int], limit: Size, count_to
 
 
 def _ladder(kind: BlockKind, seams: Sequence[int], limit: Size) -> Iterator[Edges]:
-    """Yield ways to cut, best first."""
+    """Yield kinds of boundaries, best first."""
     yield lambda _text, start, end: (seam for seam in seams if start < seam < end)
     yield partial(_matches, _BLANK_LINES)
     if kind in {BlockKind.PROSE, BlockKind.LIST}:
@@ -56,7 +56,7 @@ def _steps(size: int, _text: str, start: int, end: int) -> range:
 
 
 def _cut_at(edges: Edges, text: str, segment: Segment, limit: Size, count_tokens: CountTokens) -> list[Segment]:
-    """Cut at all edges and join again what fits together."""
+    """Split at all edges, and join neighbours that fit together."""
     parts = _divided(edges, text, segment, count_tokens)
     if len(parts) == 1:
         return [segment]
@@ -66,13 +66,13 @@ def _cut_at(edges: Edges, text: str, segment: Segment, limit: Size, count_tokens
 
 
 def sentences_of(text: str, segment: Segment, count_tokens: CountTokens) -> list[Segment]:
-    """Return the sentences of a segment, which also end at blank lines."""
+    """Return the sentences of a segment; blank lines also end sentences."""
     paragraphs = _divided(partial(_matches, _BLANK_LINES), text, segment, count_tokens)
     return [each for part in paragraphs for each in _divided(sentence_ends, text, part, count_tokens)]
 
 
 def _divided(edges: Edges, text: str, segment: Segment, count_tokens: CountTokens) -> list[Segment]:
-    """Cut at all edges; white space between falls away."""
+    """Split at all edges, without the white space between."""
     cuts = [segment.start, *edges(text, segment.start, segment.end), segment.end]
     spans = [_trimmed(text, start, end, segment.kind) for start, end in pairwise(cuts)]
     spans = [(start, end) for start, end in spans if start < end]
@@ -83,7 +83,7 @@ def _divided(edges: Edges, text: str, segment: Segment, count_tokens: CountToken
 
 
 def recounted(text: str, joined: list[Segment], parts: Sequence[Segment], count_tokens: CountTokens) -> list[Segment]:
-    """Count joined segments again if any parts touch: within a word, tokens of parts are not those of the whole."""
+    """Recount tokens of joined segments if any parts are adjacent: tokens are not additive within a word."""
     if all(one.end < other.start for one, other in pairwise(parts)):
         return joined
     counts = count_tokens([text[segment.start : segment.end] for segment in joined])
@@ -91,7 +91,7 @@ def recounted(text: str, joined: list[Segment], parts: Sequence[Segment], count_
 
 
 def _trimmed(text: str, start: int, end: int, kind: BlockKind) -> tuple[int, int]:
-    """Shrink a span to what is visible; the indentation of its first line stays, but in prose."""
+    """Shrink a span to its visible text, keeping the indentation of its first line except in prose."""
     part = text[start:end]
     visible = len(part) - len(part.lstrip())
     if kind is not BlockKind.PROSE and visible < len(part):

@@ -15,31 +15,31 @@ from freki.schemas.names import record
 from freki.schemas.outline import BlockKind, ParsedDocument
 
 VERSION = 3
-"""Grows whenever the same document would give other chunks, or the same ones in another context."""
+"""Version of the chunker; grows when the same document gives other chunks, or other contexts."""
 
 
 @record
 class ChunkLimits:
-    """How large a chunk may be."""
+    """Size limits of chunks."""
 
     min_tokens: int
-    """Smaller neighbours within a section are joined."""
+    """Minimum tokens; smaller neighbours within a section are joined."""
     max_tokens: int
     max_chars: int
     overlap_chars: int
     least_similarity: float | None = None
-    """Long prose is cut where neighbouring sentences are less similar than this, -1..1; None: at paragraphs."""
+    """Minimum similarity of joined sentences in long prose, -1..1; None: split at paragraphs."""
 
 
 class Identify(Protocol):
-    """Gives a chunk its id."""
+    """Assigns the id of a chunk."""
 
     def __call__(self, *, level: int, heading_path: Sequence[str], text: str, occurrence: int) -> ChunkId:
-        """Tell chunks apart by all of these; `occurrence` is 0-based among those that are equal in the rest."""
+        """Return an id that depends on all arguments; `occurrence` is 0-based among chunks equal in the others."""
 
 
 def chunker_fingerprint(profile: str, parser_version: int, limits: ChunkLimits) -> str:
-    """Return what changes whenever the chunks of a document may, such as `1:markdown.1:30-256:1200-150`."""
+    """Return the fingerprint of everything that affects chunks, such as `1:markdown.1:30-256:1200-150`."""
     sizes = f"{limits.min_tokens}-{limits.max_tokens}:{limits.max_chars}-{limits.overlap_chars}"
     semantic = "" if limits.least_similarity is None else f":{limits.least_similarity:g}"
     return f"{VERSION}:{profile}.{parser_version}:{sizes}{semantic}"
@@ -53,25 +53,25 @@ def chunk_document(
     limits: ChunkLimits,
     similarities: Similarities | None = None,
 ) -> list[Chunk]:
-    """Cut a document into chunks, in reading order, a section before its parts. No text gives no chunks.
+    """Return the chunks of a document in reading order, a section before its parts; none for an empty text.
 
-    Leaves, which are all chunks but those of kind SUMMARY, are disjoint, and every visible character stands in a
-    leaf or in a heading that is in some chunk's heading path. A leaf is the whole body of a section where that fits
-    the limits, else a paragraph or several small ones. A longer paragraph is cut at sentences, then at lines, words,
-    anywhere; a list, table or code stays whole up to 1.5 times the limits and is cut at its seams first. What
-    introduces a list, table or code stays with it. Where several cuts would do, the text around them decides, so
-    that an edit moves only the cuts near it. A heading with nothing below it is a leaf itself.
+    Leaves, all chunks except those of kind SUMMARY, are disjoint, and every visible character is in a leaf or in a
+    heading of some heading path. A leaf is the whole body of a section if that fits the limits, else a paragraph or
+    several small ones. A longer paragraph is split at sentences, then at lines, words, anywhere; a list, table or
+    code stays whole up to 1.5 times the limits and is split at its seams first. An introducing paragraph stays with its
+    list, table or code. Among equivalent boundaries the surrounding text decides, so that an edit moves only boundaries
+    near it. A heading without content is a leaf itself.
 
-    A document or section of two leaves or more has a SUMMARY row, an extract from its beginning and the headings
-    below it; but not a section that holds all, or all but one, of the leaves of what is around it.
+    A document or section of two or more leaves has a SUMMARY, an extract of its beginning and the headings below it,
+    unless the section holds all, or all but one, of the leaves of its parent.
 
-    Pages depend on position, so a chunk's id does not depend on them: a page more at the beginning changes no id.
+    Ids do not depend on pages: inserting a page at the beginning changes no id.
 
-    With `least_similarity`, a section of nothing but prose that does not fit is cut between sentences instead: they are
-    joined while neighbours are similar, and where all are, the cut comes where they are least.
+    With `least_similarity`, an oversized section of prose is split between sentences instead: neighbours are joined
+    while they are similar, and where all are, the split is at the least similar ones.
 
-    count_tokens: counts each text; taken as additive over parts that end at white space.
-    similarities: tells how similar each text but the last is to the next one; needed with `least_similarity`.
+    count_tokens: counts tokens of each text; assumed additive over parts that end at white space.
+    similarities: similarity of each text to the next one; required with `least_similarity`.
     Raises ValueError for limits below 1, a negative overlap, or a missing `similarities`.
     """
     if min(limits.min_tokens, limits.max_tokens, limits.max_chars) < 1 or limits.overlap_chars < 0:
@@ -111,13 +111,13 @@ def _rules(limits: ChunkLimits, count_tokens: CountTokens, similarities: Similar
     semantics = None
     if limits.least_similarity is not None:
         if similarities is None:
-            raise ValueError("least_similarity needs something that tells similarities")
+            raise ValueError("least_similarity requires similarities")
         semantics = Semantics(similarities, limits.least_similarity)
     return Rules(limits.min_tokens, Size(limits.max_tokens, limits.max_chars), count_tokens, semantics)
 
 
 class _Row(NamedTuple):
-    """A chunk before it has its place among all."""
+    """A chunk without ordinal and id."""
 
     level: int
     path: str
@@ -137,7 +137,7 @@ def _rows(text: str, root: DocumentSection) -> Iterator[_Row]:
 
 
 def _totals(root: DocumentSection) -> dict[DocumentSection, int]:
-    """Count the leaves of each section and of those below it."""
+    """Return the number of leaves at and below each section."""
     totals: dict[DocumentSection, int] = {}
     for section in reversed(list(root.walk())):
         totals[section] = len(section.leaves) + sum(totals[child] for child in section.children)
@@ -145,7 +145,7 @@ def _totals(root: DocumentSection) -> dict[DocumentSection, int]:
 
 
 def _below(text: str, section: DocumentSection, path: str, totals: dict[DocumentSection, int]) -> Iterator[_Row]:
-    """Yield the rows of a section's leaves and of the sections in it."""
+    """Yield the rows of a section's leaves and of its subsections."""
     level = ChunkLevel.SECTION if totals[section] == 1 else ChunkLevel.PARAGRAPH
     for number, leaf in enumerate(section.leaves):
         yield _leaf(text, leaf, level, f"{path}/{number}", section.heading_path)

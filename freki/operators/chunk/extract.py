@@ -1,4 +1,4 @@
-"""What stands for a document or section that is longer than a chunk."""
+"""Extractive summary of a document or section that is longer than a chunk."""
 
 from collections.abc import Iterator
 from itertools import islice, pairwise
@@ -9,15 +9,15 @@ from freki.operators.chunk.sentences import sentence_ends
 from freki.schemas.outline import BlockKind, one_line
 
 MAX_CHARS = 480
-"""About 120 tokens; half of it is for the headings below where there are any."""
+"""Maximum characters of a summary, about 120 tokens; half of it for subheadings where there are any."""
 _LEAVES = 4
 _TITLES = 40
 
 
 def extract(text: str, section: DocumentSection) -> str:
-    """Return the first sentences of the first four leaves, then the headings right below.
+    """Return the first sentences of the first four leaves, then the direct subheadings.
 
-    So an edit changes it only near the beginning of the section, or in those headings.
+    Only an edit near the beginning of the section, or of these headings, changes it.
     """
     inner = section
     while is_wrapper(inner):

@@ -1,4 +1,4 @@
-"""What of each section becomes a leaf."""
+"""The leaves of each section."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -14,19 +14,19 @@ _WHOLE_KINDS = {BlockKind.LIST, BlockKind.TABLE, BlockKind.CODE}
 _SENTENCE_ENDS = ".!?…。"
 
 Similarities = Callable[[Sequence[str]], Sequence[float]]
-"""Tells for each of these texts but the last how similar it is to the next one, -1..1."""
+"""Returns the similarity of each text but the last to the next one, -1..1."""
 
 
 class Semantics(NamedTuple):
-    """How prose is cut by what it says."""
+    """Parameters for splitting prose by similarity."""
 
     similarities: Similarities
     least: float
-    """Neighbours that are less similar part."""
+    """Minimum similarity of joined neighbours."""
 
 
 class Rules(NamedTuple):
-    """What decides on leaves, but for the text."""
+    """Parameters of leaves."""
 
     min_tokens: int
     limit: Size
@@ -60,7 +60,7 @@ def _leaves(text: str, blocks: Sequence[Block], segments: Sequence[Segment], rul
 
 
 def _by_similarity(text: str, segments: Sequence[Segment], rules: Rules, semantics: Semantics) -> list[Segment]:
-    """Join sentences while they are similar; where all are, cut where they are least."""
+    """Join sentences while they are similar; if all are, split at the least similar neighbours."""
     limit, count_tokens = rules.limit, rules.count_tokens
     sentences = [
         part

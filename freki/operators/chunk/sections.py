@@ -6,31 +6,32 @@ from freki.operators.chunk.segments import Segment
 from freki.schemas.outline import Block, ParsedDocument
 
 MAX_DEPTH = 64
-"""Deeper headings stand beside each other."""
+"""Maximum depth of sections; deeper headings become siblings."""
 MAX_HEADING_CHARS = 200
+"""Maximum characters of a heading in a heading path."""
 INNER_HEADINGS = 8
-"""A heading path is the outermost heading and at most this many innermost ones."""
+"""Maximum innermost headings in a heading path, after the outermost one."""
 
 
 class DocumentSection:
-    """A heading and what stands below it; the root has no heading."""
+    """A heading with its body and subsections; the root has no heading."""
 
     def __init__(self, heading: Block | None, titles: tuple[str, ...]) -> None:
         self.heading = heading
         self.titles = titles
-        """Of this section and those around it, outermost first."""
+        """Titles of the enclosing sections and this one, outermost first."""
         self.body: list[Block] = []
         self.children: list[DocumentSection] = []
         self.leaves: list[Segment] = []
 
     @property
     def level(self) -> int:
-        """Of the heading; 0 without one."""
+        """Level of the heading; 0 without one."""
         return self.heading.heading_level if self.heading else 0
 
     @property
     def heading_path(self) -> tuple[str, ...]:
-        """Titles as chunks carry them: long ones cut, the middle ones of many left out."""
+        """Titles as stored in chunks: long ones shortened, middle ones of many left out."""
         titles = self.titles
         shown = titles if len(titles) <= INNER_HEADINGS + 1 else (titles[0], *titles[-INNER_HEADINGS:])
         return tuple(shortened(title, MAX_HEADING_CHARS) for title in shown)
@@ -43,9 +44,9 @@ class DocumentSection:
 
 
 def outline(document: ParsedDocument) -> DocumentSection:
-    """Return the root of the document's sections, their leaves still to be made.
+    """Return the root of the document's sections, without leaves.
 
-    Where no heading path would show all of a heading, it is the first block of its section's body as well.
+    A heading that no heading path would show in full is also the first block of its section's body.
     """
     open_sections = [DocumentSection(None, ())]
     for block in document.blocks:
@@ -84,5 +85,5 @@ def shortened(text: str, size: int) -> str:
 
 
 def titles_below(section: DocumentSection) -> Sequence[str]:
-    """Return the headings right below a section."""
+    """Return the direct subheadings of a section."""
     return [child.heading.title for child in section.children if child.heading]

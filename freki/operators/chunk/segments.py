@@ -1,4 +1,4 @@
-"""Parts of a text, and how neighbours become one."""
+"""Segments of a text, and joining of neighbours."""
 
 import math
 from collections import Counter
@@ -16,16 +16,16 @@ class Size(NamedTuple):
     chars: float
 
     def holds(self, segment: "Segment") -> bool:
-        """Return whether the segment is not larger."""
+        """Return whether the segment fits."""
         return segment.tokens <= self.tokens and segment.end - segment.start <= self.chars
 
     def reached_by(self, segment: "Segment") -> bool:
-        """Return whether the segment has as many tokens, or as many characters."""
+        """Return whether the segment reaches the tokens or the characters."""
         return segment.tokens >= self.tokens or segment.end - segment.start >= self.chars
 
 
 class Segment(NamedTuple):
-    """Part of the text that may become a leaf, or of one."""
+    """A part of the text that becomes a leaf, or part of one."""
 
     start: int
     end: int
@@ -34,7 +34,7 @@ class Segment(NamedTuple):
 
 
 def merged(segments: Sequence[Segment]) -> Segment:
-    """Return neighbours as one segment of the kind that fills most of it."""
+    """Return neighbours as one segment of the prevailing kind."""
     if len(segments) == 1:
         return segments[0]
     shares: Counter[BlockKind] = Counter()
@@ -45,7 +45,7 @@ def merged(segments: Sequence[Segment]) -> Segment:
 
 
 def checksums(text: str, segments: Sequence[Segment]) -> list[float]:
-    """Mark each segment by its text: two versions of a text have the same marks wherever they do not differ."""
+    """Return a checksum of the text of each segment, independent of its position."""
     return [crc32(text[segment.start : segment.end].encode("utf-8", "surrogatepass")) for segment in segments]
 
 

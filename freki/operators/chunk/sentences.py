@@ -1,4 +1,4 @@
-"""Where sentences end."""
+"""Sentence boundaries."""
 
 import re
 from collections.abc import Iterator
@@ -20,17 +20,17 @@ _UNENDING = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _ORDINAL = re.compile(r"(?:\d{1,3}\.)*\d{1,3}")
-# What stands before an ordinal number in German: der 3. Tag, am 17.6., seine 2. Frau.
+# Words before an ordinal number in German: der 3. Tag, am 17.6., seine 2. Frau.
 _BEFORE_ORDINAL = re.compile(r"(?i:am|im|zum|zur|vom|beim|ab|bis|seit|und|oder|das|d(?:ie|e[mnrs]))|[a-zäöüß]+e[mnrs]?")
 _LONGEST = 24
 _OPENING = "([{\"'„“»«‚–-"
 
 
 def sentence_ends(text: str, start: int, end: int) -> Iterator[int]:
-    """Yield where the next sentence begins, between start and end.
+    """Yield the offsets between start and end at which a sentence begins.
 
-    A full stop ends none after an abbreviation, an initial or an ordinal number (`Abs. 2`, `z. B.`, `am 17.6.`), nor
-    does anything before a small letter. For German and English; other languages lose some cuts.
+    No sentence ends after an abbreviation, an initial or an ordinal number (`Abs. 2`, `z. B.`, `am 17.6.`), nor before
+    a small letter. For German and English; in other languages some boundaries are missed.
     """
     for match in _ENDS.finditer(text, start, end):
         following = match.end()

@@ -1,4 +1,4 @@
-"""Windows for late chunking: what is encoded as a whole, so that each chunk's tokens have read what is around them."""
+"""Windows for late chunking: text that is encoded as a whole, so that vectors of chunks reflect its context."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,28 +11,28 @@ from freki.schemas import Chunk, ChunkKind
 from freki.schemas.outline import BlockKind
 
 CORE = 0.75
-"""Share of a window whose chunks take their vectors from it; the rest lies around it, and in other windows too."""
+"""Share of a window whose chunks take their vectors from it; the rest is overlap with other windows."""
 
 
 class Windowed(NamedTuple):
-    """Chunks that know their windows."""
+    """Chunks assigned to windows, and the windows."""
 
     chunks: list[Chunk]
     windows: list[str]
 
 
 def late_windows(text: str, chunks: Sequence[Chunk], *, count_tokens: CountTokens, max_tokens: int) -> Windowed:
-    """Share the leaves of a document out over windows of its text, each leaf to one of them.
+    """Assign each leaf of a document to a window of its text.
 
-    A document that fits is one window. Others overlap: a window is some leaves, about three quarters of `max_tokens`,
-    and the text around them as far as it fits; it may come out somewhat longer, so leave room. Its borders depend on
-    the text around them only, so that an edit changes the windows that hold it and no others. Headings are in windows,
-    too. A SUMMARY stands nowhere in the text and has no window.
+    A document that fits is one window. Otherwise windows overlap: the leaves of a window take about three quarters of
+    `max_tokens`, and the rest is surrounding text; a window may be somewhat longer than `max_tokens`. Borders depend
+    on the surrounding text only, so that an edit changes only the windows that contain it. Windows include headings. A
+    SUMMARY has no window.
 
-    count_tokens: counts each text; taken as additive over parts that end at white space.
+    count_tokens: counts tokens of each text; assumed additive over parts that end at white space.
     Raises ValueError if `max_tokens` is below 8.
-    Source: Günther et al., 2024, arXiv:2409.04701 (late chunking). Deviation: windows do not begin at multiples of a
-    stride but where the text says so.
+    Source: Günther et al., 2024, arXiv:2409.04701 (late chunking). Deviation: window borders are content-defined
+    instead of multiples of a stride.
     """
     if max_tokens < 8:  # noqa: PLR2004 - a window needs some words
         raise ValueError(f"max_tokens must be at least 8, got {max_tokens}")
@@ -58,7 +58,7 @@ class _Span(NamedTuple):
 
 
 def _cores(text: str, leaves: Sequence[Chunk], count_tokens: CountTokens, max_tokens: int) -> list[Segment]:
-    """Join leaves, each with the headings before it, to three quarters of a window, or to one where all fit."""
+    """Join leaves, each with the headings before it, to cores of three quarters of a window, or one if all fit."""
     edges = [0, *(leaf.end for leaf in leaves)]
     counts = count_tokens([text[start:end] for start, end in pairwise(edges)])
     segments = [
@@ -72,7 +72,7 @@ def _cores(text: str, leaves: Sequence[Chunk], count_tokens: CountTokens, max_to
 
 
 def _span(text: str, core: Segment, max_tokens: int) -> _Span:
-    """Extend a core to both sides by whole words, as many characters as are likely to fit."""
+    """Extend a core on both sides by whole words, up to the characters that probably fit."""
     characters = (core.end - core.start) / max(1, core.tokens)
     room = int(max(0, max_tokens - core.tokens) / 2 * characters)
     start, end = max(0, core.start - room), min(len(text), core.end + room)

@@ -1,4 +1,4 @@
-"""What a crawler reads: addresses, links of pages, robots.txt, sitemaps."""
+"""Parsing for the crawler: URLs, links of pages, robots.txt, sitemaps."""
 
 from freki.operators.crawl.page import PageLinks, decode_page, read_links
 from freki.operators.crawl.robots import Robots

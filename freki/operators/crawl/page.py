@@ -1,4 +1,4 @@
-"""Where a page leads, and what it says about itself."""
+"""Links and metadata of a page."""
 
 import codecs
 import re
@@ -12,27 +12,27 @@ from freki.schemas.names import record
 MAX_LINKS = 5000
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
 _HEAD_BYTES = 2048
-# As browsers read these labels: WHATWG Encoding, 4.2.
+# Labels as interpreted by browsers: WHATWG Encoding, 4.2.
 _AS_BROWSERS = {"iso8859-1": "cp1252", "ascii": "cp1252", "iso8859-9": "cp1254"}
 _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 
 
 @record
 class PageLinks:
-    """What a crawler wants to know of a page."""
+    """Links and indexing directives of a page."""
 
     links: tuple[str, ...]
-    """Addresses in the order of the page, each once, without those that ask not to be followed."""
+    """URLs in the order of the page, each once, without nofollow links."""
     canonical: str | None
-    """The address that the page would like to be known by."""
+    """Canonical URL that the page states."""
     is_indexed: bool
-    """False: it asks not to be."""
+    """Whether the page may be indexed; False for noindex."""
 
 
 def read_links(html: str, *, url: str) -> PageLinks:
-    """Read the links of a page that lies at `url`, at most 5,000.
+    """Return the links of the page at `url`, at most 5,000.
 
-    `<base>` counts, and so do `rel=nofollow` and the robots of `<meta>`.
+    Respects `<base>`, `rel=nofollow` and `<meta name=robots>`.
     """
     tree = LexborHTMLParser(html)
     base = next(_addresses(tree, "base[href]", "href", url), url)
@@ -52,9 +52,9 @@ def read_links(html: str, *, url: str) -> PageLinks:
 
 
 def decode_page(content: bytes, content_type: str) -> str:
-    """Return the text of a page: by its byte order mark, by the header, by its own `<meta>`, else as UTF-8.
+    """Return the text of a page, decoded by byte order mark, header, `<meta>`, else UTF-8.
 
-    What does not fit its encoding becomes U+FFFD, as in a browser.
+    Invalid bytes become U+FFFD, as in a browser.
     """
     head = content[:_HEAD_BYTES].decode("latin-1")
     marked = next((encoding for mark, encoding in _BOMS if content.startswith(mark)), None)

@@ -1,4 +1,4 @@
-"""What robots.txt asks of us."""
+"""Rules of robots.txt."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from protego import Protego
 from freki.operators.crawl.url import normalise_url
 
 MAX_BYTES = 512_000
-"""RFC 9309, 2.5: at least 500 KiB are read."""
+"""Maximum size that is read; at least 500 KiB by RFC 9309, 2.5."""
 
 
 class Robots:
@@ -18,15 +18,15 @@ class Robots:
         self._agent = agent
 
     def allows(self, url: str) -> bool:
-        """Return whether an address may be read."""
+        """Return whether a URL may be fetched."""
         return bool(self._rules.can_fetch(url, self._agent))
 
     @property
     def delay_s(self) -> float:
-        """Least seconds between two questions; 0 where nothing is asked."""
+        """Minimum seconds between requests; 0 where unspecified."""
         return max(0.0, self._rules.crawl_delay(self._agent) or 0.0)
 
     @property
     def sitemaps(self) -> Sequence[str]:
-        """Addresses of sitemaps, whatever their host."""
+        """URLs of sitemaps, on any host."""
         return [url for text in self._rules.sitemaps if (url := normalise_url(text)) is not None]

@@ -1,4 +1,4 @@
-"""Addresses in a sitemap."""
+"""Parsing of sitemaps."""
 
 import zlib
 from xml.etree.ElementTree import ParseError, XMLParser
@@ -15,7 +15,7 @@ _GZIP_WINDOW = 31
 
 @record
 class Sitemap:
-    """What a sitemap names, in its order."""
+    """URLs of pages and sitemaps in a sitemap, in order."""
 
     pages: tuple[str, ...]
     sitemaps: tuple[str, ...]
@@ -53,7 +53,7 @@ def _addresses(found: list[str], base: str) -> tuple[str, ...]:
 
 
 class _Reader:
-    """Collects the `<loc>` of each `<url>` and `<sitemap>`, and builds no tree."""
+    """Collects the `<loc>` of each `<url>` and `<sitemap>` without building a tree."""
 
     def __init__(self) -> None:
         self.found: dict[str, list[str]] = {"url": [], "sitemap": []}
@@ -76,4 +76,4 @@ class _Reader:
             self.found[self._above[-1]].append("".join(self._text).strip())
 
     def close(self) -> None:
-        """Nothing is left to do."""
+        """Do nothing."""

@@ -1,4 +1,4 @@
-"""One spelling for each address."""
+"""Normalisation of URLs."""
 
 import re
 from posixpath import normpath
@@ -14,11 +14,11 @@ _KEPT = "!$&'()*+,;=:@/?%-._~[]"
 
 
 def normalise_url(url: str, *, base: str | None = None) -> str | None:
-    """Return the address that a link means, in one spelling; None for what is no plain address of the web.
+    """Return the normal form of the URL of a link; None for anything but a plain web address.
 
-    Only http and https, without user and password, of at most 2,000 characters. Scheme and host in small letters, the
-    host in ASCII, no port where it is the usual one, no fragment, no dots in the path, escapes only where needed. What
-    it gives it leaves as it is. Source: RFC 3986, 6.2.2 and 6.2.3.
+    Only http and https, without user and password, of at most 2,000 characters. Scheme and host are in lower case, the
+    host in ASCII, without default port, fragment and dot segments, and with escapes only where needed. Idempotent.
+    Source: RFC 3986, 6.2.2 and 6.2.3.
     """
     try:
         parts = urlsplit(urljoin(base or "", _JUNK.sub(lambda junk: "%20" * (" " in junk[0]), url.strip())))
@@ -34,7 +34,7 @@ def normalise_url(url: str, *, base: str | None = None) -> str | None:
 
 
 def host_of(url: str) -> str:
-    """Return host and port of an address as `normalise_url` writes it."""
+    """Return host and port of a URL of `normalise_url`."""
     return urlsplit(url).netloc
 
 

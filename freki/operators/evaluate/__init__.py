@@ -1,14 +1,14 @@
-"""Answers become figures, figures of two configurations a comparison.
+"""Evaluation: metrics of answers, and comparison of configurations.
 
-figures    what is measured, and which way is better
-rank       hits become a ranking of documents
-judge      rankings and contexts against what is known of the answers
-summarise  figures of questions become means with intervals
-compare    the same questions, asked twice
-gain       the same over several sets, each counting as much
-cost       the same in milliseconds
-tune       which value of an option is chosen, and what choosing so is worth
-shorten    questions as people type them into a search field
+figures    definitions of the metrics
+rank       hits to a ranking of documents
+judge      metrics of rankings and contexts, by question
+summarise  means with confidence intervals
+compare    paired comparison of two configurations
+gain       paired comparison over several sets of equal weight
+cost       paired comparison of latencies
+tune       selection of the value of an option, with cross-validation
+shorten    questions as keyword queries
 """
 
 from freki.operators.evaluate.compare import Change, Comparison, compare, most_changed

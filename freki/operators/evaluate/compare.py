@@ -1,4 +1,4 @@
-"""The same questions, asked of two configurations: is the difference more than chance?"""
+"""Paired comparison of two configurations, with significance tests."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,14 +14,14 @@ Figures = Mapping[str, float]
 
 DRAWS = 10_000
 _EXACT_UP_TO = 13
-"""2^13 sign patterns are fewer than the draws."""
+"""Maximum differences for an exact test: 2^13 sign patterns are fewer than the draws."""
 _BLOCK_DRAWS = 4_000_000
-# Sums of the same differences in another order differ by less.
+# Exceeds rounding differences of sums in another order.
 _ROUNDING = 1e-9
 
 
 class Comparison(NamedTuple):
-    """Differences of one figure, the second configuration less the first."""
+    """Differences of one metric, the second configuration minus the first."""
 
     difference: Mean
     p_randomisation: float
@@ -38,15 +38,15 @@ class Change(NamedTuple):
 
     question_id: str
     figure: str
-    """The first that differs, in the order of reports."""
+    """First metric that differs, in the order of reports."""
     gain: float
     """Above 0: the second configuration is better."""
 
 
 def compare(first: Mapping[str, Figures], second: Mapping[str, Figures], *, seed: int) -> dict[str, Comparison]:
-    """Compare each figure over the questions that have it in both, by question id; in the order of reports.
+    """Compare each metric over the questions that have it in both, by question id; in the order of reports.
 
-    Figures without such a question are absent. p-values are not corrected for the number of figures looked at.
+    Metrics without such a question are absent. p-values are not corrected for multiple comparisons.
     Source: Smucker et al., CIKM 2007, doi:10.1145/1321440.1321528, who find that both tests agree on rankings.
     """
     found = {}
@@ -62,9 +62,9 @@ def compare(first: Mapping[str, Figures], second: Mapping[str, Figures], *, seed
 
 
 def most_changed(first: Mapping[str, Figures], second: Mapping[str, Figures], *, limit: int) -> list[Change]:
-    """Return the questions that changed most: by the first figure, where that is equal by the next; ties by id.
+    """Return the questions that changed most, by the first metric, then the next ones; ties by id.
 
-    A question without a difference in any common figure is left out.
+    Questions without a difference in any common metric are left out.
     """
     changed = []
     for name in sorted(first.keys() & second.keys()):
@@ -94,9 +94,9 @@ def _compared(pairs: Sequence[tuple[float, float]], *, higher_is_better: bool, s
 
 
 def randomisation_test(differences: Sequence[float], *, seed: int) -> float:
-    """Return how likely a mean at least as far from 0 is, were the sign of each difference chance.
+    """Return the two-sided p-value of the paired randomisation test for a mean of 0.
 
-    Exact for up to 13 differences that are not 0, else from 10,000 draws, where the least value is 1 / 10,001.
+    Exact for up to 13 nonzero differences, else from 10,000 draws, with a minimum of 1 / 10,001.
     Source: Fisher, The Design of Experiments, 1935, §21; Smucker et al., CIKM 2007.
     """
     moved = np.array([each for each in differences if each], dtype=np.float64)
@@ -134,6 +134,6 @@ def t_test(differences: Sequence[float]) -> float:
 
 
 def _signed_sums(patterns: NDArray[np.integer], moved: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sum the differences with a sign each; patterns: (draws, differences) of 0 and 1."""
+    """Return the sums of the differences with random signs; patterns: (draws, differences) of 0 and 1."""
     sums: NDArray[np.float64] = (2.0 * patterns - 1.0) @ moved
     return sums

@@ -1,4 +1,4 @@
-"""What a change costs in milliseconds, by questions asked in turn with it and without."""
+"""Paired comparison of latencies."""
 
 import math
 from collections.abc import Sequence
@@ -8,37 +8,37 @@ import numpy as np
 from freki.schemas.names import record
 
 LEAST_SAVING_MS = 1.0
-"""Nobody notices less."""
+"""Minimum noticeable saving."""
 _LEAST_PAIRS = 6
-"""Of fewer the interval holds less than 95 %."""
+"""Minimum pairs for a 95 % interval."""
 _TAILS = 40
-"""Each end leaves out 1 / 40 of the probability."""
+"""Reciprocal of the probability beyond each end of the interval."""
 
 
 @record
 class Cost:
-    """Times of one value beside those of the present one, for the same questions."""
+    """Latencies of one value compared to the present one, for the same questions."""
 
     p50_ms: float
     p95_ms: float
     difference_ms: float
-    """Median of the paired differences; below 0: it saves time."""
+    """Median of the paired differences; negative: faster."""
     low_ms: float
     high_ms: float
-    """95 % interval of the median."""
+    """Upper end of the 95 % interval of the median."""
     pairs: int
 
     @property
     def is_clear(self) -> bool:
-        """Return whether the difference is more than chance would have it; fewer than 6 pairs cannot show that."""
+        """Whether the difference is significant; never with fewer than 6 pairs."""
         return self.pairs >= _LEAST_PAIRS and (self.low_ms > 0 or self.high_ms < 0)
 
 
 def cost_of(times_ms: Sequence[float], present_ms: Sequence[float]) -> Cost:
-    """Compare paired times; an exact interval between two order statistics, whatever the distribution.
+    """Compare paired latencies, with a distribution-free interval between two order statistics.
 
-    Below 6 pairs the interval spans all of them, and holds less than 95 %. Raises ValueError where times do not pair
-    up or there are none. Source: Conover, Practical Nonparametric Statistics, 1999, section 3.2.
+    Below 6 pairs the interval spans all of them and covers less than 95 %. Raises ValueError where the numbers differ
+    or are 0. Source: Conover, Practical Nonparametric Statistics, 1999, section 3.2.
     """
     if len(times_ms) != len(present_ms) or not times_ms:
         raise ValueError(f"{len(times_ms)} times do not pair up with {len(present_ms)}")
@@ -62,7 +62,7 @@ def saves(times_ms: Sequence[float], present_ms: Sequence[float]) -> bool:
 
 
 def _left_out(count: int) -> int:
-    """Count the order statistics at each end that a 95 % interval of the median leaves out."""
+    """Return the number of order statistics outside of a 95 % interval of the median at each end."""
     left_out, below = 0, 1
     while _TAILS * (below := below + math.comb(count, left_out + 1)) <= 2**count:
         left_out += 1

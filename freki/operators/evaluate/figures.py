@@ -1,11 +1,11 @@
-"""What is measured. All figures are means over questions, and lie in 0..1."""
+"""Definitions of the metrics. All are means over questions, in 0..1."""
 
 from freki.schemas.names import record
 
 
 @record
 class Figure:
-    """A figure as reports name and explain it."""
+    """A metric, with its name and explanation in reports."""
 
     name: str
     higher_is_better: bool
@@ -41,4 +41,4 @@ FIGURES = (
     Figure(name=HIT_1, higher_is_better=True, meaning="the first hit stands in an expected section"),
     Figure(name=HIT_5, higher_is_better=True, meaning="one of the first 5 hits stands in an expected section"),
 )
-"""In the order of reports; the first that a set has is what its questions are compared by."""
+"""Metrics in the order of reports; questions of a set are compared by the first one that it has."""

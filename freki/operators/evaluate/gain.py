@@ -1,4 +1,4 @@
-"""What a change is worth over several sets of questions, each set counting the same."""
+"""Gain of a change over several sets of questions of equal weight."""
 
 import math
 from collections import defaultdict
@@ -21,7 +21,7 @@ class Asked(NamedTuple):
 
 @record
 class Gain:
-    """Mean over sets of their mean differences, with its 95 % interval."""
+    """Mean over sets of their mean differences, with a 95 % interval."""
 
     value: float
     low: float
@@ -32,11 +32,11 @@ class Gain:
 
 
 Values = Mapping[Asked, float]
-"""One figure, or a difference of it, of each question."""
+"""A metric, or a difference of it, by question."""
 
 
 def mean_over_sets(values: Values) -> float:
-    """Return the mean of the sets' means, so that a large set does not decide alone. Raises ValueError for none."""
+    """Return the mean of the means of sets. Raises ValueError if there is no value."""
     means = [math.fsum(each) / len(each) for each in _by_set(values).values()]
     if not means:
         raise ValueError("a mean of no values is not defined")
@@ -44,9 +44,9 @@ def mean_over_sets(values: Values) -> float:
 
 
 def standard_error(differences: Values) -> float:
-    """Return the standard error of the mean over sets: questions are drawn, sets are given.
+    """Return the standard error of the mean over sets: questions are sampled, sets are fixed.
 
-    Of a set with one question the spread is unknown: its difference stands for it.
+    For a set with one question, its difference is used as the spread.
     """
     sets = _by_set(differences).values()
     return math.sqrt(math.fsum(_variance(each) / len(each) for each in sets)) / len(sets) if sets else 0.0
@@ -71,8 +71,8 @@ def interval_over_sets(values: Values, *, seed: int) -> Mean:
 def gain_of(differences: Values, *, seed: int) -> Gain:
     """Return the mean over sets with a stratified bootstrap interval and the p-value of the randomisation test.
 
-    2,000 resamples within each set; in the test a question weighs as much as its share of the mean. The order of
-    questions does not matter. Raises ValueError if there is no difference.
+    2,000 resamples within each set; in the test a question has the weight of its share of the mean. Independent
+    of the order of questions. Raises ValueError if there is no difference.
     Source: Efron and Tibshirani, 1993, chapter 13; Smucker et al., CIKM 2007, doi:10.1145/1321440.1321528.
     """
     mean = interval_over_sets(differences, seed=seed)
@@ -83,7 +83,7 @@ def gain_of(differences: Values, *, seed: int) -> Gain:
 
 
 def less(values: Values, others: Values) -> dict[Asked, float]:
-    """Return the differences of the questions that both have."""
+    """Return the differences of the questions in both."""
     return {asked: value - others[asked] for asked, value in values.items() if asked in others}
 
 

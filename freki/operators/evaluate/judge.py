@@ -1,4 +1,4 @@
-"""What answers are worth, question by question."""
+"""Metrics of answers, by question."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,8 +14,8 @@ def judge_rankings(
 ) -> dict[str, dict[str, float]]:
     """Return nDCG@10, MRR, Recall@10, Recall@100 and failed@20 of each question that has a relevant document.
 
-    rankings: documents best first, by question; one that is absent or empty gets the worst figures. A grade above 0
-    is relevant; unjudged documents count as not relevant. Gains are the grades themselves, as trec_eval has it.
+    rankings: documents by question, best first; a missing or empty one gets the worst values. A grade above 0 is
+    relevant; unjudged documents are not relevant. Gains are the grades, as in trec_eval.
     Source: Järvelin and Kekäläinen, TOIS 2002, doi:10.1145/582415.582418 (nDCG), computed by ir-measures.
     """
     from ir_measures import RR, Qrel, R, ScoredDoc, Success, iter_calc, nDCG  # noqa: PLC0415 - in the extra `eval`
@@ -24,7 +24,7 @@ def judge_rankings(
     asked = {name: graded for name, graded in judgements.items() if any(grade > 0 for grade in graded.values())}
     found = {name: dict.fromkeys(measures.values(), 0.0) for name in asked}
     qrels = [Qrel(name, document, grade) for name, graded in asked.items() for document, grade in graded.items()]
-    # Scores that say the place, and nothing else: a ranking need not descend by its own scores.
+    # Scores by rank only: rankings need not be sorted by their own scores.
     run = [
         ScoredDoc(name, document, float(-place))
         for name in asked
@@ -40,8 +40,8 @@ def judge_rankings(
 def false_positives(hits: Sequence[ContextHit], judgements: Judgements, *, threshold: float) -> float | None:
     """Return the share of hits scored at or above the threshold whose document is judged 0 or not judged.
 
-    None where no hit is. Means something only for scores that are calibrated to 0..1, so hits that no reranker scored
-    are left out.
+    None where there is none. Only meaningful for calibrated scores in 0..1, so hits without reranker score are left
+    out.
     """
     passed = [hit for hit in hits if hit.rerank_score is not None and hit.score >= threshold]
     if not passed:
@@ -50,9 +50,9 @@ def false_positives(hits: Sequence[ContextHit], judgements: Judgements, *, thres
 
 
 def place_in_sections(hits: Sequence[ContextHit], sections: Mapping[DocumentId, Sequence[str]]) -> int | None:
-    """Return the 1-based place of the first hit that stands in an expected section; None where none does.
+    """Return the 1-based rank of the first hit in an expected section; None where there is none.
 
-    sections: by document, headings or how they begin: `§ 5` is the beginning of `§ 5 Stammkapital`, not of `§ 57`.
+    sections: headings by document, or prefixes of whole words: `§ 5` matches `§ 5 Stammkapital`, not `§ 57`.
     """
     return next((place for place, hit in enumerate(hits, start=1) if _stands_in(hit, sections)), None)
 
@@ -63,7 +63,7 @@ def _stands_in(hit: ContextHit, sections: Mapping[DocumentId, Sequence[str]]) ->
 
 
 def share_found(texts: Sequence[str], context: str) -> float:
-    """Return the share of texts that the context holds, whatever their case and white space.
+    """Return the share of texts contained in the context, ignoring case and white space.
 
     Raises ValueError if there is no text.
     """

@@ -1,4 +1,4 @@
-"""Hits are chunks, judgements are of documents: a document stands where its best chunk does."""
+"""Ranking of documents by their best chunks, since judgements are of documents."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,17 +8,17 @@ from freki.schemas.names import record
 
 @record
 class RankedDocument:
-    """A document in a ranking, with the chunk that brought it there."""
+    """A document in a ranking, with its best chunk."""
 
     document_id: DocumentId
     name: str
     score: float
-    """Of that chunk. A ranking need not descend by it: diversity has a say too."""
+    """Score of that chunk; because of diversification, rankings need not be sorted by it."""
     text: str
 
 
 def rank_documents(hits: Sequence[ContextHit]) -> list[RankedDocument]:
-    """Return each document once, in the order of its first hit; hits are given best first."""
+    """Return each document once, in the order of its first hit; hits: best first."""
     best: dict[DocumentId, ContextHit] = {}
     for hit in hits:
         best.setdefault(hit.document_id, hit)
@@ -29,5 +29,5 @@ def rank_documents(hits: Sequence[ContextHit]) -> list[RankedDocument]:
 
 
 def first_relevant(ranking: Sequence[DocumentId], judgements: Mapping[DocumentId, int]) -> int | None:
-    """Return the 1-based place of the first document with a grade above 0; None where there is none."""
+    """Return the 1-based rank of the first document with a grade above 0; None where there is none."""
     return next((rank for rank, name in enumerate(ranking, start=1) if judgements.get(name, 0) > 0), None)

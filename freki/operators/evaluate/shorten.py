@@ -1,4 +1,4 @@
-"""Questions as people type them into a search field."""
+"""Questions shortened to keyword queries."""
 
 import re
 from collections import Counter
@@ -8,15 +8,15 @@ _WORD = re.compile(r"\w[\w-]*")
 
 
 def document_frequencies(texts: Iterable[str]) -> Counter[str]:
-    """Count in how many texts each word stands, whatever its case."""
+    """Return the number of texts that contain each word, ignoring case."""
     return Counter(word for text in texts for word in {found.casefold() for found in _WORD.findall(text)})
 
 
 def shorten(text: str, frequencies: Mapping[str, int], *, words: int = 3) -> str:
-    """Return the rarest words of a text that stand in any document, in their order; empty where none does.
+    """Return the rarest words of a text that occur in any document, in their order; empty where there is none.
 
-    Equally rare ones fall to the longer, then to the first. A word that stands nowhere may be misspelt, and finds
-    nothing. Raises ValueError if `words` is below 1.
+    Ties fall to the longer word, then to the first. Words that occur nowhere are left out: they may be misspelt. Raises
+    ValueError if `words` is below 1.
     """
     if words < 1:
         raise ValueError(f"words must be at least 1, got {words}")

@@ -1,4 +1,4 @@
-"""Figures of many questions become means, each with an interval that says how far to trust it."""
+"""Means of metrics over questions, with confidence intervals."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from freki.schemas.names import record
 
 RESAMPLES = 2000
 _BLOCK_DRAWS = 4_000_000
-"""Draws held at once: 32 MB."""
+"""Maximum draws in memory: 32 MB."""
 
 
 @record
@@ -26,7 +26,7 @@ class Mean:
 def mean_of(values: Sequence[float], *, seed: int) -> Mean:
     """Return the mean with a 95 % bootstrap interval: percentiles of the means of 2,000 resamples of the questions.
 
-    Equal values and seeds give equal intervals. Raises ValueError if there is no value.
+    Deterministic for a seed. Raises ValueError if there is no value.
     Source: Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13.
     """
     if not values:
@@ -43,7 +43,7 @@ def mean_of(values: Sequence[float], *, seed: int) -> Mean:
 
 
 def summarise(questions: Sequence[Mapping[str, float]], *, seed: int) -> dict[str, Mean]:
-    """Return the mean of each figure over the questions that have it, in the order of reports."""
+    """Return the mean of each metric over the questions that have it, in the order of reports."""
     columns = {
         figure.name: [figures[figure.name] for figures in questions if figure.name in figures] for figure in FIGURES
     }

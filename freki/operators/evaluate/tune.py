@@ -1,4 +1,4 @@
-"""Which value of an option is best, which costs least among equals, and what that choice is worth elsewhere."""
+"""Selection of the value of an option: the fastest of the best, with a cross-validated gain."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -11,67 +11,68 @@ from freki.operators.evaluate.gain import Asked, Gain, Values, gain_of, less, me
 from freki.schemas.names import record
 
 Scores = Mapping[str, Values]
-"""By value, in the order of its option: one figure of each question, higher is better."""
+"""Metric by question, higher is better, for each value in the order of the option."""
 Times = Mapping[str, Sequence[float]]
-"""By value: milliseconds, in the same order of questions for each."""
+"""Latencies in milliseconds for each value, in the same order of questions."""
 
 LIKELY_CHANCE = 0.05
+"""Maximum p-value of a significant gain."""
 MOST_LOST = 0.01
-"""What a faster value may cost at most, by the lower end of the interval."""
+"""Maximum loss by a faster value, at the lower end of the interval."""
 _CLEARLY_WORSE = 2.58
-"""Standard errors: 99 % of a normal distribution."""
+"""Standard errors below the best after which a value is dropped: 99 % of a normal distribution."""
 _LEAST_SCREENED = 20
-"""Fewer questions judge nothing out of the race."""
+"""Minimum questions for dropping a value."""
 
 
 class TuningVerdict(StrEnum):
-    """Why an option moves, or does not."""
+    """Reason for changing or keeping an option."""
 
     BETTER = "BETTER"
-    """The questions that the choice did not see are answered better."""
+    """Significantly better on held-out questions."""
     CHEAPER = "CHEAPER"
-    """As good as the best, and clearly faster; questions that the choice did not see surely lose less than 0.01."""
+    """As good as the best, and significantly faster; the loss on held-out questions is below 0.01."""
     AS_GOOD = "AS_GOOD"
-    """The present value is within a standard error of the best, and none of those is clearly faster."""
+    """The present value is within a standard error of the best, and none of these is significantly faster."""
     UNPROVEN = "UNPROVEN"
-    """Another value looks better, or as good and faster, but not on questions that the choice did not see."""
+    """Another value seems better, or as good and faster, but not significantly on held-out questions."""
 
 
 @record
 class Choice:
-    """What came out for an option."""
+    """Result for an option."""
 
     value: str
-    """Chosen on all questions."""
+    """Value chosen on all questions."""
     by_fold: tuple[str, ...]
-    """Chosen on all questions but those of each fold."""
+    """Values chosen on the questions outside of each fold."""
     gain: Gain
-    """Of each fold's choice over the present value, on the questions of that fold."""
+    """Gain of the choice of each fold over the present value, on the questions of that fold."""
     verdict: TuningVerdict
 
     @property
     def moves(self) -> bool:
-        """Return whether the chosen value has earned its place."""
+        """Whether the option should change to the chosen value."""
         return self.verdict in (TuningVerdict.BETTER, TuningVerdict.CHEAPER)
 
 
 def folds_of(questions: Iterable[Asked], *, folds: int, seed: int) -> dict[Asked, int]:
-    """Deal the questions of each set to the folds, as evenly as they go, in an order drawn from the seed."""
+    """Distribute the questions of each set evenly over the folds, in a seeded random order."""
     dealt = _dealt(questions, seed)
     return {asked: place % folds for drawn in dealt.values() for place, asked in enumerate(drawn)}
 
 
 def first_part(questions: Iterable[Asked], *, share: float, least: int, seed: int) -> frozenset[Asked]:
-    """Return a share of each set's questions, but at least so many: those that all values are asked."""
+    """Return a share of the questions of each set, at least `least`: those that all values are asked."""
     dealt = _dealt(questions, seed)
     return frozenset(asked for drawn in dealt.values() for asked in drawn[: max(least, round(share * len(drawn)))])
 
 
 def survivors(screened: Scores, *, present: str, fold_of: Mapping[Asked, int], folds: int) -> list[str]:
-    """Return the values that stay in the race: not clearly worse than the best in every view of the questions.
+    """Return the values that are not significantly worse than the best in some view of the questions.
 
-    A view leaves out one fold, or none. What only some views drop is asked further, and stays out of the choice of
-    those views: so no choice rests on questions that its gain is measured on.
+    A view leaves out one fold, or none. A value that only some views drop is evaluated further, but not available to
+    these views, so that no choice depends on the questions that its gain is measured on.
     Source: Moore and Lee, ICML 1994 (racing, with questions as blocks).
     """
     kept = {value for view in _views(folds) for value in _kept(screened, present, fold_of, view)}
@@ -81,9 +82,9 @@ def survivors(screened: Scores, *, present: str, fold_of: Mapping[Asked, int], f
 def choose(scores: Scores, *, present: str, times: Times) -> str:
     """Return the fastest of the values within one standard error of the best, by the mean over sets.
 
-    Of the paired difference to the best, that is: questions differ more than answers to one question do. A value that
-    is not clearly faster than the present one does not replace it; where the present one is not among them, the same
-    holds of the best. Equal means fall to the present value, then to the first.
+    The standard error is that of the paired difference to the best. A value that is not significantly faster than the
+    present one does not replace it; if the present one is not among them, the same holds for the best. Ties fall to the
+    present value, then to the first.
     Source: Breiman et al., Classification and Regression Trees, 1984, section 3.4.3 (one-standard-error rule).
     """
     means = {value: mean_over_sets(each) for value, each in scores.items()}
@@ -104,10 +105,10 @@ def cross_validate(
     folds: int,
     seed: int,
 ) -> Choice:
-    """Choose on all questions, and measure what choosing so is worth: each fold by the choice of the others.
+    """Choose on all questions, and measure the gain of this procedure by cross-validation.
 
-    scores: every value was asked the same questions, the present one too; screened: what `survivors` was given. The
-    order of questions does not matter. Raises ValueError where fewer questions than folds are given.
+    scores: of the same questions for every value, including the present one; screened: the argument of `survivors`.
+    Independent of the order of questions. Raises ValueError for fewer questions than folds.
     Source: Stone, Journal of the Royal Statistical Society B, 1974, doi:10.1111/j.2517-6161.1974.tb00994.x.
     """
     if len(scores[present]) < folds:
@@ -136,7 +137,7 @@ def _verdict(value: str, present: str, gain: Gain, times: Times) -> TuningVerdic
 
 
 def _views(folds: int) -> Iterable[int]:
-    """Name each view by the fold that it leaves out; the last leaves out none."""
+    """Return the views by the fold that they leave out; the last one leaves out none."""
     return range(folds + 1)
 
 
@@ -162,7 +163,7 @@ def _error(scores: Scores, best: str, value: str) -> float:
 
 
 def _dealt(questions: Iterable[Asked], seed: int) -> dict[str, list[Asked]]:
-    """Shuffle the questions of each set; neither their order nor other sets matter."""
+    """Return the shuffled questions of each set, independent of their order and of other sets."""
     sets: defaultdict[str, list[Asked]] = defaultdict(list)
     for asked in sorted(questions):
         sets[asked.set_name].append(asked)

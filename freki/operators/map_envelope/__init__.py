@@ -1,4 +1,4 @@
-"""Records of somebody else's topic as document changes: CloudEvents, and Debezium's changes and outbox."""
+"""Mapping of foreign records to document changes: CloudEvents, and Debezium changes and outbox events."""
 
 from freki.operators.map_envelope.change import Fields, to_change
 from freki.operators.map_envelope.cloudevents import read_cloudevent

@@ -1,4 +1,4 @@
-"""An event as a document change, by a mapping of fields."""
+"""Mapping of an event to a document change."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,40 +11,40 @@ from freki.schemas import DocumentChange, DocumentId, Operation, TenantId
 from freki.schemas.names import record
 
 _UNAVAILABLE = "__debezium_unavailable_value"
-"""Stands for a large column that an update left alone, where PostgreSQL does not log it."""
+"""Placeholder for an unchanged large column that PostgreSQL does not log."""
 
 
 @record
 class Fields:
-    """Where the fields of a document stand in the view of an event.
+    """Sources of the fields of a document.
 
-    What begins with a slash is a JSON pointer (RFC 6901) into the view, anything else is the value itself; None leaves
-    a field out.
+    A text that begins with a slash is a JSON pointer (RFC 6901) into the view of the event, any other text is the value
+    itself; None leaves a field out.
     """
 
     document_id: str
     prefix: str
-    """Stands before every document id."""
+    """Prefix of every document id."""
     content: str
     title: str | None
     media_type: str | None
     language: str | None
     source_uri: str | None
     principals: tuple[str, ...]
-    """A pointer gives a name or a list of names; one that finds nothing opens the document to nobody."""
+    """Principals; a pointer yields a name or a list of names, and if it finds nothing, nobody may read the document."""
     attributes: Mapping[str, str]
     version: str | None
-    """A number, or a time; None: the event's own."""
+    """Version, a number or time; None: that of the event."""
     event_type: str | None
     deleted_types: tuple[str, ...]
-    """Patterns such as `*.deleted`: an event whose type fits one is a deletion."""
+    """Patterns of the types of deletions, such as `*.deleted`."""
     priority: int
 
 
 def to_change(event: Event, fields: Fields, *, tenant: TenantId) -> DocumentChange:
-    """Make the change that an event tells of. Raises InvalidEnvelope naming the field that is missing or unfit.
+    """Return the document change of an event. Raises InvalidEnvelope naming the missing or invalid field.
 
-    Content is text or bytes; a part of the view that is an object or a list becomes JSON. Attributes that are missing
+    Content is text or bytes; objects and lists become JSON. Attributes that are missing
     or null are left out.
     """
     event_type = _text(event, "event_type", fields.event_type)
@@ -75,7 +75,7 @@ def to_change(event: Event, fields: Fields, *, tenant: TenantId) -> DocumentChan
 
 
 def _found(event: Event, place: str) -> Json | bytes:
-    """Follow a pointer; None where it leads nowhere."""
+    """Return the value of a pointer; None where there is none."""
     if not place.startswith("/"):
         return place
     first, *rest = (part.replace("~1", "/").replace("~0", "~") for part in place[1:].split("/"))

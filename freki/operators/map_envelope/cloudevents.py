@@ -23,10 +23,10 @@ _STRUCTURED = "application/cloudevents+json"
 
 
 def read_cloudevent(envelope: Envelope) -> Event:
-    """Read an event; a record without a value is a deletion.
+    """Return the event of a record; a record without a value is a deletion.
 
-    The view has the attributes and extensions by their names, `data`, `key` and `headers`. Data is JSON where its type
-    says so or is not given, else text, else bytes. Order is that of `time`, or of the record where there is none.
+    The view has attributes and extensions by name, `data`, `key` and `headers`. Data is JSON where its type is JSON or
+    missing, else text, else bytes. Versions are ordered by `time`, or by the record without it.
     Source: CloudEvents 1.0.2, Kafka protocol binding 3.2 and 3.3. Raises InvalidEnvelope.
     """
     headers = headers_of(envelope)

@@ -1,4 +1,4 @@
-"""Changes of rows, as Debezium's connectors write them in JSON."""
+"""Row changes of Debezium's connectors in JSON."""
 
 import re
 
@@ -19,16 +19,16 @@ from freki.schemas import Timestamp
 _WRITES = ("c", "u", "r")
 _BINLOG = re.compile(r".*?\.?(\d{1,9})")
 _POSITION_BITS = 33
-"""A binary log is cut at 1 GiB, but not within a transaction."""
+"""Bits of a position in a binary log, which exceeds 1 GiB only within a transaction."""
 
 
 def read_change(envelope: Envelope) -> Event | None:
-    """Read a change of a row; None for the null value that follows a deletion and says nothing more.
+    """Return the event of a row change; None for the tombstone after a deletion.
 
-    The view has `row` (after the change, or before it where it was deleted), `before`, `op`, `source`, `key` and
-    `headers`; rows that a snapshot read count as written. Order is that of the log: PostgreSQL's LSN, the file and
-    position of MySQL and MariaDB, elsewhere the time of the change. Raises InvalidEnvelope for anything else, also
-    for what empties a table: that names no rows.
+    The view has `row` (after the change, or before a deletion), `before`, `op`, `source`, `key` and `headers`; rows of
+    a snapshot count as written. Versions are ordered by the log: LSN of PostgreSQL, file and position of MySQL and
+    MariaDB, else the time of the change. Raises InvalidEnvelope for anything else, including truncation, which names no
+    rows.
     """
     if envelope.value is None:
         return None

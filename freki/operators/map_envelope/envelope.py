@@ -1,4 +1,4 @@
-"""What all kinds of envelopes share: the record, what is read from it, and JSON."""
+"""Common types and functions of envelopes: record, event and JSON."""
 
 import json
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ Json = str | int | float | bool | list["Json"] | dict[str, "Json"] | None
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _OFFSET_BITS = 20
-"""A million events of one millisecond keep their order; 42 bits are left for the time, enough until the year 2109."""
+"""Bits of the offset in a version, enough for a million events per millisecond; 42 bits of time last until 2109."""
 
 
 @record
 class Envelope:
-    """A record as it lies on its topic."""
+    """A record of a foreign topic."""
 
     key: bytes | None
     value: bytes | None
@@ -29,17 +29,17 @@ class Envelope:
 
 @record
 class Event:
-    """What a record says: a view that the fields of a mapping point into."""
+    """An event, with a view that the pointers of a mapping refer to."""
 
     deleted: bool
     view: Mapping[str, Json | bytes]
     occurred_at: Timestamp
     version: int
-    """Grows with the changes of a document, as the source tells their order."""
+    """Version, which grows with the changes of a document in the order of the source."""
 
 
 def parse_json(text: bytes, what: str) -> Json:
-    """Read JSON. Raises InvalidEnvelope, also where it is nested too deep or holds no real numbers."""
+    """Parse JSON. Raises InvalidEnvelope, also for excessive nesting and non-finite numbers."""
     try:
         value: Json = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
@@ -48,7 +48,7 @@ def parse_json(text: bytes, what: str) -> Json:
 
 
 def parse_object(text: bytes, what: str) -> dict[str, Json]:
-    """Read a JSON object."""
+    """Parse a JSON object."""
     value = parse_json(text, what)
     if not isinstance(value, dict):
         raise InvalidEnvelope(f"{what} is no JSON object")
@@ -56,7 +56,7 @@ def parse_object(text: bytes, what: str) -> dict[str, Json]:
 
 
 def key_of(envelope: Envelope) -> Json:
-    """Return a record's key: JSON without the schema that Kafka Connect may put around it, else text."""
+    """Return the key of a record: JSON without the schema of Kafka Connect, else text."""
     text = (envelope.key or b"").decode(errors="replace")
     try:
         return payload_of(json.loads(text))
@@ -65,17 +65,17 @@ def key_of(envelope: Envelope) -> Json:
 
 
 def payload_of(value: Json) -> Json:
-    """Take off the schema that Kafka Connect's JSON converter puts around a value unless told otherwise."""
+    """Return the payload of a value without the schema that Kafka Connect's JSON converter adds by default."""
     return value["payload"] if isinstance(value, dict) and value.keys() == {"schema", "payload"} else value
 
 
 def headers_of(envelope: Envelope) -> dict[str, Json]:
-    """Return a record's headers as text; of a name that stands more than once the last one counts."""
+    """Return the headers of a record as text; of repeated names the last counts."""
     return {name: value.decode(errors="replace") for name, value in envelope.headers}
 
 
 def parse_time(text: Json, what: str) -> Timestamp:
-    """Read a time as RFC 3339 writes it, or a number of milliseconds since 1970."""
+    """Parse a time in RFC 3339, or in milliseconds since 1970."""
     try:
         if isinstance(text, int) and not isinstance(text, bool):
             return Timestamp(text)
@@ -88,9 +88,9 @@ def parse_time(text: Json, what: str) -> Timestamp:
 
 
 def ordered(time: Timestamp, offset: int) -> int:
-    """Make a version of a time; within a millisecond the order of the topic counts.
+    """Return the version of a time and offset, ordered by offset within a millisecond.
 
-    Records of one partition whose times do not decrease get versions that grow.
+    Versions of a partition grow if its times do not decrease.
     """
     return (max(0, time) << _OFFSET_BITS | offset % (1 << _OFFSET_BITS)) + 1
 

@@ -1,4 +1,4 @@
-"""Events of an outbox, as Debezium's outbox event router writes them."""
+"""Events of Debezium's outbox event router."""
 
 import json
 
@@ -7,10 +7,10 @@ from freki.operators.map_envelope.envelope import Envelope, Event, Json, headers
 
 
 def read_outbox(envelope: Envelope) -> Event:
-    """Read an event; one without a value is a deletion.
+    """Return the event of a record; one without a value is a deletion.
 
-    The view has `data` (the payload: JSON where it is that, else text), `key` (the aggregate's id) and `headers`.
-    Order is that of the records' times, which the router takes from the outbox. Raises InvalidEnvelope.
+    The view has `data` (the payload as JSON if valid, else text), `key` (the id of the aggregate) and `headers`.
+    Versions are ordered by the time of the record, which the router takes from the outbox. Raises InvalidEnvelope.
     """
     data: Json = None
     if envelope.value is not None:
@@ -28,7 +28,7 @@ def read_outbox(envelope: Envelope) -> Event:
 
 
 def _payload(text: str) -> Json:
-    """Read what the router writes: a JSON column as JSON, or as a JSON string that holds JSON; else text."""
+    """Parse the payload: JSON, or JSON in a JSON string; else text."""
     value = _json(text)
     return _json(value) if isinstance(value, str) else payload_of(value)
 

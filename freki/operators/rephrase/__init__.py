@@ -1,11 +1,11 @@
-"""The same question in other words, by rules and by what was read for it: pure, so that any search can use it.
+"""Query variants by rules and by relevance feedback.
 
-statement      a question as the beginning of its answer
-synonyms       words of the same meaning
+statement      the query as the beginning of its answer
+synonyms       synonyms
 compounds      German compounds, joined and split
-abbreviations  short forms and what they stand for
-spelling       words as the texts write them
-feedback       what the best texts have in common
+abbreviations  abbreviations expanded, and long forms abbreviated
+spelling       spelling correction
+feedback       terms and vector by pseudo-relevance feedback
 data           synonyms of OpenThesaurus and WordNet (licences: NOTICE)
 """
 

@@ -1,4 +1,4 @@
-"""Short forms spelt out, and long forms made short, as texts explain them."""
+"""Expansion and abbreviation of terms by the definitions of texts."""
 
 import re
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from freki.schemas import Definition
 
 
 def spelt_out(question: str, definitions: Iterable[Definition]) -> str:
-    """Replace short forms by what they stand for; empty where there is none. The first explanation of a form counts."""
+    """Replace short forms by long forms; empty where there is none. The first definition of a form counts."""
     return _replaced(question, ((each.short, each.long) for each in definitions), flags=re.NOFLAG)
 
 
@@ -20,7 +20,7 @@ def _replaced(question: str, pairs: Iterable[tuple[str, str]], *, flags: re.Rege
     said, done = question, set[str]()
     for old, new in pairs:
         if old not in done and new.casefold() not in question.casefold():
-            # A replacement has its own escapes: backslashes of a text are none.
+            # A function, since backslashes in a replacement text would be escapes.
             said = re.sub(rf"(?<!\w){re.escape(old)}(?!\w)", new.replace("\\", r"\\"), said, flags=flags)
             done.add(old)
     return said if said != question else ""

@@ -1,4 +1,4 @@
-"""German compounds joined from words of a question, and split into them."""
+"""Joining and splitting of German compounds in queries."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -11,10 +11,10 @@ _MOST_WORDS = 12
 
 
 def with_joined(question: str, vocabulary: Iterable[str]) -> str:
-    """Replace words that a compound of the vocabulary consists of: `Frist der Kündigung` asks for `Kündigungsfrist`.
+    """Replace the parts of a compound of the vocabulary: `Frist der Kündigung` becomes `Kündigungsfrist`.
 
-    The compound takes the place of the first of its parts, and what stands between them goes too if it is short: the
-    other part and up to two words. Empty where no compound fits. vocabulary: words as written.
+    The compound replaces its first part; the other part and up to two words between them are removed. Empty where no
+    compound fits. vocabulary: words as written.
     """
     words = _WORDS.findall(question)[:_MOST_WORDS]
     written = {word.casefold(): word for word in vocabulary}
@@ -29,7 +29,7 @@ def with_joined(question: str, vocabulary: Iterable[str]) -> str:
 
 
 def with_split(question: str, split: Callable[[str], Sequence[str]]) -> str:
-    """Replace compounds by their parts: `Kündigungsfrist` asks for `Kündigung Frist`; empty where there is none."""
+    """Replace compounds by their parts: `Kündigungsfrist` becomes `Kündigung Frist`; empty where there is none."""
 
     def parts(found: re.Match[str]) -> str:
         return " ".join(part.capitalize() for part in split(found[0].casefold())) or found[0]

@@ -1,4 +1,4 @@
-"""What the best texts of a first search have in common, as terms and as a vector."""
+"""Pseudo-relevance feedback from the best texts of a first search."""
 
 import math
 from collections import Counter, defaultdict
@@ -9,18 +9,18 @@ import numpy as np
 from freki.schemas.arrays import Floats
 
 MOST_REPEATED = 5
-"""How often a term may stand in a query: BM25 weighs terms by that."""
+"""Maximum repetitions of a term in a query, by which BM25 weights it."""
 
 
 def feedback_terms(
     asked: str, texts: Sequence[str], scores: Sequence[float], *, count: int = 15, share: float = 0.5
 ) -> str:
-    """Return terms for BM25: those of the question, and the `count` that the texts say most, weighted by repetition.
+    """Return terms for BM25: those of the query and the `count` highest-weighted ones of the texts, by repetition.
 
-    asked, texts: terms separated by spaces; scores: how well each text answers, at least 0. A term of a text weighs
-    its frequency there times the score, and less the more of the texts have it not; `share` of the weight is that of
-    the question. Terms that only mark how a word is written (`=`) are left out. Empty where no text scores above 0.
-    Deviation from the source: no smoothing by the collection, whose statistics BM25 has itself.
+    asked, texts: terms separated by spaces; scores: relevance of each text, at least 0. The weight of a term is the sum
+    over texts of its frequency times the score; `share` is the weight of the query. Marked words (`=`) are left out.
+    Empty where no text scores above 0. Deviation from the source: no smoothing by the collection, since BM25 uses its
+    statistics.
     Source: Abdul-Jaleel et al., UMass at TREC 2004 (RM3).
     """
     weights = _relevance(texts, scores)
@@ -37,9 +37,10 @@ def feedback_terms(
 
 
 def feedback_vector(question: Floats, vectors: Sequence[Floats], *, share: float = 0.5) -> Floats:
-    """Move the question's vector towards the mean of others; all have length 1, and so has the result, shape (dim,).
+    """Return the query vector moved towards the mean of others; all of length 1, as the result, shape (dim,).
 
-    share: of the others. The question's own without others. Source: Rocchio, 1971, without texts to move away from.
+    share: weight of the others; without others the query vector itself. Source: Rocchio, 1971, without negative
+    feedback.
     """
     if not len(vectors):
         return question

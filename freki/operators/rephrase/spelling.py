@@ -1,4 +1,4 @@
-"""Words that are written otherwise in the texts that were read."""
+"""Spelling correction by the vocabulary of retrieved texts."""
 
 import re
 import unicodedata
@@ -8,18 +8,18 @@ from rapidfuzz.distance import DamerauLevenshtein
 
 LEAST_CHARS = 4
 LONG_CHARS = 8
-"""From here on two letters may differ; below that one."""
+"""Minimum characters of a word for two edits; shorter words allow one."""
 _WORDS = re.compile(r"[^\W\d_]+")
 _SPELT_OUT = {"ß": "ss", "ae": "a", "oe": "o", "ue": "u"}
 
 
 def corrected(question: str, vocabulary: Mapping[str, int], *, is_known: Callable[[str], bool]) -> str:
-    """Replace words that are not known by the nearest one of the vocabulary, whose own words are known.
+    """Replace unknown words by the nearest word of the vocabulary.
 
-    vocabulary: words as written, with how often they stand in the texts. is_known: of other words, such as those of a
-    dictionary. Nearest is what differs by the fewest letters
-    (swapped neighbours count once; accents and umlauts not at all), at most 1, or 2 from 8 letters on; then what is
-    frequent, then by alphabet. Words of fewer than 4 letters stay. Empty where nothing is replaced.
+    vocabulary: known words as written, with their frequency. is_known: whether another word is known, such as by a
+    dictionary. Nearest is the word of minimum edit distance (transpositions count once, accents and umlauts not at
+    all), at most 1, or 2 from 8 letters on; ties by frequency, then alphabetically. Words of fewer than 4 letters are
+    kept. Empty where nothing is replaced.
     Source: Damerau, CACM 1964, doi:10.1145/363958.363994.
     """
     known = {word.casefold() for word in vocabulary}

@@ -1,4 +1,4 @@
-"""A question as the beginning of its answer."""
+"""Queries as the beginning of their answer."""
 
 import re
 from collections.abc import Mapping
@@ -31,9 +31,9 @@ _RULES: Mapping[str, tuple[tuple[re.Pattern[str], str], ...]] = {
 
 
 def as_statement(question: str, *, language: str) -> str:
-    """Turn `Wie lange ist die Kündigungsfrist?` into `Die Kündigungsfrist beträgt`; empty where no rule fits.
+    """Turn `Wie lange ist die Kündigungsfrist?` into `Die Kündigungsfrist beträgt`; empty where no rule matches.
 
-    One sentence in German or English that begins with its question word. What it asks for is left open.
+    For a single sentence in German or English that begins with its question word.
     """
     sentence = " ".join(question.split())
     for pattern, form in _RULES.get(language, ()):

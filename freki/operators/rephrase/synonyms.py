@@ -1,4 +1,4 @@
-"""Words of the same meaning, from OpenThesaurus (German) and WordNet (English); NOTICE has their licences."""
+"""Synonyms from OpenThesaurus (German) and WordNet (English); NOTICE has their licences."""
 
 import re
 from collections import Counter
@@ -15,17 +15,17 @@ _WORDS = re.compile(r"[^\W\d_]+")
 
 
 class _Thesaurus(NamedTuple):
-    """Of each stem its synonyms, none where it has several meanings; a stem that is absent is no word we know."""
+    """Synonyms by stem, empty for ambiguous words; missing stems are unknown words."""
 
     synonyms: Mapping[str, tuple[str, ...]]
     stemmer: Stemmer.Stemmer
 
 
 def with_synonyms(question: str, *, language: str) -> tuple[str, ...]:
-    """Return the question with each word that has one meaning in another word for it, at most twice, others as first.
+    """Return up to two variants of a query, with unambiguous words replaced by their first or second synonym.
 
-    Empty where no word has synonyms. Inflected words are found by their stem, and replaced by the plain form: search
-    stems it anyway. Synonyms are in the order of the thesaurus.
+    Empty where no word has synonyms. Inflected words are looked up by stem and replaced by the base form, which search
+    stems anyway. Synonyms are in the order of the thesaurus.
     """
     if language not in _STEMMERS:
         return ()
@@ -35,7 +35,7 @@ def with_synonyms(question: str, *, language: str) -> tuple[str, ...]:
 
 
 def synonyms_of(word: str, *, language: str) -> tuple[str, ...]:
-    """Return words of the same meaning; none for words of several meanings, or of none that is known."""
+    """Return the synonyms of a word; empty for ambiguous and unknown words."""
     synonyms, stemmer = _thesaurus(language)
     return synonyms.get(stemmer.stemWord(word.casefold()), ())
 
@@ -70,7 +70,7 @@ def _thesaurus(language: str) -> _Thesaurus:
     for (words, _), own in zip(read, stems, strict=True):
         for stem in own:
             others = (word for word, its in zip(words, own, strict=False) if its != stem)
-            # German verbs and adverbs stand for each other in few sentences.
+            # Synonyms of German verbs and adverbs are rarely interchangeable.
             is_sure = count[stem] == 1 and (language != "de" or words[0][0].isupper())
             synonyms[stem] = tuple(others) if is_sure else ()
     return _Thesaurus(synonyms, stemmer)

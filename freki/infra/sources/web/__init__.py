@@ -1,4 +1,4 @@
-"""The web: asking servers, and rendering their pages in a browser, without reaching into a private network."""
+"""Access to web servers, with rendering in a browser, and without access to private networks."""
 
 from freki.infra.sources.web.browser import Browser, find_chromium
 from freki.infra.sources.web.client import WebClient

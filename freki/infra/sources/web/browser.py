@@ -1,4 +1,4 @@
-"""Renders pages in a Chromium that is installed: what scripts write into a page is part of it."""
+"""Rendering of pages in an installed Chromium, including content written by scripts."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ _FLAGS = (
     "--disable-component-update",
     "--disable-sync",
     "--disable-dev-shm-usage",
-    # UDP would go past the proxy.
+    # UDP would bypass the proxy.
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
 )
 _AWAITED = frozenset({"script", "xhr", "fetch"})
@@ -42,14 +42,14 @@ _QUIET_JS = """([quiet, most]) => new Promise(done => {
     if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", begin, {once: true})
     else begin()
 })"""
-"""From DOMContentLoaded on, wait for a while without changes."""
+"""Script that waits, from DOMContentLoaded on, for a period without changes."""
 _CLOSE_S = 5.0
 
 
 def find_chromium(settings: CrawlSettings) -> str:
-    """Find the browser: the one that is set, else the first of the usual names in PATH.
+    """Return the path of the browser: the configured one, else the first of the usual names in PATH.
 
-    Raises Misconfigured where there is none, or where the package that steers it is not installed.
+    Raises Misconfigured where there is none, or where playwright is not installed.
     """
     if find_spec("playwright") is None:
         raise Misconfigured("playwright is not installed: pip install 'freki[crawl]'")
@@ -62,7 +62,7 @@ def find_chromium(settings: CrawlSettings) -> str:
 
 
 class Browser:
-    """Renders one page after another, each in a context of its own, so that none sees another's cookies."""
+    """Renders pages one by one, each in a separate context without shared cookies."""
 
     def __init__(self, settings: CrawlSettings, guard: Guard, chromium: str) -> None:
         self._settings = settings
@@ -87,11 +87,11 @@ class Browser:
         await self._opened.aclose()
 
     async def render(self, url: str, html: str) -> str:
-        """Return a page as its scripts leave it, once it has settled; `html` is what the server sent for `url`.
+        """Return the HTML of a page after its scripts have settled; html: response of the server for `url`.
 
-        Settled: nothing changed and nothing was loaded for a while, or the time for it is over. Images, media and
-        fonts are not loaded, and the page is not followed where it goes elsewhere. Raises Unavailable where it does
-        not come to an end, or ends the browser: then another one is started.
+        A page has settled after a period without changes and requests, or at the timeout. Images, media and fonts are
+        not loaded, and navigation is not followed. Raises Unavailable where the page hangs or crashes the browser,
+        which is then restarted.
         """
         from playwright.async_api import Error  # noqa: PLC0415 - an extra
 
@@ -110,11 +110,11 @@ class Browser:
         page = await context.new_page()
         visit = _Visit(page, url, html)
         await context.route("**/*", visit.decide)
-        # Playwright does not see DOMContentLoaded of a page that tried to go elsewhere before it.
+        # Playwright misses DOMContentLoaded of a page that tried to navigate before it.
         await page.goto(url, wait_until="commit")
         await self._settle(page, visit)
         content = await page.content()
-        # After an error nothing is closed: the browser may not answer any more, and is ended as a whole.
+        # After an error nothing is closed: the browser may not respond, and is ended as a whole.
         await context.close()
         return content
 
@@ -137,12 +137,12 @@ class Browser:
             self._browser = await playwright.chromium.launch(
                 executable_path=self._chromium,
                 headless=True,
-                # Chromium refuses to start for root otherwise.
+                # Otherwise Chromium refuses to start as root.
                 chromium_sandbox=os.geteuid() != 0,
                 args=[
                     *_FLAGS,
                     f"--proxy-server=socks5://127.0.0.1:{self._proxy.port}",
-                    # Or Chromium goes to this machine by itself.
+                    # Otherwise Chromium connects to localhost without the proxy.
                     "--proxy-bypass-list=<-loopback>",
                 ],
             )
@@ -155,7 +155,7 @@ class Browser:
 
     async def _stop(self) -> None:
         browser, self._browser = self._browser, None
-        with suppress(Exception):  # what does not close any more ends with its driver
+        with suppress(Exception):  # otherwise it ends with its driver
             async with asyncio.timeout(_CLOSE_S):
                 if browser is not None:
                     await browser.close()
@@ -163,7 +163,7 @@ class Browser:
 
 
 class _Visit:
-    """Decides what a page may load, and knows what it is loading."""
+    """Decides which requests a page may make, and tracks pending ones."""
 
     def __init__(self, page: "Page", url: str, html: str) -> None:
         self._page = page
@@ -174,18 +174,18 @@ class _Visit:
         page.on("requestfailed", self.loaded)
 
     def loaded(self, request: "Request") -> None:
-        """Note that something is there, or will not be."""
+        """Mark a request as finished or failed."""
         self.loading.discard(request)
 
     async def decide(self, route: "Route") -> None:
-        """Return the page itself, once; let through what it needs; stop all else."""
+        """Fulfil the request for the page once, continue permitted requests, and abort all others."""
         request = route.request
         if request.is_navigation_request() and request.frame == self._page.main_frame:
             html, self._html = self._html, ""
             if request.url == self._url and html:
                 await route.fulfill(status=200, content_type="text/html; charset=utf-8", body=html)
             else:
-                # Any other error would take the place of the page that is there.
+                # Any other error would replace the page.
                 await route.abort("aborted")
         elif request.resource_type in _UNSEEN or not request.url.startswith(("http:", "https:")):
             await route.abort()

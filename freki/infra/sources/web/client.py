@@ -1,4 +1,4 @@
-"""Asks web servers."""
+"""HTTP client of the crawler."""
 
 import asyncio
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _NO_TEXT = ("image/", "video/", "audio/", "font/", "application/zip", "applicati
 
 
 class WebClient:
-    """Asks one question at a time. Follows no redirect: where to go next is the crawler's to say."""
+    """Sends one request at a time, without following redirects, which the crawler decides on."""
 
     def __init__(self, settings: CrawlSettings, guard: Guard) -> None:
         self._settings = settings
@@ -26,7 +26,7 @@ class WebClient:
             headers={"User-Agent": settings.user_agent, "Accept": "text/html,application/xhtml+xml,*/*;q=0.8"},
             timeout=settings.timeout_s,
             follow_redirects=False,
-            # A proxy of the environment would look names up for us.
+            # A proxy of the environment would resolve host names without the guard.
             trust_env=False,
         )
 
@@ -39,10 +39,10 @@ class WebClient:
         await self._client.aclose()
 
     async def get(self, url: str, *, headers: Mapping[str, str], max_bytes: int) -> WebAnswer:
-        """Ask for an address.
+        """Send a GET request.
 
-        Raises Unavailable where no answer comes in time, Rejected for what is never wanted: addresses that are not
-        public, answers that are too large or of a kind that holds no text.
+        Raises Unavailable without a complete response in time, and Rejected for addresses that are not public and
+        responses that are too large or of a type without text.
         """
         try:
             async with asyncio.timeout(self._settings.timeout_s):

@@ -1,4 +1,4 @@
-"""Which addresses may be reached: a page must not send us into the network that we stand in."""
+"""Protection against requests to private networks."""
 
 import asyncio
 import socket
@@ -12,16 +12,16 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 
 
 class Guard:
-    """Looks hosts up, and refuses those that are not public.
+    """Resolves hosts, and rejects addresses that are not public.
 
-    Whoever connects must use the address that was looked up here: the next look might give another one.
+    Connect to the resolved address: another lookup might return a different one.
     """
 
     def __init__(self, private_hosts: Collection[str]) -> None:
         self._private = frozenset(host.lower().strip("[]") for host in private_hosts)
 
     async def address(self, host: str, port: int) -> str:
-        """Return an address of a host. Raises Rejected where any is not public, Unavailable where there is none."""
+        """Return an address of a host. Raises Rejected if any is not public, Unavailable if there is none."""
         loop = asyncio.get_running_loop()
         try:
             found = await loop.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
@@ -35,7 +35,7 @@ class Guard:
 
 
 def is_public(address: str) -> bool:
-    """Return whether an address is one of the internet, also where it wraps one of the old kind."""
+    """Return whether an address is globally reachable, including IPv4 addresses embedded in IPv6."""
     ip = ip_address(address.partition("%")[0])
     return all(one.is_global and not one.is_multicast for one in (ip, *_wrapped(ip)))
 

@@ -1,6 +1,6 @@
-"""A SOCKS 5 proxy for the browser, which asks the guard before each connection.
+"""A SOCKS 5 proxy for the browser, which checks each connection with the guard.
 
-All that a page loads goes through it, redirects, scripts and web sockets too, and reaches the address that was checked.
+All requests of a page pass through it, also of redirects, scripts and web sockets, and reach the checked address.
 """
 
 import asyncio
