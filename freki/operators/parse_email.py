@@ -20,11 +20,11 @@ _ENCODED = {"base64", "quoted-printable"}
 
 
 def parse_email(content: bytes | str, *, html: Parse, text: Parse) -> ParsedDocument:
-    """Read the body of a mail as a page or as text, below its subject and the lines From, To, Cc and Date.
+    """Return the body of a mail, below its subject and the lines From, To, Cc and Date.
 
-    Of parts that say the same, the last is read that has text: `html` reads pages, which are the richest, `text` the
-    others. Bodies that follow each other are all read, attachments are not: their names are an attribute. The subject
-    is the title and a heading of level 1. Raises UnreadableContent for a mail that cannot be taken apart.
+    Of alternative parts, the last one with text is read; `html` parses HTML parts, `text` all others. Consecutive
+    bodies are all read, attachments are not: their names become an attribute. The subject is the title and a heading of
+    level 1. Raises UnreadableContent for a mail that cannot be parsed.
     """
     try:
         mail = message_from_bytes(content if isinstance(content, bytes) else content.encode())
@@ -35,7 +35,7 @@ def parse_email(content: bytes | str, *, html: Parse, text: Parse) -> ParsedDocu
     except RecursionError as error:
         raise UnreadableContent("nested too deep: save it again flattened") from error
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        # The parser of the standard library is not total.
+        # The parser of the standard library raises on some input.
         raise UnreadableContent("no mail that can be taken apart: save it again as EML") from error
     joined = _joined([_headed(subject, head), *bodies])
     lang = next((body.attributes["lang"] for body in bodies if "lang" in body.attributes), "")
@@ -44,7 +44,7 @@ def parse_email(content: bytes | str, *, html: Parse, text: Parse) -> ParsedDocu
 
 
 def _bodies(part: Message, parsers: Mapping[str, Parse]) -> list[ParsedDocument]:
-    """Return what a reader sees of a part."""
+    """Return the displayed documents of a part."""
     kind, inner = part.get_content_type(), _parts(part)
     if kind == "multipart/alternative":
         readable = (_bodies(one, parsers) for one in reversed(inner))
@@ -52,7 +52,7 @@ def _bodies(part: Message, parsers: Mapping[str, Parse]) -> list[ParsedDocument]
     if inner and part.get_content_maintype() == "multipart":
         seen = inner[:1] if kind == "multipart/related" else inner
         return [body for one in seen for body in _bodies(one, parsers)]
-    # A multipart that its boundary does not part is text as it stands.
+    # A multipart without its boundary is plain text.
     parse = parsers.get(_PLAIN if part.get_content_maintype() == "multipart" else kind)
     return [parse(_content(part))] if parse and not inner and not _is_attached(part) else []
 
@@ -78,7 +78,7 @@ def _content(part: Message) -> str:
     payload = part.get_payload(decode=True)
     content = payload if isinstance(payload, bytes) else b""
     stated = part.get_content_charset() or _UTF_8
-    # Text that was decoded on its way here keeps the header that names its old charset.
+    # Text that was decoded before still has the header with its old charset.
     recoded = not content.isascii() and part.get("Content-Transfer-Encoding", "").lower() not in _ENCODED
     for charset in (_UTF_8, stated) if recoded else (stated, _UTF_8):
         try:
@@ -89,7 +89,7 @@ def _content(part: Message) -> str:
 
 
 def _header(mail: Message, name: str) -> str:
-    """Return a header's text; raw bytes in it are UTF-8, as nearly all that send such mean it."""
+    """Return the text of a header; raw bytes are decoded as UTF-8."""
     values = [value for key, value in mail.raw_items() if key.lower() == name.lower()]
     return one_line(_decoded(str(values[0]))) if values else ""
 
@@ -107,7 +107,7 @@ def _decoded(value: str) -> str:
 
 
 def _headed(subject: str, head: Mapping[str, str]) -> ParsedDocument:
-    """Write subject and header lines as the beginning of a document."""
+    """Return the document of subject and header lines."""
     lines = "\n".join(f"{name}: {value}" for name, value in head.items() if value)
     blocks = []
     if subject:
@@ -120,7 +120,7 @@ def _headed(subject: str, head: Mapping[str, str]) -> ParsedDocument:
 
 
 def _joined(documents: list[ParsedDocument]) -> ParsedDocument:
-    """Write documents below each other."""
+    """Return the concatenation of documents."""
     texts: list[str] = []
     blocks: list[Block] = []
     length = 0

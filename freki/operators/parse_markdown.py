@@ -30,15 +30,15 @@ _YAML_ITEM = re.compile(r"\n[ \t]*-[ \t]+")
 _BREAKS = {"softbreak", "hardbreak"}
 _LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s")
 _MARKUP = re.compile(r"[*_`\[<&\\]")
-# Nested brackets cost the inline parser more than linear time, and no real heading is longer.
+# Nested brackets take the inline parser superlinear time, and no real heading is longer.
 _LONGEST_MARKED_TITLE = 500
 
 
 def parse_markdown(source: str) -> ParsedDocument:
-    """Split CommonMark with tables into headings, paragraphs, lists, tables and code.
+    """Parse CommonMark with tables into headings, paragraphs, lists, tables and code.
 
     Headings inside lists and quotes are part of them. Indented code that begins like a list item belongs to the
-    list before it, as kramdown has it. YAML front matter is read as flat `name: value` fields: `title` gives the
+    preceding list, as in kramdown. YAML front matter is read as flat `name: value` fields: `title` gives the
     title, the others attributes; it stays in the text as a LIST. Without a title there, the first h1 gives it.
     """
     text = tidy(source)
@@ -88,7 +88,7 @@ def _blocks(text: str, body_start: int) -> Iterator[Block]:
             yield Block(kind=BlockKind.HEADING, start=start, end=end, heading_level=int(opener.tag[1]), title=title)
         else:
             parts = [starts[token.map[0]] for token in inner if token.type in _PARTS and token.level <= 2 and token.map]  # noqa: PLR2004
-            # A table's first row stays with its head.
+            # The first row of a table is not separated from its header.
             seams = parts[2:] if opener.type == "table_open" else parts[1:]
             yield Block(kind=_kind(text, start, opener), start=start, end=end, seams=tuple(seams))
 
@@ -119,7 +119,7 @@ def _joined_lists(text: str, blocks: Iterable[Block]) -> list[Block]:
     for block in blocks:
         before = joined[-1] if joined else None
         if block.kind is BlockKind.LIST and before and before.kind is BlockKind.LIST:
-            # What began as indented code goes on with the row before it.
+            # Indented code that continues the preceding row.
             edge = () if text[block.start].isspace() else (block.start,)
             seams = (*before.seams, *edge, *block.seams)
             joined[-1] = Block(kind=BlockKind.LIST, start=before.start, end=block.end, seams=seams)

@@ -22,10 +22,10 @@ _LONGEST_MARKED_TITLE = 500
 
 
 def parse_rst(source: str) -> ParsedDocument:
-    """Split reStructuredText into headings, paragraphs, lists, tables and code.
+    """Parse reStructuredText into headings, paragraphs, lists, tables and code.
 
-    The first style of heading met is level 1, the next new one level 2, and so on. Directives and comments are
-    blocks with all that is indented below them. A header of `Name: value` lines, as PEPs have it, is a LIST; its
+    The first style of headings is level 1, the next new one level 2, and so on. Directives and comments are blocks
+    including their indented content. A header of `Name: value` lines, as in PEPs, is a LIST; its
     `Title` gives the title, the others attributes. Without it the first heading is the title.
     """
     text = tidy(source)
@@ -46,7 +46,7 @@ def _header_block(header: re.Match[str]) -> Block:
 
 
 class _Part(NamedTuple):
-    """A block in lines: up to but without `end`."""
+    """A block as a range of lines, `end` exclusive."""
 
     kind: BlockKind
     end: int
@@ -94,7 +94,7 @@ def _blocks(text: str, body_start: int) -> Iterator[Block]:
 
 
 def _heading(lines: Sequence[str], at: int) -> _Heading | None:
-    """Read an underlined title, or one between two lines of the same kind."""
+    """Return an underlined title, or one with overline and underline."""
     first, second, third = (lines[line] if line < len(lines) else "" for line in (at, at + 1, at + 2))
     if _adorns(first, second) and second and first == third:
         return _Heading(_plain_title(second), "over" + first[0], at + 3)
@@ -137,7 +137,7 @@ def _list(lines: Sequence[str], at: int) -> _Part:
 
 
 def _table(lines: Sequence[str], at: int) -> _Part:
-    """Read a table up to the edge that a blank line follows; simple tables may hold blank lines before it."""
+    """Return a table up to the border before a blank line; simple tables may contain blank lines."""
     simple = lines[at].lstrip().startswith("=")
     end = _blank_end(lines, at)
     while simple and end < len(lines) and (not _TABLE_EDGE.match(lines[end - 1].lstrip()) or end == at + 1):
@@ -149,7 +149,7 @@ def _table(lines: Sequence[str], at: int) -> _Part:
 
 
 def _starts_row(lines: Sequence[str], line: int) -> bool:
-    """Return whether a cut before this line keeps the rows of a grid whole."""
+    """Return whether a grid row starts at this line."""
     return not lines[line].lstrip().startswith(("|", "+")) or lines[line - 1].lstrip().startswith("+-")
 
 

@@ -12,11 +12,11 @@ _ITEM = re.compile(r"^[ \t]*(?:[-*+•–]|\d{1,3}[.)])[ \t]", re.MULTILINE)
 
 
 def parse_text(source: str) -> ParsedDocument:
-    """Split text at blank lines into headings, paragraphs and lists.
+    """Parse plain text into headings, paragraphs and lists, separated by blank lines.
 
-    A heading is one numbered line that does not end like a sentence: `1.2 Title` at the level of its number,
-    `§ 3 Title` at level 1. Numbered lines of the same level that follow each other are a list and not headings. A first
-    line that stands alone and does not end like a sentence is the title.
+    A heading is a single numbered line that does not end like a sentence: `1.2 Title` at the level of its number,
+    `§ 3 Title` at level 1. Consecutive numbered lines of the same level are a list. A separate first line that does not
+    end like a sentence is the title.
     """
     text = tidy(source)
     paragraphs = list(_PARAGRAPH.finditer(text))

@@ -1,4 +1,4 @@
-"""A parsed document: its text, and what each part of it is. It stays within one stage and crosses no topic."""
+"""A parsed document: its text and blocks. It stays within one stage and crosses no topic."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,13 +9,13 @@ from types import MappingProxyType
 from freki.schemas.names import record
 
 MAX_ATTRIBUTE_CHARS = 256
-"""Longer metadata stays in the text only: attributes are for filters."""
+"""Maximum characters of an attribute; longer metadata is kept in the text only."""
 PAGES_WITHOUT_TEXT = "pages_without_text"
-"""Attribute that names pages which show something, but no text that could be read, as "3, 7-9"."""
+"""Attribute that lists pages with unreadable content, as "3, 7-9"."""
 
 
 class BlockKind(StrEnum):
-    """What a block holds. All but HEADING are kinds of a chunk too."""
+    """Kind of a block. All except HEADING are kinds of chunks too."""
 
     HEADING = "HEADING"
     PROSE = "PROSE"
@@ -26,53 +26,53 @@ class BlockKind(StrEnum):
 
 @record
 class Block:
-    """A heading, or a part of the text that reads as one: a paragraph, a list, a table, a definition."""
+    """A unit of text: a heading, paragraph, list, table or definition."""
 
     kind: BlockKind
     start: int
     end: int
-    """Half-open span in code points of the document's text. Only a heading may be empty: a name that code gives."""
+    """Half-open span in code points of the text. Only headings may be empty: names of definitions in code."""
     heading_level: int = 0
-    """1 is outermost, any gap is fine; 0 for all but headings."""
+    """Level of a heading, 1 is outermost, gaps are allowed; 0 for other blocks."""
     title: str = ""
-    """A heading as plain text on one line; empty for all but headings."""
+    """Heading as plain text on one line; empty for other blocks."""
     seams: tuple[int, ...] = ()
-    """Where the block is best cut, ascending, within its span: starts of items, rows, definitions."""
+    """Preferred boundaries within the span, ascending: starts of items, rows, definitions."""
 
 
 @record
 class ParsedDocument:
-    """Blocks in reading order, disjoint; what lies between them is white space."""
+    """A document as disjoint blocks in reading order, with white space between them."""
 
     text: str
-    """What spans count in: the source with `\\n` line ends, or the readable text of a page."""
+    """The text that spans refer to: the source with `\\n` line ends, or the readable text of a page."""
     blocks: tuple[Block, ...]
     title: str | None
-    """As the document states it; null where it does not."""
+    """Title stated by the document; None where it has none."""
     attributes: Mapping[str, str]
-    """Metadata that the document states, names in lower case; also in the text where a reader would see it."""
+    """Metadata of the document, with names in lower case; visible metadata is also part of the text."""
     page_starts: tuple[int, ...] = ()
-    """Where each page, slide or sheet begins in the text, ascending; pages without text share an offset with the next.
-    Empty where the format has no pages."""
+    """Start of each page, slide or sheet in the text, ascending; a page without text has the offset of the next.
+    Empty for formats without pages."""
 
 
 @record
 class Part:
-    """A block with its text, before it has a place in a document."""
+    """A block with its text, without position in a document."""
 
     kind: BlockKind
     text: str
     heading_level: int = 0
     seams: tuple[int, ...] = ()
-    """As in a block, but offsets in this text."""
+    """Preferred boundaries as offsets in this text."""
     page: int = 0
-    """Page that it begins on, 0-based."""
+    """First page, 0-based."""
     page_breaks: tuple[int, ...] = ()
-    """Where each following page begins in this text, ascending."""
+    """Start of each following page in this text, ascending."""
 
 
 def stacked(kind: BlockKind, parts: Sequence[Part]) -> Part:
-    """Write items or rows below each other, at least one, with a seam between any two."""
+    """Return one part of at least one item or row, separated by line ends, with a seam between each two."""
     starts = list(accumulate((len(part.text) + 1 for part in parts), initial=0))
     breaks: list[int] = []
     page = parts[0].page
@@ -87,9 +87,9 @@ def stacked(kind: BlockKind, parts: Sequence[Part]) -> Part:
 def assemble(
     parts: Iterable[Part], *, pages: int = 0, title: str = "", attributes: Mapping[str, str] = MappingProxyType({})
 ) -> ParsedDocument:
-    """Write parts into one text, parted by blank lines; parts without visible text are left out.
+    """Return the document of parts, separated by blank lines; parts without visible text are left out.
 
-    Their pages ascend and are below `pages`. Control characters and halves of surrogate pairs become spaces.
+    Pages must ascend and be below `pages`. Control characters and lone surrogates become spaces.
     """
     texts: list[str] = []
     blocks: list[Block] = []
@@ -126,7 +126,7 @@ def _placed(part: Part, text: str, start: int) -> Block:
 
 
 def _filled(starts: Mapping[int, int], pages: int, end: int) -> tuple[int, ...]:
-    """Give each page its start; those without text begin where the next one does."""
+    """Return the start of every page; pages without text have the start of the next one."""
     filled = [end] * pages
     for page in reversed(range(pages)):
         filled[page] = starts.get(page, filled[page + 1] if page + 1 < pages else end)
@@ -137,7 +137,7 @@ _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff
 
 
 def printable(text: str) -> str:
-    """Return the text with a space for each control character and each half of a surrogate pair."""
+    """Return the text with a space for each control character and lone surrogate."""
     return _UNPRINTABLE.sub(" ", text)
 
 
@@ -147,7 +147,7 @@ def tidy(source: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return the text with every run of white space as one space, none at its ends."""
+    """Return the text with white space collapsed to single spaces and stripped."""
     return " ".join(text.split())
 
 

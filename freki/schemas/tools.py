@@ -1,4 +1,4 @@
-"""What an agent may call, and what it gets back."""
+"""Tools of agents, and their replies."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,23 +13,23 @@ class Tool:
     name: str
     title: str
     description: str
-    """For the model: what it does and when to use it."""
+    """Description for the model: purpose and usage."""
     arguments: Mapping[str, Any]
     """JSON schema of an object."""
     results: Mapping[str, Any]
-    """The same of `ToolReply.content`."""
+    """JSON schema of `ToolReply.content`."""
 
 
 @record
 class ToolReply:
-    """What a call gives."""
+    """Reply of a tool call."""
 
     text: str
-    """For the model to read; what documents say stands between marks."""
+    """Text for the model; content of documents is delimited."""
     content: Mapping[str, Any] | None = None
-    """The same as JSON; null where the call failed."""
+    """Content as JSON; None where the call failed."""
 
     @property
     def failed(self) -> bool:
-        """Does the text say why there is no result?"""
+        """Whether the call failed, and the text is the reason."""
         return self.content is None

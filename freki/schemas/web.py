@@ -1,4 +1,4 @@
-"""What a web server says."""
+"""Responses of web servers."""
 
 from collections.abc import Mapping
 
@@ -7,17 +7,17 @@ from freki.schemas.names import record
 
 @record
 class WebAnswer:
-    """One answer, also one that leads elsewhere."""
+    """A response, which may be a redirect."""
 
     url: str
-    """As asked for."""
+    """Requested URL."""
     status: int
     headers: Mapping[str, str]
-    """Names in small letters."""
+    """Headers with names in lower case."""
     content: bytes
-    """Empty where the status is not 200."""
+    """Body; empty where the status is not 200."""
 
     @property
     def media_type(self) -> str:
-        """Such as `text/html`; empty where the server does not say."""
+        """Media type, such as `text/html`; empty where not stated."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -1,9 +1,9 @@
-"""Source code is split at its definitions.
+"""Parsing of source code by its definitions.
 
-document  definitions, and what stands between them, become headings and blocks
+document  headings and blocks of definitions and the code between them
 grammar   definitions by the grammar of a language
 sql       definitions in any dialect of SQL
-words     definitions by their words, where no grammar is at hand
+words     definitions by keywords, for languages without grammar
 lines     lines of a text, and the comments above them
 """
 

@@ -13,7 +13,7 @@ from freki.schemas.outline import Block, BlockKind, ParsedDocument, one_line, ti
 
 _SQL = "sql"
 _LEAST_REST_LETTERS = 120
-"""Letters and digits behind a definition that make a section of their own; less stays with the definition."""
+"""Minimum letters and digits after a definition for a section of their own; fewer stay with the definition."""
 _REST_TITLE_CHARS = 80
 _VISIBLE = re.compile(r"\S")
 _LETTER = re.compile(r"[^\W_]")
@@ -23,14 +23,13 @@ _LINE_REST = re.compile(r"[^\w\n]*\n")
 def parse_code(source: str, *, language: str = "") -> ParsedDocument:
     """Split source code at its definitions.
 
-    Functions, classes and the like are headings, each one level below what it is defined in. A class of up to 600
-    characters, and whatever is defined within a function, is not taken apart. Comments and decorators right above a
-    definition are part of it. Longer code behind a definition, which belongs to none, has its first line as a heading.
-    Headings are empty spans: the line of a definition stands in the code below it. Seams are where statements begin.
+    Functions, classes and the like are headings, each one level below its enclosing definition. Classes of up to 600
+    characters and functions are not divided. Comments and decorators directly above a definition are part of it. Longer
+    code after a definition gets its first line as heading. Headings are empty spans: the line of a definition is part
+    of the code below. Seams are the starts of statements.
 
-    language: `sql`, or one of `LANGUAGES`. Of another one, and of code that does not keep its grammar, definitions are
-    told by their words, two levels deep, and seams are the lines after blank ones. Code without definitions is one
-    block.
+    language: `sql`, or one of `LANGUAGES`. For other languages, and code with syntax errors, definitions are found by
+    keywords, up to two levels, and seams are the lines after blank ones. Code without definitions is one block.
     """
     lines = SourceLines(tidy(source))
     found = (by_statements(lines) if language == _SQL else by_grammar(lines, language)) or by_words(lines)
@@ -52,7 +51,7 @@ def _heading(section: Symbol, start: int) -> Block:
 
 
 def _code(lines: SourceLines, seams: Sequence[int], start: int, end: int) -> Block | None:
-    """Return what is visible of a span, with the indentation of its first line."""
+    """Return the visible part of a span, with the indentation of its first line."""
     first = _VISIBLE.search(lines.text, start, end)
     if not first:
         return None
@@ -63,7 +62,7 @@ def _code(lines: SourceLines, seams: Sequence[int], start: int, end: int) -> Blo
 
 
 def _sections(text: str, definitions: Sequence[Symbol]) -> Iterator[Symbol]:
-    """Yield the definitions, and between them longer code that belongs to none."""
+    """Yield the definitions, and longer code between them."""
     around: list[Symbol] = []
     for definition in [*definitions, None]:
         start = definition.start if definition else len(text)
@@ -76,7 +75,7 @@ def _sections(text: str, definitions: Sequence[Symbol]) -> Iterator[Symbol]:
 
 
 def _rest(text: str, ended: Symbol, end: int) -> Iterator[Symbol]:
-    """Yield the code behind a definition, if there is much of it."""
+    """Yield the code after a definition if it is long enough."""
     line_rest = _LINE_REST.match(text, ended.end, end)
     start = line_rest.end() if line_rest else ended.end
     rest = text[start:end]

@@ -25,16 +25,16 @@ LANGUAGES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "typescript": ("tree_sitter_typescript", "language_typescript"),
     }
 )
-"""Module and function that give the grammar of each language."""
+"""Module and function with the grammar of each language."""
 
 WHOLE_CHARS = 600
-"""A type up to this long is not taken apart, and no seams are looked for in what is no longer."""
+"""Maximum characters of a type that is not divided, and of nodes without seams."""
 _MAX_CHARS = 2_000_000
-"""Longer code is no longer written by people; its tree would take hundreds of megabytes."""
+"""Maximum characters of code; longer code is generated, and its tree would take hundreds of megabytes."""
 _MAX_UNREAD_SHARE = 0.5
 _MAX_NAME_CHARS = 200
 
-# Of all grammars together: where two of them use one word, they mean the same by it.
+# For all grammars: common node types have the same meaning.
 _TYPES = {
     *("class_definition", "class_declaration", "abstract_class_declaration", "class_specifier", "struct_specifier"),
     *("struct_declaration", "union_specifier", "interface_declaration", "enum_declaration", "record_declaration"),
@@ -42,7 +42,7 @@ _TYPES = {
     *("impl_item", "trait_item", "mod_item"),
 }
 _BODIED = {"struct_specifier", "union_specifier", "class_specifier", "enum_specifier"}
-"""Without a body they only refer to a type."""
+"""Nodes that define a type only if they have a body."""
 _FUNCTIONS = {
     *("function_definition", "function_declaration", "generator_function_declaration", "function_signature"),
     *("function_item", "macro_definition", "method_definition", "method_declaration", "constructor_declaration"),
@@ -50,31 +50,31 @@ _FUNCTIONS = {
     *("conversion_operator_declaration", "enum_item", "struct_item", "union_item", "type_item", "type_declaration"),
     *("type_alias_declaration", "type_definition", "delegate_declaration", "concept_definition"),
 }
-"""And all else that is not taken apart."""
+"""Nodes that are not divided."""
 _WRAPPERS = {
     *("decorated_definition", "export_statement", "template_declaration", "ambient_declaration"),
     *("expression_statement", "lexical_declaration", "variable_declaration"),
 }
-"""Hold one definition that they belong to."""
+"""Nodes that wrap one definition."""
 _MAX_WRAPPERS = 4
 _VALUED = {"variable_declarator", "assignment_expression"}
-"""Define something where their value is a function."""
+"""Nodes that are definitions if their value is a function."""
 _HOLDERS = {
     *("ERROR", "block", "statement_block", "declaration_list", "field_declaration_list", "class_body"),
     *("interface_body", "enum_body", "enum_body_declarations", "annotation_type_body", "foreign_mod_item"),
     *("if_statement", "else_clause", "elif_clause", "try_statement", "except_clause", "finally_clause"),
     *("with_statement", "preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif", "linkage_specification"),
 }
-"""Hold definitions beside each other."""
+"""Nodes that contain several definitions."""
 _LEADS = {"decorator", "attribute_item", "attribute_list", "modifiers"}
-"""Stand before what they belong to."""
+"""Nodes that precede the definition they belong to."""
 _FUNCTION_VALUES = {"arrow_function", "function_expression", "generator_function", "class"}
 _NAMING = ("type_spec", "type_alias")
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
 def by_grammar(lines: SourceLines, language: str) -> CodeStructure | None:
-    """Return the definitions in code of a language; None where it has no grammar here, or the code does not keep it."""
+    """Return the definitions in code of a language; None without a grammar, or with syntax errors."""
     parser = _parser(language)
     if parser is None or len(lines.text) > _MAX_CHARS:
         return None
@@ -94,12 +94,12 @@ def _parser(language: str) -> Parser | None:
 
 
 def _in_ascii(text: str) -> bytes:
-    """Write one byte for each code point, so that offsets are the same: a letter for what is none of ASCII."""
+    """Return one byte per code point, so that offsets are equal; a letter for characters outside of ASCII."""
     return _NOT_ASCII.sub(lambda found: " " if found.group().isspace() else "x", text).encode("ascii")
 
 
 def _definitions(root: Node, lines: SourceLines) -> Iterator[Symbol]:
-    """Yield definitions in order. The stack holds nodes with the level of what they define."""
+    """Yield definitions in order."""
     waiting = [(node, 1) for node in reversed(root.named_children)]
     floor = 0
     while waiting:
@@ -119,7 +119,7 @@ def _definitions(root: Node, lines: SourceLines) -> Iterator[Symbol]:
 
 
 def _defined(node: Node) -> Node | None:
-    """Return what a node defines, within its wrappers."""
+    """Return the definition of a node, without its wrappers."""
     for _ in range(_MAX_WRAPPERS):
         if node.type in _WRAPPERS and (last := _last(node.named_children)):
             node = last
@@ -132,12 +132,12 @@ def _defined(node: Node) -> Node | None:
 
 
 def _last(nodes: Iterable[Node]) -> Node | None:
-    """Return the last node that says something, which is what a wrapper holds."""
+    """Return the last significant node, which is the wrapped one."""
     return next((node for node in reversed([*nodes]) if not node.is_extra), None)
 
 
 def _name(node: Node, text: str) -> str:
-    """Return the name that a definition gives; empty for one that gives none."""
+    """Return the name of a definition; empty where it has none."""
     if node.type == "impl_item":
         parts = (node.child_by_field_name("trait"), node.child_by_field_name("type"))
         return " for ".join(_shown(part, text) for part in parts if part)
@@ -169,14 +169,14 @@ def _shown(node: Node | None, text: str) -> str:
 
 
 def _seams(root: Node, lines: SourceLines) -> Iterator[int]:
-    """Yield where the parts of each longer node begin, those that begin on a line of their own."""
+    """Yield the starts of the children of longer nodes, if at the beginning of a line."""
     waiting = [(root, 0)]
     while waiting:
         node, floor = waiting.pop()
         lead = None
         for child in node.named_children:
             if child.end_byte - child.start_byte > WHOLE_CHARS:
-                # The grammar of Python has a comment above the first statement of a block before the block.
+                # In the grammar of Python, a comment above the first statement of a block precedes the block.
                 waiting.append((child, floor))
             if "comment" in child.type or child.type in _LEADS:
                 lead = child.start_byte if lead is None and lines.is_first(child.start_byte) else lead

@@ -11,24 +11,24 @@ _MAX_COMMENT_LINES = 1000
 
 
 class Symbol(NamedTuple):
-    """What code gives a name to."""
+    """A named definition in code."""
 
     start: int
-    """Offset of its first line, or of the comments and decorators right above it."""
+    """Offset of its first line, or of the comments and decorators directly above."""
     end: int
-    """Offset behind it."""
+    """End offset, exclusive."""
     level: int
-    """1 is outermost."""
+    """Nesting level; 1 is outermost."""
     name: str
 
 
 class CodeStructure(NamedTuple):
-    """What is known of some code."""
+    """Definitions and seams of code."""
 
     definitions: tuple[Symbol, ...]
-    """In the order of their starts: what is defined within another one comes after it."""
+    """Definitions ordered by start, so that nested ones follow the enclosing one."""
     seams: tuple[int, ...]
-    """Where the code is best cut, ascending."""
+    """Preferred boundaries, ascending."""
 
 
 class SourceLines:
@@ -44,13 +44,14 @@ class SourceLines:
         return bisect_right(self.starts, offset, hi=len(self.lines)) - 1
 
     def is_first(self, offset: int) -> bool:
-        """Return whether only white space stands before it on its line."""
+        """Return whether only white space precedes it on its line."""
         return not self.text[self.starts[self.line_at(offset)] : offset].strip()
 
     def begin(self, offset: int, floor: int) -> int:
-        """Return where that which stands at an offset begins: with its line and the comments and decorators above.
+        """Return the start of the code at an offset, including its line and the comments and decorators above.
 
-        No line that begins before `floor` is taken; where code stands before it on its line, it begins at the offset.
+        Lines that begin before `floor` are not included; if other code precedes it on its line, it starts at the
+        offset.
         """
         line = self.line_at(offset)
         if not self.is_first(offset) or self.starts[line] < floor:
@@ -66,7 +67,7 @@ class SourceLines:
         return line
 
     def _comment_start(self, last: int, floor: int) -> int | None:
-        """Return the first line of the comment that a line ends, where it stands on lines of its own."""
+        """Return the first line of the block comment that ends on a line, if it is on lines of its own."""
         if not _COMMENT_END.search(self.lines[last]):
             return None
         for line in range(last, max(floor, last - _MAX_COMMENT_LINES) - 1, -1):

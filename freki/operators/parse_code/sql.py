@@ -1,6 +1,6 @@
 """Definitions in SQL, whatever its dialect.
 
-A grammar reads one dialect: of 164 scripts that come with PostgreSQL, the one for tree-sitter gives up on a third.
+A grammar covers one dialect: that for tree-sitter fails on a third of 164 scripts of PostgreSQL.
 """
 
 import re
@@ -21,7 +21,7 @@ _STATEMENT = re.compile(
 _BETWEEN = re.compile(
     r"(?:;|^[ \t]*(?:GO|/|//|\$\$|DELIMITER\b[^\n]*|\\[^\n]*)[ \t]*|\A)\s*\Z", re.IGNORECASE | re.MULTILINE
 )
-"""What ends a statement, in front of the next one."""
+"""End of a statement, before the next one."""
 _END_LOOK_BACK = 200
 _OPENING = re.compile(r"\b(?:BEGIN(?!\s+(?:TRAN|WORK|;))|CASE)\b", re.IGNORECASE)
 _CLOSING = re.compile(r"\bEND\b(?!\s+(?:IF|LOOP|WHILE|REPEAT|FOR)\b)", re.IGNORECASE)
@@ -35,9 +35,9 @@ _DEFINED = re.compile(
 
 
 def by_statements(lines: SourceLines) -> CodeStructure:
-    """Return what statements at the margin create; seams are where such statements begin.
+    """Return the objects created by statements at the margin; seams are the starts of such statements.
 
-    Strings, comments and dollar quotes are looked over, and so is what stands between BEGIN and END.
+    Strings, comments, dollar quotes and blocks between BEGIN and END are skipped.
     """
     text = lines.text
     masked = _QUOTED.sub(lambda found: re.sub(r"[^\n]", " " if found.group()[0] in "-/" else "x", found.group()), text)

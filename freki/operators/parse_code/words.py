@@ -1,4 +1,4 @@
-"""Definitions by their words, where no grammar is at hand."""
+"""Definitions by keywords, for languages without grammar."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from freki.operators.parse_code.lines import CodeStructure, SourceLines, Symbol
 
-# Each pattern names what is defined; indentation is looked at apart. Bounded repeats keep a long line cheap.
+# Each pattern captures the name; indentation is checked separately. Bounded repeats limit the time for long lines.
 _MODIFIERS = (
     r"(?:(?:public|private|protected|internal|static|final|abstract|sealed|partial|override|virtual|async|export|default"
     r"|declare|readonly|unsafe|pub(?:\([\w ]{1,20}\))?|extern|const|inline|constexpr|synchronized)[ \t]+){0,6}"
@@ -50,7 +50,7 @@ _MEMBER_INDENT = 4
 
 
 class _Line(NamedTuple):
-    """A line that defines something."""
+    """A line with a definition."""
 
     number: int
     level: int
@@ -58,9 +58,9 @@ class _Line(NamedTuple):
 
 
 def by_words(lines: SourceLines) -> CodeStructure:
-    """Return what begins like a definition of one of the usual languages, at the margin or within a type at the margin.
+    """Return lines that look like definitions of common languages, at the margin or within a type at the margin.
 
-    A definition ends where the next one begins. The seams are the lines after blank ones.
+    A definition ends at the next one. Seams are the lines after blank ones.
     """
     found = list(_defining(lines.lines))
     starts: list[int] = []

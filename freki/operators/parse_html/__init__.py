@@ -1,8 +1,8 @@
 """The readable text and outline of an HTML page.
 
 document  the page as a whole
-readable  what of it a reader sees, and came for
-writer    nodes become text and blocks
+readable  the visible main content of a page
+writer    nodes to text and blocks
 """
 
 from freki.operators.parse_html.document import parse_html

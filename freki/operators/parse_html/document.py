@@ -12,7 +12,7 @@ from freki.schemas.outline import ParsedDocument, as_attributes, one_line, tidy
 _META = {"author", "description", "keywords", "date"}
 
 _TAG = re.compile(r"""<(/?)([a-z][a-z0-9-]*)(?:[\s/](?:[^<>"']|"[^"]*"|'[^']*')*)?>""", re.IGNORECASE)
-# Links past the navigation, and those behind a heading that lead to it.
+# Skip links, and permalinks after headings.
 _AIDS = re.compile(
     r"""<a\s[^<>]{0,300}class=["'][^"'<>]{0,200}\b(?:skip-?\w|headerlink|hash-link|anchor-?link)[^<>]{0,300}>[^<>]{0,100}</a>""",
     re.IGNORECASE,
@@ -23,19 +23,19 @@ _UNNESTED = {
     *("colgroup", "col", "option", "optgroup", "rb", "rt", "rp", "br", "hr", "img", "input", "meta", "link", "area"),
     *("base", "embed", "source", "track", "wbr", "param"),
 }
-# As in Blink. The parser looks through all open elements at each tag: without a bound its time is quadratic.
+# As in Blink. The parser scans all open elements at each tag: without a limit its time is quadratic.
 _MAX_DEPTH = 512
 
 
 def parse_html(source: str) -> ParsedDocument:
-    r"""Read what a reader sees into text, with headings, paragraphs, lists, tables and preformatted code.
+    r"""Parse the visible content of a page into headings, paragraphs, lists, tables and preformatted code.
 
-    Of a page with `<main>` or `role="main"` only that is read, with the h1 above it where it has none. Headings are h1
-    to h6 and `role="heading"` with its `aria-level`. Navigation, search, dialogs, cookie banners, the footer and the
-    asides of the page, scripts, styles, templates and what is hidden are left out. Blocks are parted by a blank line,
-    items and rows by a line end, cells by ` | `. A list or table that holds a heading or a table is layout: its parts
-    are blocks of their own. Elements nested more than 512 deep are flattened. `<title>` gives the title; `lang` and
-    the `<meta>` author, description, keywords and date give attributes.
+    If the page has `<main>` or `role="main"`, only that is read, with the h1 above it where it has none. Headings are
+    h1 to h6 and `role="heading"` with its `aria-level`. Navigation, search, dialogs, cookie banners, the footer and the
+    asides of the page, scripts, styles, templates and hidden elements are left out. Blocks are separated by a blank
+    line, items and rows by a line end, cells by ` | `. A list or table that contains a heading or a table is layout:
+    its parts are separate blocks. Elements nested more than 512 deep are flattened. `<title>` gives the title; `lang`
+    and the `<meta>` author, description, keywords and date give attributes.
     """
     tree = LexborHTMLParser(_flattened(tidy(source)))
     root = tree.body or tree.root
@@ -53,10 +53,10 @@ def parse_html(source: str) -> ParsedDocument:
 
 
 def _flattened(source: str) -> str:
-    """Remove links for finding one's way, and tags of inline formatting and of elements that are nested too deep.
+    """Remove skip links and permalinks, inline formatting, and elements that are nested too deep.
 
-    Where formatting is left open, the standard has it opened again in each later paragraph: a small page of many
-    open ones would fill the memory.
+    HTML reopens unclosed formatting in each later paragraph, so a small page with many unclosed tags could exhaust the
+    memory.
     """
     depth = 0
 
@@ -89,7 +89,7 @@ def _written(roots: Iterable[LexborNode], layout: set[int]) -> HtmlOutlineWriter
 
 
 def _layout(tree: LexborHTMLParser) -> set[int]:
-    """Return the elements that hold a heading or a table."""
+    """Return the lists and tables that contain a heading or a table."""
     holders: set[int] = set()
     for inner in tree.css("h1, h2, h3, h4, h5, h6, table, [role=heading]"):
         node = inner.parent

@@ -1,4 +1,4 @@
-"""What of a page a reader sees, and came for."""
+"""The visible main content of a page."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -14,14 +14,14 @@ _UNREAD_ROLES = {
     *("contentinfo", "doc-toc", "doc-pagelist"),
 }
 _AROUND = {"footer", "aside"}
-"""Belong to the page, and not to its content, unless they stand within a part of it."""
+"""Elements outside of the content, unless they are within a section of it."""
 _CONTENT = {"main", "article", "section", "blockquote", "figure", "details", "td"}
 _CONTENT_ROLES = {"main", "article"}
 _MAIN = "main, [role=main]"
 _WHOLE_PAGE = {"html", "body", "main", "article"}
-"""May be named after what lies over them."""
+"""Elements of the whole page, which may have the class names of overlays."""
 _INVISIBLE = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
-# The names that consent managers, and makers of pages by hand, give to what lies over a page or above its content.
+# Class names of overlays and banners, by consent managers and hand-made pages.
 _OVERLAY = re.compile(
     r"(?:cookie|consent|gdpr|dsgvo)[\w-]{0,20}(?:banner|bar\b|notice|popup|modal|overlay|layer|hint|message|dialog|wall)"
     r"|(?:banner|notice|popup|modal|overlay|layer|hint|dialog)[\w-]{0,20}(?:cookie|consent|gdpr|dsgvo)"
@@ -32,7 +32,7 @@ _OVERLAY = re.compile(
 
 
 def main_parts(tree: LexborHTMLParser) -> list[LexborNode]:
-    """Return the outermost main parts of a page, behind the titles above them where they have none themselves."""
+    """Return the outermost main elements of a page, preceded by the title above them where they have none."""
     parts = [node for node in tree.css(_MAIN) if not _is_within(node, {"main"}, {"main"})]
     titled = not parts or any(part.css_first("h1") for part in parts)
     return [*([] if titled else tree.css("h1")), *parts]

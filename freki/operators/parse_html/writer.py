@@ -1,4 +1,4 @@
-"""Writes the nodes of a page as text and blocks."""
+"""Conversion of the nodes of a page to text and blocks."""
 
 from selectolax.lexbor import LexborNode
 
@@ -43,12 +43,12 @@ class HtmlOutlineWriter:
         self._buffer: list[str] = []
         self._buffered = 0
         self._seams: list[int] = []
-        # What parts the next words from those before, and what stands before them where they begin an item or row.
+        # Separator before the next words, and marker if they begin an item or row.
         self._gap = ""
         self._marker: str | None = None
 
     def enter(self, node: LexborNode) -> None:
-        """Take up a text or the start of an element."""
+        """Process a text or the start of an element."""
         tag = node.tag or ""
         if node.is_text_node:
             self._write(node.text_content or "")
@@ -67,7 +67,7 @@ class HtmlOutlineWriter:
             self._level = 0 if self._containers else _heading_level(node)
 
     def leave(self, node: LexborNode) -> None:
-        """Take up the end of an element."""
+        """Process the end of an element."""
         tag = node.tag or ""
         if self._is_container(node):
             if len(self._containers) == 1:
@@ -78,7 +78,7 @@ class HtmlOutlineWriter:
             self._part()
 
     def close_block(self) -> None:
-        """End the block that is being written, if it holds anything."""
+        """End the current block, if it is not empty."""
         written = "".join(self._buffer).rstrip()
         text = written.lstrip("\n")
         if text:

@@ -28,17 +28,17 @@ class _Styles(NamedTuple):
     titles: frozenset[str]
     listed: frozenset[str]
     numbers: Mapping[str, tuple[str, int]]
-    """List that each style belongs to, and how deep in it."""
+    """List and depth of each style."""
 
 
 def parse_docx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) -> ParsedDocument:
-    """Read what a reader sees of a DOCX: headings, paragraphs, lists, tables, text boxes, footnotes where they belong.
+    """Parse the visible content of a DOCX: headings, paragraphs, lists, tables, text boxes, footnotes in place.
 
-    A heading is a paragraph of an outline level, of its own or by its style; the style "Title" is level 1. Headings and
-    items have the numbers that Word shows before them. A table that
-    holds a heading or a table is layout: its parts are blocks of their own. Deleted and hidden text, comments, headers
-    and footers are left out. There are no pages: they are made by whatever prints the file. Raises UnreadableContent
-    for what is damaged, encrypted, larger than `max_unpacked_bytes` unpacked, or nested too deep.
+    A heading is a paragraph with an outline level, of its own or by its style; the style "Title" is level 1. Headings
+    and items have the numbers that Word displays. A table that contains a heading or a table is layout: its parts are
+    separate blocks. Deleted and hidden text, comments, headers and footers are left out. There are no pages, which
+    depend on the renderer. Raises UnreadableContent for files that are damaged, encrypted, larger than
+    `max_unpacked_bytes` unpacked, or nested too deep.
     """
     with opened(content, max_unpacked_bytes=max_unpacked_bytes) as package:
         main = package.main()
@@ -54,7 +54,7 @@ def parse_docx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) 
 
 
 class _Reader:
-    """Takes up paragraphs and tables in order."""
+    """Processes paragraphs and tables in order."""
 
     def __init__(self, styles: _Styles, numbering: Numbering, notes: Mapping[tuple[str, str], Element]) -> None:
         self.writer = OfficeOutlineWriter()
@@ -64,7 +64,7 @@ class _Reader:
         self._notes = notes
 
     def read(self, element: Element) -> None:
-        """Take up what an element holds."""
+        """Process the children of an element."""
         for child in _flat(element):
             if child.tag == "{w}p":
                 self._paragraph(child)
@@ -112,7 +112,7 @@ class _Reader:
 
 
 def _flat(element: Element) -> Iterator[Element]:
-    """Yield the children, and those of wrappers that only say where text came from."""
+    """Yield the children, and those of transparent wrappers."""
     for child in element:
         if child.tag in _WRAPPERS:
             yield from _flat(child)
@@ -130,7 +130,7 @@ def _boxes(element: Element) -> Iterator[Element]:
 
 
 def _text(element: Element, *, without: str = "") -> str:
-    """Return what a reader sees of an element, with a line end after each paragraph in it."""
+    """Return the visible text of an element, with a line end after each paragraph."""
     tag = element.tag
     if tag in _TEXTS:
         return element.text or ""
@@ -153,7 +153,7 @@ def _outline_level(value: str) -> int:
 
 
 def _styles(styles: Element | None) -> _Styles:
-    """Read which styles are headings or lists, by their own account or by that of the style that they are based on."""
+    """Return the styles of headings and lists, including inherited properties."""
     by_id = {style.get("{w}styleId", ""): style for style in (() if styles is None else styles.iter("{w}style"))}
     levels, titles, listed = dict[str, int](), set[str](), set[str]()
     numbers: dict[str, tuple[str, int]] = {}
@@ -173,7 +173,7 @@ def _styles(styles: Element | None) -> _Styles:
 
 
 def _number(element: Element) -> tuple[str, int] | None:
-    """Return the list that a paragraph or a style belongs to by itself, and how deep in it."""
+    """Return list and depth of a paragraph or style, without inheritance."""
     properties = element.find("{w}pPr/{w}numPr")
     if properties is None:
         return None
@@ -182,7 +182,7 @@ def _number(element: Element) -> tuple[str, int] | None:
 
 
 def _line(key: str, by_id: Mapping[str, Element]) -> Iterator[Element]:
-    """Yield a style and those that it is based on, nearest first."""
+    """Yield a style and its ancestors, nearest first."""
     seen = set[str]()
     while key in by_id and key not in seen:
         seen.add(key)

@@ -1,4 +1,4 @@
-"""The numbers that Word writes before headings and list items, which stand nowhere in the text."""
+"""Automatic numbers of headings and list items in Word, which are not part of the text."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -17,11 +17,11 @@ _ROMAN = (
 
 
 class _Level(NamedTuple):
-    """How the numbers of a level look."""
+    """Number format of a level."""
 
     form: str
     text: str
-    """With `%1` for the number of the outermost level."""
+    """Template, with `%1` for the number of the outermost level."""
     start: int
 
 
@@ -43,7 +43,7 @@ class Numbering:
         self._counts: dict[tuple[str, int], int] = {}
 
     def label(self, number: str, depth: int) -> str:
-        """Count one more paragraph, and return what stands before it: `-` for a bullet, empty for nothing."""
+        """Count one more paragraph, and return its label: `-` for a bullet, empty for none."""
         kind = self._kinds.get(number)
         level = self._levels.get((kind or "", depth))
         if kind is None or level is None:
@@ -65,7 +65,7 @@ class Numbering:
 
 
 def value(element: Element, path: str) -> str:
-    """Return what an element below says; empty where there is none."""
+    """Return the value of a descendant; empty where there is none."""
     found = element.find(path)
     return "" if found is None else found.get("{w}val", "")
 
@@ -82,7 +82,7 @@ def _restarts(number: Element) -> Iterator[tuple[int, int]]:
 
 
 def whole(digits: str, *, default: int = 0) -> int:
-    """Return a number of at most six digits; the default for what is none."""
+    """Return a number of at most six digits; the default for anything else."""
     return int(digits[:_MAX_DIGITS]) if digits.isdecimal() else default
 
 
@@ -109,4 +109,4 @@ FORMS: Mapping[str, Callable[[int], str]] = {
     "lowerRoman": _roman,
     "upperRoman": lambda number: _roman(number).upper(),
 }
-"""What a number looks like, by the name that Word gives to it; all others are Arabic."""
+"""Number formats by their names in Word; all others are decimal."""

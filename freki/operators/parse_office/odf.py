@@ -1,4 +1,4 @@
-"""The text of OpenDocument files: paragraphs, lists, tables and what stands apart from them."""
+"""The text of OpenDocument files: paragraphs, lists, tables, notes and text boxes."""
 
 import re
 from collections import Counter
@@ -21,7 +21,7 @@ _UNREAD = {
 }
 _SIGNS = {"{text}tab": "\t", "{text}line-break": "\n"}
 _APART = {"{text}note", "{draw}text-box"}
-"""Stand within a paragraph and are no part of its text."""
+"""Elements within a paragraph that are not part of its text."""
 _SPACE = re.compile(r"[ \t\r\n]+")
 _MAX_SPACES = 100
 _MAX_LEVEL = 10
@@ -30,26 +30,26 @@ _Counts = Counter[int]
 
 
 class _Level(NamedTuple):
-    """How the numbers of a level look."""
+    """Number format of a level."""
 
     form: str
     before: str
     after: str
     start: int
     shown: int
-    """How many levels are shown, this one the last."""
+    """Number of displayed levels, this one the last."""
 
 
 class Content(NamedTuple):
-    """A document and what it looks like."""
+    """A document with its styles."""
 
     package: Package
     body: Element
-    """Its text, its slides or its sheets."""
+    """Text, slides or sheets."""
     styles: Mapping[str, Element]
-    """Of this document alone, by name."""
+    """Automatic styles of the document, by name."""
     lists: Mapping[str, Mapping[int, _Level]]
-    """Levels that have numbers, of each style of list; that of headings has no name."""
+    """Numbered levels of each list style; that of headings has an empty name."""
 
 
 @contextmanager
@@ -90,7 +90,7 @@ def _level(level: Element) -> _Level:
 
 
 class OdfReader:
-    """Takes up paragraphs, lists and tables in order."""
+    """Processes paragraphs, lists and tables in order."""
 
     def __init__(self, content: Content) -> None:
         self.writer = OfficeOutlineWriter()
@@ -99,10 +99,10 @@ class OdfReader:
         self._lists = content.lists
         self._headings = _Counts()
         self._counts: dict[str, _Counts] = {}
-        """Items of each style of list, by level: a list may go on with the numbers of the last one of its style."""
+        """Item counts of each list style, by level: a list may continue the numbers of the last one of its style."""
 
     def read(self, element: Iterable[Element]) -> None:
-        """Take up what an element holds, or what stands beside each other."""
+        """Process the children of an element, or a sequence of siblings."""
         for child in element:
             if child.tag in PARAGRAPHS:
                 self._paragraph(child)
@@ -165,7 +165,7 @@ class OdfReader:
 
 
 def _label(levels: Mapping[int, _Level], counts: _Counts, level: int) -> str:
-    """Count one more paragraph of a level, and return what stands before it; empty where its numbers are not shown."""
+    """Count one more paragraph of a level, and return its label; empty without displayed numbers."""
     look = levels.get(level)
     counts[level] = counts.get(level, (look.start if look else 1) - 1) + 1
     for deeper in [other for other in counts if other > level]:
@@ -202,7 +202,7 @@ def _found(element: Element, tags: set[str]) -> Iterator[Element]:
 
 
 def joined(element: Element) -> str:
-    """Return the paragraphs in an element, each followed by what stands apart within it."""
+    """Return the paragraphs in an element, each followed by its notes and text boxes."""
     texts = []
     for paragraph in _found(element, PARAGRAPHS):
         texts += [text_of(paragraph), *map(joined, _found(paragraph, _APART))]
@@ -210,7 +210,7 @@ def joined(element: Element) -> str:
 
 
 def text_of(element: Element) -> str:
-    """Return what a reader sees of a paragraph. White space folds, as the standard has it."""
+    """Return the visible text of a paragraph, with white space collapsed as in the standard."""
     texts = [_SPACE.sub(" ", element.text or "")]
     for child in element:
         if child.tag == "{text}s":

@@ -16,10 +16,10 @@ _MIDNIGHT = "T00:00:00"
 
 
 def parse_ods(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) -> ParsedDocument:
-    """Read the sheets of an ODS, each a page: its name as a heading, then a table for each run of rows with text.
+    """Parse the sheets of an ODS, each a page: its name as a heading, then a table for each run of rows with text.
 
-    Cells are read as they are shown, but for dates, which are ISO 8601. Hidden sheets are left out but counted;
-    comments and charts are left out. Raises UnreadableContent for what is damaged, encrypted, larger than
+    Cells are read as displayed, except dates, which are ISO 8601. Hidden sheets are left out but counted;
+    comments and charts are left out. Raises UnreadableContent for files that are damaged, encrypted, larger than
     `max_unpacked_bytes` unpacked, nested too deep, or of more than 5 million cells.
     """
     with content_of(content, "spreadsheet", max_unpacked_bytes=max_unpacked_bytes) as document:
@@ -39,7 +39,7 @@ def _is_hidden(table: Element, document: Content) -> bool:
 
 
 def _rows(table: Element) -> Iterator[list[str]]:
-    """Yield rows as often as they are repeated; those without text, of which a sheet has a million, once."""
+    """Yield rows as often as repeated; empty ones, of which a sheet has a million, once."""
     for child in table:
         if child.tag in ROW_GROUPS:
             yield from _rows(child)

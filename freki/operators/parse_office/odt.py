@@ -6,13 +6,13 @@ from freki.schemas.outline import ParsedDocument, assemble
 
 
 def parse_odt(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) -> ParsedDocument:
-    """Read what a reader sees of an ODT: headings, paragraphs, lists, tables, text boxes, footnotes where they belong.
+    """Parse the visible content of an ODT: headings, paragraphs, lists, tables, text boxes, footnotes in place.
 
-    A paragraph of the style "Title" is a heading of level 1. Headings and items have the numbers that are shown before
-    them. A table that holds a heading or a table is layout: its parts are blocks of their own, and so are those of a
-    list that holds a heading. Tracked deletions, comments, headers and footers are left out. There are no pages: they
-    are made by whatever prints the file. Raises UnreadableContent for what is damaged, encrypted, larger than
-    `max_unpacked_bytes` unpacked, or nested too deep.
+    A paragraph of the style "Title" is a heading of level 1. Headings and items have their displayed numbers. A
+    table that contains a heading or a table is layout: its parts are separate blocks, and so are those of a list that
+    contains a heading. Tracked deletions, comments, headers and footers are left out. There are no pages, which depend
+    on the renderer. Raises UnreadableContent for files that are damaged, encrypted, larger than `max_unpacked_bytes`
+    unpacked, or nested too deep.
     """
     with content_of(content, "text", max_unpacked_bytes=max_unpacked_bytes) as document:
         reader = OdfReader(document)

@@ -1,4 +1,4 @@
-"""The parts of an Office file, read within bounds: its sizes, names and nesting are whatever its sender wanted."""
+"""The parts of an Office file, read with limits on size and nesting, since files are untrusted."""
 
 import posixpath
 import zlib
@@ -15,12 +15,12 @@ from freki.operators.errors import UnreadableContent
 from freki.schemas.outline import as_attributes
 
 MAX_UNPACKED_BYTES = 64 * 1024 * 1024
-"""Of all parts that are read together. A thousand pages of text take some 20 MB."""
+"""Maximum size of all parts that are read; a thousand pages of text take about 20 MB."""
 _MAX_ENTRIES = 10_000
 _MAX_ELEMENTS = 1_000_000
-"""Of all trees together; one takes some 300 bytes."""
+"""Maximum elements of all trees; one takes about 300 bytes."""
 _MAX_DEPTH = 200
-"""Elements in each other. A table within a table is about ten deeper."""
+"""Maximum nesting of elements; a nested table adds about ten."""
 _BLOCK_BYTES = 65_536
 _ENCRYPTED_FLAG = 1
 _CENTRAL_ENTRY = b"PK\x01\x02"
@@ -64,7 +64,7 @@ _CORE_FIELDS = {
 
 
 class Relation(NamedTuple):
-    """A part that another part refers to."""
+    """A reference from one part to another."""
 
     id: str
     kind: str
@@ -74,7 +74,7 @@ class Relation(NamedTuple):
 
 
 class Package:
-    """A ZIP archive of XML parts. Names in its trees have short prefixes: `{w}p`, whichever standard they are of."""
+    """A ZIP archive of XML parts, whose names have short prefixes, such as `{w}p`, in all versions of the standard."""
 
     def __init__(self, archive: ZipFile, *, max_unpacked_bytes: int) -> None:
         self._archive = archive
@@ -91,13 +91,13 @@ class Package:
         return builder.tree
 
     def check_all(self) -> None:
-        """Hold every XML part against the limits, for a reader that has none and builds no trees."""
+        """Check the limits for every XML part, for a reader without limits of its own."""
         for name in sorted(self._names):
             if name.endswith((".xml", ".rels")):
                 self._parse(name, _Checker())
 
     def relations(self, name: str = "") -> Iterator[Relation]:
-        """Yield what a part refers to within the package; without a name, what the package itself does."""
+        """Yield the references of a part within the package; without a name, of the package itself."""
         folder, _, file = name.rpartition("/")
         relations = self.tree(posixpath.join(folder, "_rels", f"{file}.rels"))
         for relation in () if relations is None else relations:
@@ -106,7 +106,7 @@ class Package:
                 yield Relation(relation.get("Id", ""), relation.get("Type", "").rpartition("/")[2], target.lstrip("/"))
 
     def main(self) -> str:
-        """Return the name of the part that the others hang on. Raises UnreadableContent where there is none."""
+        """Return the name of the main part. Raises UnreadableContent where there is none."""
         for relation in self.relations():
             if relation.kind == "officeDocument":
                 return relation.target
@@ -117,7 +117,7 @@ class Package:
         return next((self.tree(relation.target) for relation in self.relations(name) if relation.kind == kind), None)
 
     def properties(self) -> tuple[str, Mapping[str, str]]:
-        """Return title and attributes, as docProps/core.xml or meta.xml state them."""
+        """Return title and attributes from docProps/core.xml or meta.xml."""
         core = self.related("", "core-properties")
         return stated(core if core is not None else self.tree("meta.xml"))
 
@@ -133,7 +133,7 @@ class Package:
             raise UnreadableContent(f"more than {_MAX_ELEMENTS} elements: split the document")
 
     def _unpacked(self, name: str) -> Iterator[bytes]:
-        """Yield a part's bytes; zipfile gives no more of them than the directory states."""
+        """Yield the bytes of a part; zipfile returns no more than its directory states."""
         info = self._archive.getinfo(name)
         if info.flag_bits & _ENCRYPTED_FLAG:
             raise UnreadableContent("encrypted: save it without a password")
@@ -150,7 +150,7 @@ class Package:
 
 @contextmanager
 def opened(content: bytes, *, max_unpacked_bytes: int) -> Iterator[Package]:
-    """Open a package. What is wrong with it raises UnreadableContent, also while it is read."""
+    """Open a package. Raises UnreadableContent for invalid data, also while it is read."""
     if content.count(_CENTRAL_ENTRY) > _MAX_ENTRIES:
         raise UnreadableContent(f"more than {_MAX_ENTRIES} parts in the package: split the document")
     try:
@@ -161,7 +161,7 @@ def opened(content: bytes, *, max_unpacked_bytes: int) -> Iterator[Package]:
 
 
 def stated(properties: Element | None) -> tuple[str, Mapping[str, str]]:
-    """Return the title and the attributes among a document's properties."""
+    """Return title and attributes from the properties of a document."""
     if properties is None:
         return "", {}
     fields = [(_CORE_FIELDS[field.tag], field.text or "") for field in properties.iter() if field.tag in _CORE_FIELDS]
@@ -170,7 +170,7 @@ def stated(properties: Element | None) -> tuple[str, Mapping[str, str]]:
 
 
 class _Checker:
-    """Refuses what is nested too deep, or declares a document type, which could name files and repeat itself."""
+    """Rejects excessive nesting, and document types, which allow external and recursive entities."""
 
     def __init__(self) -> None:
         self._depth = 0
@@ -184,14 +184,14 @@ class _Checker:
         self._depth -= 1
 
     def close(self) -> None:
-        """Do nothing: the parser says itself where the end is missing."""
+        """Do nothing: the parser reports a missing end."""
 
     def doctype(self, _name: str, _public: str | None, _system: str | None, /) -> None:
         raise UnreadableContent("declares a document type, as no Office program does: open it and save it again")
 
 
 class _Builder(_Checker):
-    """Builds a tree with short prefixes, and has each element counted."""
+    """Builds a tree with short prefixes, and counts its elements."""
 
     def __init__(self, count: Callable[[], None]) -> None:
         super().__init__()
@@ -200,7 +200,7 @@ class _Builder(_Checker):
 
     @property
     def tree(self) -> Element:
-        """The root, once all was read."""
+        """Return the root of the complete tree."""
         return self._builder.close()
 
     def start(self, tag: str, attributes: dict[str, str], /) -> None:

@@ -17,11 +17,11 @@ _OFF = {"0", "false"}
 
 
 def parse_pptx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) -> ParsedDocument:
-    """Read the slides of a PPTX, each a page: its title as a heading, then its shapes in their order, then its notes.
+    """Parse the slides of a PPTX, each a page: its title as a heading, then its shapes in their order, then its notes.
 
     Several paragraphs in one placeholder are a list. Hidden slides are left out but counted, as PowerPoint does; dates,
-    footers and slide numbers are left out, and so are charts and pictures. Raises UnreadableContent for what is
-    damaged, encrypted, larger than `max_unpacked_bytes` unpacked, or nested too deep.
+    footers and slide numbers are left out, and so are charts and pictures. Raises UnreadableContent for files that
+    are damaged, encrypted, larger than `max_unpacked_bytes` unpacked, or nested too deep.
     """
     with opened(content, max_unpacked_bytes=max_unpacked_bytes) as package:
         slides = _slides(package)
@@ -50,7 +50,7 @@ def _slide(package: Package, name: str, writer: OfficeOutlineWriter) -> None:
     if slide is None or shapes is None or slide.get("show") in _OFF:
         return
     found = list(_shapes(shapes))
-    # A title may lie above the other shapes and so stand behind them.
+    # A title may be in front of the other shapes, and so after them in the file.
     found.sort(key=lambda shape: _placeholder(shape) not in _TITLES)
     for shape in found:
         _shape(shape, writer)
@@ -73,7 +73,7 @@ def _shapes(element: Element) -> Iterator[Element]:
 
 
 def _placeholder(shape: Element) -> str | None:
-    """Return what a shape holds the place of; None for one that does not."""
+    """Return the type of a placeholder; None for other shapes."""
     placeholder = shape.find("{p}nvSpPr/{p}nvPr/{p}ph")
     return None if placeholder is None else placeholder.get("type", "obj")
 

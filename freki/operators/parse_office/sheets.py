@@ -1,4 +1,4 @@
-"""Writes sheets, each a page, with a table for each run of rows with text."""
+"""Conversion of sheets to pages, with a table for each run of nonempty rows."""
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
@@ -7,11 +7,11 @@ from freki.operators.errors import UnreadableContent
 from freki.operators.parse_office.writer import OfficeOutlineWriter
 
 _MAX_CELLS = 5_000_000
-"""With empty ones, which the file need not hold."""
+"""Maximum cells, including empty ones, which the file need not contain."""
 
 
 class Sheets:
-    """Takes up sheets in order."""
+    """Collects sheets in order."""
 
     def __init__(self) -> None:
         self.writer = OfficeOutlineWriter()
@@ -37,7 +37,7 @@ class Sheets:
 
 
 def _trimmed(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    """Cut off columns that are empty in every row, before and behind the others."""
+    """Remove leading and trailing columns that are empty in every row."""
     filled = {column for row in rows for column, text in enumerate(row) if text}
     first, last = min(filled), max(filled)
     return [row[first : last + 1] for row in rows]

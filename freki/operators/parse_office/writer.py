@@ -1,4 +1,4 @@
-"""Puts what a reader of a format meets into parts: list items that follow each other are one list."""
+"""Collects parts of Office documents; consecutive list items form one list."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ class OfficeOutlineWriter:
 
     def __init__(self) -> None:
         self.page = 0
-        """Page that parts are on from now on, 0-based."""
+        """Page of the following parts, 0-based."""
         self._parts: list[Part] = []
         self._items: list[str] = []
         self._notes: list[str] = []
@@ -32,16 +32,16 @@ class OfficeOutlineWriter:
             self._put(self._stacked(BlockKind.TABLE, lines))
 
     def item(self, text: str, *, depth: int = 0, marker: str = "- ") -> None:
-        """Add an item to the list that is being written, or begin one."""
+        """Add an item to the current list, or begin one."""
         if text.strip():
             self._items.append("  " * min(depth, _MAX_INDENT) + marker + text.strip())
 
     def note(self, text: str) -> None:
-        """Add a footnote behind the block that is being written."""
+        """Add a footnote after the current block."""
         self._notes.append(text.strip())
 
     def close(self) -> list[Part]:
-        """End the block that is being written, and return all parts so far."""
+        """End the current block, and return all parts so far."""
         if self._items:
             self._parts.append(self._stacked(BlockKind.LIST, self._items))
         self._parts += [Part(kind=BlockKind.PROSE, text=note, page=self.page) for note in self._notes if note]

@@ -14,12 +14,12 @@ from freki.schemas.outline import ParsedDocument, assemble
 
 
 def parse_xlsx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) -> ParsedDocument:
-    """Read the sheets of an XLSX, each a page: its name as a heading, then a table for each run of rows with text.
+    """Parse the sheets of an XLSX, each a page: its name as a heading, then a table for each run of rows with text.
 
-    Of a formula the value that was saved is read. Dates are ISO 8601, percentages as they are shown, all other numbers
-    plain with up to 15 digits. Hidden sheets are left out but counted; comments and charts are left out. Raises
-    UnreadableContent for what is damaged, encrypted, larger than `max_unpacked_bytes` unpacked, nested too deep, or of
-    more than 5 million cells.
+    Formulas are read as their saved values. Dates are ISO 8601, percentages as displayed, all other numbers plain with
+    up to 15 digits. Hidden sheets are left out but counted; comments and charts are left out. Raises UnreadableContent
+    for files that are damaged, encrypted, larger than `max_unpacked_bytes` unpacked, nested too deep, or of more than 5
+    million cells.
     """
     with opened(content, max_unpacked_bytes=max_unpacked_bytes) as package:
         package.check_all()
@@ -28,7 +28,7 @@ def parse_xlsx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) 
     with _reading(content) as sheets:
         for page, sheet in enumerate(sheets):
             if sheet.sheet_state == "visible":
-                # Sheets may state a size that is too small, and openpyxl would stop there.
+                # The stated size of a sheet may be too small, and openpyxl would stop there.
                 sheet.reset_dimensions()
                 written.add(page, sheet.title, ([_shown(cell) for cell in row] for row in sheet.iter_rows()))
     return assemble(written.writer.close(), pages=len(sheets), title=title, attributes=attributes)
@@ -36,12 +36,12 @@ def parse_xlsx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) 
 
 @contextmanager
 def _reading(content: bytes) -> Iterator[list[Any]]:
-    """Open a workbook. Whatever openpyxl raises while it is read is the workbook's fault."""
+    """Open a workbook, translating all exceptions of openpyxl while it is read."""
     from openpyxl import load_workbook  # noqa: PLC0415 - takes longer to load than most files take to be read
 
     try:
         with warnings.catch_warnings():
-            # About parts that are not read here, such as extensions for validation.
+            # Warnings about parts that are not read, such as extensions for validation.
             warnings.simplefilter("ignore")
             with closing(load_workbook(BytesIO(content), read_only=True, data_only=True, keep_links=False)) as workbook:
                 yield workbook.worksheets

@@ -1,9 +1,12 @@
-"""A PDF becomes text with headings, paragraphs, lists, tables and pages.
+"""Parsing of PDF into headings, paragraphs, lists, tables and pages.
 
-document  opens the file, and says what is wrong with it
+document  opening of the file, and errors
 lines     the lines of a page, by PDFium
-tables    tables that have rules between their cells
-layout    what lines and tables are to a reader
+fields    contents of form fields
+tables    tables with rules between their cells
+styles    styles of body and headings
+layout    grouping of lines and tables into blocks
+blocks    blocks as parts of an outline
 """
 
 from freki.operators.parse_pdf.document import parse_pdf

@@ -1,4 +1,4 @@
-"""Groups of lines or tables, written as parts of an outline."""
+"""Conversion of groups of lines or tables to parts of an outline."""
 
 import re
 from collections.abc import Container, Iterator, Sequence
@@ -10,9 +10,11 @@ from freki.operators.parse_pdf.tables import Table
 from freki.schemas.outline import BlockKind, Part, stacked
 
 _MAX_HEADING_CHARS = 200
+"""Maximum characters of a heading."""
 PARAGRAPH_STEP = 1.35
-"""Times the usual step from line to line: a larger one ends a paragraph."""
+"""Maximum line step within a paragraph, relative to the usual one."""
 _MAX_CODE_INDENT = 80
+"""Maximum spaces of indentation."""
 _WORD = re.compile(r"[^\W\d_]|§")
 BULLET = re.compile(r"[•▪◦‣●○■□\ue000-\uf8ff]\s*")
 BULLET_ITEM = re.compile(r"[-–*]\s")
@@ -20,7 +22,7 @@ NUMBER_ITEM = re.compile(r"(?:\(?\d{1,3}[.)]|\(?[a-z]\))\s")
 
 
 class BlockGroup(NamedTuple):
-    """Lines or tables that are one block."""
+    """Lines or tables that form one block."""
 
     kind: BlockKind
     number: int
@@ -34,7 +36,7 @@ def is_item(text: str) -> bool:
 
 
 def part_of(group: BlockGroup, known: Container[str]) -> Part:
-    """Return the part that a group makes; `known` words decide whether a hyphen at the end of a line stays."""
+    """Return the part of a group; `known` words decide whether a hyphen at the end of a line is kept."""
     lines = [item for item in group.items if isinstance(item, TextLine)]
     if group.kind is BlockKind.TABLE:
         return _table(group.items)
@@ -49,7 +51,7 @@ def part_of(group: BlockGroup, known: Container[str]) -> Part:
 
 
 def _code_lines(lines: Sequence[TextLine]) -> Iterator[Part]:
-    """Yield lines with their indentation, and an empty one where there is room for it."""
+    """Yield lines with their indentation, and an empty one for each larger gap."""
     margins: dict[int, float] = {}
     for line in lines:
         margins[line.page] = min(line.left, margins.get(line.page, line.left))
@@ -77,7 +79,7 @@ def _paragraph(lines: Sequence[TextLine], kind: BlockKind, known: Container[str]
 
 
 def _table(items: Sequence[TextLine | Table]) -> Part:
-    """Write rows below each other; a head that each page repeats is written once."""
+    """Return a table part of all rows; a header repeated on each page is included once."""
     head = items[0].rows[0] if isinstance(items[0], Table) else ""
     rows: list[Part] = []
     for item in items:

@@ -21,23 +21,23 @@ _MAX_SCANNED_SHARE = 0.9
 _TITLE_PREFIX = "Microsoft Word - "
 _FIELDS = ("Author", "Subject", "Keywords")
 _LEAST_SCAN_SHARE = 0.5
-"""Of a page: a picture that covers less is one of its text's."""
+"""Minimum share of a page that a scanned picture covers."""
 _MAX_SCAN_CHARS = 100
-"""On a page that is a picture: a stamp or a running head, and no text that was recognised."""
+"""Maximum characters of a scanned page without recognised text, such as a stamp or running head."""
 _SCAN = "a scan, or damaged: run OCR over it, such as ocrmypdf"
 
 
 def parse_pdf(content: bytes, *, max_pages: int = MAX_PAGES) -> ParsedDocument:
-    """Read a PDF as a reader does, from what its pages show: a tagged structure is not asked for.
+    """Parse the visible content of a PDF; tagged structure is not used.
 
-    Headings are lines in fonts larger or bolder than the body's, ranked by size, and titles among the bookmarks, whose
-    level they take. Tables are what has rules between cells, and runs of three lines or more that share a column. Lines
-    that stand at the same height of most pages are left out. Lines in a font of one width are code. What was
-    filled into a form stands where it is shown. Paragraphs are joined over line and page ends, and so are
-    words that a hyphen parts. The attribute `pages_without_text` names pages that are pictures but for a few words, or
-    whose fonts do not tell what their characters are, as "3, 7-9".
-    Raises UnreadableContent for what is damaged or encrypted, has more than `max_pages` pages, or has no text on more
-    than nine in ten of them.
+    Headings are lines in fonts larger or bolder than that of the body, ranked by size, and titles of bookmarks, with
+    their level. Tables have rules between cells, or are runs of at least three lines with a common column. Lines at the
+    same height of most pages are left out. Lines in a monospaced font are code. Contents of form fields are included
+    where they are displayed. Paragraphs are joined across lines and pages, and hyphenated words are joined. The
+    attribute `pages_without_text` lists pages that are pictures with few words, or whose fonts do not map to
+    characters, as "3, 7-9".
+    Raises UnreadableContent for files that are damaged or encrypted, have more than `max_pages` pages, or no text on
+    more than nine in ten of them.
     """
     try:
         with closing(PdfDocument(content)) as pdf:
@@ -68,7 +68,7 @@ def parse_pdf(content: bytes, *, max_pages: int = MAX_PAGES) -> ParsedDocument:
 
 
 def _reason(error: PdfiumError, content: bytes) -> str:
-    # Of a file without pages PDFium gives the reason why an earlier one did not open.
+    # For a file without pages PDFium reports the error of an earlier file.
     if error.err_code in (raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY) and b"/Encrypt" in content:
         return "encrypted: save it without a password"
     return "no PDF that can be opened, cut off or damaged: print it to PDF again"
@@ -77,11 +77,11 @@ def _reason(error: PdfiumError, content: bytes) -> str:
 class _Page(NamedTuple):
     items: Sequence[TextLine | Table]
     is_unread: bool
-    """Whether it shows more than its text: it is a picture but for a few words, or no text was found on it."""
+    """Whether it has unread content: it is a picture with few words, or no text was found."""
 
 
 def _page(pdf: PdfDocument, number: int) -> _Page:
-    """Return the lines and tables of a page; none of one that is damaged, as of one that is a picture."""
+    """Return the lines and tables of a page; none if it is damaged or a picture."""
     try:
         with closing(pdf[number]) as page, closing(page.get_textpage()) as text_page:
             turn = upright(page)
@@ -112,7 +112,7 @@ def _is_picture(page: PdfPage) -> bool:
 def _in_order(
     text_page: PdfTextPage, printed: Sequence[Sequence[Glyph]], tables: Sequence[tuple[Grid, Table]], number: int
 ) -> Iterator[TextLine | Table]:
-    """Yield each table where its first character stands, and each line without what is in tables."""
+    """Yield each table at the position of its first character, and the lines outside of tables."""
     waiting = dict(enumerate(tables))
     for line in printed:
         outside = []
@@ -145,7 +145,7 @@ def _language(pdf: PdfDocument) -> str:
 
 
 def _text_of(read: Callable[..., int]) -> str:
-    """Return what a function of PDFium writes, which ends in NUL and need not be whole characters."""
+    """Return the text that a function of PDFium writes, which ends in NUL and may be invalid."""
     size = read(None, 0)
     buffer = (c_ushort * (size // 2))()
     read(buffer, size)
@@ -153,7 +153,7 @@ def _text_of(read: Callable[..., int]) -> str:
 
 
 def _ranges(pages: Sequence[int]) -> str:
-    """Write 0-based pages as a reader counts them, such as "3, 7-9", with an end that fits an attribute."""
+    """Return 0-based pages as 1-based ranges, such as "3, 7-9", truncated to the size of an attribute."""
     runs: list[list[int]] = []
     for page in pages:
         if runs and page == runs[-1][1] + 1:

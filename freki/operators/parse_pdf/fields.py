@@ -1,4 +1,4 @@
-"""What was filled into the form on a PDF's page."""
+"""Contents of form fields on a page."""
 
 from collections.abc import Callable, Iterator, Sequence
 from ctypes import c_ushort
@@ -15,7 +15,7 @@ _TICK = "[x]"
 
 
 def fields(page: PdfPage, turn: Callable[[Box], Box]) -> Iterator[Glyph]:
-    """Yield what was filled in, each field as if it were one character."""
+    """Yield the content of each filled field as one glyph."""
     if page.formenv is None:
         return
     for index in range(min(raw.FPDFPage_GetAnnotCount(page), _MAX_FIELDS)):
@@ -43,7 +43,7 @@ def _value(page: PdfPage, field: raw.FPDF_ANNOTATION) -> str:
 
 
 def filled_in(printed: Sequence[list[Glyph]], filled: Iterator[Glyph]) -> list[list[Glyph]]:
-    """Put each field into the line at its height, else below the last line that is above it."""
+    """Insert each field into the line at its height, else after the last line above it."""
     lines = list(printed)
     for field in filled:
         middle = (field.bottom + field.top) / 2

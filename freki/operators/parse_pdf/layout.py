@@ -1,4 +1,4 @@
-"""What the lines and tables of a PDF are to a reader: headings, paragraphs, lists, tables."""
+"""Grouping of the lines and tables of a PDF into headings, paragraphs, lists, tables and code."""
 
 import re
 from collections import Counter
@@ -21,26 +21,26 @@ from freki.operators.parse_pdf.tables import Table
 from freki.schemas.outline import BlockKind, Part, stacked
 
 _HEADING_STEP = 1.6
-"""Times the size of its font, from line to line of one heading."""
+"""Maximum line step within a heading, relative to the font size."""
 _ALIGNED = 2.0
-"""Points: cells of one column begin no further apart."""
+"""Maximum distance in points of the starts of cells in one column."""
 _LEAST_ROWS = 3
-"""Of a table without rules: two lines that align may do so by chance."""
+"""Minimum rows of a table without rules: two lines may align by chance."""
 _MAX_FIXED_SHARE = 0.9
-"""Of all characters: more of them in fonts of one width are a typewriter's, and no code."""
+"""Maximum share of monospaced characters for code; above it the whole document is typewritten."""
 _LARGEST_CODE_STEP = 4.0
-"""Times the size of its font, from line to line of one piece of code."""
+"""Maximum line step within code, relative to the font size."""
 _LEAST_RUNNING_PAGES = 3
 _TITLE_LINES = 3
 _LARGEST_DIFFERENCE = 1.5
-"""Points, between the fonts of lines of one paragraph."""
+"""Maximum difference of font sizes within a paragraph, in points."""
 _DIGITS = re.compile(r"\d+")
 _NO_WORD = re.compile(r"\W+")
 _CLOSED = frozenset(".:;!?,")
 
 
 class Bookmark(NamedTuple):
-    """A title that a PDF lists for navigation."""
+    """A bookmark of a PDF."""
 
     title: str
     page: int
@@ -50,7 +50,7 @@ class Bookmark(NamedTuple):
 
 
 def layout(items: Iterable[TextLine | Table], bookmarks: Iterable[Bookmark], *, pages: int) -> Iterator[Part]:
-    """Yield what the lines and tables of all pages are, in reading order."""
+    """Yield the parts of all pages, in reading order."""
     shown = _without_running_heads(list(items), pages)
     known = vocabulary(item.text for item in shown if isinstance(item, TextLine))
     parts = [part_of(group, known) for group in _groups(shown, bookmarks)]
@@ -80,7 +80,7 @@ def _groups(items: Sequence[TextLine | Table], bookmarks: Iterable[Bookmark]) ->
 
 
 def _without_running_heads(items: Sequence[TextLine | Table], pages: int) -> list[TextLine | Table]:
-    """Leave out lines that stand at the same height of most pages, and differ by numbers at most."""
+    """Remove lines at the same height of most pages that differ in numbers only."""
     keys = [_running_key(item) for item in items]
     met = {(key, item.page) for key, item in zip(keys, items, strict=True) if key}
     seen = Counter(key for key, _ in met)
@@ -93,7 +93,7 @@ def _running_key(item: TextLine | Table) -> tuple[str, int] | None:
 
 
 def _code(items: Sequence[TextLine | Table], step: float) -> set[int]:
-    """Return the lines that are code: those in fonts of one width, where they are no words within a paragraph."""
+    """Return the indices of code lines: monospaced lines that are not words within a paragraph."""
     lines = [item for item in items if isinstance(item, TextLine)]
     share = sum(len(line.text) for line in lines if line.pitch) / max(sum(len(line.text) for line in lines), 1)
     code: set[int] = set()
@@ -120,7 +120,7 @@ def _stands_alone(items: Sequence[TextLine | Table], index: int, step: float) ->
 
 
 def _runs(items: Sequence[TextLine | Table]) -> dict[int, int]:
-    """Number the runs of lines that share a column beyond the first, as the rows of a table without rules do."""
+    """Return the run number of lines that share a column beyond the first, as in a table without rules."""
     runs: dict[int, int] = {}
     start = 0
     for index in range(1, len(items) + 1):
@@ -135,12 +135,12 @@ def _runs(items: Sequence[TextLine | Table]) -> dict[int, int]:
 def _aligned(before: TextLine | Table, line: TextLine | Table) -> bool:
     if isinstance(before, Table) or isinstance(line, Table) or before.page != line.page:
         return False
-    # In justified text no word beyond the first stands below another's beginning but by chance.
+    # In justified text, words beyond the first are aligned by chance only.
     return any(abs(one - other) < _ALIGNED for one in before.starts[1:] for other in line.starts[1:])
 
 
 def _titles(items: Sequence[TextLine | Table], bookmarks: Iterable[Bookmark]) -> dict[int, int]:
-    """Return the level of each line that is, alone or with the next ones, a title among the bookmarks of its page."""
+    """Return the level of each line that, alone or with the next ones, is the title of a bookmark of its page."""
     waiting = {(bookmark.page, _folded(bookmark.title)): min(bookmark.level, MAX_LEVELS) for bookmark in bookmarks}
     levels: dict[int, int] = {}
     for index, item in enumerate(items):
@@ -161,7 +161,7 @@ def _folded(title: str) -> str:
 
 
 def _continues(group: BlockGroup, item: TextLine | Table, look: Look) -> bool:
-    """Return whether an item of the same kind goes on with a group."""
+    """Return whether an item of the same kind continues a group."""
     before = group.items[-1]
     if isinstance(before, Table) or isinstance(item, Table):
         return isinstance(before, Table) and isinstance(item, Table) and _is_continued(before, item)
@@ -173,7 +173,7 @@ def _continues(group: BlockGroup, item: TextLine | Table, look: Look) -> bool:
     if _begins_item(item.text, before.text, group):
         return False
     if item.page != before.page or step < 0:
-        # Over the end of a page or column a paragraph goes on in a small letter.
+        # Across a page or column, a paragraph continues with a lower-case letter.
         return item.text[:1].islower() and before.text[-1:] not in _CLOSED
     return step <= PARAGRAPH_STEP * look.step and abs(item.size - before.size) <= _LARGEST_DIFFERENCE
 

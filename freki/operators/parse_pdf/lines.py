@@ -1,4 +1,4 @@
-"""The lines of a PDF's page, as they are printed."""
+"""The lines of a page of a PDF."""
 
 import re
 from collections import Counter
@@ -16,38 +16,38 @@ _FIXED_NAME = re.compile(rb"Mono|Courier|Consol|Menlo|Typewriter|CMTT|SourceCode
 _FIXED_FLAG = 1
 _FONT_NAME_BYTES = 128
 _SAMPLES = 5
-"""Characters of a line whose font is looked at."""
+"""Number of characters of a line whose font is checked."""
 _MAX_SPACES = 200
 _MAX_PAGE_SAMPLES = 100
 _MAX_UNKNOWN_SHARE = 0.3
 _LINE_ENDS = {10, 13}
 _MAX_CODE_POINT = 0x10FFFF
 _CELL_GAP = 1.2
-"""Times the size of the font: words of one cell are nearer to each other."""
+"""Minimum gap between cells, relative to the font size."""
 _LEAST_CELL_GAP = 6.0
-"""Points."""
+"""Minimum gap between cells, in points."""
 _BULLET = re.compile(r"[-•–◦▪*\ue000-\uf8ff]\Z|\(?\d{1,3}[.)]\Z|\(?[a-z]\)\Z")
 _HYPHENS = "-\u00ad\u2010\ufffe\x02"
 _MARKS = re.compile("[\u00ad\ufffe\x02](?!\\Z)")
-"""Where a word may be parted, and is not."""
+"""Soft hyphens that are not at the end of a line."""
 _PARTED = re.compile(rf"((?:[^\W_]+-)*[^\W_]+)[{re.escape(_HYPHENS)}]\Z")
 _FIRST_WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 _HYPHENATED = re.compile(r"[A-ZÄÖÜ]{2,}|[^\W\d_]|.*\d")
-"""What stands before a hyphen that belongs to the word, as in EU-weit, U-förmig and 17-jährig."""
+"""Text before a hyphen that belongs to the word, as in EU-weit, U-förmig and 17-jährig."""
 _SUSPENDED = re.compile(r"(?:und|oder|bzw|sowie|als|noch|bis|and|or|to)\b")
 
 Box = tuple[float, float, float, float]
-"""Left, bottom, right and top in points, as the page is read."""
+"""Left, bottom, right and top in points, in reading orientation."""
 
 
 class Glyph(NamedTuple):
-    """A character that is seen."""
+    """A visible character."""
 
     text: str
     place: int
-    """Number among the characters of its page."""
+    """Index among the characters of its page."""
     spaced: bool
-    """Whether white space stands before it."""
+    """Whether white space precedes it."""
     left: float
     bottom: float
     right: float
@@ -61,22 +61,22 @@ class TextLine(NamedTuple):
     page: int
     """0-based."""
     size: float
-    """Points, to the half, of the font that most of it has."""
+    """Size of its prevailing font in points, rounded to halves."""
     bold: bool
     left: float
     bottom: float
     right: float
     top: float
     cells: tuple[str, ...]
-    """The text, cut at wide gaps; one where there are none."""
+    """The text, split at wide gaps."""
     starts: tuple[float, ...]
     """Left edge of each cell."""
     pitch: float = 0.0
-    """Points from character to character where all are as wide, as in code; else 0."""
+    """Distance of characters in points for monospaced text; else 0."""
 
 
 def upright(page: PdfPage) -> Callable[[Box], Box]:
-    """Return what turns a box as the page is turned for reading."""
+    """Return the function that rotates boxes to the reading orientation of the page."""
     turns: dict[int, Callable[[Box], Box]] = {
         90: lambda box: (box[1], -box[2], box[3], -box[0]),
         180: lambda box: (-box[2], -box[3], -box[0], -box[1]),
@@ -86,19 +86,19 @@ def upright(page: PdfPage) -> Callable[[Box], Box]:
 
 
 def glyphs(text_page: PdfTextPage, turn: Callable[[Box], Box]) -> Iterator[list[Glyph]]:
-    """Yield the characters of each line, in PDFium's order: that of the page's content, so columns are apart."""
+    """Yield the characters of each line in the order of the page content, in which columns are separate."""
     line: list[Glyph] = []
     spaced = False
     for index in range(text_page.count_chars()):
         code = raw.FPDFText_GetUnicode(text_page, index)
-        # 0 stands for a character that its font does not name.
+        # 0 is a character without mapping in its font.
         text = chr(code) if 0 < code <= _MAX_CODE_POINT else ""
         if code in _LINE_ENDS:
             yield from [line] if line else []
             line = []
         elif text.strip():
             glyph = Glyph(text, index, spaced, *turn(text_page.get_charbox(index, loose=True)))
-            # PDFium leaves out the line end behind a hyphen.
+            # PDFium omits the line end after a hyphen.
             if line and _is_below(glyph, line[-1]):
                 yield line
                 line = []
@@ -108,7 +108,7 @@ def glyphs(text_page: PdfTextPage, turn: Callable[[Box], Box]) -> Iterator[list[
 
 
 def is_readable(text_page: PdfTextPage) -> bool:
-    """Return whether the fonts of a page tell what their characters are; what they do not tell comes out as junk."""
+    """Return whether the fonts of a page map to characters; otherwise the text is garbage."""
     count = text_page.count_chars()
     samples = range(0, count, max(1, count // _MAX_PAGE_SAMPLES))
     return sum(_is_unknown(text_page, index) for index in samples) <= _MAX_UNKNOWN_SHARE * len(samples)
@@ -125,7 +125,7 @@ def _is_below(glyph: Glyph, before: Glyph) -> bool:
 
 
 def line_of(text_page: PdfTextPage, line: Sequence[Glyph], page: int) -> TextLine:
-    """Describe a line of glyphs, at least one."""
+    """Return the line of at least one glyph."""
     samples = [glyph.place for glyph in line[:: max(1, len(line) // _SAMPLES)]]
     size = Counter(round(2 * _height(text_page, index)) / 2 for index in samples).most_common(1)[0][0]
     fonts = [_font(text_page, index) for index in samples]
@@ -150,14 +150,14 @@ def line_of(text_page: PdfTextPage, line: Sequence[Glyph], page: int) -> TextLin
 
 
 def _with_bullet(cells: list[list[Glyph]]) -> list[list[Glyph]]:
-    """Put a bullet and what it stands before into one cell."""
+    """Join a bullet with the following cell."""
     if len(cells) > 1 and _BULLET.match(words(cells[0])):
         cells[:2] = [cells[0] + [cells[1][0]._replace(spaced=True), *cells[1][1:]]]
     return cells
 
 
 def _spread(line: Sequence[Glyph], pitch: float) -> str:
-    """Return the text of a line in which all characters are as wide, with as many spaces as are shown."""
+    """Return the text of a monospaced line with its displayed spaces."""
     text = line[0].text
     for before, glyph in pairwise(line):
         gap = round((glyph.left - before.right) / pitch)
@@ -166,18 +166,18 @@ def _spread(line: Sequence[Glyph], pitch: float) -> str:
 
 
 def words(line: Iterable[Glyph]) -> str:
-    """Return the text of a line, without the marks of where words might have been parted."""
+    """Return the text of a line without soft hyphens."""
     text = "".join(f" {glyph.text}" if glyph.spaced else glyph.text for glyph in line)
     return _MARKS.sub("", text.strip())
 
 
 def vocabulary(texts: Iterable[str]) -> frozenset[str]:
-    """Return the words that stand within lines, in small letters."""
+    """Return the words within lines, in lower case."""
     return frozenset(word.casefold() for text in texts for word in _FIRST_WORD.findall(text)[:-1])
 
 
 def joined(lines: Iterable[str], known: Container[str] = ()) -> str:
-    """Join lines by spaces; a word that a hyphen parts is whole again."""
+    """Join lines by spaces, and hyphenated words without."""
     text = ""
     for line in lines:
         text = extended(text, line, known)
@@ -187,8 +187,8 @@ def joined(lines: Iterable[str], known: Container[str] = ()) -> str:
 def extended(text: str, line: str, known: Container[str] = ()) -> str:
     """Return a text with one more line.
 
-    The hyphen that parts a word at the end of the text stays where it belongs to the word: before a capital or a digit,
-    behind a letter, a number or capitals, and where `known` holds the word with it but not without.
+    A hyphen at the end of the text is kept if it belongs to the word: before a capital or a digit, after a single
+    letter, a number or capitals, and if `known` contains the word with it but not without.
     """
     parted, following = _PARTED.search(text), _FIRST_WORD.match(line)
     if parted and following and not _SUSPENDED.match(line):
@@ -213,11 +213,11 @@ def _cells(line: Sequence[Glyph], gap: float) -> Iterator[Sequence[Glyph]]:
 class _Font(NamedTuple):
     bold: bool
     fixed: bool
-    """Whether all characters are as wide."""
+    """Whether it is monospaced."""
 
 
 def _font(text_page: PdfTextPage, index: int) -> _Font:
-    """Describe the font of a character by its name too, because Chromium's fonts state neither weight nor pitch."""
+    """Return the font of a character, also by its name, since fonts of Chromium state neither weight nor pitch."""
     name, flags = create_string_buffer(_FONT_NAME_BYTES), c_int()
     raw.FPDFText_GetFontInfo(text_page, index, name, _FONT_NAME_BYTES, flags)
     return _Font(
@@ -227,7 +227,7 @@ def _font(text_page: PdfTextPage, index: int) -> _Font:
 
 
 def _height(text_page: PdfTextPage, index: int) -> float:
-    """Return the size of a font as it is seen: as it is named, times the scale of its text's matrix."""
+    """Return the displayed size of a font: its nominal size times the scale of the text matrix."""
     matrix = raw.FS_MATRIX()
     raw.FPDFText_GetMatrix(text_page, index, matrix)
     scale = (matrix.c**2 + matrix.d**2) ** 0.5

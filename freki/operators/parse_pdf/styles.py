@@ -10,23 +10,24 @@ from freki.operators.parse_pdf.lines import TextLine
 Style = tuple[float, bool]
 """Size in points, and whether it is bold."""
 MAX_LEVELS = 6
+"""Maximum heading levels."""
 _MAX_HEADING_SHARE = 0.25
-"""Of all characters: a style that more of them have is none of headings."""
+"""Maximum share of the characters in a style of headings."""
 _LARGER = 0.5
-"""Points above the body that make a heading."""
+"""Minimum excess of a heading over the body size, in points."""
 _SMALLEST_BOLD = 0.6
-"""Of the body's size: bold text below it is a label in a drawing."""
+"""Minimum size of bold headings relative to the body; smaller bold text labels drawings."""
 _LARGEST_USUAL_STEP = 4
-"""Times the body's size."""
+"""Maximum usual line step, relative to the body size."""
 
 
 class Look(NamedTuple):
-    """How the text of a document looks for the most part."""
+    """The heading styles and usual line step of a document."""
 
     levels: Mapping[Style, int]
-    """Heading level of each style that is one of headings."""
+    """Heading level by style."""
     step: float
-    """Points from line to line."""
+    """Usual line step in points."""
 
 
 def style_of(line: TextLine) -> Style:
@@ -35,7 +36,7 @@ def style_of(line: TextLine) -> Style:
 
 
 def look_of(lines: Sequence[TextLine]) -> Look:
-    """Find the body, and rank the styles of headings: larger ones, and those as large that are bold."""
+    """Return the styles larger than the body, or as large and bold, ranked as headings, and the usual line step."""
     characters: Counter[Style] = Counter()
     for line in lines:
         characters[style_of(line)] += len(line.text)

@@ -1,4 +1,4 @@
-"""Tables of a PDF's page that have rules between their cells."""
+"""Tables of a page with rules between their cells."""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -12,16 +12,16 @@ from pypdfium2 import PdfPage, raw
 from freki.operators.parse_pdf.lines import Box, Glyph, joined, words
 
 _MAX_OBJECTS = 20_000
-"""Of a page; a drawing may have more."""
+"""Maximum objects of a page with tables; drawings may have more."""
 _MAX_MEETINGS = 500_000
 _MAX_CELLS = 10_000
 _MAX_GRIDS = 50
 _THIN = 3.0
-"""Points: what is no thicker is a rule."""
+"""Maximum thickness of a rule in points."""
 _SHORT = 5.0
-"""Points: what is no longer is a dot of a dotted line."""
+"""Maximum length of a dot of a dotted line in points."""
 _NEAR = 3.0
-"""Points: rules that are no further apart are one, or meet."""
+"""Maximum distance in points of rules that coincide or meet."""
 _RECTANGLE_SEGMENTS = range(4, 7)
 
 
@@ -42,9 +42,9 @@ class Table(NamedTuple):
     page: int
     """0-based."""
     rows: tuple[str, ...]
-    """From the top, cells parted by ` | `."""
+    """Rows from the top, with cells separated by ` | `."""
     edges: tuple[float, ...]
-    """Of the columns, from the left."""
+    """Edges of the columns, from the left."""
 
 
 class Grid:
@@ -69,14 +69,14 @@ class Grid:
         return self._owners[self.rows - 1 - height, column]
 
     def cells(self, row: int, texts: dict[tuple[int, int], str]) -> list[str]:
-        """Return the texts of a row: of a cell over several columns once, of one over several rows in the first."""
+        """Return the texts of a row; a spanning cell is included once, in its first row."""
         places = [(self._owners[row, column], column) for column in range(self.columns)]
         return [texts.get(owner, "") if owner[0] == row else "" for owner, column in places if owner[1] == column]
 
     def _joined_cells(
         self, upright: dict[int, list[Rule]], level: dict[int, list[Rule]]
     ) -> dict[tuple[int, int], tuple[int, int]]:
-        """Return the cell that each place of the grid belongs to: where a rule is missing, its neighbour's."""
+        """Return the cell of each grid position; positions without a rule between belong to the same cell."""
         owners: dict[tuple[int, int], tuple[int, int]] = {}
         for row, column in product(range(self.rows), range(self.columns)):
             bottom, top = self._heights[self.rows - 1 - row], self._heights[self.rows - row]
@@ -97,7 +97,7 @@ def grids(page: PdfPage, turn: Callable[[Box], Box]) -> list[Grid]:
 
 
 def table_of(grid: Grid, printed: Iterable[Sequence[Glyph]], page: int) -> Table | None:
-    """Return the table that the glyphs in a grid make, or None where they are in one row or column: a drawing."""
+    """Return the table of the glyphs in a grid; None where they are in one row or column, as in a drawing."""
     lines: defaultdict[tuple[int, int], list[str]] = defaultdict(list)
     for line in printed:
         inside: defaultdict[tuple[int, int], list[Glyph]] = defaultdict(list)
@@ -115,7 +115,7 @@ def table_of(grid: Grid, printed: Iterable[Sequence[Glyph]], page: int) -> Table
 
 
 def _rules(page: PdfPage, turn: Callable[[Box], Box]) -> Iterator[Rule]:
-    """Yield the rules of a page: thin paths, and the sides of rectangles that are drawn as lines."""
+    """Yield the rules of a page: thin paths, and the sides of stroked rectangles."""
     for index in range(min(raw.FPDFPage_CountObjects(page), _MAX_OBJECTS)):
         path = raw.FPDFPage_GetObject(page, index)
         if raw.FPDFPageObj_GetType(path) != raw.FPDF_PAGEOBJ_PATH:
@@ -142,7 +142,7 @@ def _is_drawn_rectangle(path: raw.FPDF_PAGEOBJECT) -> bool:
 
 
 def _merged(rules: Iterable[Rule]) -> Iterator[Rule]:
-    """Join rules that continue each other: many programs draw the border of each cell by itself."""
+    """Join collinear adjacent rules: many programs draw the border of each cell separately."""
     lanes: list[list[Rule]] = []
     for rule in sorted(rules):
         if not (lanes and lanes[-1][0].level == rule.level and rule.at - lanes[-1][0].at <= _NEAR):
@@ -161,7 +161,7 @@ def _merged(rules: Iterable[Rule]) -> Iterator[Rule]:
 
 
 def _groups(rules: Sequence[Rule]) -> list[list[Rule]]:
-    """Part rules into those that meet, over any number of others."""
+    """Return the connected components of rules that meet."""
     level = [index for index, rule in enumerate(rules) if rule.level]
     upright = [index for index, rule in enumerate(rules) if not rule.level]
     if len(level) * len(upright) > _MAX_MEETINGS:
@@ -191,7 +191,7 @@ def _meet(level: Rule, upright: Rule) -> bool:
 
 
 def _edges(positions: Sequence[float], across: Sequence[Rule]) -> tuple[float, ...]:
-    """Return where cells begin and end, ascending: at rules, and where those across them end."""
+    """Return the edges of cells, ascending: at rules, and at the ends of rules across."""
     ends = [min(rule.start for rule in across), max(rule.end for rule in across)] if across else []
     edges: list[float] = []
     for position in sorted([*positions, *ends]):

@@ -1,8 +1,8 @@
-"""What kind of document content is.
+"""Recognition of the format of content.
 
-content  by what it holds
-kinds    by its name and media type
-decode   text from bytes
+content  by the content
+kinds    by name and media type
+decode   decoding of text
 """
 
 from freki.operators.recognise.content import Recognised, recognise

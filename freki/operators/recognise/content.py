@@ -1,4 +1,4 @@
-"""What kind of document content is, and its text where it is text."""
+"""Recognition of the format of content, and decoding of text."""
 
 import re
 import zlib
@@ -12,14 +12,14 @@ from freki.operators.recognise.kinds import MEDIA_TYPES, Profile, bare, declared
 
 
 class Recognised(NamedTuple):
-    """The media type, how to parse it, and the content as its parser takes it."""
+    """Media type and profile, and the content in the form that its parser expects."""
 
     media_type: str
     profile: Profile
     content: str | bytes
-    """Text for all profiles but those of files: PDF and Office files are bytes, EMAIL is either."""
+    """Text, except bytes for PDF and Office files, and either for EMAIL."""
     language: str = ""
-    """Programming language of CODE, such as `python`; empty where nothing says it."""
+    """Programming language of CODE, such as `python`; empty where unknown."""
 
 
 _PAGE = re.compile(r"\s*(?:<!--.{0,1000}?-->\s*)?<(?:!doctype\s+html|html[\s>])", re.IGNORECASE | re.DOTALL)
@@ -29,7 +29,7 @@ _ZIP = b"PK\x03\x04"
 _OFFICE_FOLDERS = {"word/": Profile.DOCX, "ppt/": Profile.PPTX, "xl/": Profile.XLSX}
 _MAX_ENTRIES = 10_000
 _MAX_MIMETYPE_BYTES = 200
-# A reader takes a PDF that begins within the first kilobyte; text that only speaks of one does not begin with it.
+# Readers accept a PDF header within the first kilobyte; text that mentions one does not begin with it.
 _PDF = re.compile(rb"(?:\xef\xbb\xbf)?\s*%PDF-\d")
 _PDF_LOOSE_BYTES = 1024
 _HEADER = re.compile(rb"[!-9;-~]{1,70}:.*(?:\r?\n[ \t].*)*\r?\n")
@@ -38,7 +38,7 @@ _MIN_MAIL_HEADERS = 3
 _MAX_HEADERS = 50
 _MAX_HEADER_BYTES = 50_000
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-# Names of streams in the directory of an OLE file: one with a password holds the new format in a wrapping of the old.
+# Names of streams in the directory of an OLE file, which wraps encrypted files of the new formats.
 _OLE_FILES = {
     "EncryptedPackage": "an Office file with a password; save it without one",
     "WordDocument": "DOC, the format of Word before 2007, which is not read; save it as DOCX",
@@ -62,14 +62,13 @@ _MAX_CONTROL_SHARE = 0.01
 
 
 def recognise(name: str, media_type: str | None, content: str | bytes) -> Recognised:
-    """Return how to parse content, and decode what is text.
+    """Return the profile of content, with text decoded.
 
-    Bytes that begin as a PDF or an Office file does are that, whatever they are called. Otherwise the profile comes
-    from the media type where that says more than "text" or "bytes", else from the name's extension, else from the
-    content: what begins with the headers of a mail is one, a page that begins with a doctype or `<html` is HTML, all
-    what begins with the name of its interpreter is code, all other text is text. Content that is text already, or
-    declared text/plain, may have the name of a file that it was taken from. Empty content is valid. Raises
-    UnreadableContent, naming the fix, for anything else: other files, binary data, a damaged encoding.
+    Bytes with the signature of a PDF or Office file are recognised by it. Otherwise the profile comes from a specific
+    media type, else from the extension of the name, else from the content: headers of a mail, a doctype or `<html`, or
+    the line of an interpreter; all other text is plain text. Decoded text, or text/plain, may have the name of the file
+    that it was extracted from. Empty content is valid. Raises UnreadableContent, naming the fix, for anything else:
+    other files, binary data, a damaged encoding.
     """
     says_text = isinstance(content, str) or bare(media_type) == "text/plain"
     says = declared(name, media_type)
@@ -87,7 +86,7 @@ def recognise(name: str, media_type: str | None, content: str | bytes) -> Recogn
 
 
 def _file(name: str, content: bytes, declared: Profile | None, *, says_text: bool) -> Profile | None:
-    """Return the format of content that is a file. Raises UnreadableContent for one that has no parser."""
+    """Return the profile of a binary file. Raises UnreadableContent for a format without parser."""
     what = next((what for magic, what in _OTHER_FILES.items() if content.startswith(magic)), "")
     if what := what or (_ole(content) if content.startswith(_OLE) else ""):
         raise UnreadableContent(f"{name}: {what}")
@@ -100,13 +99,13 @@ def _file(name: str, content: bytes, declared: Profile | None, *, says_text: boo
 
 
 def _ole(content: bytes) -> str:
-    """Return which of the old formats it is, and what helps."""
+    """Return a description of an old Office format, and the fix."""
     found = (what for stream, what in _OLE_FILES.items() if f"{stream}\0".encode("utf-16-le") in content)
     return next(found, "an old Office file; save it as DOCX, XLSX or PPTX")
 
 
 def _archived(name: str, content: bytes, declared: Profile | None) -> Profile:
-    """Return the format of a ZIP archive. Of one that is damaged its parser says so, if there is one."""
+    """Return the profile of a ZIP archive; the parser reports damage, if there is one."""
     names, mimetype = _entries(content)
     for profile in (Profile.ODT, Profile.ODP, Profile.ODS):
         if mimetype.startswith(MEDIA_TYPES[profile]):
@@ -121,7 +120,7 @@ def _archived(name: str, content: bytes, declared: Profile | None) -> Profile:
 
 
 def _entries(content: bytes) -> tuple[list[str], str]:
-    """Return the names in an archive, and the media type that it states; nothing where it is damaged."""
+    """Return the names in an archive and its stated media type; empty if damaged."""
     if content.count(b"PK\x01\x02") > _MAX_ENTRIES:
         return [], ""
     try:
@@ -137,7 +136,7 @@ def _entries(content: bytes) -> tuple[list[str], str]:
 
 
 def _begins_as_mail(content: bytes) -> bool:
-    """Return whether content begins with headers, three of them of the kind that mails have."""
+    """Return whether content begins with headers, at least three of them typical of mails."""
     at, seen = 0, set[bytes]()
     start = content[:_MAX_HEADER_BYTES]
     while len(seen) < _MAX_HEADERS and (header := _HEADER.match(start, at)):

@@ -1,4 +1,4 @@
-"""Text from bytes, whatever its encoding."""
+"""Decoding of text in any encoding."""
 
 import codecs
 import re
@@ -11,7 +11,7 @@ from freki.operators.errors import UnreadableContent
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark is a prefix of it
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
@@ -26,21 +26,21 @@ _TEXT_CODECS = re.compile(
     r"ascii|utf-\d|iso8859|iso2022|cp\d|koi8|mac-|gb|big5|shift_jis|euc_|hz|tis-620|johab|ptcp154|kz1048"
 )
 _AS_WINDOWS = {"ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "tis-620": "cp874"}
-"""As browsers have it: who states the smaller one often means the larger."""
+"""Replacements of stated encodings by their supersets, as in browsers."""
 _GUESSED = (
     *("cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "iso8859-2", "iso8859-5"),
     *("iso8859-7", "iso8859-15", "koi8-r", "koi8-u", "mac-roman", "mac-cyrillic", "cp437", "cp850", "cp852", "cp866"),
     *("shift_jis_2004", "cp932", "euc_jis_2004", "iso2022_jp_2", "gb18030", "big5hkscs", "cp949", "cp874"),
 )
-"""What files of today, of old Macs and of DOS are in; others are read where they are stated."""
+"""Guessable encodings: of Windows, old Macs and DOS; others must be stated."""
 _GUESS_BYTES = 200_000
 _LEAST_CONFIDENCE = 0.03
-"""The least of 626 pieces of German text, of 150 letters or more in six encodings, was 0.037; noise stays below."""
+"""Minimum confidence; of 626 German texts of at least 150 letters in six encodings the minimum was 0.037."""
 _WESTERN = "cp1252"
 _MAX_WESTERN_HIGH_SHARE = 0.2
-"""Of text too short to tell by: of other alphabets, and of binary data, more is beyond ASCII."""
+"""Maximum share of bytes beyond ASCII in Western text; more are another alphabet or binary data."""
 _MIN_NUL_SHARE = 0.3
-"""Of every other byte: less than half of a text is of ASCII in few languages that are written so."""
+"""Minimum share of NUL among every other byte of UTF-16 without mark."""
 _MOST_DAMAGED_SHARE = 0.5
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x84\x86-\x9f]")
 _MAX_CONTROL_SHARE = 0.01
@@ -50,9 +50,8 @@ AS_UTF8 = "save it as UTF-8, or leave the document out"
 def decode(name: str, media_type: str | None, content: bytes) -> str:
     """Return the text.
 
-    It is in UTF-8 if its bytes allow that; else in the encoding that a byte order mark, the media type or the text
-    itself states; else in the one that fits it best. Raises UnreadableContent, with the place, where none does, and for
-    UTF-8 that is damaged in a few places.
+    Tried in order: UTF-8; the encoding of a byte order mark, the media type or the text itself; the most probable one.
+    Raises UnreadableContent, with the position, where none fits, and for damaged UTF-8.
     """
     marked = next((encoding for mark, encoding in _BOMS if content.startswith(mark)), None)
     if marked:
@@ -79,7 +78,7 @@ def _marked(name: str, content: bytes, encoding: str) -> str:
 
 
 def _unmarked(content: bytes) -> str:
-    """Return which form of Unicode it may be: where one letter in two is NUL, one of two bytes a letter."""
+    """Return the likely UTF-16 variant by the share of NUL bytes; empty for none."""
     half = len(content) // 2
     if half and not len(content) % 2:
         for encoding, high in (("utf-16-le", content[1::2]), ("utf-16-be", content[::2])):
@@ -89,7 +88,7 @@ def _unmarked(content: bytes) -> str:
 
 
 def _stated(media_type: str | None, content: bytes) -> Iterator[str]:
-    """Yield the encodings that are stated, first by the media type."""
+    """Yield the stated encodings, that of the media type first."""
     header = Message()
     header["Content-Type"] = media_type or ""
     written = (next(filter(None, found.groups())) for found in _STATED.finditer(content[:_STATED_WITHIN_BYTES]))
@@ -103,7 +102,7 @@ def _stated(media_type: str | None, content: bytes) -> Iterator[str]:
 
 
 def _guessed(content: bytes) -> str | None:
-    """Return the encoding that fits best; None for what hardly fits any."""
+    """Return the most probable encoding; None below the minimum confidence."""
     found = detect(content, max_bytes=_GUESS_BYTES, include_encodings=_GUESSED, compat_names=False)
     if found["confidence"] >= _LEAST_CONFIDENCE:
         return found["encoding"]
@@ -111,7 +110,7 @@ def _guessed(content: bytes) -> str | None:
 
 
 def _high(content: bytes) -> int:
-    """Count the bytes beyond ASCII."""
+    """Return the number of bytes beyond ASCII."""
     return len(content) - len(content.decode("ascii", errors="ignore"))
 
 
@@ -123,12 +122,12 @@ def _read(content: bytes, encoding: str) -> str | None:
 
 
 def _is_odd(text: str) -> bool:
-    """Return whether text holds more control characters than any text does, as that in a wrong encoding may."""
+    """Return whether text has implausibly many control characters, as in a wrong encoding."""
     return len(_CONTROL.findall(text)) > _MAX_CONTROL_SHARE * len(text)
 
 
 def _is_damaged(content: bytes) -> bool:
-    """Return whether most bytes beyond ASCII are UTF-8, so that another encoding would turn all umlauts into junk."""
+    """Return whether most bytes beyond ASCII are UTF-8, so that another encoding would garble umlauts."""
     kept = _high(content.decode("utf-8", errors="ignore").encode())
     return kept > _MOST_DAMAGED_SHARE * _high(content)
 

@@ -1,11 +1,11 @@
-"""Kinds of documents, by what they are called."""
+"""Profiles of documents, by name and media type."""
 
 import re
 from enum import StrEnum
 
 
 class Profile(StrEnum):
-    """How a document is parsed and chunked."""
+    """A format, which determines parser and chunk limits."""
 
     MARKDOWN = "markdown"
     RST = "rst"
@@ -59,7 +59,7 @@ _LANGUAGES = (
     | dict.fromkeys(("cc", "cpp", "cxx", "h", "hh", "hpp", "hxx"), "cpp")
     | {"tsx": "tsx", "java": "java", "go": "go", "rs": "rust", "sql": "sql", "c": "c", "cs": "csharp"}
 )
-"""By the name's extension. C++ reads headers of C too."""
+"""Languages by extension; headers of C are parsed as C++."""
 _STATED_LANGUAGES = {
     "text/javascript": "javascript",
     "application/javascript": "javascript",
@@ -107,13 +107,13 @@ _MARKED_UP = re.compile(r"\s*<(?:\?xml|!doctype|html)\b", re.IGNORECASE)
 
 
 def bare(media_type: str | None) -> str:
-    """Return the media type without parameters; empty for one that says nothing."""
+    """Return the media type without parameters; empty for a generic one."""
     stated = (media_type or "").partition(";")[0].strip().lower()
     return "" if stated == "application/octet-stream" else stated
 
 
 def declared(name: str, media_type: str | None) -> Profile | None:
-    """Return what a media type that says more than "text" or "bytes", or else a name, says; None where neither does."""
+    """Return the profile by a specific media type, else by the name; None where neither is specific."""
     stated = bare(media_type)
     if stated in _PROFILES:
         return _PROFILES[stated]
@@ -125,19 +125,19 @@ def declared(name: str, media_type: str | None) -> Profile | None:
 
 
 def language_of(name: str, media_type: str | None, text: str) -> str:
-    """Return the programming language of code, such as `python`; empty where nothing says it."""
+    """Return the programming language of code, such as `python`; empty where unknown."""
     stated = bare(media_type)
     language = _STATED_LANGUAGES.get(stated) or _LANGUAGES.get(_extension(name), "")
     if stated.startswith("text/x-") and stated not in _STATED_LANGUAGES:
         language = stated.removeprefix("text/x-")
     if shebang := _SHEBANG.match(text):
         language = _INTERPRETERS.get(re.sub(r"\.\d+\Z", "", shebang.group(1)), "")
-    # A translation of Qt is a .ts file too.
+    # Translation files of Qt also have the extension .ts.
     return "" if _MARKED_UP.match(text) else language
 
 
 def is_script(text: str) -> bool:
-    """Return whether text begins with the name of the program that runs it."""
+    """Return whether text begins with the line of an interpreter (shebang)."""
     return bool(_SHEBANG.match(text))
 
 
