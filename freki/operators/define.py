@@ -117,14 +117,14 @@ def _whole_form(place: int, short: str, long: str) -> Found:
 
 
 def _is_short(short: str) -> bool:
-    """Tell an abbreviation from a word: two capitals, or three or four letters without a vowel, such as `Kfz`."""
+    """Return whether it is an abbreviation: two capitals, or three or four letters without a vowel, such as `Kfz`."""
     capitals = sum(letter.isupper() for letter in short)
     unspeakable = 3 <= len(short) <= 4 and not _VOWEL.search(short)  # noqa: PLR2004
     return 2 <= len(short) <= 12 and (capitals > 1 or unspeakable) and not _ROMAN.fullmatch(short)  # noqa: PLR2004
 
 
 def _is_long(short: str, long: str) -> bool:
-    """Tell a long form from a code of its own, and from a word that only goes on after the short one."""
+    """Return whether it is a long form, not another code, and not a word that merely continues the short form."""
     fits = len(short) + _PIECE_CHARS <= len(long) <= _LONG_CHARS
     return fits and not long.isupper() and not long.casefold().startswith(short.casefold())
 

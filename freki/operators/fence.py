@@ -8,7 +8,7 @@ from freki.schemas.index import Root
 
 
 class Action(StrEnum):
-    """What to do with a revision."""
+    """Action for a revision."""
 
     WRITE = "WRITE"
     """Write its chunks and commit its root."""

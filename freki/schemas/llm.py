@@ -1,4 +1,4 @@
-"""What a language model is asked, what it says, and what that took."""
+"""Prompts, completions and token counts of language models."""
 
 from freki.schemas.names import record
 
@@ -8,29 +8,29 @@ class Prompt:
     """One request of a language model."""
 
     system: str
-    """What holds for all requests: the same text lets a server use what it has read before."""
+    """Instructions common to all requests, which allows prefix caching by the server."""
     user: str
 
 
 @record
 class Completion:
-    """What the model said."""
+    """A completion of a prompt."""
 
     text: str
     prompt_tokens: int
     cached_tokens: int
-    """Of the prompt, how many the server had read before; 0 where it does not say."""
+    """Prompt tokens that the server had cached; 0 where it does not report them."""
     completion_tokens: int
 
 
 @record
 class NoCompletion:
-    """The model said nothing that counts."""
+    """A failed request."""
 
     reason: str
-    """For who runs Freki: names the setting where one is to blame. May quote what was asked."""
+    """Reason for operators of Freki, with the setting at fault; may quote the prompt."""
     gist: str = "it gave no answer"
-    """The kind of failure, for whoever asked."""
+    """Kind of failure, for the sender of the query."""
 
 
 @record

@@ -36,7 +36,7 @@ class TokenLedger:
         return await asyncio.to_thread(self._add, tokens)
 
     async def give_back(self, tokens: int) -> None:
-        """Return unused tokens; a negative number takes more."""
+        """Put unused tokens back; a negative number takes more."""
         await asyncio.to_thread(self._add, -tokens, by_force=True)
 
     def _add(self, tokens: int, *, by_force: bool = False) -> bool:

@@ -35,7 +35,7 @@ class Rules(NamedTuple):
 
 
 def make_leaves(text: str, root: DocumentSection, rules: Rules) -> None:
-    """Give each section the leaves of its own body."""
+    """Set the leaves of each section, from its own body."""
     sections = [section for section in root.walk() if section.body]
     blocks = [text[block.start : block.end] for section in sections for block in section.body]
     counts = iter(rules.count_tokens(blocks))

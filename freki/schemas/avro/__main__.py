@@ -1,4 +1,4 @@
-"""Write the contracts that follow from the record classes: `python -m freki.schemas.avro`."""
+"""Write the contracts derived from the record classes: `python -m freki.schemas.avro`."""
 
 import json
 import sys
@@ -19,8 +19,8 @@ class ContractError(ValueError):
 def write_contracts(directory: Path, records: Mapping[type, Compatibility] = COMPATIBILITY) -> list[Path]:
     """Write `<record>.avsc`, and freeze the next `versions/<record>/<n>.avsc` where more than docs changed.
 
-    Existing versions are never written. Give the files that are new or changed. Raises ContractError, before anything
-    is written, where a frozen file was altered or a new version breaks what is promised of its record.
+    Existing versions are never written. Returns new and changed files. Raises ContractError, before anything is
+    written, where a frozen file was altered or a new version violates the compatibility of its record.
     """
     if altered := altered_files(directory / "versions"):
         raise ContractError("\n".join(altered))
@@ -36,16 +36,16 @@ def write_contracts(directory: Path, records: Mapping[type, Compatibility] = COM
 
 
 def contract_text(record: type) -> str:
-    """Return the contract of a record as its file holds it."""
+    """Return the contract of a record as the content of its file."""
     return json.dumps(derive_schema(record), indent=2, ensure_ascii=False) + "\n"
 
 
 class _Draft(NamedTuple):
-    """What is to be written of a record."""
+    """The files to be written for a record."""
 
     record: str
     versions: list[Contract]
-    """The frozen ones, and the next one where it is new."""
+    """Frozen versions, and the next one where it is new."""
     new: bool
     text: str
 

@@ -1,4 +1,4 @@
-"""Records of others that a schema registry knows, as JSON."""
+"""Foreign Avro records of a schema registry, as JSON."""
 
 import json
 from base64 import b64encode
@@ -19,16 +19,16 @@ _HEADER_BYTES = 5
 
 
 class JsonOfAvro:
-    """Reads Confluent's wire format with whatever schema the registry has; pure but for the schemas it keeps."""
+    """Reads Confluent's wire format with any schema of the registry; caches schemas, otherwise pure."""
 
     def __init__(self, registry: SchemaLookup) -> None:
         self._registry = registry
         self._schemas: dict[int, dict[str, Any]] = {}
 
     def read(self, data: bytes) -> bytes:
-        """Return JSON, bytes within in Base64; what is not in that format is given as it is.
+        """Return JSON, with bytes in Base64; data in another format is returned unchanged.
 
-        Raises UndecodableError; as UnknownSchemaIdError where reading that id from the registry may help.
+        Raises UndecodableError; UnknownSchemaIdError where fetching that id from the registry may help.
         """
         schema_id = schema_id_of(data)
         if schema_id is None:

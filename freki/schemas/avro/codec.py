@@ -1,6 +1,6 @@
-"""Values to the bytes of a record, and back.
+"""Encoding and decoding of records.
 
-Two frames around the Avro binary are known. Without a registry: Avro single-object encoding, C3 01 and 8 bytes of
+Two frames around the Avro binary are supported. Without a registry: Avro single-object encoding, C3 01 and 8 bytes of
 fingerprint (Avro specification, "Single object encoding"). With one: Confluent wire format, 00 and 4 bytes of id, big
 endian. Both are read.
 """
@@ -27,19 +27,19 @@ _FINGERPRINT_END = 10
 _CONFLUENT = b"\x00"
 _ID_END = 5
 _LARGEST_ID = 2**31 - 1
-"""Registries count in 32 bits with a sign."""
+"""Maximum id of a registry: a signed 32-bit integer."""
 
 
 class UndecodableError(ValueError):
-    """The bytes are no record that this reader knows; the message says what they are and what to do."""
+    """The bytes are not a known record; the message contains their kind and the fix."""
 
 
 class DamagedError(UndecodableError):
-    """The bytes themselves are to blame: whoever reads them, now or later, cannot either."""
+    """The bytes are damaged; no reader can decode them."""
 
 
 class UnknownSchemaIdError(UndecodableError):
-    """The registry's schema of this id is not in memory yet: ask the registry, then decode again."""
+    """The schema of this id is not in memory: fetch it from the registry, then decode again."""
 
     def __init__(self, schema_id: int) -> None:
         super().__init__(f"schema id {schema_id} is not in the schema registry, or was not read from it")
@@ -47,28 +47,28 @@ class UnknownSchemaIdError(UndecodableError):
 
 
 class UnencodableError(ValueError):
-    """The value breaks its Avro contract; the message names the field."""
+    """The value violates its Avro contract; the message names the field."""
 
 
 def schema_id_of(data: bytes) -> int | None:
-    """Return the id of a registry's schema that a frame names; None where it names none."""
+    """Return the schema id of a frame; None where it has none."""
     framed = data.startswith(_CONFLUENT) and len(data) >= _ID_END
     schema_id = int.from_bytes(data[len(_CONFLUENT) : _ID_END], "big")
     return schema_id if framed and schema_id <= _LARGEST_ID else None
 
 
 class SchemaLookup(Protocol):
-    """What a codec asks of a schema registry. Answers come from memory: whoever fills it does the waiting."""
+    """Lookup of registered schemas in memory, which the owner fills beforehand."""
 
     def id_of(self, record: str) -> int:
-        """Return the id under which the contract in force of a record is registered."""
+        """Return the id of the current contract of a record."""
 
     def schema_of(self, schema_id: int) -> str | None:
-        """Return the schema of an id as JSON, or None where the registry was not asked for it yet."""
+        """Return the schema of an id as JSON; None where it is not in memory."""
 
 
 class Codec(Generic[T]):
-    """Encodes and decodes one class of records. Pure: the same bytes for the same value, no I/O, no clock."""
+    """Encodes and decodes one class of records. Pure and deterministic."""
 
     def __init__(
         self, record: type[T], *, contracts: Contracts | None = None, registry: SchemaLookup | None = None
@@ -88,21 +88,21 @@ class Codec(Generic[T]):
         self._writers_by_id: dict[int, _Writer] = {}
 
     def encode(self, value: T) -> bytes:
-        """Return the framed bytes. Raises UnencodableError where a field breaks the contract."""
+        """Return the framed bytes. Raises UnencodableError where a field violates the contract."""
         plain = self._to_plain(value)
         buffer = BytesIO()
         buffer.write(self._header)
         try:
-            # A tuple is an array here, also in a union, and never fastavro's pair of type name and value.
+            # Tuples are arrays, also in unions, and not pairs of type name and value as in fastavro.
             schemaless_writer(buffer, self._schema, plain, disable_tuple_notation=True)
         except (ValueError, TypeError, OverflowError, AttributeError) as error:
             raise UnencodableError(f"{self._record}: {_broken_field(plain, self._schema)}") from error
         return buffer.getvalue()
 
     def decode(self, data: bytes) -> T:
-        """Read framed bytes, whichever known version wrote them.
+        """Return the record of framed bytes, written with any known version.
 
-        Raises UndecodableError; as UnknownSchemaIdError where reading that id from the registry may help.
+        Raises UndecodableError; UnknownSchemaIdError where fetching that id from the registry may help.
         """
         writer, start = self._writer_of(data)
         stream = BytesIO(data)
@@ -125,7 +125,7 @@ class Codec(Generic[T]):
         return _CONFLUENT + self._registry.id_of(self._record).to_bytes(4, "big")
 
     def _writer_of(self, data: bytes) -> "tuple[_Writer, int]":
-        """Find the schema that the frame names, and where the record starts."""
+        """Return the schema of the frame, and the offset of the record."""
         if data.startswith(_SINGLE_OBJECT) and len(data) >= _FINGERPRINT_END:
             return self._writer_by_fingerprint(data[len(_SINGLE_OBJECT) : _FINGERPRINT_END]), _FINGERPRINT_END
         if (schema_id := schema_id_of(data)) is not None:
@@ -171,9 +171,9 @@ class Codec(Generic[T]):
 
 
 def registered_schema(schema_id: int, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a record's schema of a registry, as it stands there and prepared for fastavro.
+    """Return a registered schema of a record, original and prepared for fastavro.
 
-    Raises UndecodableError where it is not the schema of a record, or not safe to read with.
+    Raises UndecodableError where it is not the schema of a record, or not safe for reading.
     """
     try:
         schema = json.loads(text)
@@ -193,11 +193,11 @@ class _Writer(NamedTuple):
 
     schema: dict[str, Any]
     current: bool
-    """Ours: what it wrote needs no resolution."""
+    """Whether it is the current contract, which needs no resolution."""
 
 
 def parsed_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Prepare a schema for fastavro, without logical types: times stay integers instead of becoming datetimes."""
+    """Return a schema prepared for fastavro, without logical types, so that times stay integers."""
     parsed: Any = parse_schema(_without_logical_types(schema), named_schemas={})
     return dict(parsed)
 
@@ -213,7 +213,7 @@ def _without_logical_types(schema: Any) -> Any:  # noqa: ANN401 - any part of a 
 
 
 def _broken_field(plain: dict[str, Any], schema: dict[str, Any]) -> str:
-    """Name the field that does not fit, without its value: that may be a whole document, and secret."""
+    """Return the name of the invalid field, without its value, which may be a confidential document."""
     try:
         validate(plain, schema, disable_tuple_notation=True)  # type: ignore[call-arg] # missing in the stub
     except ValidationError as error:

@@ -1,7 +1,7 @@
-"""Which versions of a record read each other, by the rules of Apache Avro's own package.
+"""Compatibility of the versions of a record, by the checker of Apache Avro.
 
-It compares schemas as the specification says ("Schema Resolution"), with two gaps (avro 1.12.2): it takes any value for
-a default, and any logical type for any other. fastavro's parser refuses such defaults; logical types are compared here.
+It implements the specification ("Schema Resolution") with two gaps (avro 1.12.2): it accepts any value as default, and
+any logical type for any other. The parser of fastavro rejects such defaults; logical types are compared here.
 """
 
 import json
@@ -27,7 +27,7 @@ from freki.schemas.avro.frozen import altered_files
 
 
 class RecordCheck(NamedTuple):
-    """What was found of one record."""
+    """Result of the check of one record."""
 
     record: str
     versions: int
@@ -36,12 +36,12 @@ class RecordCheck(NamedTuple):
 
 
 def check_frozen(directory: Traversable | None = None) -> list[str]:
-    """Return which frozen files are not what was frozen; nothing where all are. Default: those of this installation."""
+    """Return the altered frozen files, by default of this installation."""
     return altered_files((directory or files(__package__)) / "versions")
 
 
 def check_records(directory: Traversable | None = None) -> list[RecordCheck]:
-    """Check every pair of versions of every record, and that the contract in force is the last version."""
+    """Check all pairs of versions of every record, and that the current contract is the last version."""
     directory = directory or files(__package__)
     checks = []
     for record, compatibility in COMPATIBILITY.items():
@@ -55,9 +55,9 @@ def check_records(directory: Traversable | None = None) -> list[RecordCheck]:
 
 
 def broken_promises(versions: Sequence[Contract], compatibility: Compatibility) -> list[str]:
-    """Return which version cannot read what which other one wrote, and why; nothing where the promise holds.
+    """Return a message for each pair of incompatible versions, with the reason.
 
-    A version is named by its place, from 1 on.
+    Versions are numbered from 1.
     """
     numbered = list(enumerate(versions, start=1))
     return [
@@ -69,7 +69,7 @@ def broken_promises(versions: Sequence[Contract], compatibility: Compatibility) 
 
 
 def unreadable(writer: str, reader: str) -> list[str]:
-    """Say what a reader cannot read of what a writer may write; nothing where it reads all. Both are JSON."""
+    """Return the reasons why a reader cannot read all data of a writer. Both are schemas as JSON."""
     try:
         parse_schema(json.loads(reader), named_schemas={})
     except SchemaParseException as error:
@@ -102,7 +102,7 @@ def _compatible(result: SchemaCompatibilityResult) -> bool:
 
 
 def _reasons(written: dict[str, Schema], read: dict[str, Schema]) -> Iterator[str]:
-    """Name the fields: of what is wrong inside a union, the result for the whole says neither where nor why."""
+    """Yield the reasons by field: for errors inside a union, the result for the whole has neither place nor reason."""
     for name, reader in read.items():
         writer = written.get(name)
         if not (isinstance(reader, RecordSchema) and isinstance(writer, RecordSchema)):
@@ -128,7 +128,7 @@ def _changed_logical_types(written: Any, read: Any) -> Iterator[str]:  # noqa: A
 
 
 def _logical_types(schema: Any, place: str) -> Iterator[tuple[str, str | None]]:  # noqa: ANN401 - any part of a schema
-    """Yield the logical type of each place that holds a primitive, or None where it has none."""
+    """Yield the path and logical type, or None, of each primitive."""
     match schema:
         case list():
             for branch in schema:

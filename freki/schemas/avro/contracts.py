@@ -1,4 +1,4 @@
-"""The Avro contracts that come with Freki: every version of every record that crosses a topic."""
+"""The Avro contracts of Freki: all versions of all records that cross a topic."""
 
 import hashlib
 import json
@@ -32,12 +32,12 @@ TOPICS: Mapping[type, str] = {
 
 
 class Compatibility(StrEnum):
-    """What holds between any two versions of a record, by the names that schema registries have for it."""
+    """Compatibility between versions of a record, with the names of schema registries."""
 
     BACKWARD_TRANSITIVE = "BACKWARD_TRANSITIVE"
-    """A version reads what every earlier one wrote."""
+    """A version reads data of all earlier ones."""
     FULL_TRANSITIVE = "FULL_TRANSITIVE"
-    """A version reads what every other one wrote, earlier or later."""
+    """A version reads data of all others, earlier or later."""
 
 
 COMPATIBILITY: Mapping[type, Compatibility] = {
@@ -49,11 +49,11 @@ COMPATIBILITY: Mapping[type, Compatibility] = {
     ContextResult: Compatibility.FULL_TRANSITIVE,
     Judgement: Compatibility.BACKWARD_TRANSITIVE,
 }
-"""What is promised of each record.
+"""Guaranteed compatibility of each record.
 
-Workers of two releases, and services that are updated later than Freki, read what Freki writes: FULL_TRANSITIVE.
-Records that others write may carry commands that an earlier Freki has to refuse, since it would take an unknown
-operation, filter or kind of request for another one: BACKWARD_TRANSITIVE.
+FULL_TRANSITIVE for records written by Freki: workers of two releases, and services updated later, read them.
+BACKWARD_TRANSITIVE for records written by others: they may contain an operation, filter or kind of request that an
+earlier Freki must reject instead of mistaking it for another one.
 """
 
 
@@ -62,18 +62,18 @@ class Contract:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        """As written: JSON."""
+        """Original text as JSON."""
         self.schema: dict[str, Any] = json.loads(text)
         self.record: str = self.schema["name"]
         self.fingerprint = fingerprint_of(self.schema)
 
     def differs_from(self, other: "Contract") -> bool:
-        """Return whether anything but docs is different: also what the fingerprint leaves out, such as defaults."""
+        """Return whether anything except docs differs, including parts outside of the fingerprint, such as defaults."""
         return bool(_without_docs(self.schema) != _without_docs(other.schema))
 
 
 class Contracts:
-    """Every version of a set of records; `versions` are oldest first and end with the one in force."""
+    """All versions of a set of records, oldest first; the last one is current."""
 
     def __init__(self, versions: Mapping[str, Iterable[Contract]]) -> None:
         self._versions = {record: tuple(contracts) for record, contracts in versions.items()}
@@ -82,7 +82,7 @@ class Contracts:
         }
 
     def current(self, record: str) -> Contract:
-        """Return the version in force."""
+        """Return the current version."""
         return self._versions[record][-1]
 
     def versions(self, record: str) -> tuple[Contract, ...]:
@@ -90,22 +90,22 @@ class Contracts:
         return self._versions[record]
 
     def written_with(self, fingerprint: bytes) -> Contract | None:
-        """Find the version, of whichever record, that has this fingerprint."""
+        """Return the version of any record with this fingerprint; None where there is none."""
         return self._by_fingerprint.get(fingerprint)
 
 
 class SchemaEntry(NamedTuple):
-    """What `freki schemas list` shows of a record."""
+    """Entry of a record in `freki schemas list`."""
 
     record: str
     topic: str
-    """Middle part of the topic's name."""
+    """Middle part of the name of the topic."""
     fingerprint: str
     """CRC-64-AVRO in hexadecimal, in the byte order of the frame."""
     version: int
-    """1-based."""
+    """Version, 1-based."""
     sha256: str
-    """Of the file in which this version is frozen, in hexadecimal."""
+    """Digest of the frozen file of this version, in hexadecimal."""
 
 
 def fingerprint_of(schema: dict[str, Any]) -> bytes:
@@ -132,17 +132,17 @@ def frozen_contracts(directory: Traversable, record: str) -> list[Contract]:
 
 @cache
 def packaged_contracts() -> Contracts:
-    """Read the contracts that are installed with Freki, once."""
+    """Return the contracts installed with Freki, read once."""
     return read_contracts(files(__package__), [record.__name__ for record in TOPICS])
 
 
 def list_schemas() -> list[SchemaEntry]:
-    """Tell for each record its topic, version, fingerprint and digest."""
+    """Return topic, version, fingerprint and digest of each record."""
     return [_entry(record.__name__, topic) for record, topic in TOPICS.items()]
 
 
 def export_schemas(directory: Path) -> list[Path]:
-    """Write the contracts in force as `<record>.avsc` for programs in other languages; give the files."""
+    """Write the current contracts as `<record>.avsc` for programs in other languages; return the files."""
     directory.mkdir(parents=True, exist_ok=True)
     written = []
     for record in TOPICS:

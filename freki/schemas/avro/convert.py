@@ -1,4 +1,4 @@
-"""Records to the plain values that fastavro writes, and back. The work on types is done once a class."""
+"""Conversion of records to the plain values of fastavro and back. Types are inspected once per class."""
 
 from collections.abc import Callable
 from dataclasses import fields
@@ -14,10 +14,10 @@ Convert = Callable[[Any], Any]
 def to_plain(record: type) -> Convert:
     """Return the function that turns a record into nested dicts.
 
-    Enums and tuples stay as they are: fastavro writes them as their value and as arrays.
+    Enums and tuples are unchanged: fastavro writes them as their value and as arrays.
     """
     names = tuple(field.name for field in fields(record))
-    # Asked for one name alone, attrgetter gives no tuple; zip drops the surplus.
+    # With a single name attrgetter returns no tuple; zip drops the surplus.
     values = attrgetter(*names, names[0])
     nested = _nested(record, _value_to_plain)
 

@@ -1,4 +1,4 @@
-"""Which schemas of others are safe to read with.
+"""Safety of foreign schemas for reading.
 
 fastavro follows the writer's schema wherever it leads: a few kilobytes written with a schema that holds itself end the
 process (it runs out of stack), and a few bytes can claim a trillion items that take no bytes each. So every value must

@@ -11,7 +11,7 @@ SUMS = "SHA256SUMS"
 
 
 def altered_files(versions: Traversable) -> list[str]:
-    """Return which files below `versions` are not as they were frozen; nothing where all are."""
+    """Return the altered files below `versions`."""
     listed = _listed(versions)
     found = {name: hashlib.sha256(data).hexdigest() for name, data in _files(versions).items()}
     return [
@@ -26,7 +26,7 @@ def altered_files(versions: Traversable) -> list[str]:
 
 
 def freeze(versions: Path, name: str, text: str) -> Path:
-    """Write a new version and append its digest. Raises FileExistsError rather than write over another."""
+    """Write a new version and append its digest. Raises FileExistsError if it exists."""
     path = versions / name
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("xb") as file:

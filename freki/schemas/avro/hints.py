@@ -1,4 +1,4 @@
-"""What the type of a field says, in the few forms that records use."""
+"""Inspection of type hints, in the forms that records use."""
 
 from collections.abc import Mapping
 from dataclasses import is_dataclass
@@ -8,7 +8,7 @@ from typing import Any, TypeGuard, Union, get_args, get_origin
 
 
 def bare(hint: Any) -> Any:  # noqa: ANN401 - a type
-    """Return what an id or a time is made of; any other type as it is."""
+    """Return the base type of an id or a time; any other type unchanged."""
     return getattr(hint, "__supertype__", hint)
 
 

@@ -16,7 +16,7 @@ from freki.schemas.context_result import NoticeKind, ResultStatus
 from freki.schemas.names import ChunkKind
 from freki.schemas.query_analysis import ExactKind, QueryType, TypedBy
 
-# Enums that command something are missing on purpose: an unknown operation or filter must fail, not pass for another.
+# Enums of commands are missing on purpose: an unknown operation or filter must fail, not be replaced.
 UNKNOWN_SYMBOLS: Mapping[type[StrEnum], StrEnum] = {
     ChunkKind: ChunkKind.PROSE,
     ExactKind: ExactKind.IDENTIFIER,
@@ -25,7 +25,7 @@ UNKNOWN_SYMBOLS: Mapping[type[StrEnum], StrEnum] = {
     ResultStatus: ResultStatus.DEGRADED,
     TypedBy: TypedBy.NOTHING,
 }
-"""What a reader takes a symbol for that a later version added."""
+"""Replacement of unknown symbols of later versions, by enum."""
 
 Resolve = Callable[[Any], Any]
 
@@ -37,7 +37,7 @@ _PROMOTIONS: Mapping[type, dict[type, Resolve]] = {
 
 
 class UnresolvableError(ValueError):
-    """The value has no place in the record; the message names the field."""
+    """The value does not fit the record; the message names the field."""
 
 
 def resolve(record: type) -> Resolve:
@@ -55,7 +55,7 @@ def resolve(record: type) -> Resolve:
 
 
 def _reader(hint: Any, place: str) -> Resolve:  # noqa: ANN401 - a type
-    """Choose by the type of the value; a branch of its own comes before a promotion to another one."""
+    """Return the reader of a type; in unions an exact branch takes precedence over a promotion."""
     branches = [bare(branch) for branch in branches_of(hint)]
     by_type: dict[type, Resolve] = {}
     for branch in branches:
