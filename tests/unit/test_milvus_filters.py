@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.infra.milvus.escape import checked_key, escaped, escaped_key, unescaped
-from freki.infra.milvus.filters import FIELDS, scope_expression
+from freki.infra.milvus.filters import scope_expression
 from freki.infra.milvus.rows import chunk_row
 from freki.schemas import FILTER_FIELDS, ChunkKind, Filter, FilterOperator, TenantId
 from freki.schemas.errors import Rejected

@@ -35,7 +35,7 @@ _SETTINGS = {
 _UNSAID: dict[str, Any] = {"embedders": {}}
 
 
-async def open_collections(store: Store, generation: Generation, *, partition_key: bool) -> None:
+async def open_collections(store: MilvusStore, generation: Generation, *, partition_key: bool) -> None:
     """Create missing collections and indexes, and load all. Safe to run concurrently and after a partial run.
 
     Raises Misconfigured if a collection was made for another generation.

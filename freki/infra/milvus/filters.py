@@ -7,7 +7,7 @@ end its literal, whichever grammar parses it.
 from collections.abc import Iterable
 
 from freki.infra.milvus.escape import escaped, escaped_key
-from freki.schemas import EVERYONE, Filter, FilterOperator
+from freki.schemas import ATTRIBUTE_PREFIX, EVERYONE, FILTER_FIELDS, Filter, FilterOperator
 from freki.schemas.errors import Rejected
 from freki.schemas.index import Scope
 
@@ -46,11 +46,10 @@ def listed(texts: Iterable[str]) -> str:
 
 def check_filter(condition: Filter) -> None:
     """Raise Rejected if the field cannot be filtered on or the number of values does not suit the operator."""
-    key = condition.field.removeprefix(ATTRIBUTE)
-    if condition.field not in FIELDS and (key == condition.field or not key):
-        raise Rejected(
-            f"{condition.field[:80]!r} cannot be filtered on: use {', '.join(sorted(FIELDS))}, {ATTRIBUTE}KEY"
-        )
+    key = condition.field.removeprefix(ATTRIBUTE_PREFIX)
+    if condition.field not in FILTER_FIELDS and (key == condition.field or not key):
+        fields = f"{', '.join(sorted(FILTER_FIELDS))}, {ATTRIBUTE_PREFIX}KEY"
+        raise Rejected(f"{condition.field[:80]!r} cannot be filtered on: use {fields}")
     if not condition.values or (len(condition.values) > 1 and condition.operator not in _SEVERAL):
         raise Rejected(f"{condition.operator} on {condition.field!r} with {len(condition.values)} values")
 
@@ -75,4 +74,4 @@ def _condition(condition: Filter) -> str:
 def _column(field: str) -> str:
     if field in FILTER_FIELDS:
         return field
-    return f'attributes["{escaped_key(field.removeprefix(ATTRIBUTE))}"]'
+    return f'attributes["{escaped_key(field.removeprefix(ATTRIBUTE_PREFIX))}"]'

@@ -44,7 +44,7 @@ _JITTER_S = 0.1
 """Maximum random addition to a backoff."""
 
 
-class Store:
+class MilvusStore:
     """The collections of one generation. `open` does not connect: the first call does.
 
     Every call raises Unavailable if it has not succeeded within the timeout, and Rejected without retrying. All calls
