@@ -24,7 +24,7 @@ LANES = {
     "embed": tuple(Lane),
     "retrieve": (Lane.REGULAR,),
 }
-"""The lanes of each stage; `deliver/lanes.py` says which changes take which."""
+"""Lanes of each stage; `deliver/lanes.py` assigns changes to lanes."""
 STAGES = tuple(LANES)
 
 
@@ -44,7 +44,7 @@ async def chunk(parts: Parts, lane: Lane) -> Stage:
 
 
 async def contextualise(parts: Parts, lane: Lane) -> Stage:
-    """Add to each chunk where it stands in its document."""
+    """Add to each chunk its position in the document as context."""
     intake: Intake[ChunkBatch] = parts.intake(required(parts.codec(ChunkBatch).decode))
     write_contexts = await parts.open_context_writer()
     handle = contextualise_handler(
@@ -62,7 +62,7 @@ async def contextualise(parts: Parts, lane: Lane) -> Stage:
 
 
 async def embed(parts: Parts, lane: Lane) -> Stage:
-    """Embed chunks and commit revisions. One group for all lanes: one process writes all of a document."""
+    """Embed chunks and commit revisions. All lanes share a group, so that one process writes a whole document."""
     intake = parts.intake(required(parts.codec(ContextualChunkBatch).decode))
     receipts = parts.sink(IndexOutcome, parts.topics.outcomes)
     handle = embed_handler(await parts.open_indexer(), receipts, lane=lane, meters=parts.meters)
@@ -87,7 +87,7 @@ FLOW: dict[str, Callable[[Parts, Lane], Awaitable[Stage]]] = {
 
 
 async def make_stages(parts: Parts, names: Collection[str]) -> list[Stage]:
-    """Make stages by name, each in all of its lanes."""
+    """Create stages by name, each in all of its lanes."""
     stages = [await make(parts, lane) for name, make in FLOW.items() if name in names for lane in LANES[name]]
     await parts.check_sources(stages)
     return stages

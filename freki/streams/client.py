@@ -1,4 +1,4 @@
-"""Talks to a running Freki over its topics: publishes changes, waits for receipts, asks questions."""
+"""Clients of a running Freki: publish changes, wait for receipts, send queries."""
 
 import asyncio
 from collections.abc import AsyncIterable, Callable, Iterator
@@ -28,14 +28,14 @@ from freki.streams.retrieve.trace import answered, asked
 T = TypeVar("T")
 
 Change = tuple[TenantId, DocumentId, int]
-"""Which change a receipt is for: tenant, document, version."""
+"""Identity of a change: tenant, document, version."""
 
 
 class Publisher:
-    """Sends document changes, large content by claim check, and a tombstone after each deletion.
+    """Publisher of document changes, with a claim check for large content and a tombstone after each deletion.
 
-    A producer that may send an older deletion again after newer changes leaves the tombstones out: they count against
-    all that was recorded before them.
+    Pass `tombstones=False` if older deletions may be sent again after newer changes: a tombstone outdates every change
+    recorded before it.
     """
 
     def __init__(
@@ -56,19 +56,19 @@ class Publisher:
         self._tombstones = tombstones
 
     async def publish(self, *changes: DocumentChange) -> None:
-        """Return when the broker has the changes; those of one document are sent in the order given."""
-        records = [record for change in changes for record in self._records(await self._checked_in(change))]
+        """Return when the broker has stored the changes; those of one document keep their order."""
+        records = [record for change in changes for record in self._records(await self._with_claim(change))]
         await self._outbox.send(*records)
 
     def _records(self, change: DocumentChange) -> Iterator[Outgoing]:
         key = record_key(change.tenant, change.document_id)
         yield Outgoing(topic=self._topic, key=key, value=self._encode(change))
         if change.operation is Operation.DELETE and self._tombstones:
-            # Compaction removes what came before only where the last value is null.
+            # Compaction removes earlier records of a key only if its last value is null.
             version = ((VERSION_HEADER, str(change.version).encode()),)
             yield Outgoing(topic=self._topic, key=key, value=None, headers=version)
 
-    async def _checked_in(self, change: DocumentChange) -> DocumentChange:
+    async def _with_claim(self, change: DocumentChange) -> DocumentChange:
         if change.content is None:
             return change
         content = change.content if isinstance(change.content, bytes) else change.content.encode()
@@ -79,7 +79,7 @@ class Publisher:
 
 
 class _Follower:
-    """Reads beside whoever uses it, from entering its context to leaving it."""
+    """Base of clients that read a topic in the background while their context is open."""
 
     _reading: asyncio.Task[None]
 
@@ -98,9 +98,12 @@ class _Follower:
         raise NotImplementedError
 
     async def _first(self, wanted: asyncio.Future[T], *, patience_s: float) -> T:
-        """Wait for something that is read. Raises what reading failed with, TimeoutError if nothing comes in time."""
-        either: set[asyncio.Future[Any]] = {wanted, self._reading}
-        await asyncio.wait(either, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+        """Wait for a result of the reading task, at most `patience_s` seconds.
+
+        Raises the error of the reading task, or TimeoutError.
+        """
+        pending: set[asyncio.Future[Any]] = {wanted, self._reading}
+        await asyncio.wait(pending, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
         if wanted.done():
             return wanted.result()
         if self._reading.done():
@@ -109,23 +112,23 @@ class _Follower:
 
 
 class Receipts(_Follower):
-    """Collects outcomes from the moment it is entered, and gives those of the changes that are expected.
+    """Reader of the receipts of expected changes, from the moment its context is entered.
 
-    A change is expected before it is sent: those of other producers, however many, are not kept.
+    Expect a change before sending it: receipts of other changes are dropped.
     """
 
     def __init__(self, records: AsyncIterable[Stored], decode: Callable[[bytes], IndexOutcome]) -> None:
         self._records = records
         self._decode = decode
-        self._awaited: set[Change] = set()
+        self._expected: set[Change] = set()
         self._arrived: asyncio.Queue[IndexOutcome] = asyncio.Queue()
 
     def expect(self, change: DocumentChange) -> None:
-        """Wait for this change too."""
-        self._awaited.add((change.tenant, change.document_id, change.version))
+        """Add a change whose receipt `next` shall return."""
+        self._expected.add((change.tenant, change.document_id, change.version))
 
     async def next(self, *, patience_s: float) -> IndexOutcome:
-        """Give the next receipt of an expected change, each once. Raises TimeoutError if none comes in time."""
+        """Return the next receipt of an expected change, each once. Raises TimeoutError after `patience_s` seconds."""
         waiting = asyncio.ensure_future(self._arrived.get())
         try:
             return await self._first(waiting, patience_s=patience_s)
@@ -137,14 +140,14 @@ class Receipts(_Follower):
             if stored.value is None:
                 continue
             outcome = self._decode(stored.value)
-            which = (outcome.tenant, outcome.document_id, outcome.version)
-            if which in self._awaited:
-                self._awaited.remove(which)
+            change = (outcome.tenant, outcome.document_id, outcome.version)
+            if change in self._expected:
+                self._expected.remove(change)
                 self._arrived.put_nowait(outcome)
 
 
 class Asker(_Follower):
-    """Sends questions and gives each its answer."""
+    """Sender of queries that waits for their results."""
 
     def __init__(
         self,
@@ -167,7 +170,7 @@ class Asker(_Follower):
         self._waiting: dict[bytes, asyncio.Future[ContextResult]] = {}
 
     async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:
-        """Return the answer. Raises TimeoutError where none comes in time."""
+        """Send a query and return its result. Raises TimeoutError after `patience_s` seconds."""
         key = query.query_id.encode()
         answer: asyncio.Future[ContextResult] = asyncio.get_running_loop().create_future()
         self._waiting[key] = answer

@@ -1,4 +1,4 @@
-"""Records as they travel: as they lie on a topic, as a stage receives them, as it sends them on."""
+"""Kafka records: stored on a topic, received by a stage, and outgoing."""
 
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -8,13 +8,14 @@ from opentelemetry.context import Context
 from freki.schemas.names import Timestamp
 
 Headers = tuple[tuple[str, bytes], ...]
-"""In order; a name may stand more than once, and then the last one counts."""
+"""Headers in order; of several with the same name the last one counts."""
 
 VERSION_HEADER = "freki-version"
-"""Of a tombstone: the version of the deletion that it follows, in decimal."""
+"""Header of a tombstone: decimal version of the deletion that it follows."""
 RECORDED_AT_HEADER = "freki-recorded-at"
-"""Of a record that was sent again: when it was first recorded, in milliseconds since 1970, in decimal."""
-_MOST_DIGITS = 18
+"""Header of a replayed record: decimal time of its first recording, in milliseconds since 1970."""
+_MAX_DIGITS = 18
+"""Maximum digits of a number in a header, which fit 64 bits."""
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -24,36 +25,36 @@ class Stored(Protocol):
 
     @property
     def topic(self) -> str:
-        """Where it lies."""
+        """Name of the topic."""
 
     @property
     def partition(self) -> int:
-        """Which log of the topic."""
+        """Number of the partition."""
 
     @property
     def offset(self) -> int:
-        """Its place in that log."""
+        """Offset in the partition."""
 
     @property
     def timestamp_ms(self) -> int:
-        """When the broker or the producer says that it was stored."""
+        """Timestamp by the broker or the producer, in milliseconds since 1970."""
 
     @property
     def key(self) -> bytes | None:
-        """Fixes partition and order."""
+        """Key, which determines partition and order."""
 
     @property
     def value(self) -> bytes | None:
-        """None: a tombstone."""
+        """Value; None is a tombstone."""
 
     @property
     def headers(self) -> Headers:
-        """As sent."""
+        """Headers as sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received(Generic[T_co]):
-    """A decoded record, as a stage gets it."""
+    """A decoded record, as a handler receives it."""
 
     value: T_co
     key: bytes
@@ -63,7 +64,7 @@ class Received(Generic[T_co]):
     offset: int
     timestamp: Timestamp
     trace: Context
-    """Holds the span of this record: what is sent because of it belongs to its trace."""
+    """Context with the span of this record; records sent because of it join its trace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,26 +76,26 @@ class Outgoing:
     value: bytes | None
     headers: Headers = ()
     trace: Context | None = None
-    """Of the record that it is sent for; None: the current span's."""
+    """Context of the record that causes this one; None: the current context."""
 
 
 def header(headers: Headers, name: str) -> bytes | None:
-    """Read a header; None where there is none."""
+    """Return the value of a header; None if it is absent."""
     return dict(headers).get(name)
 
 
 def version_in(headers: Headers) -> int:
-    """Read the version that a tombstone names; 0 where it names none."""
+    """Return the version in the headers of a tombstone; 0 if there is none."""
     return number_in(headers, VERSION_HEADER)
 
 
 def recorded_at(headers: Headers, timestamp: Timestamp) -> Timestamp:
-    """Tell when a record was first recorded: by its timestamp, or earlier where a header says so. Never later."""
-    given = number_in(headers, RECORDED_AT_HEADER)
-    return Timestamp(min(given, timestamp)) if given else timestamp
+    """Return when a record was first recorded: the earlier one of its timestamp and its `RECORDED_AT_HEADER`."""
+    first = number_in(headers, RECORDED_AT_HEADER)
+    return Timestamp(min(first, timestamp)) if first else timestamp
 
 
 def number_in(headers: Headers, name: str) -> int:
-    """Read a header as a decimal number; 0 where there is none, or it is none."""
-    given = header(headers, name) or b""
-    return int(given) if given.isdigit() and len(given) <= _MOST_DIGITS else 0
+    """Return a header as a decimal number; 0 if it is absent or not a number."""
+    value = header(headers, name) or b""
+    return int(value) if value.isdigit() and len(value) <= _MAX_DIGITS else 0

@@ -1,4 +1,4 @@
-"""The topics of Freki, declared in one place. `freki topics apply` creates them; nothing else does."""
+"""Declaration of all topics. Only `freki topics apply` creates them."""
 
 from collections.abc import Iterator, Mapping
 from typing import Literal, Self
@@ -17,44 +17,46 @@ from freki.streams.deliver.lanes import Lane, in_lane
 
 FIRST_GENERATION = "g1"
 DAY_MS = 24 * 60 * 60 * 1000
+"""One day, in milliseconds."""
 WORK_MS = 7 * DAY_MS
-"""What can be made again from `documents`: long enough to look into last week's trouble."""
+"""Retention of intermediate topics, in milliseconds: they can be rebuilt from `documents`, a week helps to debug."""
 _RECEIPT_MS = 30 * DAY_MS
-"""What a person may want to look up, or send again."""
-_CONVERSATION_MS = DAY_MS
-"""Questions and answers may hold personal data, and nobody waits for one for a day."""
+"""Retention of receipts and dead letters, in milliseconds, for inspection and replay."""
+_QUERY_MS = DAY_MS
+"""Retention of queries and results, in milliseconds: they may hold personal data, and no client waits for a day."""
 TOMBSTONE_MS = 7 * DAY_MS
-"""How long a reader that starts at the beginning has for seeing all deletions."""
+"""Retention of tombstones, in milliseconds: the time in which a reader from the beginning sees all deletions."""
 _SHARED = frozenset({"documents", "judgements", "sources"})
+"""Topics shared by all generations."""
 _DEAD_LETTER_MARGIN_BYTES = 32 * 1024
-"""Room for the headers that say why, around a record of the largest size."""
+"""Space for the error headers of a dead letter beside a record of the maximum size, in bytes."""
 
 
 @record
 class Topic:
-    """A topic as it should be."""
+    """Name, size and retention of a topic."""
 
     name: str
     partitions: int
     replication: int
     cleanup: Literal["compact", "delete"]
     retention_ms: int
-    """Age at which a record, or with `compact` a tombstone, may go."""
+    """Minimum age at which Kafka deletes records, or with `compact` tombstones, in milliseconds."""
     max_message_bytes: int
     holds: type[object] | None
-    """The record of its values; None: bytes of any topic, or JSON that only the source reads that wrote it."""
+    """Record type of the values; None: bytes of any topic, or JSON that is private to its source."""
 
     @property
     def config(self) -> Mapping[str, str]:
-        """Topic settings by Kafka's names."""
+        """Topic settings by their Kafka names."""
         retention = "delete.retention.ms" if self.cleanup == "compact" else "retention.ms"
         return {
             "cleanup.policy": self.cleanup,
-            # A bare tombstone outdates what was recorded before it: by the broker's clock, not by those of producers.
+            # A bare tombstone outdates what was recorded before it, by the clock of the broker, not of producers.
             "message.timestamp.type": "LogAppendTime",
             retention: str(self.retention_ms),
             "max.message.bytes": str(self.max_message_bytes),
-            # A record counts as stored once most replicas have it: the loss of one broker loses none.
+            # A record is acknowledged once most replicas have it, so that losing one broker loses no record.
             "min.insync.replicas": str(self.replication // 2 + 1 if self.replication >= 3 else 1),  # noqa: PLR2004
         }
 
@@ -84,15 +86,15 @@ class Topics:
         max_message_bytes: int,
         generation: str = FIRST_GENERATION,
     ) -> Self:
-        """Name and size the topics.
+        """Return the topics of a generation.
 
-        All generations of the index read the same documents, and sources publish them once for all; each further one
-        has the other topics for itself, so that it can be filled beside the one that serves.
+        All generations of the index share the topics in `_SHARED`, so that sources publish documents once. Each later
+        generation has its own other topics, so that it can be filled while another one serves.
         """
         own = "" if generation == FIRST_GENERATION else f".{generation}"
 
         def topic(
-            what: str,
+            base: str,
             holds: type[object] | None,
             retention_ms: int,
             *,
@@ -100,7 +102,7 @@ class Topics:
             margin_bytes: int = 0,
         ) -> Topic:
             return Topic(
-                name=f"{prefix}.{what}.v{version}" + ("" if what in _SHARED else own),
+                name=f"{prefix}.{base}.v{version}" + ("" if base in _SHARED else own),
                 partitions=partitions,
                 replication=replication,
                 cleanup=cleanup,
@@ -109,16 +111,16 @@ class Topics:
                 holds=holds,
             )
 
-        def lanes(what: str, holds: type[object]) -> dict[Lane, Topic]:
-            return {lane: topic(in_lane(what, lane), holds, WORK_MS) for lane in Lane}
+        def lanes(base: str, holds: type[object]) -> dict[Lane, Topic]:
+            return {lane: topic(in_lane(base, lane), holds, WORK_MS) for lane in Lane}
 
         return cls(
             documents=topic("documents", DocumentChange, TOMBSTONE_MS, cleanup="compact"),
             chunks=lanes("chunks", ChunkBatch),
             contextual_chunks=lanes("contextual-chunks", ContextualChunkBatch),
             outcomes=topic("outcomes", IndexOutcome, _RECEIPT_MS),
-            queries=topic("queries", ContextQuery, _CONVERSATION_MS),
-            contexts=topic("contexts", ContextResult, _CONVERSATION_MS),
+            queries=topic("queries", ContextQuery, _QUERY_MS),
+            contexts=topic("contexts", ContextResult, _QUERY_MS),
             judgements=topic("judgements", Judgement, TOMBSTONE_MS, cleanup="compact"),
             dead_letters=topic("dead-letters", None, _RECEIPT_MS, margin_bytes=_DEAD_LETTER_MARGIN_BYTES),
             sources=topic("sources", None, TOMBSTONE_MS, cleanup="compact"),

@@ -1,4 +1,4 @@
-"""Runs stages in this process, with telemetry and health checks."""
+"""Run stages in this process, with telemetry and health checks."""
 
 import asyncio
 import gc
@@ -20,7 +20,7 @@ from freki.streams.wire.parts import Parts
 
 
 async def run_worker(settings: Settings, names: Collection[str], stop: asyncio.Event) -> None:
-    """Run stages until `stop` is set; the ready file tells a supervisor that they are at work."""
+    """Run stages until `stop` is set; write the ready file, for a supervisor, once they have their partitions."""
     component, health = "-".join(names), Health()
     set_up_logging(settings.telemetry)
     with (
@@ -30,7 +30,7 @@ async def run_worker(settings: Settings, names: Collection[str], stop: asyncio.E
     ):
 
         def on_ready() -> None:
-            # What is open now stays: every full collection would walk all of it, and delay a query by 0.1 s.
+            # Objects that exist now stay alive: full collections would traverse all of them and delay a query by 0.1 s.
             gc.collect()
             gc.freeze()
             health.joined()

@@ -39,7 +39,7 @@ def everything_happens(meters: Meters, calls: Calls, outcome: IndexOutcome, resu
     meters.unranked(3)
     meters.rests("embed", resting=True)
     meters.left_out("embed")
-    meters.handled("embed", records=8, most=32, seconds=0.1, failed=False)
+    meters.handled("embed", records=8, max_records=32, seconds=0.1, failed=False)
     meters.retried("embed", OSError())
     meters.buried("chunk", ValueError())
     meters.lost("chunk", 1)

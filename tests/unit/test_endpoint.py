@@ -62,7 +62,7 @@ def scraped() -> str:
         meters = Meters(meter)
         meters.stands(lambda: {"embed": Standing((Waiting("freki.chunks", 3, 12, 4.5),), idle_s=2.5)})
         meters.built(version="1", generation="g1", embedder="e5", reranker="")
-        meters.handled("embed", records=8, most=32, seconds=0.2, failed=False)
+        meters.handled("embed", records=8, max_records=32, seconds=0.2, failed=False)
         return httpx.get(f"{url}/metrics").text
 
 

@@ -108,8 +108,8 @@ def test_no_label_names_a_tenant_a_document_or_what_an_error_says(reading: Readi
 
 
 def test_a_batch_that_failed_counts_no_records(reading: Reading) -> None:
-    reading.meters.handled("embed", records=8, most=32, seconds=0.5, failed=True)
-    reading.meters.handled("embed", records=16, most=32, seconds=0.5, failed=False)
+    reading.meters.handled("embed", records=8, max_records=32, seconds=0.5, failed=True)
+    reading.meters.handled("embed", records=16, max_records=32, seconds=0.5, failed=False)
 
     assert reading.points("freki.records") == [({"stage": "embed"}, 16)]
     assert reading.points("freki.batch.fill") == [({"stage": "embed"}, (2, 0.75))]

@@ -1,4 +1,4 @@
-"""Sends records that cannot be processed to the topic of dead letters, and reports them."""
+"""Send records that cannot be processed to the dead letter topic, and report them."""
 
 import time
 import traceback
@@ -25,13 +25,13 @@ from freki.streams.messages import Received, Stored
 T = TypeVar("T")
 
 OnDeadLetter = Callable[[DeadLetter, Received[T] | None], Awaitable[None]]
-"""Called after a record became a dead letter; None where it could not be decoded."""
+"""Callback after a record became a dead letter; the received record is None if it could not be decoded."""
 
 _log = structlog.get_logger(__name__)
 
 
 class DeadLetterQueue(Generic[T]):
-    """The topic of dead letters, for one stage."""
+    """Dead letter topic, as one stage uses it."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class DeadLetterQueue(Generic[T]):
         self._clock = clock
 
     def letter(self, stored: Stored, error: Exception, *, stage: str, attempts: int) -> DeadLetter:
-        """Describe a record and the reason why it cannot be processed; attempts: 0 if it could not be decoded."""
+        """Return the dead letter of a record and its error; attempts: 0 if the record could not be decoded."""
         is_expected = attempts == 0 or action_for(error) is ErrorAction.DEAD_LETTER
         return DeadLetter(
             key=stored.key,
@@ -59,14 +59,14 @@ class DeadLetterQueue(Generic[T]):
             timestamp=Timestamp(stored.timestamp_ms),
             stage=stage,
             error=type(error).__qualname__,
-            message=_words(error).encode()[:MESSAGE_BYTES].decode(errors="ignore"),
-            traceback="" if is_expected else _frames(error).encode()[-TRACEBACK_BYTES:].decode(errors="ignore"),
+            message=_message_of(error).encode()[:MESSAGE_BYTES].decode(errors="ignore"),
+            traceback="" if is_expected else _frames_of(error).encode()[-TRACEBACK_BYTES:].decode(errors="ignore"),
             attempts=attempts,
             died_at=Timestamp(int(self._clock() * 1000)),
         )
 
     async def add(self, letter: DeadLetter, retry: Retry) -> None:
-        """Send a dead letter, with as much of its record as the topic takes."""
+        """Send a dead letter with as much of its record as fits the topic's maximum record size."""
         *longer, shortest = abridged(letter)
         for version in longer:
             try:
@@ -74,13 +74,13 @@ class DeadLetterQueue(Generic[T]):
             except Exception as error:
                 if stops_stage(error):
                     raise
-                _log.warning("the dead letter has no room for its record", stage=letter.stage, error=repr(error))
+                _log.warning("the record is too large for its dead letter", stage=letter.stage, error=repr(error))
             else:
                 return
         await retry.while_unavailable(partial(self._outbox.send, to_record(shortest, self._topic)))
 
     async def report(self, letter: DeadLetter, received: Received[T] | None, retry: Retry) -> None:
-        """Tell the producer; a failure that the record causes is only logged, for the letter is there."""
+        """Call `on_dead_letter`; log an error that the record causes, because the dead letter is already stored."""
         if self._on_dead_letter is None:
             return
         try:
@@ -88,18 +88,23 @@ class DeadLetterQueue(Generic[T]):
         except Exception as error:
             if stops_stage(error):
                 raise
-            _log.exception("no receipt for a dead letter", stage=letter.stage, topic=letter.topic, offset=letter.offset)
+            _log.exception(
+                "could not send the receipt of a dead letter",
+                stage=letter.stage,
+                topic=letter.topic,
+                offset=letter.offset,
+            )
 
 
-def _words(error: Exception) -> str:
-    """Return the message of an error as printable text; empty where the error cannot even say it."""
+def _message_of(error: Exception) -> str:
+    """Return the message of an error as printable text; empty if `str(error)` itself fails."""
     try:
         return printable(str(error))
     except Exception:  # noqa: BLE001 - no error may stop the stage
         return ""
 
 
-def _frames(error: Exception) -> str:
-    """List the frames of the traceback, innermost last, without source lines; also those in a child process."""
+def _frames_of(error: Exception) -> str:
+    """Return the frames of the traceback, innermost last, without source lines, including those of a child process."""
     here = (f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__))
     return printable("\n".join((*here, *map(str, getattr(error, "__notes__", ())))))

@@ -1,4 +1,4 @@
-"""Records that could not be processed, parked with the reason, and how they are sent again."""
+"""Dead letters: records that could not be processed, with the reason, and their replay."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,51 +24,54 @@ _REPLAYED = f"{_PREFIX}replayed"
 REPLAYS = "freki-replays"
 
 Letter = tuple[int, int]
-"""Where a dead letter lies: partition and offset of its topic."""
+"""Position of a dead letter: partition and offset on the dead letter topic."""
 
 MESSAGE_BYTES = 2_000
+"""Maximum length of an error message in a dead letter, in bytes."""
 TRACEBACK_BYTES = 4_000
+"""Maximum length of a traceback in a dead letter, in bytes."""
 _SHORT_KEY_BYTES = 1_000
+"""Maximum length of a key that the shortest dead letter keeps, in bytes."""
 
 
 @record
 class DeadLetter:
-    """A record that some stage could not process, and why."""
+    """A record that a stage could not process, and the reason."""
 
     key: bytes | None
     value: bytes | None
     headers: Headers
-    """As the record had them."""
+    """Headers of the record."""
     topic: str
-    """Where the record lay, as `partition`, `offset` and `timestamp` say too."""
+    """Topic of the record, as are its `partition`, `offset` and `timestamp`."""
     partition: int
     offset: int
     timestamp: Timestamp
     stage: str
     error: str
-    """Name of the exception's class."""
+    """Class name of the exception."""
     message: str
-    """Its words, as far as they fit 2,000 bytes."""
+    """Message of the exception, cut to 2,000 bytes."""
     traceback: str
-    """Files, lines and functions, innermost last; empty where the record is known to be bad."""
+    """Files, lines and functions, innermost last; empty if the record is known to be bad."""
     attempts: int
-    """How often the stage tried; 0 where the record could not even be read."""
+    """Number of attempts; 0 if the record could not be decoded."""
     died_at: Timestamp
     omitted: str = ""
-    """Size and SHA-256 of the value where the letter had no room for it; the record has it, as long as it is kept."""
+    """Size and SHA-256 of a value that does not fit the dead letter; the original record holds it while retained."""
 
     @property
     def replays(self) -> int:
-        """How often the record was sent again before it died this time."""
+        """Number of replays of the record before this dead letter."""
         return _replays(self.headers)
 
 
 class NotADeadLetter(ValueError):
-    """The record lacks the headers that every dead letter has."""
+    """The record lacks headers that every dead letter has."""
 
 
 def to_record(letter: DeadLetter, topic: str) -> Outgoing:
-    """Write a dead letter as a record: key, value and headers as they were, and the reason in further headers."""
+    """Return a dead letter as a record: original key, value and headers, with the reason in further headers."""
     # Kafka's clients refuse a record with neither key nor value.
     nothing = letter.key is None and letter.value is None
     reasons = {
@@ -94,7 +97,7 @@ def to_record(letter: DeadLetter, topic: str) -> Outgoing:
 
 
 def abridged(letter: DeadLetter) -> Iterator[DeadLetter]:
-    """Give the letter whole, then without its value, then also without headers and a long key."""
+    """Yield the whole dead letter, then without its value, then also without headers and a long key."""
     yield letter
     if (value := letter.value) is not None:
         letter = replace(letter, value=None, omitted=omitted_of(value))
@@ -104,17 +107,17 @@ def abridged(letter: DeadLetter) -> Iterator[DeadLetter]:
 
 
 def omitted_of(value: bytes | None) -> str:
-    """Say what a letter says of a value that it has no room for."""
+    """Return the description of a value that a dead letter omits: size and SHA-256."""
     return f"{len(value or b'')} bytes, SHA-256 {sha256(value or b'').hexdigest()}"
 
 
-def printable(words: str) -> str:
-    """Escape what UTF-8 cannot write: lone surrogates, as file names have them."""
-    return words.encode(errors="backslashreplace").decode()
+def printable(text: str) -> str:
+    """Escape lone surrogates, which UTF-8 cannot encode and file names may contain."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def from_record(stored: Stored) -> DeadLetter:
-    """Read a dead letter; raises NotADeadLetter for any other record."""
+    """Return the dead letter in a record. Raises NotADeadLetter for any other record."""
     reasons = {name: value.decode(errors="replace") for name, value in stored.headers if name.startswith(_PREFIX)}
     try:
         return DeadLetter(
@@ -140,9 +143,9 @@ def from_record(stored: Stored) -> DeadLetter:
 
 
 def replay(letter: DeadLetter) -> Outgoing:
-    """Give the record again as it was, for its topic, with one more replay counted and its time kept.
+    """Return the original record for its topic, with its replay count incremented and its first timestamp in a header.
 
-    The broker stamps it anew: without its first time an old change would count as later than a deletion in between.
+    The broker assigns a new timestamp: without the first one an old change would count as newer than a later deletion.
     """
     kept = tuple((name, value) for name, value in letter.headers if name not in {REPLAYS, RECORDED_AT_HEADER})
     first = recorded_at(letter.headers, letter.timestamp)
@@ -151,14 +154,14 @@ def replay(letter: DeadLetter) -> Outgoing:
 
 
 def note_replayed(place: Letter, topic: str) -> Outgoing:
-    """Write beside the dead letters that one of them was sent again, for whoever reads them later."""
+    """Return a note on the dead letter topic that a dead letter was replayed, for later readers of the topic."""
     partition, offset = place
     name = f"{partition}/{offset}".encode()
     return Outgoing(topic=topic, key=b"replayed/" + name, value=b"", headers=((_REPLAYED, name),))
 
 
 def replayed_by(stored: Stored) -> Letter | None:
-    """Read such a note; None for any other record."""
+    """Return the position in a note of `note_replayed`; None for any other record."""
     partition, slash, offset = (header(stored.headers, _REPLAYED) or b"").partition(b"/")
     return (int(partition), int(offset)) if slash and partition.isdigit() and offset.isdigit() else None
 

@@ -1,7 +1,7 @@
-"""Delivery of records: a record is done when its effects are there, or when it is a dead letter.
+"""Delivery of records: a record is done when its effects are stored or when it is a dead letter.
 
-If a record is bad, it becomes a dead letter. If a service is down, the stage waits and tries again, and finally stops,
-so that the partition is read again from the last committed offset. Nothing is logged and skipped.
+A bad record becomes a dead letter. While a service is down the stage retries with backoff and finally stops, so that
+the partition is read again from the last committed offset. No record is logged and skipped.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -24,7 +24,7 @@ from freki.streams.observe.tracing import failed, processing
 T = TypeVar("T")
 
 Handle = Callable[[Sequence[Received[T]]], Awaitable[None]]
-"""Processes records, in order per key, and returns when all effects are there. Repeating it is safe."""
+"""Handler of records, in order per key; returns when all effects are stored. Idempotent."""
 
 _log = structlog.get_logger(__name__)
 
@@ -36,7 +36,7 @@ class _Failure:
 
 
 class Delivery(Generic[T]):
-    """Takes batches of undecoded records through a handler, in order."""
+    """Delivery of batches of undecoded records to a handler, in order."""
 
     def __init__(
         self,
@@ -58,9 +58,9 @@ class Delivery(Generic[T]):
         self._retry = retry or Retry(stage, meters=meters)
 
     async def deliver(self, events: Sequence[Stored], *, group: str) -> None:
-        """Return when every event is done; then, and only then, may they be acknowledged.
+        """Return when every event is done; only then may they be acknowledged.
 
-        Raises Unavailable and Misconfigured: the worker has to stop, and the events are read again.
+        Raises Unavailable and Misconfigured: the worker must stop, and the events are read again.
         """
         await self._prepare(events)
         accepts = self._intake.accepts
@@ -77,8 +77,10 @@ class Delivery(Generic[T]):
         except Exception as error:
             if stops_stage(error):
                 raise
-            # Decoding tells which record is to blame.
-            _log.warning("could not prepare for all records", stage=self.stage, error=repr(error))
+            # Decoding finds the record that causes the error.
+            _log.warning(
+                "could not fetch what decoding needs for all records of a batch", stage=self.stage, error=repr(error)
+            )
 
     async def _deliver(self, events: Sequence[Stored], group: str) -> None:
         with processing(self._tracer, self.stage, group, events) as traces:
@@ -87,19 +89,19 @@ class Delivery(Generic[T]):
                 try:
                     good.append((event, self._intake.read(event, trace)))
                 except Exception as error:  # noqa: BLE001 - no input may stop the stage
-                    await self._bury(event, None, error, trace, attempts=0)
+                    await self._send_dead_letter(event, None, error, trace, attempts=0)
             if good:
-                await self._settle(good)
+                await self._handle_or_bisect(good)
 
-    async def _settle(self, batch: Sequence[tuple[Stored, Received[T]]]) -> None:
-        """Handle a batch; where that fails, its halves, down to the record that is to blame."""
+    async def _handle_or_bisect(self, batch: Sequence[tuple[Stored, Received[T]]]) -> None:
+        """Handle a batch; after an error handle its halves, down to the record that causes the error."""
         failure = await self._attempt([received for _, received in batch])
         if failure is None:
             return
         if len(batch) > 1:
             middle = len(batch) // 2
-            await self._settle(batch[:middle])
-            await self._settle(batch[middle:])
+            await self._handle_or_bisect(batch[:middle])
+            await self._handle_or_bisect(batch[middle:])
             return
         attempts = 1
         while failure.action is ErrorAction.BUG and attempts < self._retry.bug_attempts:
@@ -109,10 +111,10 @@ class Delivery(Generic[T]):
             if failure is None:
                 return
         event, received = batch[0]
-        await self._bury(event, received, failure.error, received.trace, attempts=attempts)
+        await self._send_dead_letter(event, received, failure.error, received.trace, attempts=attempts)
 
     async def _attempt(self, batch: Sequence[Received[T]]) -> _Failure | None:
-        """Handle a batch, waiting while a service is down; return the failure that its records are to blame for."""
+        """Handle a batch, with retries while a service is down; return the failure that its records cause, or None."""
         try:
             await self._retry.while_unavailable(lambda: self._handle(batch))
         except Exception as error:
@@ -121,10 +123,10 @@ class Delivery(Generic[T]):
             return _Failure(error, action_for(error))
         return None
 
-    async def _bury(
+    async def _send_dead_letter(
         self, event: Stored, received: Received[T] | None, error: Exception, trace: Context, *, attempts: int
     ) -> None:
-        """Make a record a dead letter."""
+        """Send the dead letter of a record, then report it."""
         letter = self._dead_letters.letter(event, error, stage=self.stage, attempts=attempts)
         token = attach(trace)
         try:

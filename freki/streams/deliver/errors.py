@@ -1,4 +1,4 @@
-"""Which exceptions stop a stage, which are retried, and which make a record a dead letter."""
+"""Reactions to exceptions: stop the stage, retry, or send the record to the dead letter topic."""
 
 import enum
 
@@ -10,11 +10,11 @@ class ErrorAction(enum.Enum):
     """Reaction to an exception, the most severe first."""
 
     STOP = "stop"
-    """A setting is wrong: no record is to blame, and waiting does not help."""
+    """A setting is wrong: no record causes the error, and waiting does not help."""
     RETRY = "retry"
     """A service is down."""
     BUG = "bug"
-    """Nobody expected it: retry a few times, then treat the record as bad."""
+    """The exception is unexpected: retry a few times, then treat the record as bad."""
     DEAD_LETTER = "dead_letter"
     """The record is bad."""
 
@@ -35,5 +35,5 @@ def action_for(error: Exception) -> ErrorAction:
 
 
 def stops_stage(error: Exception) -> bool:
-    """Return whether a service or a setting is to blame rather than a record."""
+    """Return whether a service or a setting causes the error rather than a record."""
     return action_for(error) in {ErrorAction.STOP, ErrorAction.RETRY}

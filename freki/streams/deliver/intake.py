@@ -1,4 +1,4 @@
-"""Reading of a stage's records: which ones it takes, and how their bytes become values."""
+"""Intake of a stage: the filter and the decoder of its records."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -12,34 +12,34 @@ from freki.streams.messages import Received, Stored
 T = TypeVar("T")
 
 Decode = Callable[[bytes | None], T]
-"""Bytes to value; None is a tombstone. Any exception means that the record is bad."""
+"""Decoder of a value; None is a tombstone. Any exception means that the record is bad."""
 Prepare = Callable[[Sequence[bytes | None]], Awaitable[None]]
-"""Fetches what decoding these values needs, such as schemas; decoding itself never waits."""
+"""Fetches what decoding these values needs, such as schemas; decoding itself does no I/O."""
 RecordFilter = Callable[[Stored], bool]
-"""Returns whether this stage takes a record; another stage takes the others."""
+"""Predicate: whether this stage processes a record; another stage processes the others."""
 
 
 class NullKey(Exception):
-    """A record without a key has no document and no order."""
+    """The record has no key, hence no document and no order."""
 
 
 class NullValue(Exception):
-    """The topic has no tombstones."""
+    """The value is null on a topic without tombstones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Intake(Generic[T]):
-    """How a stage reads its records."""
+    """Filter and decoder of a stage's records."""
 
     decode: Decode[T]
     prepare: Prepare | None = None
     accepts: RecordFilter | None = None
-    """None: the stage takes all records."""
+    """None: the stage processes all records."""
     keyed: bool = True
     """Whether a record needs a key."""
 
     def read(self, stored: Stored, trace: Context) -> Received[T]:
-        """Decode a record. Raises NullKey, and whatever `decode` raises."""
+        """Return the decoded record. Raises NullKey and the errors of `decode`."""
         if stored.key is None and self.keyed:
             raise NullKey("the key is null")
         return Received(

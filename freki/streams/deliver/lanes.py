@@ -1,8 +1,8 @@
 """Lanes: urgent changes and deletions overtake small documents, and these overtake large ones.
 
-A lane has topics of its own between the stages, so that nothing of it waits behind what is in another. All lanes begin
-at the one topic of documents, which each reads whole. Changes of one document may lie in several lanes, and then the
-version fence decides (`operators/fence.py`), in whatever order they arrive.
+Each lane has its own topics between the stages, so that its records never wait behind those of another lane. All lanes
+begin at the documents topic, which each lane reads in full. Changes of one document may be in several lanes; the
+version fence (`operators/fence.py`) makes the result independent of their order of arrival.
 """
 
 from collections.abc import Callable
@@ -13,18 +13,18 @@ from freki.schemas.avro import DamagedError
 from freki.streams.messages import Headers, Stored, number_in
 
 PRIORITY_HEADER = "freki-priority"
-"""Decimal; for producers that cannot set the field of the change. The higher of the two counts."""
+"""Header with a decimal priority, for producers that cannot set the field of the change. The higher of both counts."""
 
 
 class Lane(StrEnum):
-    """A way through the stages of ingest, the most urgent one first."""
+    """Lane through the ingest stages, most urgent first."""
 
     EXPRESS = "express"
-    """Deletions, and what its producer calls urgent."""
+    """Deletions, and changes with a priority above 0."""
     REGULAR = "regular"
     """Everything else."""
     BULK = "bulk"
-    """What turned out, when it was cut, to be too large for one part."""
+    """Documents whose chunks do not fit one part."""
 
 
 _EXPRESS = frozenset({Lane.EXPRESS})
@@ -33,13 +33,14 @@ _UNDECIDED = _EXPRESS | _REGULAR
 
 
 def lanes_of(record: Stored, decode: Callable[[bytes | None], DocumentChange | None]) -> frozenset[Lane]:
-    """Say which lanes take a record of the documents topic: one, by nothing but the record; or both where that fails.
+    """Return the lanes that process a record of the documents topic: one, derived from the record alone, or both.
 
-    Each lane judges for itself, at another time, and in a rolling upgrade with another release. A record that this
-    process cannot decode may be one that the other lane decodes: the schema registry may know its schema by then, or
-    that release its contract. So neither leaves such a record to the other. Usually neither can decode it, and it has
-    two dead letters, one of each lane. Where only one can, it takes the record if it is its own; the letter of the
-    other lane says that something was wrong, but nothing is lost. What no process can ever decode is REGULAR.
+    Each lane decides independently, at a different time, and during a rolling upgrade with a different release. A
+    record that this process cannot decode may be decodable in the other lane: the schema registry may have its schema
+    by then, or the other release its contract. So both lanes accept such a record. Usually neither can decode it, and
+    it gets two dead letters, one per lane. If only one lane can decode it, that lane processes the record if it belongs
+    there; the dead letter of the other lane reports the problem, and nothing is lost. A record that no process can ever
+    decode (DamagedError) is REGULAR.
     """
     if record.key is None:
         return _REGULAR
@@ -49,7 +50,7 @@ def lanes_of(record: Stored, decode: Callable[[bytes | None], DocumentChange | N
         change = decode(record.value)
     except DamagedError:
         return _REGULAR
-    except Exception:  # noqa: BLE001 - of whatever kind
+    except Exception:  # noqa: BLE001 - any decoding error leaves the lane open
         return _UNDECIDED
     if change is None or change.operation is Operation.DELETE or change.priority > 0:
         return _EXPRESS
@@ -57,10 +58,10 @@ def lanes_of(record: Stored, decode: Callable[[bytes | None], DocumentChange | N
 
 
 def priority_in(headers: Headers) -> int:
-    """Read the priority that headers give; 0 where they give none."""
+    """Return the priority in the headers; 0 if there is none."""
     return number_in(headers, PRIORITY_HEADER)
 
 
 def in_lane(name: str, lane: Lane) -> str:
-    """Name what a lane has for itself; what the regular lane has needs no other name."""
+    """Return the name of a lane's topic, stage or group: the plain name for the regular lane, else with a suffix."""
     return name if lane is Lane.REGULAR else f"{name}-{lane}"

@@ -1,4 +1,4 @@
-"""Sends the records that a stage makes."""
+"""Sending of records, each with its trace."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,26 +16,26 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 
 class Outbox:
-    """Sends records and waits until the broker has them, each with a span of its record's trace."""
+    """Sender of records that waits for the broker's acknowledgement; each record has a span in its trace."""
 
     def __init__(self, producer: Producer, tracer: Tracer) -> None:
         self._producer = producer
         self._tracer = tracer
 
     async def send(self, *records: Outgoing) -> None:
-        """Queue all records in order, then wait until the broker has stored every one.
+        """Queue all records in order, then wait until the broker has stored all of them.
 
-        Raises the first error there was, after all others have ended too; any of the records may be stored then.
+        Raises the first error, after all other deliveries have ended; any of the records may be stored then.
         """
         deliveries: list[Awaitable[None]] = []
         try:
             for record in records:
-                deliveries.append(await self._queue(record))  # noqa: PERF401 - what is queued must be awaited on errors
+                deliveries.append(await self._queue(record))  # noqa: PERF401 - queued deliveries must be awaited on errors
         finally:
-            endings = await asyncio.gather(*deliveries, return_exceptions=True)
-        for ending in endings:
-            if ending is not None:
-                raise ending
+            results = await asyncio.gather(*deliveries, return_exceptions=True)
+        for result in results:
+            if result is not None:
+                raise result
 
     async def _queue(self, record: Outgoing) -> Awaitable[None]:
         span, headers = sending(self._tracer, record)
@@ -60,14 +60,14 @@ async def _delivered(delivery: Awaitable[object], span: Span) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Sink(Generic[T_contra]):
-    """A topic that values of one type are sent to."""
+    """Topic for values of one type, with their encoder."""
 
     outbox: Outbox
     topic: str
     encode: Callable[[T_contra], bytes]
 
     def record(self, value: T_contra, *, key: bytes | None, trace: Context | None = None) -> Outgoing:
-        """Encode a value as a record of the topic."""
+        """Return a value as a record of the topic."""
         return Outgoing(topic=self.topic, key=key, value=self.encode(value), trace=trace)
 
     async def send(self, *records: Outgoing) -> None:

@@ -1,4 +1,4 @@
-"""Receipts for changes that became dead letters."""
+"""REJECTED receipts for changes that became dead letters."""
 
 from typing import TypeVar
 
@@ -23,7 +23,7 @@ T = TypeVar("T", bound=Source)
 
 
 def reject_with_receipt(receipts: Sink[IndexOutcome], *, generation: str, meters: Meters) -> OnDeadLetter[T]:
-    """Send a REJECTED receipt for each dead letter whose key names a document."""
+    """Return a callback that sends a REJECTED receipt for each dead letter whose key names a document."""
 
     async def reject(letter: DeadLetter, received: Received[T] | None) -> None:
         tenant, slash, document_id = (letter.key or b"").decode(errors="replace").partition("/")

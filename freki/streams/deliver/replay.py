@@ -1,11 +1,12 @@
-"""Which dead letters may be sent again: none that would put an old state of a document over a newer one.
+"""Rules for the replay of dead letters: none may replace a newer state of a document by an older one.
 
-The documents topic is compacted: what is sent last stays, and every new generation of the index begins with it. So a
-letter goes there only while its record is the last of its document. Letters of the topics behind it are judged by the
-documents topic too: the index forgets deletions after a while, and would take an old revision for a new document.
+The documents topic is compacted: the last record of a key stays, and every new generation of the index starts from it.
+So a dead letter is replayed there only while its record is the last one of its document. Dead letters of later topics
+are checked against the documents topic too: the index purges deletions after a while, and would accept an old revision
+as a new document.
 
-Between the look and the sending a producer may be faster. Then its change is not the last record of its key, but the
-version fence of every index that remembers it keeps it in force.
+A producer may publish a change between the check and the replay. Its change is then not the last record of its key, but
+the version fence of every index that holds it keeps it in force.
 """
 
 from collections.abc import AsyncIterable, Callable, Collection, Mapping
@@ -22,28 +23,28 @@ Place = tuple[str, int, int]
 
 @record
 class Latest:
-    """What the documents topic says of a document."""
+    """State of a document on the documents topic."""
 
     partition: int
     offset: int
-    """Of its last record."""
+    """Offset of its last record."""
     recorded_at: Timestamp
-    """Of that record."""
+    """First recording of that record."""
     version: int
-    """The highest one of all its records; 0 where none is known."""
+    """Highest version of all its records; 0 if unknown."""
     deleted: bool
-    """Is its last record a deletion?"""
+    """Whether its last record is a deletion."""
 
 
 def place_of(letter: DeadLetter) -> Place:
-    """Say where a letter's record lay."""
+    """Return the position of a dead letter's original record."""
     return letter.topic, letter.partition, letter.offset
 
 
 async def latest_of(
     keys: Collection[bytes], records: AsyncIterable[Stored], decode: Callable[[bytes], DocumentChange]
 ) -> dict[bytes, Latest]:
-    """Read what the documents topic says of some documents; those that it holds nothing of are left out."""
+    """Return the state of documents on the documents topic; documents without a record there are absent."""
     latest: dict[bytes, Latest] = {}
     for_key = frozenset(keys)
     async for stored in records:
@@ -51,7 +52,7 @@ async def latest_of(
             continue
         version, deleted = version_in(stored.headers), stored.value is None
         if stored.value is not None:
-            # What nobody can read says at least that it is there.
+            # A record that cannot be decoded still proves that the document has a record.
             with suppress(ValueError):
                 change = decode(stored.value)
                 version, deleted = change.version, change.operation is Operation.DELETE
@@ -67,12 +68,12 @@ async def latest_of(
 
 
 def refusal_of_change(letter: DeadLetter, latest: Mapping[bytes, Latest]) -> str | None:
-    """Say why a letter of the documents topic may not be sent there again; None where it may."""
+    """Return why a dead letter of the documents topic may not be replayed; None if it may."""
     if letter.key is None:
-        return "a record without a key has no place on the documents topic"
+        return "a record without a key cannot be on the documents topic"
     last = latest.get(letter.key)
     if last is None:
-        return "the documents topic holds nothing of its document any more: it was deleted since"
+        return "the documents topic has no record of its document any more: it was deleted since"
     is_later = last.offset > letter.offset
     if last.partition != letter.partition:
         # Partitions were added since.
@@ -83,10 +84,10 @@ def refusal_of_change(letter: DeadLetter, latest: Mapping[bytes, Latest]) -> str
 
 
 def refusal_of_part(letter: DeadLetter, latest: Mapping[bytes, Latest], revision: Revision) -> str | None:
-    """Say why a letter with a part of a revision may not be sent again; None where it may."""
+    """Return why a dead letter with a part of a revision may not be replayed; None if it may."""
     last = latest.get(letter.key or b"")
     if last is None:
-        return "the documents topic holds nothing of its document any more: it was deleted since"
+        return "the documents topic has no record of its document any more: it was deleted since"
     if last.version > revision.version or last.recorded_at > revision.recorded_at:
         return f"a later {_named(last)} of its document is on the documents topic, at {last.partition}/{last.offset}"
     return None

@@ -1,4 +1,4 @@
-"""Retries with exponential backoff while a service is down."""
+"""Retries with exponential backoff while a service is unavailable."""
 
 import asyncio
 import random
@@ -16,22 +16,24 @@ _log = structlog.get_logger(__name__)
 
 @record
 class Backoff:
-    """How long to wait between attempts: doubling, at most `longest_s`, less up to a half so that workers spread."""
+    """Exponential backoff: doubling waits of at most `longest_s`, with up to 50 % jitter to spread workers."""
 
     attempts: int = 8
-    """About 11 s with the other defaults: longer outages are the supervisor's, which restarts the worker."""
+    """Maximum attempts while a service is unavailable, about 11 s in total; then the supervisor restarts the worker."""
     bug_attempts: int = 3
-    """Fewer: more of the same rarely helps, and all other records wait."""
+    """Maximum attempts after an unexpected exception; fewer, because repeating rarely helps and all records wait."""
     first_s: float = 0.1
+    """First wait, in seconds."""
     longest_s: float = 5.0
+    """Maximum wait, in seconds."""
 
     def wait_s(self, attempt: int, spread: float) -> float:
-        """Seconds after the given attempt, 1-based; `spread` in 0..1 is drawn anew each time."""
+        """Return the wait after the given attempt (1-based), in seconds; spread: jitter in 0..1, drawn per attempt."""
         return backoff(attempt, first=self.first_s, longest=self.longest_s, jitter=spread)
 
 
 class Retry:
-    """Repeats the calls of one stage."""
+    """Retries for the calls of one stage."""
 
     def __init__(
         self,
@@ -48,11 +50,11 @@ class Retry:
 
     @property
     def bug_attempts(self) -> int:
-        """Attempts for an exception that nobody expected."""
+        """Maximum attempts after an unexpected exception."""
         return self._backoff.bug_attempts
 
     async def while_unavailable(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Repeat `work` while it raises Unavailable. Raises its last error once the attempts are used up."""
+        """Repeat `work` while it raises Unavailable. Raises its last error after the maximum number of attempts."""
         for attempt in range(1, self._backoff.attempts):
             try:
                 await work()
@@ -65,8 +67,8 @@ class Retry:
         await work()
 
     async def pause(self, attempt: int, error: Exception) -> None:
-        """Wait after a failed attempt, 1-based."""
-        wait_s = self._backoff.wait_s(attempt, random.random())  # noqa: S311 - spreads load, hides nothing
+        """Wait after a failed attempt (1-based)."""
+        wait_s = self._backoff.wait_s(attempt, random.random())  # noqa: S311 - jitter, not cryptography
         self._meters.retried(self._stage, error)
-        _log.warning("waiting to try again", stage=self._stage, attempt=attempt, wait_s=wait_s, error=repr(error))
+        _log.warning("retrying after a wait", stage=self._stage, attempt=attempt, wait_s=wait_s, error=repr(error))
         await self._sleep(wait_s)

@@ -1,4 +1,4 @@
-"""Runs the stages of a process until it is stopped, one of them fails, or one stands still."""
+"""Run the stages of a process until it is stopped, or a stage fails or stalls."""
 
 import asyncio
 import time
@@ -14,19 +14,22 @@ from freki.streams.deliver.stage import Stage, StreamEnded
 from freki.streams.observe.lag import Backlog
 
 LookBehind = Callable[[faust.App], Awaitable[Backlog | None]]
-"""Returns how many records wait in the app's partitions; None where the broker does not say."""
+"""Returns the records that wait in each of the app's partitions; None if the broker does not answer."""
 
 _log = structlog.get_logger(__name__)
 
 _CHECK_S = 0.2
+"""Interval of checks for crashed apps, in seconds."""
 _CHECKS_PER_WATCH = 10
+"""Crash checks per look at the backlog."""
 _DRAIN_S = 20.0
-"""Time for batches in flight to end when the process has to stop, in seconds."""
+"""Time limit for batches in flight when the process stops, in seconds."""
 _STOP_S = 10.0
+"""Time limit for an app to stop, in seconds."""
 
 
 class Stalled(RuntimeError):
-    """Records wait, and none was finished for too long."""
+    """Records wait, and a stage has finished none for too long."""
 
 
 async def run_stages(
@@ -37,11 +40,12 @@ async def run_stages(
     on_ready: Callable[[], None],
     beside: Collection[asyncio.Task[None]] = (),
 ) -> None:
-    """Run stages in this process until `stop` is set or one of them fails; `on_ready`: all have their partitions.
+    """Run stages in this process until `stop` is set or one of them fails.
 
-    In both cases the batches at hand are finished and their offsets committed. Raises what a stage failed with, or
-    Stalled; what is not committed is read again by the next process. beside: what else the process does all the time;
-    where that ends the stages do too.
+    In both cases batches in flight are finished and their offsets committed; uncommitted records are read again by the
+    next process. Raises the error of a failed stage, or Stalled.
+
+    on_ready: called once all stages have their partitions. beside: background tasks; the stages stop when one ends.
     """
     apps = list(dict.fromkeys(stage.app for stage in stages))
     async with AsyncExitStack() as closing:
@@ -74,7 +78,7 @@ async def _first_failure_or_stop(
 
 
 async def _watch(stage: Stage, look_behind: LookBehind) -> None:
-    """Raise as soon as the stage has failed or stands still."""
+    """Raise once the stage has failed or stalled."""
     while True:
         for _ in range(_CHECKS_PER_WATCH):
             await asyncio.sleep(_CHECK_S)
@@ -86,16 +90,16 @@ async def _watch(stage: Stage, look_behind: LookBehind) -> None:
             stage.lag.seen(backlog, now=Timestamp(time.time_ns() // 1_000_000))
         stage.progress.seen(backlog=backlog is None or any(backlog.values()))
         if stage.progress.stalled:
-            raise Stalled(f"{stage.name}: records wait, and none was finished for too long")
+            raise Stalled(f"{stage.name}: records wait, but the stage has finished none for too long")
 
 
 async def _within(limit_s: float, work: Callable[[], Awaitable[None]]) -> None:
-    """Try to leave in order, for so long. Where that fails nothing is lost: it is done again."""
+    """Run a shutdown step within a time limit; an error loses nothing, because uncommitted records are read again."""
     try:
         await asyncio.wait_for(work(), limit_s)
-    except Exception as error:  # noqa: BLE001 - it must not hide why the stages stop
-        _log.warning("could not leave in order", error=repr(error))
+    except Exception as error:  # noqa: BLE001 - must not mask the reason for the shutdown
+        _log.warning("a shutdown step failed or took too long", error=repr(error))
 
 
-async def _all(works: Iterable[Awaitable[None]]) -> None:
-    await asyncio.gather(*works)
+async def _all(awaitables: Iterable[Awaitable[None]]) -> None:
+    await asyncio.gather(*awaitables)

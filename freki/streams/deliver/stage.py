@@ -1,4 +1,4 @@
-"""Joins a delivery to a Faust app."""
+"""A stage: the connection of a delivery to a Faust app."""
 
 import asyncio
 import time
@@ -24,28 +24,28 @@ from freki.streams.observe.meters import Meters, Standing
 _log = structlog.get_logger(__name__)
 
 _CANCEL_S = 1.0
-"""Time for a batch that is given up to end, in seconds: it only waits for records on their way to the broker."""
+"""Time limit for a cancelled batch to end, in seconds: it only waits for records in flight to the broker."""
 
 
 class StreamEnded(RuntimeError):
-    """Faust ended a stream by itself: the stage would look healthy and do nothing."""
+    """Faust ended a stream by itself: the stage would seem healthy but process nothing."""
 
 
 @record
 class Batching:
-    """How a stage groups records into batches."""
+    """Batch sizes and waits of a stage."""
 
     records: int
     """Maximum records per batch."""
     wait_s: float
     """Maximum wait for a batch to fill, in seconds."""
     in_flight: int = 1
-    """Maximum batches at a time; with more than one, records of one key may be done in any order."""
+    """Maximum batches in flight; with more than one, records of one key may be done in any order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Event:
-    """A record as Faust read it."""
+    """An undecoded record read by Faust."""
 
     topic: str
     partition: int
@@ -57,7 +57,7 @@ class _Event:
 
 
 class Stage:
-    """Takes one topic through one delivery, as a consumer group of its own or beside others in one."""
+    """Consumer of one topic by one delivery; several stages may share a consumer group."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Stage:
         meters: Meters,
         holds: Callable[[Message], bool] = lambda _: True,
     ) -> None:
-        """Keep what it works with; `holds` tells whether a record is still this process's to finish."""
+        """Create a stage; holds: whether this process still owns the partition of a record."""
         self.app = app
         self.name = name
         self.topic = topic
@@ -77,22 +77,22 @@ class Stage:
         self._meters = meters
         self._holds = holds
         self._in_flight: set[asyncio.Task[None]] = set()
-        self._given_up: set[asyncio.Task[None]] = set()
-        self._leaving = False
+        self._cancelled: set[asyncio.Task[None]] = set()
+        self._draining = False
 
     def standing(self, now: Timestamp) -> Standing:
-        """Say how far the stage is behind, and whether it moves; in any thread."""
+        """Return lag and idle time of the stage. Thread-safe."""
         return Standing(waiting=self.lag.waiting(now), idle_s=self.progress.idle_s)
 
     async def consume(self, stream: StreamT[Any], delivery: Delivery[Any], batching: Batching) -> None:
-        """Deliver batch after batch, and acknowledge each when all of it is done."""
-        # Faust acknowledges what it drops when a batched stream ends, unless `noack` stands before `noack_take`.
+        """Deliver batches, and acknowledge each once all of its records are done."""
+        # Without `noack` before `noack_take`, Faust acknowledges the records that it drops when a batched stream ends.
         manual = cast("faust.Stream[EventT[Any]]", cast("faust.Stream[Any]", stream).noack())
         batches = aiter(manual.noack_take(batching.records, within=batching.wait_s))
         try:
             async with asyncio.TaskGroup() as group:
                 while (events := await self._next(batches, batching.in_flight)) is not None:
-                    # Records of partitions that were taken away meanwhile come again, here or elsewhere.
+                    # Records of partitions revoked meanwhile are read again by their new owner.
                     events = [event for event in events if self._holds(event.message)]
                     if not events:
                         continue
@@ -107,63 +107,67 @@ class Stage:
     async def _next(
         self, batches: AsyncIterator[Sequence[EventT[Any]]], max_in_flight: int
     ) -> Sequence[EventT[Any]] | None:
-        """Wait for room, then for records: what arrives meanwhile comes as one batch."""
+        """Return the next batch once fewer than `max_in_flight` are in flight: records that wait form one batch."""
         while len(self._in_flight) >= max_in_flight:
             await asyncio.wait(self._in_flight, return_when=asyncio.FIRST_COMPLETED)
         events = await anext(batches, None)
-        if self._leaving:
-            # Not ours any more: they are not acknowledged, so the next process has them.
+        if self._draining:
+            # Never acknowledged, so the next process reads them.
             await asyncio.Event().wait()
         return events
 
     async def _take(
-        self, stream: faust.Stream[EventT[Any]], events: Sequence[EventT[Any]], delivery: Delivery[Any], most: int
+        self,
+        stream: faust.Stream[EventT[Any]],
+        events: Sequence[EventT[Any]],
+        delivery: Delivery[Any],
+        max_records: int,
     ) -> None:
         with self.progress.in_flight():
             records = [_event(event.message) for event in events]
             self.lag.reached(((record.topic, record.partition), Timestamp(record.timestamp_ms)) for record in records)
             try:
-                with self._timed(len(records), most):
+                with self._timed(len(records), max_records):
                     await delivery.deliver(records, group=self.app.conf.id)
             except Exception as error:
-                if asyncio.current_task() not in self._given_up:
+                if asyncio.current_task() not in self._cancelled:
                     raise
-                _log.warning("a batch that was given up failed", stage=self.name, error=repr(error))
+                _log.warning("a cancelled batch failed", stage=self.name, error=repr(error))
                 return
             for event in events:
                 await stream.ack(event)
 
     @contextmanager
-    def _timed(self, records: int, most: int) -> Iterator[None]:
+    def _timed(self, records: int, max_records: int) -> Iterator[None]:
         started, failed = time.perf_counter(), True
         try:
             yield
             failed = False
         finally:
             seconds = time.perf_counter() - started
-            self._meters.handled(self.name, records=records, most=most, seconds=seconds, failed=failed)
+            self._meters.handled(self.name, records=records, max_records=max_records, seconds=seconds, failed=failed)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._in_flight.discard(task)
-        self._given_up.discard(task)
+        self._cancelled.discard(task)
 
     async def release(self, within_s: float) -> None:
-        """Finish the batches at hand; give up those that are not done within some seconds.
+        """Wait for batches in flight, and cancel those that take longer than `within_s` seconds.
 
-        What is given up is not acknowledged. The stage goes on with the batches that come.
+        Cancelled batches are not acknowledged. The stage continues with later batches.
         """
         if not self._in_flight:
             return
         _, late = await asyncio.wait(self._in_flight, timeout=within_s)
         if late:
-            _log.warning("batches are given up: their partitions move", stage=self.name, batches=len(late))
-            self._given_up |= late
+            _log.warning("batches were cancelled by a rebalance", stage=self.name, batches=len(late))
+            self._cancelled |= late
             for task in late:
                 task.cancel()
             await asyncio.wait(late, timeout=_CANCEL_S)
 
     def lost(self, topic: str, partition: int, records: int) -> None:
-        """Tell that retention took records before this stage read them, if they are of its topic."""
+        """Report records of this stage's topic that retention dropped before they were read."""
         if topic == self.topic:
             self._meters.lost(self.name, records)
             _log.error(
@@ -175,8 +179,8 @@ class Stage:
             )
 
     async def drain(self) -> None:
-        """Wait until the batches at hand are done, and let no other begin."""
-        self._leaving = True
+        """Start no further batch, and wait for those in flight."""
+        self._draining = True
         if self._in_flight:
             await asyncio.wait(self._in_flight)
 
@@ -184,7 +188,7 @@ class Stage:
 def register(
     app: faust.App, topic: str, delivery: Delivery[Any], batching: Batching, *, meters: Meters | None = None
 ) -> Stage:
-    """Attach the agent that takes a topic through a delivery."""
+    """Register a Faust agent that delivers the records of a topic; return its stage."""
     stage = Stage(app, delivery.stage, topic, meters=meters or Meters(), holds=partial(holds, app))
     on_revoked(app, stage.release)
     on_lost(app, stage.lost)
@@ -211,5 +215,5 @@ def _event(message: Message) -> _Event:
 
 
 def _milliseconds(seconds: float | None) -> int:
-    """Give a record's time as Kafka does, -1 where it has none; through Faust's seconds it may leave the 64 bits."""
+    """Return a record's time in milliseconds, clamped to 64 bits, which Faust's seconds may exceed; -1 for None."""
     return -1 if seconds is None else min(max(round(seconds * 1000), -(2**63)), 2**63 - 1)

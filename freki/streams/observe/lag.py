@@ -1,4 +1,4 @@
-"""How far a stage is behind: records that wait, and how old the oldest of them can be."""
+"""Lag of a stage: records that wait, and the maximum age of the oldest."""
 
 from collections.abc import Iterable, Mapping
 
@@ -8,33 +8,33 @@ from freki.streams.observe.meters import Waiting
 Place = tuple[str, int]
 """Topic and partition."""
 Backlog = Mapping[Place, int]
-"""Records that are there and not finished, of each partition of ours."""
+"""Unfinished records of each assigned partition."""
 
 
 class Lag:
-    """Bounds the age of what waits by what was read last, and by when nothing waited.
+    """Upper bound on the age of waiting records, from the last record read and the last time without a backlog.
 
-    The broker tells how many records wait, not since when; reading them only to see would take them twice.
+    The broker reports how many records wait, but not since when; reading them only for their age would read them twice.
     """
 
     def __init__(self) -> None:
         self._since: dict[Place, Timestamp] = {}
-        """No record that waits is older."""
+        """Lower bound on the timestamps of waiting records."""
         self._backlog: Backlog = {}
 
     def reached(self, records: Iterable[tuple[Place, Timestamp]]) -> None:
-        """Note records that are at hand, in the order of their partition: what waits behind them is younger."""
+        """Record timestamps of records in flight, in partition order: the records behind them are younger."""
         for place, timestamp in records:
             self._since[place] = max(timestamp, self._since.get(place, timestamp))
 
     def seen(self, backlog: Backlog, now: Timestamp) -> None:
-        """Note how many records wait; partitions that are not named are no longer ours."""
+        """Record the current backlog; partitions absent from it are no longer assigned."""
         self._backlog = dict(backlog)
         self._since = {place: now if not records else self._since.get(place, now) for place, records in backlog.items()}
 
     def waiting(self, now: Timestamp) -> tuple[Waiting, ...]:
-        """Give what waits in each partition."""
-        # A copy first: another thread may ask.
+        """Return the lag of each partition."""
+        # Copies, because another thread may call this.
         backlog, since = self._backlog, self._since
         return tuple(
             Waiting(

@@ -1,7 +1,7 @@
-"""What the pipeline counts and times.
+"""Counters, gauges and histograms of the pipeline.
 
-Names follow OpenTelemetry's semantic conventions where these have one. No label holds a name of a tenant, of a document
-or of a user: each new value of a label is a time series of its own.
+Names follow OpenTelemetry's semantic conventions where these define one. No label holds the name of a tenant, document
+or user: each new label value is another time series.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,84 +18,84 @@ _HITS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 200)
 
 
 class Waiting(NamedTuple):
-    """How far a stage is behind in one partition."""
+    """Lag of a stage in one partition."""
 
     topic: str
     partition: int
     records: int
-    """That are there and not finished."""
+    """Unfinished records."""
     age_s: float
-    """Of the oldest of them, at most; 0 where there is none."""
+    """Maximum age of the oldest of them, in seconds; 0 if there is none."""
 
 
 class Standing(NamedTuple):
-    """How a stage stands."""
+    """Lag and idle time of a stage."""
 
     waiting: tuple[Waiting, ...]
     idle_s: float
-    """Since it last finished something, while something waits; else 0."""
+    """Seconds since the stage last finished a batch while records wait; else 0."""
 
 
 class Meters:
-    """All instruments; each method takes what one event was. Cheap, and safe in any thread."""
+    """All instruments, with one method per event. Cheap and thread-safe."""
 
     def __init__(self, meter: Meter | None = None) -> None:
-        """Make the instruments; without a meter they forget what they are told."""
+        """Create the instruments; without a meter they do nothing."""
         self._meter = meter = meter or NoOpMeter("freki")
         self._freshness = meter.create_histogram(
             "freki.freshness",
             "s",
-            "From the broker until a change was visible, in total and by section",
+            "Time from the broker until a change was visible, in total and by section",
             explicit_bucket_boundaries_advisory=_FRESHNESS_S,
         )
         self._source = meter.create_histogram(
             "freki.source.delay",
             "s",
-            "From the event until the broker had the change: the producer's time",
+            "Time from the event until the broker had the change: the producer's delay",
             explicit_bucket_boundaries_advisory=_FRESHNESS_S,
         )
         self._outcomes = meter.create_counter("freki.outcomes", description="Receipts of changes")
-        self._embedded = meter.create_counter("freki.chunks.embedded", description="Chunks that got a vector")
+        self._embedded = meter.create_counter("freki.chunks.embedded", description="Chunks that were embedded")
         self._indexed = meter.create_counter(
             "freki.chunks.indexed", description="Chunks of revisions that became visible"
         )
         self._contexts = meter.create_counter(
-            "freki.contexts", description="Chunks that a language model was to situate or summarise"
+            "freki.contexts", description="Chunks for which a language model should write a context or summary"
         )
         self._llm_tokens = meter.create_counter(
             "freki.llm.tokens", description="Tokens of the language model; `cached` ones are among `input`"
         )
         self._letters = meter.create_counter("freki.dead_letters", description="Records that could not be processed")
-        self._retries = meter.create_counter("freki.retries", description="Waits for a world that is down")
-        self._batches = self._seconds("freki.batch.duration", "A batch of records on its way through a stage")
+        self._retries = meter.create_counter("freki.retries", description="Retries while a service is unavailable")
+        self._batches = self._seconds("freki.batch.duration", "Duration of a batch in a stage")
         self._fill = meter.create_histogram(
             "freki.batch.fill",
             "1",
-            "Records of a batch over the most it may have",
+            "Records of a batch divided by its maximum",
             explicit_bucket_boundaries_advisory=_SHARES,
         )
         self._records = meter.create_counter("freki.records", description="Records that a stage has finished")
         self._lost = meter.create_counter(
-            "freki.records.lost", description="Records that retention took before a stage read them"
+            "freki.records.lost", description="Records that retention dropped before a stage read them"
         )
-        self._steps = self._seconds("freki.step.duration", "A step of the batch that a query was answered in")
-        self._queries = self._seconds("freki.query.duration", "From question to answer")
+        self._steps = self._seconds("freki.step.duration", "Duration of a retrieval step, for a batch of queries")
+        self._queries = self._seconds("freki.query.duration", "Time from query to result")
         self._notices = meter.create_counter("freki.notices", description="Notices in results")
         self._skipped = meter.create_counter(
-            "freki.candidates.skipped", description="Candidates that the deadline left no time to rerank"
+            "freki.candidates.skipped", description="Candidates not reranked because of the deadline"
         )
         self._open = meter.create_gauge(
-            "freki.breaker.open", description="1 while a step, or a service that it calls, is left alone, else 0"
+            "freki.breaker.open", description="1 while the circuit breaker of a step or service is open, else 0"
         )
         self._left_out = meter.create_counter(
-            "freki.breaker.left_out", description="Calls that were not made while their service was left alone"
+            "freki.breaker.left_out", description="Calls that were not made because the circuit breaker was open"
         )
         self._hits = meter.create_histogram(
             "freki.hits", description="Hits of a result", explicit_bucket_boundaries_advisory=_HITS
         )
 
     def became(self, outcome: IndexOutcome) -> None:
-        """Count a receipt, and how old the change was when it became visible."""
+        """Count a receipt, and record the freshness of its change."""
         self._outcomes.add(1, {"status": outcome.status})
         if outcome.status is OutcomeStatus.INDEXED:
             self._embedded.add(outcome.embedded)
@@ -110,11 +110,11 @@ class Meters:
             ("embedded", outcome.received_at, embedded_at),
             ("searchable", embedded_at, outcome.searchable_at),
         ):
-            # The broker's clock may be ahead of ours.
+            # The broker's clock may be ahead of this one.
             self._freshness.record(max(0, end - start) / 1000, {"section": section, "status": outcome.status})
 
     def situated(self, use: LlmUse) -> None:
-        """Count what a language model did for a part of a revision."""
+        """Count the contexts and tokens of a language model for a part of a revision."""
         for outcome, chunks in (("written", use.written), ("kept", use.kept), ("missing", use.missing)):
             self._contexts.add(chunks, {"outcome": outcome})
         for kind, tokens in (
@@ -125,7 +125,7 @@ class Meters:
             self._llm_tokens.add(tokens, {"gen_ai.token.type": kind})
 
     def answered(self, result: ContextResult) -> None:
-        """Count a result, and time it with its steps."""
+        """Count a result, and record its latency and that of its steps."""
         self._queries.record(max(0, result.answered_at - result.asked_at) / 1000, {"status": result.status})
         self._hits.record(len(result.hits))
         for stage in result.stages:
@@ -134,30 +134,30 @@ class Meters:
             self._notices.add(1, {"step": notice.stage, "kind": notice.kind})
 
     def unranked(self, candidates: int) -> None:
-        """Count candidates that the deadline left no time to rerank."""
+        """Count candidates that were not reranked because of the deadline."""
         self._skipped.add(candidates)
 
     def rests(self, service: str, *, resting: bool) -> None:
-        """Show whether a service is left alone, because it is down."""
+        """Set whether the circuit breaker of a service is open."""
         self._open.set(int(resting), {"service": service})
 
     def left_out(self, service: str) -> None:
-        """Count a call that was not made because of that."""
+        """Count a call that was not made because the circuit breaker was open."""
         self._left_out.add(1, {"service": service})
 
-    def handled(self, stage: str, *, records: int, most: int, seconds: float, failed: bool) -> None:
-        """Time a batch of a stage."""
+    def handled(self, stage: str, *, records: int, max_records: int, seconds: float, failed: bool) -> None:
+        """Record duration and size of a batch of a stage."""
         self._batches.record(seconds, {"stage": stage, "outcome": "failed" if failed else "done"})
-        self._fill.record(records / most, {"stage": stage})
+        self._fill.record(records / max_records, {"stage": stage})
         if not failed:
             self._records.add(records, {"stage": stage})
 
     def retried(self, stage: str, error: BaseException) -> None:
-        """Count a wait for a world that is down."""
+        """Count a retry while a service is unavailable."""
         self._retries.add(1, {"stage": stage, "error.type": type(error).__qualname__})
 
     def lost(self, stage: str, records: int) -> None:
-        """Count records, by offsets, that retention took before they were read."""
+        """Count records, by offsets, that retention dropped before they were read."""
         self._lost.add(records, {"stage": stage})
 
     def buried(self, stage: str, error: BaseException) -> None:
@@ -165,7 +165,7 @@ class Meters:
         self._letters.add(1, {"stage": stage, "error.type": type(error).__qualname__})
 
     def stands(self, look: Callable[[], Mapping[str, Standing]]) -> None:
-        """Show how the stages stand whenever somebody looks; `look` gives it by stage, in any thread."""
+        """Register gauges of lag and idle time; look: returns both by stage, called in any thread."""
 
         def records(_: CallbackOptions) -> Iterable[Observation]:
             return [Observation(each.records, _place(stage, each)) for stage, each in _partitions(look())]
@@ -176,17 +176,19 @@ class Meters:
         def idle(_: CallbackOptions) -> Iterable[Observation]:
             return [Observation(each.idle_s, {"stage": stage}) for stage, each in look().items()]
 
-        # With a unit of one, Prometheus would call a count of records a ratio.
+        # With unit 1, the Prometheus exporter would name the gauge a ratio.
         self._meter.create_observable_gauge("freki.lag.records", [records], description="Records that wait")
         self._meter.create_observable_gauge("freki.lag.age", [ages], "s", "Age of the oldest record that waits")
         self._meter.create_observable_gauge(
-            "freki.progress.age", [idle], "s", "Since a stage last finished something, while something waits"
+            "freki.progress.age", [idle], "s", "Time since a stage last finished a batch while records wait"
         )
 
     def built(self, **described: str) -> None:
-        """Show what this process runs."""
+        """Register a gauge whose labels are versions and models of this process."""
         self._meter.create_observable_gauge(
-            "freki.build.info", [lambda _: [Observation(1, described)]], description="What the process runs"
+            "freki.build.info",
+            [lambda _: [Observation(1, described)]],
+            description="Versions and models of the process",
         )
 
     def _seconds(self, name: str, description: str) -> Histogram:

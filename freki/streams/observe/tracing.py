@@ -1,6 +1,6 @@
-"""One trace from a producer's record to what became of it.
+"""Spans that join all processing of a producer's record into one trace.
 
-The only place that reads `traceparent` from headers and writes it there.
+Only this module reads and writes the `traceparent` header.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,6 +30,7 @@ from freki.streams.observe import attributes
 Attributes = Mapping[str, AttributeValue]
 
 UNTRACED = NoOpTracer()
+"""Tracer that records nothing."""
 
 _W3C = TraceContextTextMapPropagator()
 _FIELDS = frozenset(_W3C.fields)
@@ -54,12 +55,12 @@ _SETTER = _HeaderSetter()
 
 
 def extracted(headers: Headers) -> Context:
-    """Read the sender's span from headers; what is not a W3C trace context is as if absent."""
+    """Return the context with the sender's span from headers; ignore an invalid W3C trace context."""
     return _W3C.extract(headers, context=Context(), getter=_GETTER)
 
 
 def injected(headers: Headers, context: Context) -> Headers:
-    """Write the context's span into headers, in place of what they said; without a span they stay."""
+    """Return headers with the context's span as trace context; unchanged headers if there is no span."""
     written: list[tuple[str, bytes]] = []
     _W3C.inject(written, context=context, setter=_SETTER)
     if not written:
@@ -69,10 +70,10 @@ def injected(headers: Headers, context: Context) -> Headers:
 
 @contextmanager
 def processing(tracer: Tracer, stage: str, group: str, events: Sequence[Stored]) -> Iterator[list[Context]]:
-    """Open one span an event, each in its sender's trace, and one for the batch, which is current inside.
+    """Open one span per event, each in its sender's trace, and one for the batch, which is the current span.
 
-    Yields a context an event. A batch of one needs no span beside its event's, which is current then; a larger one is
-    a trace of its own that links to all of its events.
+    Yields one context per event. A batch of one event has no span of its own: the event's span is current. A larger
+    batch is a separate trace that links to all of its events.
     """
     contexts = [_event_context(tracer, stage, group, event) for event in events]
     events_spans = [get_current_span(context) for context in contexts]
@@ -127,7 +128,7 @@ def _event_context(tracer: Tracer, stage: str, group: str, event: Stored) -> Con
 
 
 def sending(tracer: Tracer, record: Outgoing) -> tuple[Span, Headers]:
-    """Open the span of a record that leaves, and give the headers that carry it. The caller ends the span."""
+    """Open the span of an outgoing record; return it with the headers that propagate it. The caller ends the span."""
     span = tracer.start_span(f"send {record.topic}", context=record.trace, kind=SpanKind.PRODUCER)
     describe(
         span,
@@ -152,7 +153,7 @@ def step(
     kind: str = attributes.CHAIN,
     trace: Context | None = None,
 ) -> Iterator[Span]:
-    """Open the span of a part of the work, below the span in `trace`, else below the current one."""
+    """Open a span as a child of the span in `trace`, or else of the current one."""
     span = tracer.start_span(name, context=trace)
     describe(span, lambda: {attributes.OPENINFERENCE_SPAN_KIND: kind, **described()})
     try:
@@ -164,18 +165,18 @@ def step(
         span.end()
 
 
-def of_document(what: Revision | IndexOutcome) -> Attributes:
-    """Name the document."""
+def of_document(subject: Revision | IndexOutcome) -> Attributes:
+    """Return the attributes that identify a document and its version."""
     return {
-        attributes.FREKI_TENANT: what.tenant,
-        attributes.FREKI_DOCUMENT_ID: what.document_id,
-        attributes.FREKI_DOCUMENT_VERSION: what.version,
+        attributes.FREKI_TENANT: subject.tenant,
+        attributes.FREKI_DOCUMENT_ID: subject.document_id,
+        attributes.FREKI_DOCUMENT_VERSION: subject.version,
     }
 
 
 @contextmanager
 def attached(trace: Context) -> Iterator[None]:
-    """Make the span in `trace` the current one, so that what is logged names it."""
+    """Make the span in `trace` the current one, so that log messages carry its ids."""
     token = attach(trace)
     try:
         yield
@@ -184,12 +185,12 @@ def attached(trace: Context) -> Iterator[None]:
 
 
 def describe(span: Span, described: Callable[[], Attributes]) -> None:
-    """Set attributes, which are only made where somebody will see them."""
+    """Set attributes, computed only if the span is recorded."""
     if span.is_recording():
         span.set_attributes(described())
 
 
 def failed(span: Span, error: BaseException) -> None:
-    """Mark a span with the kind of error only: messages may quote a record."""
+    """Mark a span as failed, with the error's type only, because messages may quote a record."""
     span.set_attribute(attributes.ERROR_TYPE, type(error).__qualname__)
     span.set_status(Status(StatusCode.ERROR))

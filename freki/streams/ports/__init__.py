@@ -1,7 +1,7 @@
-"""Ports: what the stages need from outside, as narrow as they need it.
+"""Ports: minimal Protocols of everything outside that stages use.
 
-All methods take and give batches, keep order, may be called again with the same arguments to the same effect,
-and raise `Unavailable` (try later) or `Rejected` (never). Adapters own their timeouts.
+All methods work on batches, keep order, are idempotent, and raise `Unavailable` (retry later) or `Rejected` (never
+retry). Adapters own their timeouts.
 """
 
 from freki.streams.ports.models import (

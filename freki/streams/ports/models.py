@@ -1,4 +1,4 @@
-"""Models, caches and language models, as stages see them."""
+"""Protocols of models, caches and language models."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
@@ -11,106 +11,106 @@ T = TypeVar("T")
 
 
 class AnalyseText(Protocol):
-    """Gives the terms of a text that BM25 counts, in its order, separated by spaces."""
+    """Analyser of text for BM25."""
 
     def __call__(self, text: str, *, language: str) -> str:
-        """Analyse; language: ISO 639-1, or `und`."""
+        """Return the terms of a text in order, separated by spaces; language: ISO 639-1, or `und`."""
 
 
 class Embedder(Protocol):
-    """Gives texts their vectors: rows of length 1, dtype float32, shape (texts, dim).
+    """Embedding model: texts to rows of L2 norm 1, dtype float32, shape (texts, dim).
 
-    Where kinds of chunks have embedders of their own, a row of a question has a part of length 1 for each: the product
-    with the row of a chunk is their cosine by the embedder of the chunk.
+    If kinds of chunks have their own embedders, the row of a query has a part of norm 1 for each embedder: its dot
+    product with the row of a chunk is the cosine by the chunk's embedder.
     """
 
     @property
     def fingerprint(self) -> str:
-        """Name, version and precision: vectors of different fingerprints must not be compared."""
+        """Name, version and precision; vectors of different fingerprints must not be compared."""
 
     @property
     def dim(self) -> int:
-        """Length of a vector."""
+        """Number of dimensions of a vector."""
 
     @property
     def unrelated(self) -> float:
-        """The cosine of unrelated passages, which those of two embedders count as; -1 where there is one embedder."""
+        """Cosine of unrelated passages, assumed for passages of two embedders; -1 if there is one embedder."""
 
     def of(self, kind: ChunkKind) -> "Embedder":
-        """Give the embedder of a kind of chunks; its rows have the same length."""
+        """Return the embedder of a kind of chunks; its `dim` is the same."""
 
     async def embed_passages(self, texts: Sequence[str]) -> Floats:
-        """Embed what is searched; texts over the model's limit are cut."""
+        """Return the vectors of passages; texts beyond the model's limit are truncated."""
 
     async def embed_within(self, windows: Sequence[str], spans: Sequence[Sequence[tuple[int, int]]]) -> Floats:
-        """Embed parts of longer texts, each by the states that its tokens have in its window (late chunking).
+        """Return the vectors of spans, pooled from the states that their tokens have in their window (late chunking).
 
-        spans: of each window, half-open in code points. Returns a row a span, window by window.
+        spans: half-open spans of each window, in code points. Returns one row per span, window by window.
         """
 
     async def embed_queries(self, texts: Sequence[str]) -> Floats:
-        """Embed what is asked."""
+        """Return the vectors of queries."""
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Count tokens as the model sees them, without special ones."""
+        """Return the number of tokens of each text by the model's tokenizer, without special tokens."""
 
 
 EmbeddingCacheKey = tuple[str, ...]
-"""A tenant, then all that a vector of its own is made of."""
+"""Tenant, then all inputs of a vector."""
 
 
 class Vectors(Protocol):
-    """Remembers vectors of passages; it may forget any of them at any time."""
+    """Cache of passage vectors, which may evict any of them at any time."""
 
     def among(self, passages: Iterable[EmbeddingCacheKey]) -> Mapping[EmbeddingCacheKey, Floats]:
-        """Give those of these that are remembered, shape (dim,) each."""
+        """Return the vectors of the passages that are cached, shape (dim,) each."""
 
     def keep(self, vectors: Mapping[EmbeddingCacheKey, Floats]) -> None:
-        """Remember some."""
+        """Add vectors."""
 
 
 class Cache(Protocol[T]):
-    """Remembers values within its bytes and for its time; it may forget any of them at any time."""
+    """Cache of values, bounded by bytes and age, which may evict any of them at any time."""
 
     def get(self, key: object) -> T | None:
-        """Give what was kept under a key of equal `repr`."""
+        """Return the value of a key with an equal `repr`; None if it is not cached."""
 
     def keep(self, key: object, value: T, *, size: int) -> None:
-        """Remember a value of about so many bytes."""
+        """Add a value; size: its approximate bytes."""
 
 
 class Reranker(Protocol):
-    """Scores how well a text answers a query, 0..1. A failure may say in `wait_s` when to come again."""
+    """Scorer of how well a text answers a query, 0..1. Errors may carry the wait before a retry in `wait_s`."""
 
     @property
     def name(self) -> str:
-        """`remote`, `vertex`, `local` or `llm`, as results show it."""
+        """Name in results: `remote`, `vertex`, `local` or `llm`."""
 
     async def score(self, pairs: Sequence[RerankPair], *, budget_s: float | None) -> list[float | None]:
-        """Score pairs, first ones first; None for those that did not fit the budget."""
+        """Return the scores of pairs, computed in order; None for pairs beyond the time budget."""
 
 
 class Llm(Protocol):
-    """A language model. A failure is an answer of its own: nothing is raised, and nobody waits long."""
+    """Language model. Failures are returned as NoCompletion, not raised, and waits are short."""
 
     @property
     def model(self) -> str:
-        """Its name: what another model wrote may be written again."""
+        """Name of the model; texts by another model may be written again."""
 
     async def complete(
         self, prompts: Sequence[Prompt], *, max_tokens: int, budget_s: float | None = None
     ) -> list[Completion | NoCompletion]:
-        """Answer each prompt, or say why not; begun in order, some at once.
+        """Return the completion of each prompt or the reason for its absence; calls start in order, several in flight.
 
-        max_tokens: of one answer. budget_s: longest wait for each answer once its call begins; None: the adapter's.
+        max_tokens: limit per completion. budget_s: time limit per call; None: the adapter's.
         """
 
 
 class TokenBudget(Protocol):
-    """Tokens of a language model that may still be used today."""
+    """Daily token budget of a language model."""
 
     async def take(self, tokens: int) -> bool:
-        """Count tokens in advance; False, and none counted, where the day has not so many left."""
+        """Reserve tokens; return False, and reserve none, if fewer are left today."""
 
     async def give_back(self, tokens: int) -> None:
-        """Count less: fewer were used. Negative: more."""
+        """Return unused tokens to the budget; negative: charge tokens used beyond the reservation."""

@@ -1,4 +1,4 @@
-"""Broker, claims and sources of documents, as stages see them."""
+"""Protocols of the broker, the claim store, the schema registry and sources of documents."""
 
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Protocol
@@ -9,72 +9,73 @@ from freki.schemas.web import WebAnswer
 from freki.streams.messages import Headers
 
 Trees = Iterable[tuple[tuple[str, Timestamp], Sequence[tuple[str, str | None]]]]
+"""Commits (id, time) with their changes (path, blob; None: deleted)."""
 
 
 class Producer(Protocol):
-    """Takes records to the broker."""
+    """Producer of Kafka records."""
 
     async def send(
         self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers = ()
     ) -> Awaitable[object]:
-        """Queue a record, in order per partition; what is returned ends when the broker has stored it.
+        """Queue a record, in order per partition; return an awaitable that ends once the broker has stored it.
 
-        Waits where too many are under way. Both raise Rejected for a record that can never be stored, such as one
-        that is too large, and Unavailable where the broker is down. Owns its timeout.
+        Waits while too many records are in flight. Call and awaitable raise Rejected for a record that can never be
+        stored, such as an oversized one, and Unavailable while the broker is down. Owns its timeout.
         """
 
 
 class ClaimReader(Protocol):
-    """Where content lies that is too large for a record."""
+    """Reader of content that is too large for a record."""
 
     async def get(self, claim: ClaimCheck) -> bytes:
-        """Load content that matches the claim's size and digest."""
+        """Return the content of a claim, checked against its size and digest."""
 
 
 class ClaimWriter(Protocol):
-    """Takes content that is too large for a record."""
+    """Writer of content that is too large for a record."""
 
     async def put(self, content: bytes) -> ClaimCheck:
-        """Store content under its digest."""
+        """Store content under its digest; return the claim."""
 
 
 class SchemaRegistry(SchemaLookup, Protocol):
-    """A schema registry, asked for what is not in memory."""
+    """Schema registry with a local cache."""
 
     async def prepare(self, values: Iterable[bytes | None]) -> None:
-        """Read the schemas that values name."""
+        """Fetch the schemas that values refer to."""
 
 
 class Repository(Protocol):
-    """One branch of a repository; all methods wait. Commits are id and time, changes path and blob, None: gone."""
+    """One branch of a Git repository; all methods block. Commits: (id, time); changes: (path, blob; None: deleted)."""
 
     def head(self) -> str:
-        """Give the commit that the branch is at."""
+        """Return the id of the branch's head."""
 
     def has(self, commit: str) -> bool:
-        """Tell whether a commit is still there."""
+        """Return whether a commit still exists."""
 
     def commit(self, commit: str) -> tuple[str, Timestamp]:
-        """Describe a commit."""
+        """Return id and time of a commit."""
 
     def commits(self, since: str | None, head: str) -> Sequence[tuple[str, Timestamp]]:
-        """Give the commits that lead to the head, oldest first, the head always; None: all."""
+        """Return the commits after `since` up to the head, oldest first, always with the head; None: all."""
 
     def changes(self, since: str | None, commits: Sequence[tuple[str, Timestamp]]) -> Trees:
-        """Give what leads from the tree of `since` to that of the last commit, step by step."""
+        """Return the changes of each commit, from the tree of `since` to that of the last commit."""
 
     def tree(self, commit: str) -> Mapping[str, str]:
-        """Give the files of a commit with their blobs."""
+        """Return the blobs of a commit's files by path."""
 
     def read(self, blob: str) -> bytes:
-        """Give a content; raises one of `refusals` for one that is too large."""
+        """Return the content of a blob. Raises Rejected if it is too large."""
 
 
 class Fetch(Protocol):
-    """Asks a server."""
+    """HTTP GET request."""
 
     async def __call__(self, url: str, *, headers: Mapping[str, str], max_bytes: int) -> WebAnswer:
-        """Raises Unavailable where no answer comes, Rejected for an answer that is too large or not allowed."""
+        """Return the response. Raises Unavailable without a response, Rejected if it is too large or not allowed."""
 
 
 class QueryClient(Protocol):

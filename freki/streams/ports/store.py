@@ -1,4 +1,4 @@
-"""The store of one generation, as stages see it."""
+"""Protocols of the store of one generation."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Protocol
@@ -24,61 +24,61 @@ from freki.schemas.index import (
 
 
 class ChunkRows(Protocol):
-    """The chunk rows of one generation. A row is written once, under a key of its own, and never changed."""
+    """Chunk rows of one generation. A row is written once, under a unique key, and never changed."""
 
     async def stored(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, Sequence[StoredRow]]:
-        """Find the rows of chunks, by whomever they were written; chunks without rows are absent."""
+        """Return all rows of chunks, by any writer; chunks without rows are absent."""
 
     async def fetch(self, row_ids: Sequence[RowId]) -> Mapping[RowId, tuple[IndexedChunk, Floats]]:
-        """Read rows with their vectors, shape (dim,); absent ones are absent."""
+        """Return rows with their vectors, shape (dim,); missing rows are absent."""
 
     async def passages(self, row_ids: Sequence[RowId]) -> Mapping[RowId, Passage]:
-        """Read texts with their headings and contexts."""
+        """Return the texts of rows with headings and contexts; missing rows are absent."""
 
     async def upsert(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
-        """Write rows; the same ones again change nothing. vectors: (rows, dim)."""
+        """Write rows, idempotently. vectors: (rows, dim)."""
 
     async def rows_of(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Sequence[RowHead]]:
-        """List every chunk row of documents, live or not, however many."""
+        """Return every chunk row of documents, live or not."""
 
     async def delete(self, row_ids: Sequence[RowId]) -> None:
-        """Remove rows; absent ones are fine."""
+        """Delete rows; ignore missing ones."""
 
 
 class Roots(Protocol):
-    """The roots and manifests of one generation. All are only ever added and removed, never changed.
+    """Roots and manifests of one generation. They are added and removed, never changed.
 
-    All reads see what was written before.
+    Reads are strongly consistent: they see all completed writes.
     """
 
     async def roots(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Root]:
-        """Read the root of each document that counts (`schemas.index.standing`), also deleted ones."""
+        """Return the standing root of each document (`schemas.index.standing`), including deleted ones."""
 
     async def commits(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Sequence[Root]]:
-        """Read all roots of documents, also those that do not count any more."""
+        """Return all roots of documents, including superseded ones."""
 
     async def pages(self, page_ids: Sequence[PageId]) -> Mapping[PageId, ManifestPage]:
-        """Read manifest pages; missing ones are missing."""
+        """Return manifest pages; missing ones are absent."""
 
     async def places(
         self, roots: Sequence[Root], chunk_ids: Sequence[ChunkId]
     ) -> Mapping[RootId, Mapping[ChunkId, Place]]:
-        """Tell which of these chunks the manifests of these roots name, on which page, and by which row."""
+        """Return page and row of each chunk that the manifests of these roots contain."""
 
     async def page_heads(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Sequence[PageHead]]:
-        """List all manifest pages of documents, whether a root names them or not."""
+        """Return all manifest pages of documents, whether a root refers to them or not."""
 
     async def write_pages(self, pages: Sequence[ManifestPage]) -> None:
-        """Write pages; they count for nothing until a root names them."""
+        """Write pages; they have no effect until a root refers to them."""
 
     async def mark_checked(self, pages: Sequence[ManifestPage]) -> None:
-        """Note of pages that a root may name them."""
+        """Mark pages as checked: a root may refer to them."""
 
     async def commit(self, roots: Sequence[Root], watermarks: Sequence[Watermark]) -> None:
-        """Write roots: from here readers see their revisions, each as a whole. Watermarks never fall back."""
+        """Write roots, which makes each revision visible atomically. Watermarks never decrease."""
 
     async def discard(self, pages: Sequence[PageId], commits: Sequence[CommitId] = ()) -> None:
-        """Remove pages and roots; absent ones are fine."""
+        """Delete pages and roots; ignore missing ones."""
 
 
 class Store(ChunkRows, Roots, Protocol):
@@ -86,7 +86,7 @@ class Store(ChunkRows, Roots, Protocol):
 
 
 class ChunkSearch(Protocol):
-    """Finds chunk rows that a scope may see; one ranking a query, best first, ties by chunk id."""
+    """Search for chunk rows that a scope may see; one ranking per query, best first, ties by chunk id."""
 
     async def dense(
         self, vectors: Floats, scopes: Sequence[Scope], *, limit: int, strong: bool
@@ -96,22 +96,22 @@ class ChunkSearch(Protocol):
     async def lexical(
         self, texts: Sequence[str], scopes: Sequence[Scope], *, limit: int, strong: bool
     ) -> list[list[Candidate]]:
-        """Search by BM25 over analysed terms; an empty text finds nothing."""
+        """Search by BM25 over analysed terms; an empty text has no results."""
 
     async def visible(
         self, wanted: Sequence[Sequence[ChunkId]], scopes: Sequence[Scope]
     ) -> list[Mapping[ChunkId, RootId]]:
-        """Tell which of the wanted chunks a scope may see, each list in its own; no others are there."""
+        """Return those of the wanted chunks that a scope may see, with their root; one list and one scope per query."""
 
     async def watermarks(self) -> Sequence[Watermark]:
-        """Read how far each partition is."""
+        """Return the watermark of each partition."""
 
 
 class WholeIndex(Protocol):
-    """The whole of an index."""
+    """Iteration over a whole index."""
 
     def all_roots(self) -> AsyncIterator[Root]:
-        """Read the root of every document that counts."""
+        """Yield the standing root of every document."""
 
     def all_rows(self) -> AsyncIterator[Sequence[tuple[RootId, RowHead]]]:
-        """List every chunk row, in pages."""
+        """Yield every chunk row, in pages."""
