@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.streams.deliver.lanes import Lane
-from freki.streams.ingest.lane_scheduler import MOST_PASSED, LaneScheduler
+from freki.streams.ingest.lane_scheduler import MAX_PASSED, LaneScheduler
 
 
 async def work(turns: LaneScheduler, lane: Lane, slices: int, done: list[Lane]) -> None:
@@ -42,7 +42,7 @@ async def test_who_waits_gets_its_share_of_a_steady_stream_of_urgent_work() -> N
     done = await run((Lane.EXPRESS, 100), (Lane.BULK, 10))
 
     last = max(place for place, lane in enumerate(done) if lane is Lane.BULK)
-    assert last <= 10 * (MOST_PASSED + 1)
+    assert last <= 10 * (MAX_PASSED + 1)
 
 
 @given(slices=st.fixed_dictionaries({lane: st.integers(0, 30) for lane in Lane}))
@@ -53,7 +53,7 @@ async def test_all_work_is_done_and_nobody_is_passed_more_often_than_said(slices
     for lane in Lane:
         own = [-1, *(place for place, other in enumerate(done) if other is lane)]
         # Both other lanes may have been passed over as often, and go first.
-        assert all(after - before <= MOST_PASSED + len(Lane) for before, after in pairwise(own))
+        assert all(after - before <= MAX_PASSED + len(Lane) for before, after in pairwise(own))
 
 
 async def test_who_is_cancelled_while_it_waits_holds_up_nobody() -> None:

@@ -1,4 +1,4 @@
-"""First stage: split a document change into the chunks of a revision."""
+"""Chunk stage: split a document change into the chunks of a revision."""
 
 import asyncio
 import hashlib
@@ -32,12 +32,12 @@ from freki.streams.observe import attributes
 from freki.streams.observe.tracing import UNTRACED, Attributes, describe, of_document, step
 from freki.streams.ports import ClaimReader
 
-# Four bytes a character at worst, and overlaps: a part stays below the smallest record limit in use, 1 MB.
 PART_CHARACTERS = 100_000
+"""Maximum characters per part: at 4 bytes each, with overlaps, a part fits the smallest record limit in use, 1 MB."""
 
 
 class Chunker:
-    """Makes the chunks of a document change."""
+    """Chunker of document changes."""
 
     def __init__(
         self,
@@ -55,7 +55,10 @@ class Chunker:
         self._now = now
 
     async def revise(self, received: Received[DocumentChange | None]) -> list[ChunkBatch]:
-        """Give the parts of the revision, in order; a deletion is one part without chunks."""
+        """Return the parts of the revision, in order; a deletion has one part without chunks.
+
+        Raises InvalidChange, and the errors of loading and parsing content.
+        """
         key = received.key.decode(errors="replace")
         change = received.value
         recorded = recorded_at(received.headers, received.timestamp)
@@ -67,7 +70,7 @@ class Chunker:
         received_at = self._now()
         content = change.content if change.claim is None else await self._claims.get(change.claim)
         if content is None:
-            raise InvalidChange("content: an UPSERT needs either content or claim; neither given")
+            raise InvalidChange("content: an UPSERT needs content or claim, and has neither")
         with step(self._tracer, "outline", trace=received.trace) as span:
             outline = await self._outliner(change, content)
             describe(span, lambda: {attributes.FREKI_ITEMS: len(outline.chunks)})
@@ -108,7 +111,7 @@ class Chunker:
         return batches
 
     def _tombstone(self, key: str, received: Received[DocumentChange | None], recorded: Timestamp) -> Revision:
-        """Take a tombstone that names the version of its deletion as that deletion once more."""
+        """Return the revision of a tombstone; one with the version of its deletion repeats that deletion."""
         tenant, slash, document_id = key.partition("/")
         if not (tenant and slash and document_id):
             raise InvalidChange(f"key: {key[:200]!r} is not tenant/document_id, so the tombstone names no document")
@@ -162,25 +165,26 @@ class Chunker:
 def chunk_handler(
     chunker: Chunker, sink: Sink[ChunkBatch], *, large: Sink[ChunkBatch] | None = None, max_in_flight: int = 1
 ) -> Handle[DocumentChange | None]:
-    """Send the parts of each document as soon as they are made; high priority first, in order per document.
+    """Return a handler that sends the parts of each document as soon as it is chunked.
 
-    sink, large: for revisions of one part and of more parts; None: the same.
-    max_in_flight: documents that are chunked at the same time, and not sent yet.
+    High priority comes first; changes of one document stay in order.
+    sink, large: for revisions of one part and of several parts; large None: `sink` for both.
+    max_in_flight: maximum documents that are being chunked or wait to be sent.
     """
 
     async def handle(batch: Sequence[Received[DocumentChange | None]]) -> None:
-        places = asyncio.Semaphore(max_in_flight)
+        slots = asyncio.Semaphore(max_in_flight)
 
         async def revised(received: Received[DocumentChange | None]) -> list[ChunkBatch]:
-            await places.acquire()
+            await slots.acquire()
             return await chunker.revise(received)
 
-        ordered = _important_first(batch)
+        ordered = _by_priority(batch)
         revising = [asyncio.create_task(revised(received)) for received in ordered]
         try:
             for received, parts in zip(ordered, revising, strict=True):
                 await send(received, await parts)
-                places.release()
+                slots.release()
         finally:
             for task in revising:
                 task.cancel()
@@ -195,12 +199,12 @@ def chunk_handler(
 
 
 def content_hash(content: str | bytes) -> str:
-    """Give the hexadecimal SHA-256 of a document's content as its producer gave it; text counts as UTF-8."""
+    """Return the hexadecimal SHA-256 of a document's content as published; text is encoded as UTF-8."""
     return hashlib.sha256(content if isinstance(content, bytes) else content.encode()).hexdigest()
 
 
-def _important_first(batch: Sequence[Received[DocumentChange | None]]) -> list[Received[DocumentChange | None]]:
-    """Order by the highest priority that any change of the document has, so that its changes stay in order."""
+def _by_priority(batch: Sequence[Received[DocumentChange | None]]) -> list[Received[DocumentChange | None]]:
+    """Sort by the highest priority of any change of the document, so that its changes stay in order."""
     highest: dict[bytes, int] = {}
     for received in batch:
         priority = 0 if received.value is None else received.value.priority
@@ -221,18 +225,18 @@ def _one_part(revision: Revision) -> ChunkBatch:
 
 
 def _used(definitions: Sequence[Definition], chunks: Sequence[Chunk]) -> tuple[Definition, ...]:
-    """Choose what a part needs: of a long list of abbreviations that is little."""
+    """Return the definitions that the chunks of a part use, usually few of a long list of abbreviations."""
     text = "\n".join(line for chunk in chunks for line in (*chunk.heading_path, chunk.text)) if definitions else ""
     return tuple(used(definitions, text))
 
 
-def _parts(outline: Outline, most: int) -> Iterator[tuple[Chunk, ...]]:
+def _parts(outline: Outline, max_chunks: int) -> Iterator[tuple[Chunk, ...]]:
     part: list[Chunk] = []
     characters = 0
     for chunk in outline.chunks:
         is_new = chunk.window >= 0 and all(each.window != chunk.window for each in part)
         size = len(chunk.text) + (len(outline.windows[chunk.window]) if is_new else 0)
-        if part and (len(part) == most or characters + size > PART_CHARACTERS):
+        if part and (len(part) == max_chunks or characters + size > PART_CHARACTERS):
             yield tuple(part)
             part, characters = [], 0
         part.append(chunk)
@@ -242,8 +246,8 @@ def _parts(outline: Outline, most: int) -> Iterator[tuple[Chunk, ...]]:
 
 
 def _own_windows(chunks: Sequence[Chunk], windows: Sequence[str]) -> tuple[tuple[Chunk, ...], tuple[str, ...]]:
-    """Keep of a document's windows those that some of its chunks name, and number them anew."""
-    named = sorted({chunk.window for chunk in chunks if chunk.window >= 0})
-    places = {window: place for place, window in enumerate(named)}
-    renamed = tuple(replace(chunk, window=places[chunk.window]) if chunk.window >= 0 else chunk for chunk in chunks)
-    return renamed, tuple(windows[window] for window in named)
+    """Return the chunks of a part with the windows that they use, renumbered from 0."""
+    used_windows = sorted({chunk.window for chunk in chunks if chunk.window >= 0})
+    indexes = {window: index for index, window in enumerate(used_windows)}
+    renumbered = tuple(replace(chunk, window=indexes[chunk.window]) if chunk.window >= 0 else chunk for chunk in chunks)
+    return renumbered, tuple(windows[window] for window in used_windows)

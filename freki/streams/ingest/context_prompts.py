@@ -1,4 +1,4 @@
-"""What a language model is asked about the chunks of a part."""
+"""Prompts for the contexts and summaries of a part's chunks."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -10,66 +10,67 @@ from freki.schemas import Chunk, ChunkBatch, ChunkKind, ChunkLevel, Prompt
 from freki.schemas.names import record
 
 SECTION_CHARS = 8000
-"""Of a section, what its summary is made from."""
+"""Maximum length of the text of a section that is summarised, in characters."""
 CONTEXT_TOKENS, SUMMARY_TOKENS = 120, 300
-"""Room for an answer: 200 and 480 characters of German are about half of it."""
+"""Maximum tokens of a completion per chunk and per summary: about twice those of 200 and 480 characters of German."""
 
 
 @record
 class ContextRules:
-    """Which chunks a language model situates."""
+    """Selection of chunks that get a context or summary from a language model."""
 
     contexts: bool
-    """All but summaries."""
+    """Whether to write contexts of chunks other than summaries."""
     summaries: bool
-    """Those of documents and sections."""
+    """Whether to write summaries of documents and sections."""
     batch_chunks: int
-    """Chunks that one call situates."""
+    """Maximum chunks per call."""
     min_chars: int
-    """Shorter chunks are left alone."""
+    """Minimum length of a chunk that gets a context, in characters."""
     max_tokens_document: int
-    """For one version of a document; 0: any."""
+    """Token budget of one version of a document; 0: unlimited."""
 
 
 @record
 class ContextPrompt:
-    """One call: about several chunks, or about one summary."""
+    """One call of the model, for the contexts of several chunks or for one summary."""
 
     places: tuple[int, ...]
-    """Of the chunks within their part."""
+    """Indexes of the chunks in their part."""
     prompt: Prompt
     max_tokens: int
+    """Maximum tokens of the completion."""
     read: Callable[[str], Sequence[str | None]]
-    """Gives the line for each chunk, or None."""
+    """Parser of the completion: the line for each chunk, or None."""
 
 
 def writers(batch: ChunkBatch, rules: ContextRules, *, model: str) -> dict[int, str]:
-    """Choose by their places the chunks that a model should write about, each with the fingerprint of what it is asked.
+    """Return the indexes of chunks that get text from a model, each with the fingerprint of its prompt.
 
-    A document of one chunk needs no place. A summary depends on the text that it is made from, so that it is made
-    again with it; the context of a chunk does not, or an edit of the beginning would change all of them.
+    The only chunk of a document needs no context. The fingerprint of a summary depends on its source text, so that an
+    edit renews the summary; that of a context does not, or an edit of the beginning would renew all contexts.
     """
-    alone = batch.parts == 1 and sum(chunk.kind is not ChunkKind.SUMMARY for chunk in batch.chunks) == 1
+    is_only_chunk = batch.parts == 1 and sum(chunk.kind is not ChunkKind.SUMMARY for chunk in batch.chunks) == 1
     chosen = {}
     for place, chunk in enumerate(batch.chunks if batch.lead else ()):
         if chunk.kind is ChunkKind.SUMMARY:
             source = _source(batch, chunk)
             if rules.summaries and source:
                 chosen[place] = _digest(model, "summary", source)
-        elif rules.contexts and not alone and len(chunk.text) >= rules.min_chars:
+        elif rules.contexts and not is_only_chunk and len(chunk.text) >= rules.min_chars:
             chosen[place] = _digest(model, "context")
     return chosen
 
 
 def questions(batch: ChunkBatch, places: Sequence[int], rules: ContextRules) -> Iterator[ContextPrompt]:
-    """Ask about chunks in reading order, as many a call as the rules say, and then about each summary."""
+    """Yield prompts for chunks in reading order, `rules.batch_chunks` each, then one for each summary."""
     leaves = [place for place in places if batch.chunks[place].kind is not ChunkKind.SUMMARY]
-    named = partial(context_prompt, batch.lead, name=batch.revision.name, language=batch.revision.language)
+    prompt = partial(context_prompt, batch.lead, name=batch.revision.name, language=batch.revision.language)
     for start in range(0, len(leaves), rules.batch_chunks):
         asked = leaves[start : start + rules.batch_chunks]
         yield ContextPrompt(
             places=tuple(asked),
-            prompt=named(chunks=[(_headings(batch.chunks[place]), batch.chunks[place].text) for place in asked]),
+            prompt=prompt(chunks=[(_headings(batch.chunks[place]), batch.chunks[place].text) for place in asked]),
             max_tokens=CONTEXT_TOKENS * len(asked),
             read=partial(read_contexts, count=len(asked)),
         )
@@ -97,7 +98,7 @@ def _read_one(answer: str) -> list[str | None]:
 
 
 def _source(batch: ChunkBatch, summary: Chunk) -> str:
-    """Return what a summary is made from: the document's beginning, or what of the section stands in this part."""
+    """Return the source text of a summary: the document's beginning, or the section's text in this part."""
     if summary.level == ChunkLevel.DOCUMENT:
         return batch.lead
     below = f"{summary.path}/"

@@ -1,4 +1,4 @@
-"""Lets a language model write contexts and summaries of sections, within budgets, and makes do without an answer."""
+"""Contexts and summaries written by a language model, within token budgets; optional for every chunk."""
 
 from collections.abc import AsyncIterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,13 +31,13 @@ from freki.streams.observe.tracing import UNTRACED, Attributes, describe, step
 from freki.streams.ports import Llm, Store, TokenBudget
 
 REVISIONS = 1024
-"""Whose use of the model is remembered until their last part."""
+"""Maximum revisions whose use of the model is kept until their last part."""
 LINES = 20_000
-"""That are remembered: about 10 MB."""
+"""Maximum recent lines that are cached, about 10 MB."""
 CERTAIN = 0.9
-"""Least probability of a language for an answer in it to be refused: a line is little to judge by."""
-_CHARS_A_TOKEN = 3
-"""For what a call will take at most: German has 3 to 4 in the tokenizers of today's models."""
+"""Minimum probability of another language to reject a line: a line is little text to detect a language from."""
+_CHARS_PER_TOKEN = 3
+"""Characters per token, to estimate the tokens of a call: German has 3 to 4 in current tokenizers."""
 
 NOTHING = LlmUse(written=0, kept=0, missing=0, reason="", prompt_tokens=0, cached_tokens=0, completion_tokens=0)
 DAY_SPENT = "the tokens of the day are spent: FREKI_LLM__MAX_TOKENS_DAY"
@@ -47,26 +47,27 @@ UNUSABLE = "the language model gave no usable line"
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """What a model wrote about a chunk."""
+    """Context or summary that a model wrote for a chunk."""
 
     text: str
     writer: str
+    """Fingerprint of model and prompt."""
 
 
 @dataclass(slots=True)
 class _Part:
-    """A part on its way through the model."""
+    """Progress of one part. Keys of mappings are indexes of chunks in the part."""
 
     received: Received[ChunkBatch]
     writers: Mapping[int, str]
-    """Of the chunks that should have a line."""
+    """Fingerprints of model and prompt, of the chunks that should have a line."""
     lines: dict[int, _Line]
-    """Found in the index, and written now."""
+    """Lines found in the index or written now."""
     use: LlmUse = field(default=NOTHING)
 
     @property
     def asked(self) -> list[int]:
-        """Places of the chunks whose line is not there yet, or of another model."""
+        """Indexes of the chunks without a line, or with one of another model."""
         return [
             place
             for place, writer in self.writers.items()
@@ -75,15 +76,15 @@ class _Part:
 
     @property
     def revision(self) -> tuple[bytes, int]:
-        """Name the version of the document."""
+        """Key and version of the document."""
         return self.received.key, self.received.value.revision.version
 
 
 class ContextWriter:
-    """Satisfies Situate of `streams.contextualising`.
+    """Writer of contexts; satisfies WriteContexts of `ingest/contextualise.py`.
 
-    What the index holds by the same model is kept, and costs no call. What the model does not write now stays as it
-    was, or as name and headings say it, and the receipt counts it.
+    Lines in the index by the same model are kept without a call. A chunk without a new line keeps its old one, or only
+    name and headings; the receipt counts it as missing.
     """
 
     def __init__(
@@ -103,17 +104,17 @@ class ContextWriter:
         self._meters = meters
         self._tracer = tracer
         self._used: MutableMapping[tuple[bytes, int], dict[int, LlmUse]] = LRUCache(REVISIONS)
-        """By part, so that one which comes again counts once."""
+        """Use by part, so that a repeated part counts once."""
         self._recent: MutableMapping[ChunkId, _Line] = LRUCache(LINES)
-        """On their way to the index, where the next version of a document would not find them yet."""
+        """Recent lines, which the next version of a document may need before they are in the index."""
 
     async def __call__(
         self, batch: Sequence[Received[ChunkBatch]]
     ) -> AsyncIterator[tuple[Received[ChunkBatch], ContextualChunkBatch]]:
-        """Give each part with its contexts as soon as they are there, in order for each document.
+        """Yield each part with its contexts as soon as they are ready, in order for each document.
 
-        Documents that need no call come first, then important ones. One follows the other, so that a server reads
-        the beginning of each once.
+        Documents that need no call come first, then those of high priority. Documents are processed one after the
+        other, so that the server's prompt cache holds the beginning of each.
         """
         for part in _ordered(await self._parts(batch)):
             self._recall(part)
@@ -121,7 +122,7 @@ class ContextWriter:
             yield part.received, self._finished(part)
 
     async def _parts(self, batch: Sequence[Received[ChunkBatch]]) -> list[_Part]:
-        """Compare with what the index holds."""
+        """Return the parts with their lines in the index."""
         revisions = [received.value.revision for received in batch]
         keys = [root_id(revision.tenant, revision.document_id) for revision in revisions]
         roots = await self._store.roots(keys)
@@ -139,9 +140,9 @@ class ContextWriter:
         ]
 
     async def _stored(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, _Line | None]:
-        """Read what a model wrote about chunks; None where they are there without."""
+        """Return the stored line of each chunk in the index; None for chunks without a line."""
         stored = await self._store.stored(chunk_ids)
-        # Of several rows of a chunk, one that a model wrote about.
+        # Of several rows of a chunk, prefer one with a line.
         best = {
             chunk_id: max(rows, key=lambda row: (writer_of(row.context_key), row.row_id))
             for chunk_id, rows in stored.items()
@@ -166,51 +167,52 @@ class ContextWriter:
         wanted = {
             place: writer
             for place, writer in wanted.items()
-            if _is_awaited(received.value.revision, root, known=ids[place] in stored)
+            if _is_needed(received.value.revision, root, stored=ids[place] in stored)
         }
         lines = {place: line for place in wanted if (line := stored.get(ids[place])) is not None}
         return _Part(received, wanted, lines)
 
     def _recall(self, part: _Part) -> None:
-        """Take lines that were written a moment ago."""
+        """Add cached lines of the same model and prompt."""
         for place in part.asked:
             line = self._recent.get(part.received.value.chunks[place].chunk_id)
             if line is not None and line.writer == part.writers[place]:
                 part.lines[place] = line
 
     async def _ask(self, part: _Part) -> None:
-        """Ask in reading order: first one question alone, which lets the server read the document once for all."""
-        asking = list(questions(part.received.value, part.asked, self._rules))
-        together = 1
-        while asking and (count := await self._granted(part, asking[:together])):
-            await self._round(part, asking[:count])
-            asking = asking[count:]
-            together = len(asking)
+        """Send prompts in reading order, the first one alone, so that the server caches the document's beginning."""
+        pending = list(questions(part.received.value, part.asked, self._rules))
+        max_prompts = 1
+        while pending and (count := await self._reserved(part, pending[:max_prompts])):
+            await self._complete(part, pending[:count])
+            pending = pending[count:]
+            max_prompts = len(pending)
 
-    async def _granted(self, part: _Part, asking: Sequence[ContextPrompt]) -> int:
-        """Count questions, from the first on, that both budgets have room for, and take their tokens."""
+    async def _reserved(self, part: _Part, prompts: Sequence[ContextPrompt]) -> int:
+        """Return how many of the first prompts fit both budgets, and reserve their tokens."""
         earlier = self._used.get(part.revision, {}).values()
         spent = sum(use.prompt_tokens + use.completion_tokens for use in (*earlier, part.use))
-        for count, question in enumerate(asking):
-            spent += _most(question)
+        for count, prompt in enumerate(prompts):
+            spent += _max_tokens(prompt)
             if self._rules.max_tokens_document and spent > self._rules.max_tokens_document:
                 part.use = _added(part.use, replace(NOTHING, reason=DOCUMENT_SPENT))
                 return count
-            if not await self._ledger.take(_most(question)):
+            if not await self._ledger.take(_max_tokens(prompt)):
                 part.use = _added(part.use, replace(NOTHING, reason=DAY_SPENT))
                 return count
-        return len(asking)
+        return len(prompts)
 
-    async def _round(self, part: _Part, asking: Sequence[ContextPrompt]) -> None:
+    async def _complete(self, part: _Part, prompts: Sequence[ContextPrompt]) -> None:
+        """Complete prompts whose tokens are reserved, and add their lines and use to the part."""
         batch = part.received.value
         with step(self._tracer, "ask", kind=attributes.LLM, trace=part.received.trace) as span:
             answers = await self._llm.complete(
-                [question.prompt for question in asking], max_tokens=max(question.max_tokens for question in asking)
+                [prompt.prompt for prompt in prompts], max_tokens=max(prompt.max_tokens for prompt in prompts)
             )
             use = NOTHING
-            for question, answer in zip(asking, answers, strict=True):
-                used = await self._settled(question, answer)
-                texts = _texts(question, answer, batch.revision.language)
+            for prompt, answer in zip(prompts, answers, strict=True):
+                used = await self._settled(prompt, answer)
+                texts = _texts(prompt, answer, batch.revision.language)
                 lines = {place: _Line(text, part.writers[place]) for place, text in texts.items()}
                 part.lines |= lines
                 self._recent.update({batch.chunks[place].chunk_id: line for place, line in lines.items()})
@@ -218,12 +220,12 @@ class ContextWriter:
             part.use = _added(part.use, use)
             describe(span, lambda: self._described(use))
 
-    async def _settled(self, question: ContextPrompt, answer: Completion | NoCompletion) -> LlmUse:
-        """Give back what was taken and not used; give what was used, and why a line may be missing."""
+    async def _settled(self, prompt: ContextPrompt, answer: Completion | NoCompletion) -> LlmUse:
+        """Release the unused reserved tokens; return the use, with the reason if there is no completion."""
         if isinstance(answer, NoCompletion):
-            await self._ledger.give_back(_most(question))
+            await self._ledger.give_back(_max_tokens(prompt))
             return replace(NOTHING, reason=answer.reason)
-        await self._ledger.give_back(_most(question) - answer.prompt_tokens - answer.completion_tokens)
+        await self._ledger.give_back(_max_tokens(prompt) - answer.prompt_tokens - answer.completion_tokens)
         return replace(
             NOTHING,
             prompt_tokens=answer.prompt_tokens,
@@ -266,7 +268,7 @@ class ContextWriter:
 
 
 def _ordered(parts: Sequence[_Part]) -> list[_Part]:
-    """Keep the parts of a document together and in order; see `ContextWriter.__call__` for which comes first."""
+    """Sort documents as `ContextWriter.__call__` documents; the parts of each stay together and in order."""
     documents: dict[bytes, list[_Part]] = {}
     for part in parts:
         documents.setdefault(part.received.key, []).append(part)
@@ -278,28 +280,28 @@ def _ordered(parts: Sequence[_Part]) -> list[_Part]:
     return [part for of_document in sorted(documents.values(), key=rank) for part in of_document]
 
 
-def _is_awaited(revision: Revision, root: Root | None, *, known: bool) -> bool:
-    """Say whether the index will take a context: not for what is superseded, nor for other chunks of what it holds."""
+def _is_needed(revision: Revision, root: Root | None, *, stored: bool) -> bool:
+    """Return whether the index will use a context: not for a stale revision, nor for new chunks of an indexed one."""
     if root is None or root.version < revision.version:
         return True
-    return root.version == revision.version and not root.deleted and known
+    return root.version == revision.version and not root.deleted and stored
 
 
-def _most(question: ContextPrompt) -> int:
-    """Give the tokens that a call takes at most, about."""
-    return (len(question.prompt.system) + len(question.prompt.user)) // _CHARS_A_TOKEN + question.max_tokens
+def _max_tokens(prompt: ContextPrompt) -> int:
+    """Return the estimated maximum tokens of a call."""
+    return (len(prompt.prompt.system) + len(prompt.prompt.user)) // _CHARS_PER_TOKEN + prompt.max_tokens
 
 
-def _texts(question: ContextPrompt, answer: Completion | NoCompletion, language: str) -> dict[int, str]:
-    """Give what of an answer counts, by the places of chunks."""
+def _texts(prompt: ContextPrompt, answer: Completion | NoCompletion, language: str) -> dict[int, str]:
+    """Return the usable lines of a completion, by index of their chunk."""
     if isinstance(answer, NoCompletion):
         return {}
-    read = zip(question.places, question.read(answer.text), strict=True)
-    return {place: line for place, line in read if line is not None and _speaks(line, language)}
+    read = zip(prompt.places, prompt.read(answer.text), strict=True)
+    return {place: line for place, line in read if line is not None and _may_be_in(line, language)}
 
 
-def _speaks(line: str, language: str) -> bool:
-    """Say whether a line may be in the document's language; what cannot be told may be."""
+def _may_be_in(line: str, language: str) -> bool:
+    """Return whether a line may be in the document's language; true if its language is undetermined."""
     if language not in CANDIDATES:
         return True
     return is_latin(line) and detect_language(line, certainty=CERTAIN) in {language, UNDETERMINED}

@@ -1,4 +1,4 @@
-"""Second stage: add the context of each chunk, which says where it stands in its document."""
+"""Contextualise stage: add to each chunk its position in the document as context."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
@@ -12,20 +12,20 @@ from freki.streams.messages import Outgoing, Received
 
 
 class WriteContexts(Protocol):
-    """Writes contexts that say more than name and headings do."""
+    """Writer of contexts beyond name and headings."""
 
     def __call__(
         self, batch: Sequence[Received[ChunkBatch]]
     ) -> AsyncIterator[tuple[Received[ChunkBatch], ContextualChunkBatch]]:
-        """Yield each part with its contexts as soon as they are there, in order per document."""
+        """Yield each part with its contexts as soon as they are ready, in order per document."""
 
 
 def contextualise_handler(
     sink: Sink[ContextualChunkBatch], *, write_contexts: WriteContexts | None = None
 ) -> Handle[ChunkBatch]:
-    """Add a context to each chunk, and send each part as soon as it is ready.
+    """Return a handler that adds a context to each chunk and sends each part as soon as it is ready.
 
-    write_contexts: None: use only what the part itself holds.
+    write_contexts: None: derive contexts only from the part itself.
     """
 
     async def handle(batch: Sequence[Received[ChunkBatch]]) -> None:
@@ -42,7 +42,7 @@ def contextualise_handler(
 
 
 def contextualise(batch: ChunkBatch) -> ContextualChunkBatch:
-    """Add document name, headings and the abbreviations that the document explains to the chunks of a part."""
+    """Add document name, headings and explained abbreviations to the chunks of a part."""
     chunks = []
     for chunk in batch.chunks:
         explained = (

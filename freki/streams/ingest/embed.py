@@ -1,4 +1,4 @@
-"""Third stage: embed chunks, make them searchable, and send a receipt to the producer."""
+"""Embed stage: embed chunks, make them searchable, and send receipts."""
 
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -22,7 +22,7 @@ from freki.streams.observe.tracing import Attributes, describe, of_document
 def embed_handler(
     indexer: Indexer, receipts: Sink[IndexOutcome], *, lane: Lane = Lane.REGULAR, meters: Meters
 ) -> Handle[ContextualChunkBatch]:
-    """Index batches of a lane, and send each receipt as soon as its change is visible."""
+    """Return a handler that indexes batches of a lane and sends each receipt as soon as its change is visible."""
 
     async def handle(batch: Sequence[Received[ContextualChunkBatch]]) -> None:
         for received in batch:
@@ -45,9 +45,9 @@ def embed_handler(
 
 
 def _check_part(batch: ContextualChunkBatch) -> None:
-    """Raise InvalidChange for a part that no revision has: it would wait for the others for good, without a receipt."""
+    """Raise InvalidChange for an impossible part number: its revision would stay incomplete, without a receipt."""
     if not 0 <= batch.part < batch.parts:
-        raise InvalidChange(f"part: {batch.part} of {batch.parts} parts does not exist; they are numbered from 0")
+        raise InvalidChange(f"part: {batch.part} is out of range; {batch.parts} parts are numbered from 0")
 
 
 def _described(outcome: IndexOutcome) -> Attributes:

@@ -1,4 +1,4 @@
-"""Who writes next, where several lanes of a process share a model and write the same documents."""
+"""Scheduling of the lanes of a process, which share a model and write the same documents."""
 
 import asyncio
 from collections import Counter
@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 
 from freki.streams.deliver.lanes import Lane
 
-MOST_PASSED = 4
-"""Slices of more urgent lanes that a lane lets pass while it waits: a fifth of the work is its own."""
+MAX_PASSED = 4
+"""Maximum slices of other lanes while a lane waits, so that each lane gets at least a fifth of the work."""
 
 
 class LaneScheduler:
-    """Lets one lane at a time work: the most urgent of those that wait, and none waits for ever."""
+    """Mutual exclusion of lanes: the most urgent waiting lane works next, without starvation."""
 
     def __init__(self) -> None:
         self._waiting: Counter[Lane] = Counter()
@@ -22,7 +22,7 @@ class LaneScheduler:
 
     @asynccontextmanager
     async def taken(self, lane: Lane) -> AsyncIterator[None]:
-        """Work alone until the end of the block."""
+        """Hold the turn of a lane until the end of the block."""
         self._waiting[lane] += 1
         try:
             while self._taken or self._next() is not lane:
@@ -39,19 +39,19 @@ class LaneScheduler:
             self._notify()
 
     def over(self, lane: Lane) -> bool:
-        """Tell a lane, which has done a slice in its turn and has more, whether another lane should go on."""
+        """Return whether a lane that has finished a slice, and has more, should yield its turn to another lane."""
         if self._next(lane) is lane:
             self._count(lane)
         return self._next(lane) is not lane
 
     def _count(self, lane: Lane) -> None:
-        """Note that those who wait have let a lane pass."""
+        """Count a slice of a lane as passed by each waiting lane."""
         self._passed[lane] = 0
         self._passed.update(other for other in Lane if self._waiting[other] and other is not lane)
 
     def _next(self, also: Lane | None = None) -> Lane | None:
         waiting = [lane for lane in Lane if self._waiting[lane] or lane is also]
-        passed_over = [lane for lane in waiting if self._passed[lane] >= MOST_PASSED]
+        passed_over = [lane for lane in waiting if self._passed[lane] >= MAX_PASSED]
         return next(iter(passed_over or waiting), None)
 
     def _notify(self) -> None:

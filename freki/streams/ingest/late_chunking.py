@@ -1,4 +1,4 @@
-"""Embeds chunks by themselves or, where they have a window, as part of it."""
+"""Embed chunks by themselves or, with late chunking, as spans of a window."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ from freki.streams.ports import Embedder
 
 
 class Embeddable(NamedTuple):
-    """What a chunk's vector is made of."""
+    """Input of a chunk's vector."""
 
     text: str
-    """What is embedded where there is no window."""
+    """Text to embed without a window."""
     window: str | None = None
     start: int = 0
     end: int = 0
@@ -24,15 +24,15 @@ class Embeddable(NamedTuple):
 async def embed_each(embedder: Embedder, chunks: Sequence[Embeddable]) -> Floats:
     """Return the vectors of chunks, (chunks, dim); each window is encoded once."""
     vectors = np.empty((len(chunks), embedder.dim), np.float32)
-    alone = [place for place, chunk in enumerate(chunks) if chunk.window is None]
-    if alone:
-        vectors[alone] = await embedder.embed_passages([chunks[place].text for place in alone])
-    within: defaultdict[str, list[int]] = defaultdict(list)
+    without_window = [place for place, chunk in enumerate(chunks) if chunk.window is None]
+    if without_window:
+        vectors[without_window] = await embedder.embed_passages([chunks[place].text for place in without_window])
+    by_window: defaultdict[str, list[int]] = defaultdict(list)
     for place, chunk in enumerate(chunks):
         if chunk.window is not None:
-            within[chunk.window].append(place)
-    if within:
-        spans = [[(chunks[place].start, chunks[place].end) for place in places] for places in within.values()]
-        places = [place for each in within.values() for place in each]
-        vectors[places] = await embedder.embed_within(list(within), spans)
+            by_window[chunk.window].append(place)
+    if by_window:
+        spans = [[(chunks[place].start, chunks[place].end) for place in places] for places in by_window.values()]
+        places = [place for each in by_window.values() for place in each]
+        vectors[places] = await embedder.embed_within(list(by_window), spans)
     return vectors

@@ -1,4 +1,4 @@
-"""Composes parsing, language detection and chunking into one step."""
+"""Outline of a document: parsing, language detection and chunking."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -16,11 +16,12 @@ from freki.streams.ingest.parse import PARSER_VERSIONS, Parse, Parsed
 from freki.streams.ports import Embedder
 
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
+"""Number of tokens of each text."""
 
 
 @record
 class Outline:
-    """What parsing and chunking make of a content."""
+    """Result of parsing and chunking a document's content."""
 
     name: str
     media_type: str
@@ -28,33 +29,33 @@ class Outline:
     attributes: Mapping[str, str]
     characters: int
     chunker: str
-    """Fingerprint of how the chunks were made."""
+    """Fingerprint of parser and chunk limits."""
     chunks: tuple[Chunk, ...]
     definitions: tuple[Definition, ...] = ()
-    """Short forms that the document explains."""
+    """Abbreviations that the document explains."""
     lead: str = ""
-    """Its beginning, for a language model; empty where none needs it."""
+    """Beginning of the document, for a language model; empty if none is used."""
     windows: tuple[str, ...] = ()
-    """What chunks say that they are encoded within; those of the whole document."""
+    """Windows of late chunking, of the whole document; chunks refer to them by index."""
 
 
 @record
 class OutlineRules:
-    """How documents are chunked."""
+    """Rules for outlining documents."""
 
     limits: Mapping[Profile, ChunkLimits]
     define: bool = False
     """Whether to find abbreviations that a document explains."""
     lead_characters: int = 0
-    """Length of the document's beginning that a language model gets, in characters."""
+    """Length of `Outline.lead`, in characters."""
     window_tokens: int = 0
     """Maximum tokens of a window of late chunking; 0: no windows."""
     apart: Collection[ChunkKind] = ()
-    """Kinds with an embedder of their own: their chunks have ids of their own, and no window."""
+    """Kinds with their own embedder: their chunks have separate ids, and no window."""
 
 
 class Outliner:
-    """Parses and chunks a document, which may take seconds."""
+    """Parser and chunker of documents; a document may take seconds."""
 
     def __init__(
         self,
@@ -64,16 +65,16 @@ class Outliner:
         count_tokens: CountTokens,
         similarities: Similarities | None = None,
     ) -> None:
-        """Chunk by `similarities` where the limits say so."""
+        """Create an outliner; similarities: for semantic chunking, if the limits require it."""
         self._rules = rules
         self._similarities = similarities
         self._parse = parse
         self._count_tokens = count_tokens
 
     async def __call__(self, change: DocumentChange, content: str | bytes) -> Outline:
-        """Outline a document. Raises what parsing raises."""
+        """Return the outline of a document. Raises the errors of parsing."""
         parsed = await self._parse(_file_name(change), change.media_type, content)
-        # In a thread, so that heartbeats and the other stages of this process go on.
+        # In a thread, so that heartbeats and other stages of this process are not blocked.
         return await asyncio.to_thread(self._outline, change, parsed)
 
     def _outline(self, change: DocumentChange, parsed: Parsed) -> Outline:
@@ -96,7 +97,7 @@ class Outliner:
             name=change.name or document.title or _last_part(change),
             media_type=parsed.media_type,
             language=stated if language == UNDETERMINED and stated.isalpha() else language,
-            # What the producer says wins over what the document states.
+            # Attributes of the producer override those of the document.
             attributes={**document.attributes, **change.attributes},
             characters=len(document.text),
             chunker=chunker_fingerprint(parsed.profile, PARSER_VERSIONS[parsed.profile], limits),
@@ -107,10 +108,10 @@ class Outliner:
         )
 
     def _identified(self, chunk: Chunk, windows: Sequence[str]) -> Chunk:
-        """Give a chunk the id that says what its vector depends on besides its text.
+        """Return a chunk whose id covers all inputs of its vector besides its text.
 
-        The same text in other surroundings, or of a kind with another embedder, has another vector: it is another
-        chunk, whose row is written beside the old one and not in its place.
+        The same text in another window, or of a kind with another embedder, has another vector: it is a different
+        chunk, and its row does not replace the old one.
         """
         if chunk.kind in self._rules.apart:
             own = chunk_id_of_kind(chunk.chunk_id, chunk.kind)
@@ -121,7 +122,7 @@ class Outliner:
 
 
 def similarities_by(embedder: Embedder) -> Similarities:
-    """Compare neighbouring texts by their vectors, from threads other than that of the running loop."""
+    """Return a function of the cosines of neighbouring texts, to be called from threads outside the event loop."""
     loop = asyncio.get_running_loop()
 
     def similarities(texts: Sequence[str]) -> Sequence[float]:
@@ -137,5 +138,5 @@ def _last_part(change: DocumentChange) -> str:
 
 
 def _file_name(change: DocumentChange) -> str:
-    """Choose what may tell the format: a name for people, such as "Handbook", does not; the id may."""
+    """Return the name for format recognition: the name if it has an extension, else the end of the id."""
     return change.name if change.name and "." in change.name else _last_part(change)

@@ -1,4 +1,4 @@
-"""Composes recognising and parsing. Most of this runs in a process of its own, so it imports no more than it needs."""
+"""Recognition and parsing of content. Most of it runs in child processes, so it imports no more than necessary."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -17,20 +17,21 @@ from freki.schemas.names import record
 from freki.schemas.outline import ParsedDocument
 
 PARSER_VERSIONS: Mapping[Profile, int] = dict.fromkeys(Profile, 1)
-"""One grows whenever its parser would give another text or other blocks for the same content."""
+"""Version of each parser; increment it when the parser returns other text or blocks for the same content."""
 
 LIGHT_LENGTH = 50_000
-"""Characters or bytes. A page of text costs less to parse than the way to another process and back."""
+"""Maximum length of content parsed in this process, in characters or bytes: a child process would cost more time."""
 _LIGHT = {Profile.MARKDOWN, Profile.RST, Profile.TEXT}
+"""Profiles parsed by pure Python."""
 
 
 Parse = Callable[[str, str | None, str | bytes], Awaitable["Parsed"]]
-"""Parses content of some name and media type, within limits. Raises what says that the content is to blame."""
+"""Parser of content by name and media type, within limits. Raises UnreadableContent or Rejected for bad content."""
 
 
 @record
 class ParseLimits:
-    """How much of a document is parsed; one with more is refused."""
+    """Maximum size of a document; a larger one is rejected."""
 
     max_characters: int
     max_pages: int
@@ -39,7 +40,7 @@ class ParseLimits:
 
 @record
 class Parsed:
-    """What a content is, and its outline."""
+    """Recognised format and parsed document."""
 
     media_type: str
     profile: Profile
@@ -47,14 +48,15 @@ class Parsed:
 
 
 def parse(name: str, media_type: str | None, content: str | bytes, *, limits: ParseLimits) -> Parsed:
-    """Recognise and parse. Raises UnreadableContent for what is too long, or not what it claims to be."""
+    """Recognise and parse content. Raises UnreadableContent if it is too long, or not of its declared format."""
     return _parsed(name, recognise(name, media_type, content), limits)
 
 
 def by_weight(parse_apart: Parse, limits: ParseLimits) -> Parse:
-    """Parse short text here, in a thread, if it takes no library but Python's; all else apart.
+    """Return a parser that parses short text formats in a thread of this process, and all else by `parse_apart`.
 
-    Such text can do no harm: the worst that was found takes 0.2 s. What is read in C may crash, hang or eat memory.
+    Pure Python parsers of short text are safe: the worst known case takes 0.2 s. Parsers in C may crash, hang or
+    exhaust memory.
     """
 
     async def parse_somewhere(name: str, media_type: str | None, content: str | bytes) -> Parsed:
@@ -87,8 +89,8 @@ def _parsed(name: str, found: Recognised, limits: ParseLimits) -> Parsed:
 
 
 def _parsers(limits: ParseLimits, language: str) -> Mapping[Profile, Callable[[Any], ParsedDocument]]:
-    """Give the parser of each profile; each takes what recognising gave with that profile."""
-    most = limits.max_unpacked_bytes
+    """Return the parser of each profile, for content as `recognise` returns it."""
+    max_bytes = limits.max_unpacked_bytes
     return {
         Profile.MARKDOWN: parse_markdown,
         Profile.RST: parse_rst,
@@ -96,12 +98,12 @@ def _parsers(limits: ParseLimits, language: str) -> Mapping[Profile, Callable[[A
         Profile.TEXT: parse_text,
         Profile.CODE: partial(_parse_code, language=language),
         Profile.PDF: partial(_parse_pdf, max_pages=limits.max_pages),
-        Profile.DOCX: partial(parse_docx, max_unpacked_bytes=most),
-        Profile.ODT: partial(parse_odt, max_unpacked_bytes=most),
-        Profile.ODP: partial(parse_odp, max_unpacked_bytes=most),
-        Profile.ODS: partial(parse_ods, max_unpacked_bytes=most),
-        Profile.PPTX: partial(parse_pptx, max_unpacked_bytes=most),
-        Profile.XLSX: partial(parse_xlsx, max_unpacked_bytes=most),
+        Profile.DOCX: partial(parse_docx, max_unpacked_bytes=max_bytes),
+        Profile.ODT: partial(parse_odt, max_unpacked_bytes=max_bytes),
+        Profile.ODP: partial(parse_odp, max_unpacked_bytes=max_bytes),
+        Profile.ODS: partial(parse_ods, max_unpacked_bytes=max_bytes),
+        Profile.PPTX: partial(parse_pptx, max_unpacked_bytes=max_bytes),
+        Profile.XLSX: partial(parse_xlsx, max_unpacked_bytes=max_bytes),
         Profile.EMAIL: partial(parse_email, html=parse_html, text=parse_text),
     }
 
@@ -113,14 +115,14 @@ def _parse_code(source: str, *, language: str) -> ParsedDocument:
 
 
 def _parse_pdf(content: bytes, *, max_pages: int) -> ParsedDocument:
-    from freki.operators.parse_pdf import parse_pdf  # noqa: PLC0415 - loads PDFium, which most processes never need
+    from freki.operators.parse_pdf import parse_pdf  # noqa: PLC0415 - loads PDFium, which few processes need
 
     return parse_pdf(content, max_pages=max_pages)
 
 
-def _check_length(name: str, text: str, most: int) -> None:
-    if len(text) > most:
+def _check_length(name: str, text: str, max_characters: int) -> None:
+    if len(text) > max_characters:
         raise UnreadableContent(
-            f"{name}: {len(text)} characters are more than {most}; split the document, or raise "
+            f"{name}: {len(text)} characters are more than {max_characters}; split the document, or raise "
             "FREKI_CHUNKING__MAX_CHARACTERS"
         )

@@ -1,4 +1,4 @@
-"""Writes revisions to the store by the commit protocol of docs/commit-protocol.md."""
+"""Index writes by the commit protocol of docs/commit-protocol.md."""
 
 from freki.streams.ingest.index.indexer import Indexer, IndexRules
 from freki.streams.ingest.index.pieces import MissingPartsError, ReceivedPart

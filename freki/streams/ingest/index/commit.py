@@ -1,8 +1,8 @@
-"""The commit protocol: a revision becomes visible at once or not at all, and the newest wins, whoever else is writing.
+"""Commit protocol: revisions become visible atomically, and the newest one wins, with any number of concurrent writers.
 
-docs/commit-protocol.md has the argument. In short: rows are never changed, so that no late call can undo another.
+docs/commit-protocol.md has the proof. In short: rows are never changed, so that no late call can undo another one.
 Write rows and manifest pages under keys of this attempt. Check, with a strong read, that the revision whose rows are
-kept is still the newest. Write the root: the commit. Then delete what nobody can need any more.
+reused is still the newest. Write the root: the commit. Then delete superseded rows, pages and roots.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What an attempt has written; nobody sees it before a root names its pages."""
+    """Rows and pages of an attempt, invisible until a root refers to the pages."""
 
     attempt: Attempt
     rows: Mapping[RootId, Sequence[RowId]]
@@ -45,16 +45,16 @@ class Draft:
 
 
 class Swept(NamedTuple):
-    """A document after what it does not need was deleted."""
+    """Result of sweeping a document."""
 
     root: Root | None
-    """The one that counts."""
+    """Standing root."""
     removed: int
-    """Chunk rows that were deleted."""
+    """Number of deleted chunk rows."""
 
 
 class Committer:
-    """Makes the store calls of the protocol, for many documents at once."""
+    """Store calls of the protocol, for many documents at a time."""
 
     def __init__(
         self,
@@ -70,18 +70,18 @@ class Committer:
         self._entropy = entropy
 
     def new_attempt(self) -> Attempt:
-        """Name an attempt: unique, and sorted by time as far as clocks agree, so that later ones win."""
-        return Attempt(f"{_begun(self._now())}{self._entropy()}")
+        """Return a unique attempt name that sorts by time, as far as clocks agree, so that later attempts win."""
+        return Attempt(f"{_time_prefix(self._now())}{self._entropy()}")
 
     async def look_up(self, root_ids: Collection[RootId]) -> Mapping[RootId, Root]:
-        """Read the roots that count."""
+        """Return the standing roots of documents."""
         with step(self._tracer, "look up", lambda: {attributes.FREKI_ITEMS: len(root_ids)}):
             return await self._store.roots(list(root_ids))
 
     async def write(
         self, attempt: Attempt, rows: Sequence[IndexedChunk], vectors: Floats, pages: Sequence[ManifestPage]
     ) -> Draft:
-        """Write rows and pages of an attempt: rows first, for what a page names must be there."""
+        """Write rows and pages of an attempt: rows first, because the rows of a page must exist."""
         with step(self._tracer, "write", lambda: {attributes.FREKI_ITEMS: len(rows)}):
             if rows:
                 await self._store.upsert(rows, vectors)
@@ -93,9 +93,9 @@ class Committer:
         )
 
     async def manifests(self, pieces: Sequence[Piece], draft: Draft) -> dict[RootId, Manifest | None]:
-        """Collect the pages of revisions whose last part is here; None where earlier parts are missing.
+        """Return the manifests of revisions whose last part is in the draft; None if earlier parts are missing.
 
-        Parts that came earlier were written and checked by this process, or by one before it.
+        Earlier parts were written and checked by this process or a previous owner of the partition.
         """
         split = [piece.root_id for piece in pieces if piece.parts[0].part > 0]
         heads = await self._store.page_heads(split) if split else {}
@@ -116,10 +116,10 @@ class Committer:
         return manifests
 
     async def unchanged(self, bases: Mapping[RootId, Root | None]) -> tuple[set[RootId], Mapping[RootId, Root]]:
-        """Check which documents still have the revision that attempts were built on; also return what all have now.
+        """Return the documents whose standing root is still the base of the attempt, and the current roots of all.
 
-        What a checked attempt names is safe: whoever deletes rows of its base has committed a newer revision before
-        the check, or reads the attempt's pages before deleting.
+        The rows of a checked attempt are safe: a process that deletes rows of its base has committed a newer revision
+        before the check, or reads the attempt's pages before deleting.
         """
         with step(self._tracer, "check", lambda: {attributes.FREKI_ITEMS: len(bases)}):
             current = await self._store.roots(list(bases))
@@ -127,7 +127,7 @@ class Committer:
         return same, current
 
     async def delete(self, roots: Collection[Root]) -> None:
-        """Delete documents at the versions of these roots; newer ones, whoever commits them, stay."""
+        """Delete documents at the versions of these roots; newer versions of any writer stay."""
         attempt, now = self.new_attempt(), self._now()
         dead = [
             replace(deleted(root, tombstoned_at=root.tombstoned_at), attempt=attempt, searchable_at=now)
@@ -138,7 +138,7 @@ class Committer:
             await self.sweep([root.root_id for root in dead])
 
     async def mark_checked(self, pages: Sequence[ManifestPage]) -> None:
-        """Note that pages may be committed, for whoever gets the last part of their revision."""
+        """Mark pages as checked, so that the process with the last part of their revision may commit them."""
         if pages:
             await self._store.mark_checked(pages)
 
@@ -148,12 +148,12 @@ class Committer:
             await self._store.commit(roots, watermarks)
 
     async def abandon(self, draft: Draft, root_ids: Collection[RootId]) -> None:
-        """Delete what an attempt wrote for documents: no root names it, and none ever will."""
+        """Delete an attempt's rows and pages of documents: no root refers to them, and none ever will."""
         await self._store.delete([row_id for key in root_ids for row_id in draft.rows.get(key, ())])
         await self._store.discard([page.page_id for key in root_ids for page in draft.pages.get(key, ())])
 
     async def fail_missing(self, pieces: Sequence[Piece], draft: Draft) -> None:
-        """Raise MissingPartsError where the beginning of a revision is missing."""
+        """Abandon revisions whose earlier parts are missing, and raise MissingPartsError; without any do nothing."""
         if not pieces:
             return
         await self.abandon(draft, [piece.root_id for piece in pieces])
@@ -166,18 +166,18 @@ class Committer:
     async def sweep(
         self, root_ids: Collection[RootId], *, abandoned_before: Timestamp | None = None
     ) -> dict[RootId, Swept]:
-        """Delete what the documents do not need any more. Call it after a commit, and where one may have died.
+        """Delete superseded rows, pages and roots. Call it after a commit, and where a crash may have prevented it.
 
-        abandoned_before: attempts that were begun before then are over, whatever their rank.
+        abandoned_before: attempts that started earlier count as ended, whatever their rank.
         """
         keys = list(root_ids)
         if not keys:
             return {}
         with step(self._tracer, "sweep") as span:
-            # The commits first: a page that is not seen after them belongs to an attempt that has still to check.
+            # Commits first: a page missing from the later read belongs to an attempt that has not checked yet.
             commits = await self._sealed(await self._store.commits(keys))
             pages, rows = await asyncio.gather(self._store.page_heads(keys), self._store.rows_of(keys))
-            limit = NO_ATTEMPT if abandoned_before is None else _begun(abandoned_before)
+            limit = NO_ATTEMPT if abandoned_before is None else _time_prefix(abandoned_before)
             gone = {key: superseded(commits[key], pages[key], rows[key], abandoned_before=limit) for key in keys}
             await self._store.delete(sorted(row_id for each in gone.values() for row_id in each.rows))
             page_ids = sorted(page_id for each in gone.values() for page_id in each.pages)
@@ -188,7 +188,7 @@ class Committer:
         return {key: Swept(standing(commits[key]), len(gone[key].rows)) for key in keys}
 
     async def _sealed(self, commits: Mapping[RootId, Sequence[Root]]) -> Mapping[RootId, Sequence[Root]]:
-        """Write a dead root over live ones that a tombstone outdates, so that nothing of their content stays."""
+        """Commit a dead root for documents whose live roots a tombstone outdates, so that their content is deleted."""
         seals = {
             key: replace(deleted(root, tombstoned_at=root.tombstoned_at), attempt=self.new_attempt())
             for key, roots in commits.items()
@@ -207,8 +207,8 @@ def _grouped(pairs: Iterable[tuple[RootId, T]]) -> dict[RootId, list[T]]:
     return found
 
 
-def _begun(time: Timestamp) -> Attempt:
-    """Return what the names of attempts of a time begin with."""
+def _time_prefix(time: Timestamp) -> Attempt:
+    """Return the prefix of names of attempts that start at a time."""
     return Attempt(f"{time:012x}")
 
 

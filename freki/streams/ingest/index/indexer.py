@@ -1,7 +1,7 @@
-"""Takes revisions to the store: decides what each needs, embeds it in slices, and commits slice by slice.
+"""Indexing of revisions: fence each one, embed its chunks in slices, and commit slice by slice.
 
-Revisions of one document may come in several lanes, and from several workers while partitions move. The versions and
-the protocol of `commit.py` keep that harmless; that one lane of a process works at a time only saves work.
+Revisions of one document may arrive in several lanes, and at several workers during a rebalance. Versions and the
+protocol of `commit.py` make that safe; running one lane of a process at a time only saves work.
 """
 
 import asyncio
@@ -50,24 +50,24 @@ from freki.streams.observe.tracing import UNTRACED, step
 from freki.streams.ports import AnalyseText, Embedder, Store, Vectors
 
 Bases = Mapping[RootId, Root]
-"""The roots that counted when pieces were looked up."""
+"""Standing roots at the time of the look-up."""
 
 
 @record
 class IndexRules:
-    """How revisions are indexed."""
+    """Rules for indexing revisions."""
 
     generation: str
-    """Name in receipts."""
+    """Name of the generation in receipts."""
     analyse_text: AnalyseText
     analyser: str
-    """Name and version of `analyse_text`; it is part of what decides whether a row is kept."""
+    """Name and version of `analyse_text`, an input of the metadata hash."""
     slice_tokens: int
-    """Maximum tokens that are embedded and written together."""
+    """Maximum tokens per slice."""
 
 
 class Indexer:
-    """Writes revisions to the store; holds no state that a crash could lose, but for counts in receipts."""
+    """Writer of revisions to the store; a crash loses no state but counts in receipts."""
 
     def __init__(
         self,
@@ -86,37 +86,40 @@ class Indexer:
         self._committer = Committer(store=store, now=now, tracer=tracer, entropy=entropy)
         self._now = now
         self._tracer = tracer
-        self._turns = LaneScheduler()
+        self._scheduler = LaneScheduler()
         self._repair = Repair(
             store=store,
             vectors=self._vectors,
             committer=self._committer,
             analyse_text=rules.analyse_text,
             slice_tokens=rules.slice_tokens,
-            is_over=self._turns.over,
+            is_over=self._scheduler.over,
         )
         self._seen: dict[int, Timestamp] = {}
 
     async def index(
         self, parts: Sequence[ReceivedPart], *, lane: Lane = Lane.REGULAR
     ) -> AsyncGenerator[list[IndexOutcome], None]:
-        """Write parts in the order of each document; give receipts as soon as their changes are visible.
+        """Write parts, in order per document; yield receipts as soon as their changes are visible.
 
-        One call a lane at a time. Close the iterator where it is left before its end: it may have the turn.
+        Only one call per lane at a time. Close the iterator if it is not exhausted: it may hold the lane's turn.
         """
         for wave in waves(pieces_of(parts, analyser=self._rules.analyser)):
-            rest = wave
-            while rest:
-                async with self._turns.taken(lane), aclosing(self._index_turn(rest, lane)) as turn:
-                    async for outcomes, left in turn:
-                        rest = left
+            pending = wave
+            while pending:
+                async with self._scheduler.taken(lane), aclosing(self._index_turn(pending, lane)) as turn:
+                    async for outcomes, unfinished in turn:
+                        pending = unfinished
                         if outcomes:
                             yield outcomes
 
     async def _index_turn(
         self, pieces: Sequence[Piece], lane: Lane
     ) -> AsyncGenerator[tuple[list[IndexOutcome], list[Piece]], None]:
-        """Index pieces of different documents, until all are done or the turn is over; each time tell what is left."""
+        """Index pieces of different documents until all are done or the turn is over.
+
+        Yields receipts with the pieces that remain.
+        """
         bases = await self._committer.look_up([piece.root_id for piece in pieces])
         decisions = _decisions(pieces, bases)
         repeats = [piece for piece in pieces if decisions[piece.root_id].action is Action.REPEAT]
@@ -130,23 +133,23 @@ class Indexer:
         slices = await self._sliced(writes, bases)
         try:
             while slices:
-                # The store writes one slice while the model embeds the next.
+                # The store writes one slice while the model embeds the next one.
                 piece_slice = slices.pop(0)
                 vectors = await self._vectors.of_slice(piece_slice)
                 if committing is not None:
                     yield await committing, remaining([piece_slice, *slices])
                 committing = asyncio.create_task(self._commit(piece_slice, vectors, bases))
-                if slices and self._turns.over(lane):
+                if slices and self._scheduler.over(lane):
                     break
             if committing is not None:
                 yield await committing, remaining(slices)
         finally:
             if committing is not None:
-                # Not cancelled: its effect would be open, and others have their turn next.
+                # Not cancelled: the write must end before another lane gets its turn.
                 await asyncio.gather(committing, return_exceptions=True)
 
     async def _sliced(self, pieces: Sequence[Piece], bases: Bases) -> list[Slice]:
-        """Compare pieces with what the store holds, and share them out over slices, cut between parts."""
+        """Compare pieces with the store, and divide them into slices at boundaries of parts."""
         chunk_ids = [chunk.chunk.chunk_id for piece in pieces for chunk in piece.chunks]
         if not chunk_ids:
             return packed((Slice([part]) for parts in in_parts(pieces) for part in parts), self._rules.slice_tokens)
@@ -161,9 +164,9 @@ class Indexer:
     def _compared(
         self, piece: Piece, stored: Mapping[ChunkId, Sequence[StoredRow]], named: Mapping[ChunkId, RowId]
     ) -> Slice:
-        """Tell which rows a piece keeps, which it copies the vectors of, and what has to be embedded.
+        """Divide the chunks of a piece into those that reuse a row, copy a vector, or must be embedded.
 
-        Kept are only rows that the base names: others may be deleted at any time.
+        Only rows that the base refers to are reused: others may be deleted at any time.
         """
         found = Slice([piece])
         for chunk in piece.chunks:
@@ -182,35 +185,35 @@ class Indexer:
         return found
 
     async def _commit(self, piece_slice: Slice, vectors: Mapping[ChunkId, Floats], bases: Bases) -> list[IndexOutcome]:
-        """Write and commit a slice; where another owner commits to a document meanwhile, decide about it anew."""
+        """Write and commit a slice; repeat the decision for documents with a concurrent commit of another owner."""
         outcomes: list[IndexOutcome] = []
         while True:
             draft = await self._draft(piece_slice, vectors)
             complete = [piece for piece in piece_slice.pieces if piece.complete]
-            # Before the check: pages that are there now stay until a newer revision is committed, which it would find.
+            # Before the check: existing pages stay until a newer revision is committed, which the check would detect.
             found = await self._committer.manifests(complete, draft)
             manifests = {key: manifest for key, manifest in found.items() if manifest is not None}
             same, current = await self._committer.unchanged(
                 {piece.root_id: bases.get(piece.root_id) for piece in piece_slice.pieces}
             )
-            moved = [piece for piece in piece_slice.pieces if piece.root_id not in same]
+            conflicting = [piece for piece in piece_slice.pieces if piece.root_id not in same]
             open_ = [piece for piece in piece_slice.pieces if piece.root_id in same and not piece.complete]
             await self._committer.mark_checked([page for piece in open_ for page in draft.pages[piece.root_id]])
             ready = [piece for piece in complete if piece.root_id in same and piece.root_id in manifests]
             outcomes += await self._confirm(ready, draft, manifests, bases)
-            if moved:
-                await self._committer.abandon(draft, [piece.root_id for piece in moved])
+            if conflicting:
+                await self._committer.abandon(draft, [piece.root_id for piece in conflicting])
             await self._committer.fail_missing(
                 [piece for piece in complete if piece.root_id in same and piece.root_id not in manifests], draft
             )
-            if not moved:
+            if not conflicting:
                 return outcomes
-            bases, decisions = current, _decisions(moved, current)
-            ended = [piece for piece in moved if decisions[piece.root_id].action is not Action.WRITE]
+            bases, decisions = current, _decisions(conflicting, current)
+            ended = [piece for piece in conflicting if decisions[piece.root_id].action is not Action.WRITE]
             outcomes += await self._end([piece for piece in ended if piece.complete], decisions, bases)
             piece_slice = Slice()
             for part in await self._sliced(
-                [piece for piece in moved if decisions[piece.root_id].action is Action.WRITE], bases
+                [piece for piece in conflicting if decisions[piece.root_id].action is Action.WRITE], bases
             ):
                 piece_slice.take(part)
             if not piece_slice.pieces:
@@ -240,7 +243,7 @@ class Indexer:
     async def _confirm(
         self, pieces: Sequence[Piece], draft: Draft, manifests: Mapping[RootId, Manifest], bases: Bases
     ) -> list[IndexOutcome]:
-        """Commit revisions whose pages are all checked."""
+        """Commit complete revisions after the check; return their receipts."""
         if not pieces:
             return []
         committed = self._now()
@@ -266,7 +269,7 @@ class Indexer:
     def _written(
         self, piece: Piece, root: Root, swept: Swept, base: Root | None, searchable_at: Timestamp
     ) -> IndexOutcome:
-        """Make the receipt of a commit: STALE where a newer revision was committed before it."""
+        """Return the receipt of a commit: STALE if a newer revision was committed before it."""
         counts = swept.root
         overtaken = counts is not None and (counts.version, counts.deleted) > (root.version, root.deleted)
         reason = remark(piece.revision, root.chunks)
@@ -284,7 +287,7 @@ class Indexer:
     async def _end(
         self, pieces: Sequence[Piece], decisions: Mapping[RootId, Decision], bases: Bases
     ) -> list[IndexOutcome]:
-        """Finish revisions that need no chunk written: deletions, repeats and stale ones."""
+        """Finish revisions without chunks to write: deletions, repeats and stale ones; return their receipts."""
         if not pieces:
             return []
         deletions = [piece for piece in pieces if decisions[piece.root_id].action is Action.DELETE]
@@ -297,7 +300,7 @@ class Indexer:
             ]
             await self._committer.commit(roots, self._watermarks(deletions, committed))
         searchable_at = self._now()
-        # A crash between commit and sweep leaves rows behind; the repeated event sweeps them.
+        # A crash between commit and sweep leaves orphaned rows; the repeated event sweeps them.
         swept = await self._committer.sweep([piece.root_id for piece in pieces])
         return [
             self._ended(
@@ -319,7 +322,7 @@ class Indexer:
         return self._receipt(piece, effect)
 
     def _watermarks(self, pieces: Sequence[Piece], committed_at: Timestamp) -> list[Watermark]:
-        """Move each partition's watermark forward, never back."""
+        """Advance the watermark of each partition, and return the new ones; they never decrease."""
         for piece in pieces:
             seen = self._seen.get(piece.partition, Timestamp(0))
             self._seen[piece.partition] = max(seen, piece.revision.occurred_at)
@@ -333,7 +336,7 @@ class Indexer:
 
 
 def _decisions(pieces: Sequence[Piece], bases: Bases) -> dict[RootId, Decision]:
-    """Fence pieces of different documents."""
+    """Return the fence's decision about each piece; the pieces are of different documents."""
     return {
         key: decide(bases.get(key), piece.revision, metadata_hash=piece.metadata_hash)
         for key, piece in by_root(pieces).items()

@@ -1,4 +1,4 @@
-"""What is indexed together: parts of a revision as pieces, and pieces as slices of at most so many tokens."""
+"""Units of indexing: pieces of consecutive parts of a revision, and slices of pieces with a maximum of tokens."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,11 +15,11 @@ from freki.streams.ingest.late_chunking import Embeddable
 
 
 class MissingPartsError(Exception):
-    """The end of a revision arrived without its beginning."""
+    """The last part of a revision arrived, but earlier parts are not in the store."""
 
 
 class ReceivedPart(NamedTuple):
-    """One batch of chunks as it stood in the stream."""
+    """One part of a revision, with the partition that it was read from."""
 
     batch: ContextualChunkBatch
     partition: int
@@ -27,7 +27,7 @@ class ReceivedPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Consecutive parts of one revision that arrived together, with what is to be done with them."""
+    """Consecutive parts of one revision that arrived together."""
 
     root_id: RootId
     revision: Revision
@@ -37,7 +37,7 @@ class Piece:
 
     @property
     def complete(self) -> bool:
-        """Does it end the revision?"""
+        """Whether the piece ends the revision."""
         last = self.parts[-1]
         return last.part == last.parts - 1
 
@@ -48,12 +48,12 @@ class Piece:
 
     @property
     def cut(self) -> str:
-        """Fingerprint of how the revision was cut: only parts of one cut make a revision."""
-        made_of = (self.revision.chunker, self.revision.content_hash, self.metadata_hash, str(self.parts[-1].parts))
-        return blake2b("\n".join(made_of).encode(), digest_size=8).hexdigest()
+        """Fingerprint of the split into parts: only parts of the same split form a revision."""
+        inputs = (self.revision.chunker, self.revision.content_hash, self.metadata_hash, str(self.parts[-1].parts))
+        return blake2b("\n".join(inputs).encode(), digest_size=8).hexdigest()
 
     def embeddable(self, contextual: ContextualChunk) -> Embeddable:
-        """Say what the vector of one of its chunks is made of."""
+        """Return the input of the vector of one of the piece's chunks."""
         chunk, text = contextual.chunk, with_context(contextual.context, contextual.chunk.text)
         if chunk.window < 0:
             return Embeddable(text)
@@ -68,25 +68,25 @@ Chunks = dict[ChunkId, tuple[Piece, ContextualChunk]]
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Pieces that are embedded in one call and committed in one write."""
+    """Pieces that are embedded and committed together."""
 
     pieces: list[Piece] = field(default_factory=list)
     to_embed: Chunks = field(default_factory=dict)
-    """Chunks that have no vector yet."""
+    """Chunks without a vector."""
     to_copy: Chunks = field(default_factory=dict)
-    """Chunks that get a row of their own with the vector of another row."""
+    """Chunks that get a new row with the vector of another row."""
     sources: dict[ChunkId, RowId] = field(default_factory=dict)
-    """The rows whose vectors are copied."""
+    """Rows whose vectors are copied."""
     reused: dict[ChunkId, RowId] = field(default_factory=dict)
-    """The rows that the revision before names and this one keeps."""
+    """Rows of the previous revision that this one keeps."""
 
     @property
     def tokens(self) -> int:
-        """Tokens to embed."""
+        """Number of tokens to embed."""
         return sum(chunk.chunk.tokens for _, chunk in self.to_embed.values())
 
     def take(self, other: "Slice") -> None:
-        """Add what another holds, which may continue the last piece."""
+        """Add the content of another slice, which may continue the last piece."""
         self.pieces[:] = joined([*self.pieces, *other.pieces])
         self.to_embed.update(other.to_embed)
         self.to_copy.update(other.to_copy)
@@ -112,7 +112,7 @@ def pieces_of(parts: Sequence[ReceivedPart], *, analyser: str) -> Iterator[Piece
 
 
 def waves(pieces: Iterable[Piece]) -> list[list[Piece]]:
-    """Put the n-th piece of each document into wave n."""
+    """Group pieces into waves: wave n holds the n-th piece of each document."""
     queues: defaultdict[RootId, list[Piece]] = defaultdict(list)
     for piece in pieces:
         queues[piece.root_id].append(piece)
@@ -121,14 +121,14 @@ def waves(pieces: Iterable[Piece]) -> list[list[Piece]]:
 
 
 def in_parts(pieces: Iterable[Piece]) -> list[list[Piece]]:
-    """Cut each piece into its parts; important documents first, then small ones, so that none waits for a large one."""
+    """Split each piece into its parts; documents of high priority first, then small ones before large ones."""
     documents = [[replace(piece, parts=(part,)) for part in piece.parts] for piece in pieces]
     documents.sort(key=lambda parts: (-parts[0].revision.priority, sum(map(_tokens, parts)), parts[0].root_id))
     return documents
 
 
 def packed(parts: Iterable[Slice], max_tokens: int) -> list[Slice]:
-    """Join parts in their order to slices of at most so many tokens; one that is larger is a slice by itself."""
+    """Join parts in order into slices of at most `max_tokens`; a larger part is a slice by itself."""
     slices: list[Slice] = []
     for part in parts:
         if not slices or slices[-1].tokens + part.tokens > max_tokens:
@@ -138,12 +138,12 @@ def packed(parts: Iterable[Slice], max_tokens: int) -> list[Slice]:
 
 
 def remaining(slices: Iterable[Slice]) -> list[Piece]:
-    """Put the pieces of slices together again."""
+    """Return the pieces of slices, with parts of the same revision joined."""
     return joined(piece for piece_slice in slices for piece in piece_slice.pieces)
 
 
 def joined(pieces: Iterable[Piece]) -> list[Piece]:
-    """Put neighbours of the same revision together again."""
+    """Join neighbouring pieces of the same revision."""
     found: list[Piece] = []
     for piece in pieces:
         if found and found[-1].root_id == piece.root_id:
@@ -154,7 +154,7 @@ def joined(pieces: Iterable[Piece]) -> list[Piece]:
 
 
 def by_root(pieces: Iterable[Piece]) -> Mapping[RootId, Piece]:
-    """Index pieces of different documents by document."""
+    """Return pieces of different documents by root id."""
     return {piece.root_id: piece for piece in pieces}
 
 

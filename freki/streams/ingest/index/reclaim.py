@@ -1,4 +1,4 @@
-"""Deletes what no commit came to delete: rows of processes that died or went on late, and of revisions given up."""
+"""Deletion of orphaned rows: of processes that died or resumed late, and of abandoned revisions."""
 
 from collections.abc import AsyncIterator, Callable
 
@@ -8,13 +8,13 @@ from freki.streams.ports import WholeIndex
 from freki.streams.topics import DAY_MS, WORK_MS
 
 DOCUMENTS = 50
-"""Documents swept together."""
+"""Documents per sweep."""
 ABANDONED_MS = WORK_MS + DAY_MS
-"""Milliseconds after which an attempt is over: its parts stay on the topics for seven days; no worker pauses longer."""
+"""Age of abandoned attempts, in milliseconds: topics keep parts for seven days, and no worker pauses for a day."""
 
 
 async def reclaim(index: WholeIndex, committer: Committer, *, now: Callable[[], Timestamp]) -> int:
-    """Sweep every document once; return how many rows were deleted. Safe beside workers and beside itself."""
+    """Sweep every document once; return the number of deleted rows. Safe concurrently with workers and with itself."""
     before = Timestamp(max(0, now() - ABANDONED_MS))
     swept: set[RootId] = set()
     removed = 0
@@ -28,7 +28,7 @@ async def reclaim(index: WholeIndex, committer: Committer, *, now: Callable[[], 
 
 
 async def _batches(index: WholeIndex) -> AsyncIterator[list[RootId]]:
-    """Name all documents that have anything: by their roots first, then by their rows."""
+    """Yield the ids of all documents with a root, then of all documents with rows."""
     batch: list[RootId] = []
     async for root in index.all_roots():
         batch.append(root.root_id)

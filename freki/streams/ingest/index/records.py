@@ -1,4 +1,4 @@
-"""Revisions as records of the store, and as receipts."""
+"""Rows, manifest pages, roots and receipts of revisions."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -26,11 +26,11 @@ ENDED = {
     Action.REPEAT: OutcomeStatus.UNCHANGED,
     Action.STALE: OutcomeStatus.STALE,
 }
-"""Receipts of revisions that need no chunk written."""
+"""Receipt status of revisions without chunks to write, by decision."""
 
 
 class Manifest(NamedTuple):
-    """The pages of a whole revision."""
+    """Pages and number of chunks of a complete revision."""
 
     pages: tuple[PageId, ...]
     chunks: int
@@ -38,7 +38,7 @@ class Manifest(NamedTuple):
 
 @dataclass(slots=True)
 class EmbedCounts:
-    """What was done for a revision so far, over all of its parts."""
+    """Embedded chunks and tokens of a revision so far, over all of its parts."""
 
     embedded: int = 0
     tokens: int = 0
@@ -54,7 +54,7 @@ def chunk_row(
     embedder: str,
     analyse_text: AnalyseText,
 ) -> IndexedChunk:
-    """Make the row of a chunk."""
+    """Return the row of a chunk."""
     chunk, revision = contextual.chunk, piece.revision
     return IndexedChunk(
         row_id=row_id,
@@ -83,15 +83,15 @@ def chunk_row(
 
 
 def cache_key(piece: Piece, contextual: ContextualChunk, *, embedder: str) -> EmbeddingCacheKey:
-    """Name all that the vector of a chunk is made of."""
-    made_of = piece.embeddable(contextual)
-    if made_of.window is None:
-        return piece.revision.tenant, embedder, made_of.text
-    return piece.revision.tenant, embedder, made_of.window, str(made_of.start), str(made_of.end)
+    """Return the cache key of a chunk's vector: tenant, embedder and all inputs."""
+    inputs = piece.embeddable(contextual)
+    if inputs.window is None:
+        return piece.revision.tenant, embedder, inputs.text
+    return piece.revision.tenant, embedder, inputs.window, str(inputs.start), str(inputs.end)
 
 
 def manifest_pages(piece: Piece, rows: Mapping[ChunkId, RowId], attempt: Attempt) -> Iterator[ManifestPage]:
-    """Make the manifest page of each part of a piece."""
+    """Yield the manifest page of each part of a piece."""
     for part in piece.parts:
         entries = tuple(
             ManifestEntry(
@@ -127,7 +127,7 @@ def live_root(
     embedder: str,
     searchable_at: Timestamp,
 ) -> Root:
-    """Make the root that commits a revision after its last piece."""
+    """Return the root that commits a revision after its last piece."""
     revision = piece.revision
     return Root(
         root_id=piece.root_id,
@@ -158,10 +158,10 @@ def live_root(
 
 
 def dead_root(piece: Piece, base: Root | None, *, attempt: Attempt, searchable_at: Timestamp) -> Root:
-    """Make the root that commits a deletion."""
+    """Return the root that commits a deletion."""
     root = live_root(piece, base, attempt=attempt, manifest=Manifest((), 0), embedder="", searchable_at=searchable_at)
     principals = base.principals if base is not None else ()
-    # A bare tombstone knows no version: it deletes the one that it finds.
+    # A bare tombstone has no version: it deletes the version in the index.
     version = max(root.version, base.version if base is not None else 0)
     before = root.tombstoned_at
     is_tombstone = piece.revision.operation is RevisionOperation.TOMBSTONE
@@ -174,15 +174,15 @@ class Effect(NamedTuple):
 
     status: OutcomeStatus
     chunks: int
-    """Chunks of the revision."""
+    """Number of chunks of the revision."""
     removed: int
-    """Rows that were deleted."""
+    """Number of deleted rows."""
     searchable_at: Timestamp | None
     reason: str = ""
 
 
 def receipt(piece: Piece, effect: Effect, tally: EmbedCounts, *, generation: str) -> IndexOutcome:
-    """Make the receipt of a revision."""
+    """Return the receipt of a revision."""
     revision = piece.revision
     return IndexOutcome(
         tenant=revision.tenant,
@@ -205,21 +205,21 @@ def receipt(piece: Piece, effect: Effect, tally: EmbedCounts, *, generation: str
 
 
 def remark(revision: Revision, chunks: int) -> str:
-    """Say what of an indexed document cannot be found."""
+    """Return which part of an indexed document cannot be found, and the fix; empty if all of it can."""
     if not chunks:
-        return "the document holds no text: nothing of it can be found"
+        return "the document holds no text: no query can find it"
     unread = revision.attributes.get(PAGES_WITHOUT_TEXT)
     return f"no text was found on pages {unread}: run OCR over the document, such as ocrmypdf" if unread else ""
 
 
 def written_status(piece: Piece, base: Root | None) -> OutcomeStatus:
-    """Tell whether a revision that was written changed the content."""
+    """Return the status of a written revision: UNCHANGED if its content equals that of the live base."""
     same = base is not None and not base.deleted and base.content_hash == piece.revision.content_hash
     return OutcomeStatus.UNCHANGED if same else OutcomeStatus.INDEXED
 
 
 def ended_at(decision: Decision, base: Root | None, now: Timestamp) -> Timestamp | None:
-    """Tell since when readers see what a revision that needed no chunk written says."""
+    """Return since when the state of a revision without chunks to write is visible; None if it is stale."""
     if decision.action is Action.STALE:
         return None
     return now if decision.action is Action.DELETE or base is None else base.searchable_at

@@ -1,4 +1,4 @@
-"""Improves revisions that are live already: chunks get better contexts, and rows that were lost are written again."""
+"""Repair of live revisions: renew chunks with another context, and restore lost rows."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +14,7 @@ from freki.streams.ports import AnalyseText, Store
 
 
 class Repair:
-    """Commits another edition of a version, in which some rows are new and the others stay."""
+    """Writer of further editions of a version, in which some rows are new and the others are kept."""
 
     def __init__(
         self,
@@ -34,19 +34,19 @@ class Repair:
         self._is_over = is_over
 
     async def __call__(self, pieces: Sequence[Piece], bases: Mapping[RootId, Root], lane: Lane) -> bool:
-        """Write what pieces of live revisions know better; tell whether all is done, or the turn is over before."""
+        """Rewrite outdated and lost rows of live revisions; return False if the turn ends before all are done."""
         outdated = await self._outdated(pieces, bases)
         slices = packed((Slice(to_embed={key: chunk}) for key, chunk in outdated.items()), self._slice_tokens)
-        for number, better in enumerate(slices, start=1):
-            await self._write(better.to_embed)
+        for number, outdated_slice in enumerate(slices, start=1):
+            await self._write(outdated_slice.to_embed)
             if number < len(slices) and self._is_over(lane):
                 return False
         return True
 
     async def _outdated(self, pieces: Sequence[Piece], bases: Mapping[RootId, Root]) -> Chunks:
-        """Find chunks that the live manifest names, and whose row is lost or was made with another context.
+        """Return the chunks of the live manifest whose row is lost or has another context.
 
-        A repetition that was cut in another way has chunks that the manifest does not name: they change nothing.
+        Chunks outside the manifest, of a repeated revision that was split differently, are ignored.
         """
         chunks = {chunk.chunk.chunk_id: (piece, chunk) for piece in pieces for chunk in piece.chunks}
         if not chunks:
@@ -63,14 +63,14 @@ class Repair:
         }
 
     async def _write(self, chunks: Chunks) -> None:
-        """Commit an edition with new rows for these chunks, unless something newer is committed meanwhile."""
+        """Commit an edition with new rows for these chunks, unless a newer root is committed meanwhile."""
         vectors = await self._vectors.of_chunks(chunks)
         attempt = self._committer.new_attempt()
         bases = await self._committer.look_up({piece.root_id for piece, _ in chunks.values()})
         versions = {piece.root_id: piece.revision.version for piece, _ in chunks.values()}
         live = {key: base for key, base in bases.items() if not base.deleted and base.version == versions[key]}
         places = await self._store.places(list(live.values()), list(chunks))
-        # All of them: another edition may be on its way, and its sweep knows nothing of pages that both keep.
+        # All pages: a concurrent edition's sweep would delete pages shared by both editions.
         read = await self._store.pages([page_id for base in live.values() for page_id in base.pages])
         new_rows = {chunk_id: row_id(chunk_id, attempt) for of_root in places.values() for chunk_id in of_root}
         pages = {
@@ -105,7 +105,7 @@ class Repair:
         )
 
 
-def _edition(base: Root, better: Mapping[PageId, ManifestPage], attempt: Attempt) -> Root:
-    """Put better pages in the place of the old ones; one that is lost stays named, as nothing better is known."""
-    pages = tuple(better[page_id].page_id if page_id in better else page_id for page_id in base.pages)
+def _edition(base: Root, replacements: Mapping[PageId, ManifestPage], attempt: Attempt) -> Root:
+    """Return the root of the next edition, with pages replaced; lost pages stay listed, because none replaces them."""
+    pages = tuple(replacements[page_id].page_id if page_id in replacements else page_id for page_id in base.pages)
     return replace(base, edition=base.edition + 1, attempt=attempt, pages=pages)

@@ -1,4 +1,4 @@
-"""Gives the chunks of a slice their vectors: copied from the store, from the cache, or by a model."""
+"""Vectors of the chunks of a slice: copied from the store, cached, or computed by a model."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ PieceChunk = tuple[Piece, ContextualChunk]
 
 
 class ChunkVectors:
-    """Embeds each text once, and counts what it embedded for each revision."""
+    """Source of chunk vectors that embeds each text once, and counts embedded chunks per revision."""
 
     def __init__(
         self,
@@ -39,18 +39,18 @@ class ChunkVectors:
         self._tallies: dict[tuple[RootId, int], EmbedCounts] = {}
 
     def fits(self, row: StoredRow, chunk: ContextualChunk) -> bool:
-        """Tell whether a row has the vector that its chunk has now."""
+        """Return whether a row's vector equals that of the chunk: same embedder and context."""
         embedder = self.embedder.of(chunk.chunk.kind)
         return row.embedder == embedder.fingerprint and row.context_key == chunk.context_key
 
     def take_tally(self, piece: Piece) -> EmbedCounts:
-        """Return what was embedded for a revision since its last receipt."""
+        """Return and reset the counts of a revision."""
         return self._tallies.pop((piece.root_id, piece.revision.version), EmbedCounts())
 
     async def of_slice(self, piece_slice: Slice) -> dict[ChunkId, Floats]:
         """Return the vectors of all chunks that get a row, shape (dim,) each."""
         copied = await self._copied(piece_slice)
-        # A row that was to be copied may be gone by now.
+        # A source row may have been deleted meanwhile.
         lost = {chunk_id: chunk for chunk_id, chunk in piece_slice.to_copy.items() if chunk_id not in copied}
         return copied | await self.of_chunks({**piece_slice.to_embed, **lost})
 
@@ -78,7 +78,7 @@ class ChunkVectors:
         return {chunk_id: vectors[key] for chunk_id, key in keys.items()}
 
     def matrix(self, vectors: Sequence[Floats]) -> Floats:
-        """Stack vectors, (vectors, dim); also none."""
+        """Stack vectors, (vectors, dim); there may be none."""
         return np.array(vectors, np.float32).reshape(-1, self.embedder.dim)
 
     async def _copied(self, piece_slice: Slice) -> dict[ChunkId, Floats]:
@@ -90,7 +90,7 @@ class ChunkVectors:
     def _by_embedder(
         self, chunks: Mapping[EmbeddingCacheKey, PieceChunk]
     ) -> Iterator[tuple[Embedder, dict[EmbeddingCacheKey, PieceChunk]]]:
-        """Share chunks out over the embedders of their kinds."""
+        """Group chunks by the embedder of their kind."""
         shares: defaultdict[str, dict[EmbeddingCacheKey, PieceChunk]] = defaultdict(dict)
         embedders: dict[str, Embedder] = {}
         for key, (piece, chunk) in chunks.items():
