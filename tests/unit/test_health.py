@@ -91,4 +91,4 @@ async def test_an_event_loop_that_stands_still_makes_a_worker_dead() -> None:
 
     clock.now_s = 31.0
 
-    assert health.checks["live"]()["event loop"] == "no sign for 31 s"
+    assert health.checks["live"]()["event loop"] == "no heartbeat for 31 s"

@@ -1,4 +1,4 @@
-"""Publish the pages of a web site as documents: new pages, changed pages, pages that are gone."""
+"""Publish the pages of a web site as documents: new, changed and deleted pages."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -16,14 +16,17 @@ from freki.streams.feed.page_study import PageStudy
 from freki.streams.feed.polite_fetch import BUSY, ELSEWHERE, GONE, MOVED, NOT_MODIFIED, OK, PoliteFetcher
 
 MAX_TRIES = 2
+"""Maximum requests of a URL per crawl."""
 MAX_SITEMAPS = 50
+"""Maximum sitemaps per start page."""
 RESUME_MS = 24 * 60 * 60 * 1000
-"""A crawl that ended before its time goes on within a day; later it begins anew."""
-AT_ONCE = 64
+"""Maximum age of an interrupted crawl that is resumed, in milliseconds; an older one starts again."""
+BATCH_DELETIONS = 64
+"""Maximum deletions published together."""
 
 
 class Crawl:
-    """One walk through a site, from its first pages to whatever they lead to."""
+    """One crawl of a site, from its start pages along their links."""
 
     def __init__(self, ports: CrawlPorts, ledger: SourceLedger[Visit], scope: CrawlScope) -> None:
         self._ports = ports
@@ -38,7 +41,7 @@ class Crawl:
         self._tries: dict[str, int] = {}
 
     async def walk(self, seeds: Sequence[str]) -> Report:
-        """Publish what is new or has changed, and delete what is gone: see `Report.complete`."""
+        """Publish new and changed pages, and delete pages that are gone (see `Report.complete`)."""
         await self._begin(tuple(seeds))
         for seed in seeds:
             self._found(seed, 0)
@@ -56,7 +59,7 @@ class Crawl:
 
     async def _begin(self, seeds: tuple[str, ...]) -> None:
         last, now = self._ledger[ITSELF], self._ports.now()
-        # An open run has links.
+        # Only an unfinished run has links.
         if last is not None and last.links == seeds and now - int(last.run) < RESUME_MS:
             self._run = last.run
             return
@@ -64,7 +67,7 @@ class Crawl:
         await self._ledger.write({ITSELF: Visit(run=self._run, links=seeds)})
 
     def _found(self, url: str, depth: int) -> None:
-        """Queue an address, or what it led to where this run was there already; again where it is nearer now."""
+        """Queue a URL, or its links if this run has visited it; again if it is now reachable at a smaller depth."""
         waiting = deque([(url, depth)])
         while waiting:
             url, depth = waiting.popleft()
@@ -80,7 +83,7 @@ class Crawl:
                 self._queues.setdefault(host_of(url), deque()).append(url)
 
     def _next(self) -> str | None:
-        """Take the next address of the host that may be asked first."""
+        """Return the next URL of the host whose delay ends first; None if all queues are empty."""
         hosts = [host for host, queue in self._queues.items() if queue]
         if not hosts:
             return None
@@ -96,7 +99,7 @@ class Crawl:
             self.report.by_robots += 1
             return
         self.report.pages += 1
-        headers = {} if known is None or not self._may_ask_briefly(known) else known.validators
+        headers = {} if known is None or not self._may_revalidate(known) else known.validators
         try:
             answer = await self._fetcher.ask(url, headers)
         except Unavailable as error:
@@ -109,8 +112,8 @@ class Crawl:
             return
         await self._take(answer, known)
 
-    def _may_ask_briefly(self, known: Visit) -> bool:
-        """What scripts write into a page may change while the page does not."""
+    def _may_revalidate(self, known: Visit) -> bool:
+        """Return whether a conditional request suffices: not for rendered pages, whose scripts may load other data."""
         is_rendered = known.is_page and self._ports.render is not None
         return (
             bool(known.fingerprint) and not known.pending and known.readers == self._scope.readers and not is_rendered
@@ -151,14 +154,14 @@ class Crawl:
             await self._vanish(url, known, Visit(run=self._run))
             return
         visit = Visit(run=self._run, links=followed(answer, study), is_page=is_page)
-        canonical = self._elsewhere(url, study)
+        canonical = self._canonical(url, study)
         if canonical is not None:
-            # What the page shows is published where it would like to be known; its links lead on from there.
+            # The content is published under its canonical URL, and links are followed from there.
             await self._vanish(url, known, replace(visit, links=(canonical,), moved=True))
         elif not is_indexed(answer, study):
             await self._vanish(url, known, visit)
         elif not study.fingerprint:
-            await self._keep(url, known, f"{url}: no text; are scripts needed that did not run?")
+            await self._keep(url, known, f"{url}: no text; the page may need scripts that did not run")
         else:
             await self._document(answer, content, study, visit, known)
 
@@ -183,13 +186,13 @@ class Crawl:
         self.report.published += 1
         await self._arrive(answer.url, replace(visit, version=version))
 
-    def _elsewhere(self, url: str, study: PageStudy) -> str | None:
-        """Give the address that the page would rather be known by, unless that one leads away as well."""
+    def _canonical(self, url: str, study: PageStudy) -> str | None:
+        """Return the canonical URL of a page if it is another one in scope; None if that one moved in this run too."""
         canonical = None if study.links is None else study.links.canonical
         if canonical is None or canonical == url or host_of(canonical) not in self._scope.hosts:
             return None
-        there = self._ledger[canonical]
-        return None if there is not None and there.run == self._run and there.moved else canonical
+        target = self._ledger[canonical]
+        return None if target is not None and target.run == self._run and target.moved else canonical
 
     async def _redirect(self, answer: WebAnswer, known: Visit | None) -> None:
         url = answer.url
@@ -203,14 +206,14 @@ class Crawl:
             return
         self._redirects.setdefault(target, hops)
         if answer.status in ELSEWHERE and known is not None and known.fingerprint:
-            # For now only: what was published of it stays.
+            # A temporary redirect: the published document stays.
             self._found(target, self._depths[url])
             await self._arrive(url, replace(known, run=self._run))
         else:
             await self._vanish(url, known, Visit(run=self._run, links=(target,), moved=True))
 
     async def _lead_out(self, url: str, known: Visit | None, target: str) -> None:
-        """Leave alone what now lies on another host: a site that moved there is not a site that is gone."""
+        """Keep the document of a page that redirects to another host: the site may have moved, so it is not deleted."""
         reason = f"{url} leads to {target}: --host {host_of(target)} would read it"
         if known is not None or self._depths[url] == 0:
             await self._keep(url, known, reason)
@@ -219,7 +222,7 @@ class Crawl:
             await self._arrive(url, Visit(run=self._run))
 
     async def _keep(self, url: str, known: Visit | None, reason: str) -> None:
-        """Leave what was published of an address, and go on to where it led when it could be read."""
+        """Keep the published document of a URL that cannot be read, and follow its last known links."""
         if reason:
             self.report.failed.append(reason)
         if known is not None and not known.pending:
@@ -228,24 +231,25 @@ class Crawl:
             self.report.complete = False
 
     async def _vanish(self, url: str, known: Visit | None, visit: Visit) -> None:
-        """There is no document at an address, or none any more."""
+        """Record that a URL has no document; delete the one that was published."""
         if known is not None and known.fingerprint:
             await self._delete([(url, known)])
         await self._arrive(url, visit)
 
     async def _arrive(self, url: str, visit: Visit) -> None:
-        """Remember what an address is, and go on to where it leads."""
+        """Record a visit, and queue its links."""
         await self._ledger.write({url: visit})
         depth = self._depths[url] + (not visit.moved)
         for link in visit.links:
             self._found(link, depth)
 
     async def _sweep(self) -> None:
-        """Delete what no link led to any more."""
-        lost = [(url, visit) for url, visit in self._ledger if visit.run != self._run]
-        for some in (lost[at : at + AT_ONCE] for at in range(0, len(lost), AT_ONCE)):
-            await self._delete([(url, visit) for url, visit in some if visit.fingerprint])
-            await self._ledger.write(dict.fromkeys((url for url, _ in some), None))
+        """Delete the documents of URLs that this run did not reach."""
+        unreached = [(url, visit) for url, visit in self._ledger if visit.run != self._run]
+        for start in range(0, len(unreached), BATCH_DELETIONS):
+            batch = unreached[start : start + BATCH_DELETIONS]
+            await self._delete([(url, visit) for url, visit in batch if visit.fingerprint])
+            await self._ledger.write(dict.fromkeys((url for url, _ in batch), None))
 
     async def _delete(self, gone: Sequence[tuple[str, Visit]]) -> None:
         now = self._ports.now()
@@ -256,12 +260,12 @@ class Crawl:
         self.report.deleted += len(gone)
 
     async def _read_sitemaps(self, seed: str) -> None:
-        """Queue what the sitemaps of a host name, as if a first page did."""
+        """Queue the pages in a host's sitemaps at depth 0."""
         robots = await self._fetcher.rules(seed)
         if robots is None:
             return
-        named = robots.sitemaps
-        waiting = deque(named or [urljoin(seed, "/sitemap.xml")])
+        declared = robots.sitemaps
+        waiting = deque(declared or [urljoin(seed, "/sitemap.xml")])
         seen: set[str] = set()
         while waiting and len(seen) < MAX_SITEMAPS:
             url = waiting.popleft()
@@ -271,12 +275,12 @@ class Crawl:
             try:
                 answer = await self._fetcher.follow(url)
                 if answer.status != OK:
-                    # Where robots.txt names none, there may be none.
-                    self._miss(f"{url}: status {answer.status}", matters=bool(named) or answer.status not in GONE)
+                    # A site whose robots.txt declares no sitemap may have none.
+                    self._miss(f"{url}: status {answer.status}", matters=bool(declared) or answer.status not in GONE)
                     continue
                 sitemap = read_sitemap(answer.content, url=url)
             except (Unavailable, Rejected, UnreadableContent) as error:
-                self._miss(str(error), matters=bool(named))
+                self._miss(str(error), matters=bool(declared))
                 continue
             waiting.extend(sitemap.sitemaps)
             for page in sitemap.pages:
@@ -288,12 +292,12 @@ class Crawl:
             self.report.complete = False
 
     def _try_later(self, url: str, answer: WebAnswer | None = None) -> bool:
-        """Put an address back into its queue, unless it had its turns; the server may say how long to wait."""
+        """Queue a URL again, after the server's Retry-After; return False after `MAX_TRIES` requests."""
         self._tries[url] = self._tries.get(url, 1) + 1
         if self._tries[url] > MAX_TRIES:
             return False
-        asked = "" if answer is None else answer.headers.get("retry-after", "")
-        if asked.isascii() and asked.isdecimal():
-            self._fetcher.wait_longer(host_of(url), int(asked))
+        retry_after = "" if answer is None else answer.headers.get("retry-after", "")
+        if retry_after.isascii() and retry_after.isdecimal():
+            self._fetcher.wait_longer(host_of(url), int(retry_after))
         self._queues[host_of(url)].append(url)
         return True

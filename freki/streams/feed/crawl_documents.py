@@ -1,4 +1,4 @@
-"""Document changes for the pages of a crawl, and what a page says about its indexing."""
+"""Document changes for crawled pages, and the indexing rules of a page."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -10,13 +10,15 @@ from freki.streams.feed.crawl_records import CrawlScope
 from freki.streams.feed.page_study import PageStudy
 
 MAX_ID_CHARS = 500
+"""Maximum length of a document id, in characters."""
 PAGES = frozenset({"text/html", "application/xhtml+xml"})
+"""Media types of web pages."""
 
 
 def upsert_of(
     answer: WebAnswer, content: str | bytes, scope: CrawlScope, *, version: int, now: Timestamp, language: str
 ) -> DocumentChange:
-    """Make the change that publishes a page; language: empty where the page states none."""
+    """Return the change that publishes a page; language: empty if the page states none."""
     time = datetime.fromtimestamp(now / 1000, UTC).isoformat(timespec="seconds")
     return DocumentChange(
         tenant=scope.tenant,
@@ -34,7 +36,7 @@ def upsert_of(
 
 
 def deletion_of(url: str, scope: CrawlScope, *, version: int, now: Timestamp) -> DocumentChange:
-    """Make the change that deletes a page."""
+    """Return the change that deletes a page."""
     return DocumentChange(
         tenant=scope.tenant,
         document_id=document_id(url),
@@ -46,7 +48,7 @@ def deletion_of(url: str, scope: CrawlScope, *, version: int, now: Timestamp) ->
 
 
 def document_id(url: str) -> DocumentId:
-    """Give an address as an id; a long one is cut, and told apart by its hash."""
+    """Return the document id of a URL: the URL itself, a long one truncated with its hash."""
     if len(url) <= MAX_ID_CHARS:
         return DocumentId(url)
     digest = blake2b(url.encode(), digest_size=16).hexdigest()
@@ -54,12 +56,12 @@ def document_id(url: str) -> DocumentId:
 
 
 def followed(answer: WebAnswer, study: PageStudy) -> tuple[str, ...]:
-    """Return the links of a page that a crawler may follow."""
+    """Return the links of a page that the crawler may follow."""
     return () if study.links is None or "nofollow" in rules_of(answer) else study.links.links
 
 
 def is_indexed(answer: WebAnswer, study: PageStudy) -> bool:
-    """Return whether a page allows its indexing."""
+    """Return whether a page may be indexed."""
     return (study.links is None or study.links.is_indexed) and rules_of(answer).isdisjoint({"noindex", "none"})
 
 
@@ -69,6 +71,6 @@ def rules_of(answer: WebAnswer) -> set[str]:
 
 
 def validators(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the request headers that ask for an address only if it has changed."""
+    """Return the headers of a conditional request for a later visit."""
     pairs = (("If-None-Match", headers.get("etag")), ("If-Modified-Since", headers.get("last-modified")))
     return {name: value for name, value in pairs if value}

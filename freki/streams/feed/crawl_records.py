@@ -1,4 +1,4 @@
-"""Values of a crawl: its scope, what it remembers of each address, what it reports, and what it needs from outside."""
+"""Values of a crawl: scope, ledger entries, report and ports."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,44 +9,47 @@ from freki.streams.feed.page_study import PageStudy
 from freki.streams.ports import Fetch
 
 Publish = Callable[[Sequence[DocumentChange]], Awaitable[None]]
-"""Returns when the broker has the changes."""
+"""Publisher of changes; returns when the broker has stored them."""
 Render = Callable[[str, str], Awaitable[str]]
-"""Address and HTML as sent to HTML as a reader sees it."""
+"""Renderer of a page, by URL and HTML as sent, to HTML after its scripts."""
 Study = Callable[[str, str | None, str | bytes], Awaitable[PageStudy]]
-"""Address, media type and content; raises UnreadableContent for what is no document."""
+"""Study of URL, media type and content. Raises UnreadableContent if the content cannot be a document."""
 
 
 @record
 class Visit:
-    """What the ledger keeps of an address; of the crawl itself the addresses that it began with."""
+    """Ledger entry of a URL; the one of the crawl itself has the start pages as links."""
 
     run: str
-    """The crawl that reached it last."""
+    """Last crawl that reached the URL."""
     fingerprint: str = ""
-    """Of the document that was published of it; empty: there is none."""
+    """Fingerprint of the published document; empty if there is none."""
     version: int = 0
     readers: str = ""
     links: tuple[str, ...] = ()
     moved: bool = False
-    """It leads elsewhere: its one link stands in its place."""
+    """Whether the URL redirects; its only link replaces it."""
     is_page: bool = False
     validators: Mapping[str, str] = field(default_factory=dict)
-    """Headers that ask for it only if it has changed."""
+    """Headers of a conditional request."""
     pending: bool = False
-    """It was about to be published or deleted: whether it was, nobody knows."""
+    """Whether publishing or deletion was started and its result is unknown."""
 
 
 @record
 class CrawlScope:
-    """How far a crawl goes, and the fields that all of its documents have."""
+    """Limits of a crawl, and the common fields of its documents."""
 
     hosts: frozenset[str]
-    """Host, with the port where it is not the usual one."""
+    """Hosts, with the port if it is not the default one."""
     depth: int
-    """Links from a first page, or from what a sitemap names."""
+    """Maximum number of links from a start page or a page of a sitemap."""
     pages: int
+    """Maximum pages per crawl."""
     delay_s: float
+    """Minimum delay between two requests to a host, in seconds."""
     max_bytes: int
+    """Maximum size of a response, in bytes."""
     max_redirects: int
     tenant: TenantId
     principals: tuple[str, ...]
@@ -54,38 +57,38 @@ class CrawlScope:
 
     @property
     def readers(self) -> str:
-        """The principals as one text."""
+        """Principals, sorted and joined by spaces."""
         return " ".join(sorted(self.principals))
 
 
 @record
 class CrawlPorts:
-    """What a crawl needs from outside."""
+    """Ports of a crawl."""
 
     fetch: Fetch
     render: Render | None
-    """None: pages are taken as the server sends them."""
+    """None: use pages as sent by the server."""
     study: Study
     publish: Publish
     now: Callable[[], Timestamp]
     clock: Callable[[], float]
-    """Seconds, never back."""
+    """Monotonic clock, in seconds."""
     sleep: Callable[[float], Awaitable[None]]
 
 
 @dataclass
 class Report:
-    """What a crawl led to."""
+    """Result of a crawl."""
 
     pages: int = 0
     published: int = 0
     unchanged: int = 0
     deleted: int = 0
     by_robots: int = 0
-    """Addresses that robots.txt kept us from."""
+    """Number of URLs disallowed by robots.txt."""
     failed: list[str] = field(default_factory=list)
-    """What could not be read, and why: what was published of it stays."""
+    """URL and reason of each page that could not be read; its published document stays."""
     left_out: list[str] = field(default_factory=list)
-    """What is no document, and why."""
+    """URL and reason of each page that cannot be a document."""
     complete: bool = True
-    """All that can be reached was; only then what was not reached is deleted."""
+    """Whether every reachable page was visited; only then documents of unreached pages are deleted."""

@@ -1,4 +1,4 @@
-"""Commits become changes of documents."""
+"""Publish the commits of a Git branch as document changes."""
 
 import asyncio
 import unicodedata
@@ -12,32 +12,33 @@ from freki.schemas.names import record
 from freki.streams.feed.ledger import ITSELF, SourceLedger
 from freki.streams.ports import Repository
 
-AT_ONCE = 64
-"""Changes published together: enough to wait seldom, few enough to hold in memory."""
-AT_ONCE_BYTES = 8_000_000
+BATCH_CHANGES = 64
+"""Maximum changes published together: enough for few round trips, few enough to hold in memory."""
+BATCH_BYTES = 8_000_000
+"""Content size that ends a batch of changes, in bytes."""
 
 Publish = Callable[[Sequence[DocumentChange]], Awaitable[None]]
-"""Returns when the broker has the changes."""
+"""Publisher of changes; returns when the broker has stored them."""
 MediaType = Callable[[str, bytes], str | None]
-"""Tells the media type of what lies at a path. Raises Rejected or UnreadableContent for what cannot be a document."""
+"""Media type of a file by path and content. Raises Rejected or UnreadableContent if it cannot be a document."""
 
 
 @record
 class Mark:
-    """What the ledger keeps: of a path the blob that was published, of the source the commit that it is at."""
+    """Ledger entry: the published blob of a path, or the commit that the source has reached."""
 
     version: int
     state: str
-    """Blob or commit; empty: nothing is there any more. A blob that cannot be a document counts as published."""
+    """Blob or commit; empty if deleted. A blob that cannot be a document counts as published."""
     readers: str
-    """Who may read what was published: the same content for others is another change."""
+    """Principals of the published document: the same content with other principals is another change."""
     pending: bool = False
-    """It was about to be published, or the source was on its way: how far that came, nobody knows."""
+    """Whether publishing was started and its result is unknown."""
 
 
 @record
 class Target:
-    """What a path should become."""
+    """Desired state of a path; blob None: deleted."""
 
     path: str
     blob: str | None
@@ -48,7 +49,7 @@ class Target:
 
 @dataclass
 class SyncReport:
-    """What a look at the repository led to."""
+    """Result of a sync."""
 
     upserts: int = 0
     deletes: int = 0
@@ -58,21 +59,21 @@ class SyncReport:
 
 @record
 class DocumentFields:
-    """Fields that all documents of a repository have."""
+    """Common fields of all documents of a repository."""
 
     name: str
-    """First part of their ids."""
+    """First part of document ids."""
     tenant: TenantId
     principals: tuple[str, ...]
     priority: int
 
 
 class GitSource:
-    """Publishes a branch, and what changed since the ledger was written.
+    """Publisher of a branch that continues from the state in its ledger.
 
-    A document is a path. Its version is that of the commit which changed it last: the commit's time, and above that of
-    the commit before it on the branch, whatever the clocks said. A branch that was rewritten goes on above all that
-    was published: its documents become what the new head holds.
+    Each path is a document. Its version is that of the last commit that changed it: the commit's time, but greater than
+    the version of the previous commit on the branch, whatever the clocks say. After a rewrite of the branch, versions
+    continue above all published ones, and documents become those of the new head.
     """
 
     def __init__(
@@ -94,37 +95,38 @@ class GitSource:
         self._media_type = media_type
 
     async def sync(self, *, history: bool) -> SyncReport:
-        """Publish what leads to the branch's head: each commit in turn, or only what each path has become."""
-        tally = SyncReport()
+        """Publish changes up to the branch's head: with `history` commit by commit, else only the final state."""
+        report = SyncReport()
         head = await asyncio.to_thread(self._repository.head)
         last = self._ledger[ITSELF]
         if last is not None and (last.state, last.readers, last.pending) == (head, self._readers, False):
-            return tally
+            return report
         if last is not None:
-            # A branch may come back to where it was, after something else of it was published.
+            # A branch may return to this commit after other commits of it were published.
             await self._ledger.write({ITSELF: replace(last, pending=True)})
-        steps, at = await asyncio.to_thread(self._steps, head, last)
-        for step in steps if history else [await asyncio.to_thread(_folded, steps)]:
-            await self._take(step, tally)
-            if history and step:
-                await self._ledger.write({ITSELF: replace(self._mark(step[-1].commit, step[-1].version), pending=True)})
-        await self._take(await asyncio.to_thread(self._left_behind, head, at), tally)
-        await self._ledger.write({ITSELF: self._mark(head, at)})
-        return tally
+        commits, version = await asyncio.to_thread(self._targets, head, last)
+        for targets in commits if history else [await asyncio.to_thread(_final_targets, commits)]:
+            await self._publish_targets(targets, report)
+            if history and targets:
+                reached = self._mark(targets[-1].commit, targets[-1].version)
+                await self._ledger.write({ITSELF: replace(reached, pending=True)})
+        await self._publish_targets(await asyncio.to_thread(self._outdated, head, version), report)
+        await self._ledger.write({ITSELF: self._mark(head, version)})
+        return report
 
-    def _steps(self, head: str, last: Mark | None) -> tuple[Iterable[list[Target]], int]:
-        """Give what to make of which paths, commit by commit, and the version that the source has afterwards."""
-        floor = 0 if last is None else last.version
+    def _targets(self, head: str, last: Mark | None) -> tuple[Iterable[list[Target]], int]:
+        """Return the targets of each commit, and the version of the source afterwards."""
+        min_version = 0 if last is None else last.version
         since = None if last is None else last.state
         if last is not None and (last.readers != self._readers or not self._repository.has(last.state)):
             commit, time = self._repository.commit(head)
-            version = max(time, floor + 1)
+            version = max(time, min_version + 1)
             return [self._compared(commit, time, version)], version
         commits = self._repository.commits(since, head)
         versions: dict[str, int] = {}
         for commit, time in commits:
-            floor = versions[commit] = max(time, floor + 1)
-        return self._changed(since, commits, versions), floor
+            min_version = versions[commit] = max(time, min_version + 1)
+        return self._changed(since, commits, versions), min_version
 
     def _changed(
         self, since: str | None, commits: Sequence[tuple[str, Timestamp]], versions: Mapping[str, int]
@@ -140,45 +142,45 @@ class GitSource:
             Target(path=path, blob=tree.get(path), commit=commit, time=time, version=version) for path in sorted(paths)
         ]
 
-    def _left_behind(self, head: str, version: int) -> list[Target]:
-        """Give what is not as the head has it: a process ended over it, and then the branch was rewritten."""
+    def _outdated(self, head: str, version: int) -> list[Target]:
+        """Return the paths that differ from the head, because of a crash followed by a rewrite of the branch."""
         commit, time = self._repository.commit(head)
-        return [target for target in self._compared(commit, time, version) if self._is_left_behind(target)]
+        return [target for target in self._compared(commit, time, version) if self._is_outdated(target)]
 
-    def _is_left_behind(self, target: Target) -> bool:
+    def _is_outdated(self, target: Target) -> bool:
         mark = self._ledger[target.path]
         return mark is not None and (mark.pending or mark.state != (target.blob or ""))
 
-    async def _take(self, targets: Iterable[Target], tally: SyncReport) -> None:
-        """Publish some changes, each path at most once, and remember them."""
+    async def _publish_targets(self, targets: Iterable[Target], report: SyncReport) -> None:
+        """Publish the changes to targets of different paths in batches, and record them in the ledger."""
         changes: list[DocumentChange] = []
         marks: dict[str, Mark] = {}
-        held = 0
+        content_bytes = 0
         for target in targets:
-            change = await asyncio.to_thread(self._change, target, tally)
+            change = await asyncio.to_thread(self._change, target, report)
             if change is None:
                 continue
             changes.append(change)
             marks[target.path] = self._mark(target.blob, change.version)
-            held += len(change.content or b"")
-            if len(changes) >= AT_ONCE or held >= AT_ONCE_BYTES:
-                await self._flush(changes, marks, tally)
-                changes, marks, held = [], {}, 0
-        await self._flush(changes, marks, tally)
+            content_bytes += len(change.content or b"")
+            if len(changes) >= BATCH_CHANGES or content_bytes >= BATCH_BYTES:
+                await self._flush(changes, marks, report)
+                changes, marks, content_bytes = [], {}, 0
+        await self._flush(changes, marks, report)
 
-    async def _flush(self, changes: Sequence[DocumentChange], marks: Mapping[str, Mark], tally: SyncReport) -> None:
+    async def _flush(self, changes: Sequence[DocumentChange], marks: Mapping[str, Mark], report: SyncReport) -> None:
         await self._ledger.write({path: replace(mark, pending=True) for path, mark in marks.items()})
         await self._publish(changes)
         await self._ledger.write(marks)
         deletes = sum(change.operation is Operation.DELETE for change in changes)
-        tally.deletes += deletes
-        tally.upserts += len(changes) - deletes
+        report.deletes += deletes
+        report.upserts += len(changes) - deletes
 
     def _mark(self, state: str | None, version: int) -> Mark:
         return Mark(version=version, state=state or "", readers=self._readers)
 
-    def _change(self, target: Target, tally: SyncReport) -> DocumentChange | None:
-        """Make the change that gives a path what it should have; None where it has that."""
+    def _change(self, target: Target, report: SyncReport) -> DocumentChange | None:
+        """Return the change of a path to its target; None if it has this state."""
         known = self._ledger[target.path]
         is_same = known is not None and (known.state, known.readers) == (target.blob or "", self._readers)
         if known is None:
@@ -189,9 +191,9 @@ class GitSource:
             version = known.version
         else:
             return None
-        made = None if target.blob is None else self._upsert(target, target.blob, version, tally)
-        if made is not None or known is None or not (known.state or known.pending):
-            return made
+        upsert = None if target.blob is None else self._upsert(target, target.blob, version, report)
+        if upsert is not None or known is None or not (known.state or known.pending):
+            return upsert
         return DocumentChange(
             tenant=self._documents.tenant,
             document_id=self._document_id(target.path),
@@ -201,7 +203,7 @@ class GitSource:
             priority=self._documents.priority,
         )
 
-    def _upsert(self, target: Target, blob: str, version: int, tally: SyncReport) -> DocumentChange | None:
+    def _upsert(self, target: Target, blob: str, version: int, report: SyncReport) -> DocumentChange | None:
         if any(map(self._is_skipped, target.path.split("/"))):
             return None
         try:
@@ -210,7 +212,7 @@ class GitSource:
             media_type = self._media_type(target.path, content)
         except (UnicodeEncodeError, Rejected, UnreadableContent) as error:
             reason = str(error).removeprefix(f"{target.path}: ")
-            tally.left_out.append(f"{target.path!a}: {reason}")
+            report.left_out.append(f"{target.path!a}: {reason}")
             return None
         return DocumentChange(
             tenant=self._documents.tenant,
@@ -230,9 +232,9 @@ class GitSource:
         return DocumentId(unicodedata.normalize("NFC", f"{self._documents.name}/{path}"))
 
 
-def _folded(steps: Iterable[list[Target]]) -> list[Target]:
-    """Keep what each path became in the end."""
+def _final_targets(commits: Iterable[list[Target]]) -> list[Target]:
+    """Return the last target of each path."""
     final: dict[str, Target] = {}
-    for step in steps:
-        final |= {target.path: target for target in step}
+    for targets in commits:
+        final |= {target.path: target for target in targets}
     return sorted(final.values(), key=lambda target: (target.version, target.path))

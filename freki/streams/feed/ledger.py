@@ -1,7 +1,6 @@
-"""What a source has published, kept on a topic: it goes on from there after a restart, on any machine.
+"""Ledger of published items, kept on a topic, from which a source continues after a restart on any machine.
 
-On the broker and not in a file, because what was published is there too: where a local broker forgets the documents,
-it forgets what the sources know of them, and they publish again.
+It is on the broker, like the documents: if a local broker loses both, the source publishes everything again.
 """
 
 import json
@@ -16,25 +15,25 @@ from freki.streams.messages import Outgoing, Stored
 T = TypeVar("T")
 
 ITSELF = ""
-"""The item under which a source keeps how far it is as a whole."""
+"""Key of the entry about the source as a whole."""
 
 
 class SourceLedger(Generic[T]):
-    """The entries of one source, one for each item, such as a path or an address.
+    """Entries of one source, one per item, such as a path or a URL.
 
-    A source writes what it is about to publish, publishes, and writes that it did: a change that a crash cut in two is
-    published again, or taken back, whatever has become of its item meanwhile.
+    A source writes a pending entry, publishes, and writes the final entry: after a crash in between, the item is
+    published again, or deleted if it is gone.
     """
 
     def __init__(self, source: str, kind: type[T], *, topic: str, outbox: Outbox) -> None:
         self._source = source
-        self._form = TypeAdapter(kind)
+        self._adapter = TypeAdapter(kind)
         self._topic = topic
         self._outbox = outbox
         self._entries: dict[str, T] = {}
 
     async def read(self, records: AsyncIterable[Stored]) -> Self:
-        """Take over what was written; entries of another form are as if there were none."""
+        """Load the entries of this source from records; ignore entries of another format."""
         async for stored in records:
             item = self._item(stored.key)
             if item is None:
@@ -42,7 +41,7 @@ class SourceLedger(Generic[T]):
             self._entries.pop(item, None)
             if stored.value is not None:
                 try:
-                    self._entries[item] = self._form.validate_json(stored.value)
+                    self._entries[item] = self._adapter.validate_json(stored.value)
                 except ValidationError:
                     continue
         return self
@@ -54,7 +53,7 @@ class SourceLedger(Generic[T]):
         return iter([(item, entry) for item, entry in self._entries.items() if item != ITSELF])
 
     async def write(self, entries: Mapping[str, T | None]) -> None:
-        """Remember entries, forget those that are None; returns when the broker has them."""
+        """Set entries, and delete those that are None; return when the broker has stored them."""
         await self._outbox.send(*(self._record(item, entry) for item, entry in entries.items()))
         for item, entry in entries.items():
             if entry is None:
@@ -64,7 +63,7 @@ class SourceLedger(Generic[T]):
 
     def _record(self, item: str, entry: T | None) -> Outgoing:
         key = json.dumps([self._source, item]).encode()
-        return Outgoing(topic=self._topic, key=key, value=None if entry is None else self._form.dump_json(entry))
+        return Outgoing(topic=self._topic, key=key, value=None if entry is None else self._adapter.dump_json(entry))
 
     def _item(self, key: bytes | None) -> str | None:
         try:

@@ -1,4 +1,4 @@
-"""What a crawler makes of a page: composes parsing and reading links, in a process of its own."""
+"""Study of a crawled page: parsing and link extraction, in a child process."""
 
 import json
 from hashlib import blake2b
@@ -11,25 +11,25 @@ from freki.streams.ingest.parse import ParseLimits, parse
 
 @record
 class PageStudy:
-    """What decides whether a page has changed, and where it leads."""
+    """Fingerprint and links of a page."""
 
     fingerprint: str
-    """Of what a reader sees; empty where that is nothing. What changes with every visit, as tokens do, is no part."""
+    """Hash of the visible content, without parts that change on every visit such as tokens; empty if there is none."""
     language: str
-    """As the page says; may be empty."""
+    """Language that the page states; may be empty."""
     links: PageLinks | None
     """None for a file."""
 
 
 def study(url: str, media_type: str | None, content: str | bytes, *, limits: ParseLimits) -> PageStudy:
-    """Parse and read links. Raises UnreadableContent for what no parser reads."""
+    """Return the study of a page or file. Raises UnreadableContent if no parser reads it."""
     parsed = parse(url.partition("?")[0].rpartition("/")[2] or url, media_type, content, limits=limits)
     document = parsed.document
     language = document.attributes.get("lang", "")
     is_page = parsed.profile is Profile.HTML and isinstance(content, str)
-    # A file may say more than its text, a page holds much that nobody sees.
-    seen: list[str | None] = [document.title, language, document.text]
-    basis = json.dumps(seen).encode() if isinstance(content, str) else content
+    # A file may hold more than its text, so all of it counts; a page holds much that is invisible.
+    visible: list[str | None] = [document.title, language, document.text]
+    basis = json.dumps(visible).encode() if isinstance(content, str) else content
     return PageStudy(
         fingerprint=blake2b(basis, digest_size=16).hexdigest() if document.text.strip() else "",
         language=language,

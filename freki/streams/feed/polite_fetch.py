@@ -1,4 +1,4 @@
-"""Fetches addresses no faster than their hosts allow, and reads robots.txt."""
+"""HTTP fetches that obey robots.txt and the delays of hosts."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from urllib.parse import urljoin
@@ -24,7 +24,7 @@ _CLIENT_ERROR, _SERVER_ERROR = 400, 500
 
 
 class PoliteFetcher:
-    """Keeps the pause between two requests that a host asks for."""
+    """Fetcher with a minimum delay between two requests to a host."""
 
     def __init__(self, ports: CrawlPorts, scope: CrawlScope) -> None:
         self._fetch: Fetch = ports.fetch
@@ -35,22 +35,22 @@ class PoliteFetcher:
         self._ready_at: dict[str, float] = {}
 
     def ready_at(self, host: str) -> float:
-        """Return when a host may be asked again, by the clock."""
+        """Return when the next request to a host is allowed, by the clock, in seconds."""
         return self._ready_at.get(host, 0.0)
 
     def wait_longer(self, host: str, seconds: float) -> None:
-        """Leave a host alone for a time that it asked for, at most `MAX_WAIT_S`."""
+        """Delay requests to a host by its Retry-After, at most `MAX_WAIT_S`."""
         self._ready_at[host] = max(self.ready_at(host), self._clock() + min(seconds, MAX_WAIT_S))
 
     async def rules(self, url: str) -> Robots | None:
-        """Return the robots.txt of a host; None where it cannot be read: then the host is left alone."""
+        """Return the robots.txt of a host; None if it cannot be read: then the host must not be crawled."""
         origin = urljoin(url, "/")
         if origin not in self._robots:
             self._robots[origin] = await self._read_robots(urljoin(origin, "/robots.txt"))
         return self._robots[origin]
 
     async def _read_robots(self, url: str) -> Robots | None:
-        """Source: RFC 9309, 2.3.1: no robots.txt means no rules; after a server error the host is left alone."""
+        """Return the rules of a robots.txt; none if it does not exist; None after a server error (RFC 9309, 2.3.1)."""
         try:
             answer = await self.follow(url)
         except (Unavailable, Rejected):
@@ -62,7 +62,7 @@ class PoliteFetcher:
         )
 
     async def follow(self, url: str) -> WebAnswer:
-        """Fetch a file that is no document, through its redirects."""
+        """Fetch a file such as robots.txt or a sitemap, following redirects."""
         answer = await self.ask(url, {})
         for _ in range(self._scope.max_redirects):
             target = normalise_url(answer.headers.get("location", ""), base=url)
@@ -72,7 +72,7 @@ class PoliteFetcher:
         return answer
 
     async def ask(self, url: str, headers: Mapping[str, str]) -> WebAnswer:
-        """Fetch an address, once its host may be asked again."""
+        """Fetch a URL once the delay of its host has passed."""
         host = host_of(url)
         wait_s = self.ready_at(host) - self._clock()
         if wait_s > 0:

@@ -13,20 +13,20 @@ from freki.streams.messages import Received
 from freki.streams.ports import SchemaRegistry
 
 Publish = Callable[..., Awaitable[None]]
-"""Takes changes, and returns when the broker has them."""
+"""Publisher of changes; returns when the broker has stored them."""
 Map = Callable[[Envelope], DocumentChange | None]
-"""Makes the change that a record tells of; None: it tells of none. Raises InvalidEnvelope."""
+"""Mapping of a record to a change, or to None if it describes none. Raises InvalidEnvelope."""
 Decode = Callable[[Sequence[Envelope]], Awaitable[Sequence[Envelope]]]
-"""Gives records with key and value in JSON. Raises InvalidEnvelope, and what waiting for a registry raises."""
+"""Decoder of records to key and value in JSON. Raises InvalidEnvelope, and the errors of a schema registry."""
 
 
 async def as_they_are(envelopes: Sequence[Envelope]) -> Sequence[Envelope]:
-    """Leave records that are JSON already."""
+    """Return records unchanged, for key and value that are JSON already."""
     return envelopes
 
 
 def from_avro(registry: SchemaRegistry) -> Decode:
-    """Decode keys and values that a schema registry's converter wrote."""
+    """Return a decoder of Avro keys and values written by a schema registry's converter."""
     avro = JsonOfAvro(registry)
 
     def read(part: bytes | None) -> bytes | None:
@@ -43,7 +43,10 @@ def from_avro(registry: SchemaRegistry) -> Decode:
 
 
 def relay_handler(to_change: Map, publish: Publish, *, decode: Decode = as_they_are) -> Handle[bytes | None]:
-    """Publish the changes that records describe; map all before any is sent, so that a bad record repeats nothing."""
+    """Return a handler that publishes the changes in records.
+
+    All records are mapped before any change is sent, so that a bad record does not cause repeated changes.
+    """
 
     async def handle(batch: Sequence[Received[bytes | None]]) -> None:
         mapped = [to_change(envelope) for envelope in await decode([_envelope(received) for received in batch])]

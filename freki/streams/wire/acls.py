@@ -1,7 +1,7 @@
-"""The rights in Kafka that each part of Freki needs, and no more: `freki topics acls` shows them.
+"""Minimal Kafka rights of each part of Freki, as `freki topics acls` shows them.
 
-Whoever may read, write or create a topic may see it, and whoever may read a group may see that. To number records, as
-Freki's producers do, takes no right of its own since Kafka 3.0.
+Read, Write or Create on a topic includes Describe, as does Read on a group. Idempotent producers, which Freki uses,
+need no further right since Kafka 3.0.
 """
 
 import shlex
@@ -19,7 +19,7 @@ Operation = Literal["Read", "Write", "Create", "Describe", "DescribeConfigs"]
 
 @record
 class Right:
-    """What may be done with one topic or consumer group."""
+    """Operations allowed on one topic or consumer group."""
 
     resource: Literal["topic", "group"]
     name: str
@@ -27,19 +27,19 @@ class Right:
 
 
 def rights_of(settings: Settings) -> Mapping[str, Sequence[Right]]:
-    """Return the rights by part: stages as `freki worker` names them, and commands; the settings decide on some."""
+    """Return the rights by part: stages by their name in `freki worker`, and commands; some depend on settings."""
     return {**_of_stages(settings), **_of_clients(settings), **_of_operators(settings)}
 
 
 def relay_group(settings: Settings, name: str) -> str:
-    """Name the consumer group of a relay: all generations have it in common."""
+    """Return the consumer group of a relay, which all generations share."""
     return f"{settings.kafka.topic_prefix}-relay-{name}"
 
 
 def acl_lines(
     parts: Iterable[Sequence[Right]], principal: str, *, bootstrap: str, login: str | None = None
 ) -> Iterator[str]:
-    """Write commands that give a principal the rights of some parts, once each; `login`: properties of the tool."""
+    """Yield the commands that grant a principal the rights of parts; login: path of the tool's properties file."""
     granted: dict[tuple[str, str], set[Operation]] = {}
     for rights in parts:
         for right in rights:
@@ -57,7 +57,7 @@ def _of_stages(settings: Settings) -> dict[str, list[Right]]:
     cuts, contextual = topics.chunks.values(), topics.contextual_chunks.values()
     feedback, cached = settings.feedback.read, settings.retrieval.cache_mb > 0
     return {
-        # The lanes read the same topic, each as a group of its own.
+        # The lanes read the same topic, each as a separate group.
         "chunk": [
             *_may("Read", topics.documents),
             *_groups(settings, "chunk", in_lane("chunk", Lane.EXPRESS)),
@@ -72,7 +72,7 @@ def _of_stages(settings: Settings) -> dict[str, list[Right]]:
             *_may("Read", *contextual),
             *_groups(settings, "embed"),
             *_may("Write", topics.outcomes, topics.dead_letters),
-            # Judgements of deleted documents are erased, also where nobody reads judgements.
+            # Judgements of deleted documents are erased even if no worker reads judgements.
             *_may(("Read", "Write"), topics.judgements),
         ],
         "retrieve": [
@@ -80,7 +80,7 @@ def _of_stages(settings: Settings) -> dict[str, list[Right]]:
             *_groups(settings, "retrieve"),
             *_may("Write", topics.contexts, topics.dead_letters),
             *(Right(resource="topic", name=name, operations=("Write",)) for name in settings.retrieval.reply_topics),
-            # Receipts end what is remembered of answers, and erase judgements of documents that are gone.
+            # Receipts invalidate cached results, and cause judgements of deleted documents to be erased.
             *(_may("Read", topics.outcomes) if feedback or cached else ()),
             *(_may(("Read", "Write"), topics.judgements) if feedback else ()),
         ],
@@ -116,7 +116,7 @@ def _of_operators(settings: Settings) -> dict[str, list[Right]]:
         ],
         "verify": _may("Read", topics.documents, topics.outcomes),
         "dead-letters": [
-            # A record that was too large for its letter is read where it lay, and all are sent there again.
+            # A record too large for its dead letter is read from its topic, and replayed records are sent there.
             *_may(("Read", "Write"), topics.documents, *work, topics.queries, topics.dead_letters),
             *(Right(resource="topic", name=one.topic, operations=("Read", "Write")) for one in settings.relays),
         ],

@@ -1,4 +1,4 @@
-"""Tasks of a worker beside its stages."""
+"""Background tasks of a worker."""
 
 import asyncio
 import math
@@ -22,28 +22,31 @@ from freki.streams.retrieve.steps.judged import Judgements
 from freki.streams.topics import DAY_MS, TOMBSTONE_MS
 from freki.streams.wire.from_settings import wall_clock
 
-FORGET_EVERY_S = 3600.0
-RECLAIM_EVERY_S = 6 * 3600.0
-EMBED_AGAIN_S = 1.0
-WELL_S = 60.0
-"""A topic that was read for so long works again: the next failure is the first one of another outage, in seconds."""
+PURGE_INTERVAL_S = 3600.0
+"""Interval of purges of old deletions, in seconds."""
+RECLAIM_INTERVAL_S = 6 * 3600.0
+"""Mean interval of the deletion of orphaned rows, in seconds."""
+EMBED_INTERVAL_S = 1.0
+"""Interval of embedding new judgements, in seconds."""
+RECOVERED_S = 60.0
+"""Time of undisturbed reading after which a failure counts as the first of another outage, in seconds."""
 
 _log = structlog.get_logger(__name__)
 
 
 class Background:
-    """Tasks that run until the worker ends; none of them ends by itself but by failing."""
+    """Tasks that run until the worker ends, or until they fail."""
 
     def __init__(self) -> None:
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def tasks(self) -> Sequence[asyncio.Task[None]]:
-        """All tasks that were spawned."""
+        """All spawned tasks."""
         return self._tasks
 
     def spawn(self, work: Coroutine[None, None, None]) -> None:
-        """Run something beside the stages."""
+        """Start a task."""
         self._tasks.append(asyncio.create_task(work))
 
     async def aclose(self) -> None:
@@ -60,7 +63,7 @@ async def follow(
     start: Literal["earliest", "latest"],
     take: Callable[[Reader], Awaitable[None]],
 ) -> None:
-    """Read a topic, again after an outage. Raises Unavailable where an outage lasts longer than a stage waits."""
+    """Read a topic, with retries during an outage. Raises Unavailable after as many attempts as stages make."""
     backoff, attempt = Backoff(), 0
     while True:
         opened_s = math.inf
@@ -69,46 +72,46 @@ async def follow(
                 opened_s = time.monotonic()
                 await take(reader)
         except Unavailable as error:
-            attempt = 1 if time.monotonic() - opened_s > WELL_S else attempt + 1
+            attempt = 1 if time.monotonic() - opened_s > RECOVERED_S else attempt + 1
             if attempt >= backoff.attempts:
                 raise
-            _log.warning("a topic is not read for now", topic=topic, error=str(error))
+            _log.warning("reading a topic failed; retrying", topic=topic, error=str(error))
         await asyncio.sleep(backoff.wait_s(max(attempt, 1), random.random()))  # noqa: S311 - spreads load
 
 
 async def embed_judgements(judgements: Judgements) -> None:
-    """Embed the queries of new judgements, a few at a time."""
+    """Embed the queries of new judgements, in small batches."""
     while True:
-        with suppress(InfraError):  # the next round is soon enough
+        with suppress(InfraError):  # retried at the next interval
             while await judgements.embed_some():
                 pass
-        await asyncio.sleep(EMBED_AGAIN_S)
+        await asyncio.sleep(EMBED_INTERVAL_S)
 
 
 async def purge_deletions(index: MilvusIndex, retention_days: float, erase: Callable[[], Awaitable[None]]) -> None:
-    """Purge deletions that are older than any late event can be; call `erase` first, as long as they are known."""
+    """Purge deletions older than the retention for late events; call `erase` before, while they are still known."""
     while True:
-        with suppress(Unavailable):  # the next round is soon enough
+        with suppress(Unavailable):  # retried at the next interval
             await erase()
             await index.purge_deleted(Timestamp(wall_clock() - int(retention_days * DAY_MS)))
-        await asyncio.sleep(FORGET_EVERY_S)
+        await asyncio.sleep(PURGE_INTERVAL_S)
 
 
 async def reclaim_rows(index: MilvusIndex, committer: Committer) -> None:
-    """Delete rows that dead processes left behind; each worker at a time of its own, for one of them is enough."""
+    """Delete orphaned rows of dead processes; at random intervals, because one worker at a time suffices."""
     while True:
-        await asyncio.sleep(RECLAIM_EVERY_S * random.uniform(0.5, 1.5))  # noqa: S311 - spreads load
-        with suppress(Unavailable):  # the next round is soon enough
+        await asyncio.sleep(RECLAIM_INTERVAL_S * random.uniform(0.5, 1.5))  # noqa: S311 - spreads load
+        with suppress(Unavailable):  # retried at the next interval
             if removed := await reclaim(index, committer, now=wall_clock):
-                _log.info("rows left behind were removed", rows=removed)
+                _log.info("orphaned rows were deleted", rows=removed)
 
 
 async def warn_of_missed_deletions(index: MilvusIndex) -> None:
-    """Log a warning if deletions may have left the topic since the last commit."""
+    """Log a warning if the topic may have dropped deletions since the last commit."""
     last = max((mark.committed_at for mark in await index.watermarks()), default=None)
     if last is not None and wall_clock() - last > TOMBSTONE_MS:
         _log.warning(
-            "nothing was committed for longer than the topic keeps deletions: if no worker ran in that time,"
+            "the last commit is older than the topic's retention of deletions: if no worker ran since then,"
             " run `freki verify --repair`",
             days=(wall_clock() - last) // DAY_MS,
         )

@@ -1,4 +1,4 @@
-"""Opens what lies outside, as the settings say: for workers, and for commands that talk to a running Freki."""
+"""Open connections and clients from settings, for workers and commands."""
 
 from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -40,7 +40,7 @@ T = TypeVar("T")
 async def open_outliner(
     settings: Settings, count_tokens: CountTokens, *, similarities: Similarities | None = None
 ) -> AsyncIterator[Outliner]:
-    """Open what parses, all but short text in processes of its own, and chunks; by `similarities` where that is set."""
+    """Open an outliner, with child processes for all but short text; similarities: for semantic chunking."""
     limits = parse_limits_of(settings)
     async with Children(partial(parse, limits=limits), settings.parsing) as parse_apart:
         contexts = settings.contexts
@@ -58,7 +58,7 @@ async def open_outliner(
 
 @asynccontextmanager
 async def open_registry(settings: Settings) -> AsyncIterator[RegistryClient | None]:
-    """Open the schema registry and announce our contracts; None where none is set."""
+    """Open the schema registry and register Freki's contracts; None if no registry is set."""
     if settings.registry.url is None:
         yield None
         return
@@ -77,7 +77,7 @@ async def open_index(settings: Settings) -> AsyncIterator[MilvusIndex]:
 
 @asynccontextmanager
 async def open_outbox(settings: Settings) -> AsyncIterator[tuple[Outbox, Tracer]]:
-    """Open a way to send records."""
+    """Open an outbox with its tracer."""
     async with AsyncExitStack() as opened:
         tracer = opened.enter_context(tracing(settings.telemetry, "client"))
         producer = await opened.enter_async_context(KafkaProducer(settings.kafka))
@@ -86,7 +86,7 @@ async def open_outbox(settings: Settings) -> AsyncIterator[tuple[Outbox, Tracer]
 
 @asynccontextmanager
 async def open_publisher(settings: Settings, *, tombstones: bool = True) -> AsyncIterator[Publisher]:
-    """Open a way to publish changes."""
+    """Open a publisher of changes."""
     async with open_registry(settings) as registry, open_outbox(settings) as (outbox, _):
         yield Publisher(
             outbox=outbox,
@@ -100,7 +100,7 @@ async def open_publisher(settings: Settings, *, tombstones: bool = True) -> Asyn
 
 @asynccontextmanager
 async def open_ledger(settings: Settings, source: str, kind: type[T]) -> AsyncIterator[SourceLedger[T]]:
-    """Open what a source has published."""
+    """Open the ledger of a source, and load its entries."""
     topic = topics_of(settings).sources.name
     async with open_outbox(settings) as (outbox, _):
         ledger = SourceLedger(source, kind, topic=topic, outbox=outbox)
@@ -111,7 +111,7 @@ async def open_ledger(settings: Settings, source: str, kind: type[T]) -> AsyncIt
 
 @asynccontextmanager
 async def open_receipts(settings: Settings) -> AsyncIterator[Receipts]:
-    """Collect outcomes from now on."""
+    """Open a reader of receipts from now on."""
     async with (
         open_registry(settings) as registry,
         Reader(settings.kafka, topics_of(settings).outcomes.name, start="latest") as reader,
@@ -122,7 +122,7 @@ async def open_receipts(settings: Settings) -> AsyncIterator[Receipts]:
 
 @asynccontextmanager
 async def open_asker(settings: Settings, *, answers_on: str | None = None) -> AsyncIterator[Asker]:
-    """Open a way to ask; answers are read from the contexts topic, or from the one that questions name."""
+    """Open a client for queries; answers_on: topic of the results, by default the contexts topic."""
     topics = topics_of(settings)
     async with (
         open_registry(settings) as registry,
@@ -142,41 +142,44 @@ async def open_asker(settings: Settings, *, answers_on: str | None = None) -> As
 
 
 async def apply_topics(settings: Settings) -> tuple[str, ...]:
-    """Create the topics that are missing; give their names."""
+    """Create missing topics; return their names."""
     async with Admin(settings.kafka) as admin:
         return await admin.ensure_topics(list(topics_of(settings)))
 
 
 async def check_sources(settings: Settings, stages: Collection[tuple[str, str]]) -> None:
-    """Raise Misconfigured unless each of these consumer groups may be seen, and its topic: Faust waits in silence."""
+    """Raise Misconfigured unless these consumer groups and topics are accessible, for which Faust waits silently.
+
+    stages: consumer group and topic of each stage.
+    """
     async with Admin(settings.kafka) as admin:
         partitions = await admin.partitions([topic for _, topic in stages])
         for _, topic in stages:
             if not partitions[topic]:
-                raise _not_seen(topic)
+                raise _inaccessible(topic)
         # Lanes share groups.
         for group in dict.fromkeys(group for group, _ in stages):
-            # Whether the group's broker is up is Faust's to wait for; what may not be seen is refused even so.
+            # Faust waits for the group's broker; a missing right is an error.
             with suppress(Unavailable):
                 await admin.check_group(group)
 
 
 async def check_shares(settings: Settings) -> None:
-    """Raise Misconfigured unless a partition of one lane has its like in every other: one worker gets all of them."""
+    """Raise Misconfigured unless all lanes have equally many partitions, so that one worker gets the same of each."""
     names = [topic.name for topic in topics_of(settings).contextual_chunks.values()]
     async with Admin(settings.kafka) as admin:
         partitions = await admin.partitions(names)
     if missing := [name for name in names if not partitions[name]]:
-        raise _not_seen(missing[0])
+        raise _inaccessible(missing[0])
     if len(set(partitions.values())) > 1:
         found = ", ".join(f"{name} has {count}" for name, count in partitions.items())
         raise Misconfigured(
-            f"these topics need equally many partitions, or two workers may write one document: {found}"
+            f"these topics must have equally many partitions, or two workers may write one document: {found}"
         )
 
 
-def _not_seen(topic: str) -> Misconfigured:
+def _inaccessible(topic: str) -> Misconfigured:
     return Misconfigured(
-        f"topic {topic} does not exist, or may not be read; create it with `freki topics apply`, or give the right that"
-        " `freki topics acls` lists"
+        f"topic {topic} does not exist, or access is denied; create it with `freki topics apply`, or grant the rights"
+        " that `freki topics acls` lists"
     )

@@ -1,4 +1,4 @@
-"""Values that stages are configured with, made of settings."""
+"""Configuration values of stages, derived from settings."""
 
 import time
 from collections.abc import Mapping
@@ -32,12 +32,12 @@ from freki.streams.topics import Topics
 
 
 def wall_clock() -> Timestamp:
-    """Milliseconds since 1970."""
+    """Return the current time in milliseconds since 1970."""
     return Timestamp(time.time_ns() // 1_000_000)
 
 
 def topics_of(settings: Settings) -> Topics:
-    """Name and size the topics."""
+    """Return the topics of the generation in use."""
     kafka = settings.kafka
     return Topics.from_settings(
         prefix=kafka.topic_prefix,
@@ -50,12 +50,12 @@ def topics_of(settings: Settings) -> Topics:
 
 
 def group_of(settings: Settings, name: str) -> str:
-    """Give a consumer group its whole name: each generation reads the stream for itself."""
+    """Return the full name of a consumer group; each generation has its own groups."""
     return f"{settings.kafka.topic_prefix}-{settings.milvus.generation}-{name}"
 
 
 def profiles_of(settings: RetrievalSettings) -> Mapping[str, ReaderProfile]:
-    """Give the profiles that queries may name by the model that reads the context."""
+    """Return the reader profiles that queries may name: sizes for the model that reads the context."""
     return {
         name: ReaderProfile(
             context_tokens=profile.context_tokens,
@@ -68,7 +68,7 @@ def profiles_of(settings: RetrievalSettings) -> Mapping[str, ReaderProfile]:
 
 
 def limits_of(settings: ChunkingSettings) -> Mapping[Profile, ChunkLimits]:
-    """Give the sizes of chunks by kind of document."""
+    """Return the chunk limits by document format."""
 
     def limits(profile: ChunkProfile) -> ChunkLimits:
         return ChunkLimits(
@@ -97,7 +97,7 @@ def limits_of(settings: ChunkingSettings) -> Mapping[Profile, ChunkLimits]:
 
 
 def rules_of(settings: ContextSettings) -> ContextRules:
-    """Say what a language model is to write."""
+    """Return the rules for contexts and summaries written by a language model."""
     return ContextRules(
         contexts=settings.llm,
         summaries=settings.summaries,
@@ -108,7 +108,7 @@ def rules_of(settings: ContextSettings) -> ContextRules:
 
 
 class Analyser(NamedTuple):
-    """What makes terms of chunks, and of queries."""
+    """Analysers of chunks and of queries, with their version."""
 
     version: str
     of_chunks: AnalyseText
@@ -116,14 +116,14 @@ class Analyser(NamedTuple):
 
 
 def analyser_of(settings: LexicalSettings) -> Analyser:
-    """Give the chosen analyser."""
+    """Return the analyser that the settings name."""
     if settings.analyser == "plain":
         return Analyser(PLAIN, plain_terms, plain_terms)
     return Analyser(ANALYSER, analyse_text, query_terms)
 
 
 def index_of(settings: Settings, *, embedder: str, dim: int, calls: Calls | None = None) -> MilvusIndex:
-    """Describe the store of the generation in use."""
+    """Return the store of the generation in use, not yet opened."""
     generation = Generation(
         name=settings.milvus.generation,
         embedder=embedder,
@@ -135,7 +135,7 @@ def index_of(settings: Settings, *, embedder: str, dim: int, calls: Calls | None
 
 
 def parse_limits_of(settings: Settings) -> ParseLimits:
-    """Give how much of a document is parsed."""
+    """Return the size limits of parsing."""
     return ParseLimits(
         max_characters=settings.chunking.max_characters,
         max_pages=settings.parsing.max_pages,

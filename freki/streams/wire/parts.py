@@ -1,4 +1,4 @@
-"""Opens what the stages of a process share, each part once and only if a stage needs it."""
+"""Shared parts of the stages of a process, each opened once, when a stage first needs it."""
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -44,10 +44,11 @@ from freki.streams.wire.from_settings import analyser_of, group_of, index_of, ru
 from freki.streams.wire.query_parts import QueryParts
 
 QUERY_WAIT_S = 0.002
-"""Do not delay a query to fill a batch."""
+"""Maximum wait for a batch of queries to fill, in seconds: do not delay a query to fill a batch."""
 LLM_EVENTS = 4
-"""Parts of 64 chunks, 13 calls each: more would look like standing still where a call takes half a minute."""
+"""Maximum parts per batch with a language model: 13 calls of up to 30 s per part of 64 chunks, or the stage stalls."""
 MIB = 1 << 20
+"""One mebibyte, in bytes."""
 
 _log = structlog.get_logger(__name__)
 
@@ -56,7 +57,7 @@ R = TypeVar("R")
 
 
 class Parts:
-    """The parts of one process. Entering connects to the broker; `open_…` opens the rest on its first call."""
+    """Parts of one process. Entering connects to the broker; each `open_…` opens its part on the first call."""
 
     def __init__(self, settings: Settings, tracer: Tracer, meters: Meters, calls: Calls) -> None:
         self.settings = settings
@@ -87,7 +88,7 @@ class Parts:
 
     @property
     def prepare(self) -> Prepare | None:
-        """Fetches the schemas that decoding needs; None without a schema registry."""
+        """Function that fetches the schemas that decoding needs; None without a schema registry."""
         return None if self._registry is None else self._registry.prepare
 
     def codec(self, record: type[R]) -> Codec[R]:
@@ -95,25 +96,25 @@ class Parts:
         return Codec(record, registry=self._registry)
 
     def intake(self, decode: Decode[T], *, accepts: RecordFilter | None = None) -> Intake[T]:
-        """Return how a stage reads its records."""
+        """Return the intake of a stage."""
         return Intake(decode, prepare=self.prepare, accepts=accepts)
 
     def sink(self, record: type[R], topic: Topic) -> Sink[R]:
-        """Return a topic to send records of a type to."""
+        """Return a sink for records of a type on a topic."""
         return Sink(self.outbox, topic.name, self.codec(record).encode)
 
     def reject(self) -> OnDeadLetter[DocumentChange | ChunkBatch | ContextualChunkBatch | None]:
-        """Return what sends a REJECTED receipt for each dead letter."""
+        """Return a callback that sends a REJECTED receipt for each dead letter."""
         receipts = self.sink(IndexOutcome, self.topics.outcomes)
         return reject_with_receipt(receipts, generation=self.settings.milvus.generation, meters=self.meters)
 
     def batching(self, *, calls_llm: bool = False) -> Batching:
-        """Return the batches of an ingest stage."""
+        """Return the batching of an ingest stage."""
         ingest = self.settings.ingest
         return Batching(records=LLM_EVENTS if calls_llm else ingest.batch_events, wait_s=ingest.batch_wait_s)
 
     def query_batching(self) -> Batching:
-        """Return the batches of the retrieve stage."""
+        """Return the batching of the retrieve stage."""
         retrieval = self.settings.retrieval
         return Batching(records=retrieval.batch_queries, wait_s=QUERY_WAIT_S, in_flight=retrieval.batches)
 
@@ -152,14 +153,14 @@ class Parts:
     async def open_index(self) -> MilvusIndex:
         """Open the store."""
         if self._index is None:
-            # Not the embedder's own identity: a process that embeds nothing does not load it.
+            # By settings, so that a process that embeds nothing does not load the model.
             fingerprint, dim = embedder_identity(self.settings.models)
             index = index_of(self.settings, embedder=fingerprint, dim=dim, calls=self.calls)
             self._index = await self.opened.enter_async_context(index)
         return self._index
 
     async def open_chunker(self) -> Chunker:
-        """Open parsing, in processes of its own, and chunking."""
+        """Open a chunker with its own parser processes."""
         settings = self.settings
         count_tokens = await open_token_counter(settings.models)
         is_semantic = settings.chunking.least_similarity is not None
@@ -167,7 +168,7 @@ class Parts:
         return Chunker(
             claims=ClaimStore(settings.claims),
             outliner=await self.opened.enter_async_context(
-                # One for each lane, or an urgent document would wait for a large one to be parsed.
+                # One per lane, so that urgent documents do not wait for the parsing of large ones.
                 open_outliner(settings, count_tokens, similarities=similarities)
             ),
             part_chunks=settings.chunking.part_chunks,
@@ -176,7 +177,7 @@ class Parts:
         )
 
     async def open_context_writer(self) -> ContextWriter | None:
-        """Open the language model that writes contexts; None where the settings name none."""
+        """Open the writer of contexts; None if the settings enable neither contexts nor summaries."""
         contexts = self.settings.contexts
         if self._writer is None and (contexts.llm or contexts.summaries):
             index = await self.open_index()
@@ -195,11 +196,11 @@ class Parts:
         return await self.opened.enter_async_context(LlmClient(self.settings.llm, self.calls))
 
     def token_ledger(self) -> TokenLedger:
-        """Return the count of tokens that the language model may still use today."""
+        """Return the daily token budget of the language model."""
         return TokenLedger(self.settings.llm.ledger, most=self.settings.llm.max_tokens_day)
 
     async def open_indexer(self) -> Indexer:
-        """Open the indexer, which all lanes share so that they take turns."""
+        """Open the indexer, which all lanes share so that one writes at a time."""
         if self._indexer is None:
             await check_shares(self.settings)
             index, embedder = await self.open_index(), await self.open_embedder()
@@ -218,7 +219,7 @@ class Parts:
                 tracer=self.tracer,
             )
             await warn_of_missed_deletions(index)
-            # Here and not where judgements count: they may be given where nobody reads them.
+            # In the embed stage, because judgements may be given even if no retrieve stage reads them.
             erase = partial(self._erase_judgements_of_deleted, index)
             self.background.spawn(purge_deletions(index, self.settings.ingest.deleted_retention_days, erase))
             committer = Committer(store=index, now=wall_clock, tracer=self.tracer)
@@ -230,7 +231,7 @@ class Parts:
         return await QueryParts(self).open_handler(results)
 
     async def check_sources(self, stages: Sequence[Stage]) -> None:
-        """Raise Misconfigured unless the topics and consumer groups of stages can be read."""
+        """Raise Misconfigured unless the topics and consumer groups of stages are accessible."""
         await check_sources(self.settings, [(stage.app.conf.id, stage.topic) for stage in stages])
 
     async def check_store(self) -> None:
@@ -240,7 +241,7 @@ class Parts:
 
     @property
     def described(self) -> dict[str, str]:
-        """Versions and models that answers depend on."""
+        """Versions and models that results depend on."""
         models = self.settings.models
         return {
             "version": version("freki"),

@@ -1,4 +1,4 @@
-"""Opens what the retrieve stage needs."""
+"""Parts of the retrieve stage."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -33,17 +33,18 @@ if TYPE_CHECKING:
     from freki.streams.wire.parts import Parts
 
 MIB = 1 << 20
+"""One mebibyte, in bytes."""
 
 
 class QueryParts:
-    """The parts of the retrieve stage."""
+    """Parts of the retrieve stage."""
 
     def __init__(self, parts: "Parts") -> None:
         self._parts = parts
         self._settings = parts.settings
 
     async def open_handler(self, results: Sink[ContextResult]) -> QueryHandler:
-        """Open the retriever, load its models, and return what answers queries."""
+        """Open the retriever, load its models, and return the handler of queries."""
         parts, settings = self._parts, self._settings.retrieval
         retriever = await self._open_retriever()
         await retriever.warm_up()
@@ -108,12 +109,12 @@ class QueryParts:
         )
 
     def _caches(self) -> Caches:
-        """Divide the memory for caches: half for answers, the rest for what they are made of."""
+        """Return the caches: half of the memory for results, the rest for rankings and query vectors."""
         settings = self._settings.retrieval
 
         def cache(name: str, share: float) -> BoundedCache[Any]:
-            most_bytes = int(settings.cache_mb * MIB * share)
-            return BoundedCache(name, most_bytes=most_bytes, seconds=settings.cache_s, calls=self._parts.calls)
+            max_bytes = int(settings.cache_mb * MIB * share)
+            return BoundedCache(name, most_bytes=max_bytes, seconds=settings.cache_s, calls=self._parts.calls)
 
         return Caches(
             vectors=cache("question_vectors", 0.1),
@@ -123,7 +124,7 @@ class QueryParts:
         )
 
     async def _open_rerankers(self) -> list[Reranker]:
-        """Open those that the settings name; cosine needs nothing from outside."""
+        """Open the rerankers that the settings name; cosine needs no connection."""
         parts, settings = self._parts, self._settings
         rerankers: list[Reranker] = []
         if settings.remote_reranker.url is not None:
@@ -138,7 +139,7 @@ class QueryParts:
         return rerankers
 
     async def _open_rewriter(self) -> Rewriter | None:
-        """Open the language model that rephrases queries; None where the settings name none."""
+        """Open the rewriter of queries by a language model; None if the settings name no model."""
         settings = self._settings
         if settings.llm.url is None and settings.llm.model is None:
             return None
@@ -147,7 +148,7 @@ class QueryParts:
         )
 
     async def _open_judgements(self, epochs: Epochs | None) -> Judgements | None:
-        """Read users' judgements of answers; None where they do not count."""
+        """Follow users' judgements of results; None if the settings disable them."""
         parts, settings = self._parts, self._settings.feedback
         if not settings.read:
             return None
