@@ -322,7 +322,7 @@ async def test_redirects_end() -> None:
     report = await crawl(site, World())
 
     assert report.pages == SCOPE.max_redirects + 1
-    assert "redirected to nowhere, or too often" in report.failed[0]
+    assert "redirected without a valid target, or too often" in report.failed[0]
 
 
 async def test_a_site_that_moved_to_another_host_deletes_nothing_and_names_it(site: Site) -> None:
@@ -333,7 +333,7 @@ async def test_a_site_that_moved_to_another_host_deletes_nothing_and_names_it(si
     report = await crawl(site, world)
 
     assert "/" in paths(world)
-    assert report.failed == [f"{HOME}/ leads to https://www.example.org/: --host www.example.org would read it"]
+    assert report.failed == [f"{HOME}/ redirects to https://www.example.org/; add --host www.example.org to crawl it"]
 
 
 async def test_a_page_that_leads_to_another_host_hinders_nothing(site: Site) -> None:

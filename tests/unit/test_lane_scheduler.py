@@ -12,12 +12,12 @@ from freki.streams.ingest.lane_scheduler import MAX_PASSED, LaneScheduler
 async def work(turns: LaneScheduler, lane: Lane, slices: int, done: list[Lane]) -> None:
     """Do slices, turn after turn."""
     while slices:
-        async with turns.taken(lane):
+        async with turns.turn(lane):
             while True:
                 await asyncio.sleep(0)
                 done.append(lane)
                 slices -= 1
-                if not slices or turns.over(lane):
+                if not slices or turns.should_yield(lane):
                     break
 
 
@@ -58,7 +58,7 @@ async def test_all_work_is_done_and_nobody_is_passed_more_often_than_said(slices
 
 async def test_who_is_cancelled_while_it_waits_holds_up_nobody() -> None:
     turns, done = LaneScheduler(), list[Lane]()
-    async with turns.taken(Lane.REGULAR):
+    async with turns.turn(Lane.REGULAR):
         given_up = asyncio.create_task(work(turns, Lane.EXPRESS, 1, done))
         waiting = asyncio.create_task(work(turns, Lane.BULK, 1, done))
         await asyncio.sleep(0)
@@ -72,9 +72,9 @@ async def test_a_turn_ends_with_what_fails_in_it() -> None:
     turns = LaneScheduler()
 
     async def fail() -> None:
-        async with turns.taken(Lane.EXPRESS):
+        async with turns.turn(Lane.EXPRESS):
             raise ValueError
 
     await asyncio.gather(fail(), return_exceptions=True)
-    async with asyncio.timeout(5), turns.taken(Lane.BULK):
+    async with asyncio.timeout(5), turns.turn(Lane.BULK):
         pass

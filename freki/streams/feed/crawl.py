@@ -199,7 +199,7 @@ class Crawl:
         target = normalise_url(answer.headers.get("location", ""), base=url)
         hops = self._redirects.get(url, 0) + 1
         if target is None or target == url or hops > self._scope.max_redirects:
-            await self._keep(url, known, f"{url}: redirected to nowhere, or too often")
+            await self._keep(url, known, f"{url}: redirected without a valid target, or too often")
             return
         if host_of(target) not in self._scope.hosts:
             await self._lead_out(url, known, target)
@@ -214,7 +214,7 @@ class Crawl:
 
     async def _lead_out(self, url: str, known: Visit | None, target: str) -> None:
         """Keep the document of a page that redirects to another host: the site may have moved, so it is not deleted."""
-        reason = f"{url} leads to {target}: --host {host_of(target)} would read it"
+        reason = f"{url} redirects to {target}; add --host {host_of(target)} to crawl it"
         if known is not None or self._depths[url] == 0:
             await self._keep(url, known, reason)
         else:

@@ -44,7 +44,7 @@ class ContextPrompt:
     """Parser of the completion: the line for each chunk, or None."""
 
 
-def writers(batch: ChunkBatch, rules: ContextRules, *, model: str) -> dict[int, str]:
+def prompt_fingerprints(batch: ChunkBatch, rules: ContextRules, *, model: str) -> dict[int, str]:
     """Return the indexes of chunks that get text from a model, each with the fingerprint of its prompt.
 
     The only chunk of a document needs no context. The fingerprint of a summary depends on its source text, so that an
@@ -62,7 +62,7 @@ def writers(batch: ChunkBatch, rules: ContextRules, *, model: str) -> dict[int, 
     return chosen
 
 
-def questions(batch: ChunkBatch, places: Sequence[int], rules: ContextRules) -> Iterator[ContextPrompt]:
+def context_prompts(batch: ChunkBatch, places: Sequence[int], rules: ContextRules) -> Iterator[ContextPrompt]:
     """Yield prompts for chunks in reading order, `rules.batch_chunks` each, then one for each summary."""
     leaves = [place for place in places if batch.chunks[place].kind is not ChunkKind.SUMMARY]
     prompt = partial(context_prompt, batch.lead, name=batch.revision.name, language=batch.revision.language)

@@ -22,7 +22,7 @@ from freki.schemas import (
     Revision,
 )
 from freki.schemas.index import Root
-from freki.streams.ingest.context_prompts import ContextPrompt, ContextRules, questions, writers
+from freki.streams.ingest.context_prompts import ContextPrompt, ContextRules, context_prompts, prompt_fingerprints
 from freki.streams.ingest.contextualise import contextualise
 from freki.streams.messages import Received
 from freki.streams.observe import attributes
@@ -40,9 +40,9 @@ _CHARS_PER_TOKEN = 3
 """Characters per token, to estimate the tokens of a call: German has 3 to 4 in current tokenizers."""
 
 NOTHING = LlmUse(written=0, kept=0, missing=0, reason="", prompt_tokens=0, cached_tokens=0, completion_tokens=0)
-DAY_SPENT = "the tokens of the day are spent: FREKI_LLM__MAX_TOKENS_DAY"
-DOCUMENT_SPENT = "the tokens of the document are spent: FREKI_CONTEXTS__MAX_TOKENS_DOCUMENT"
-UNUSABLE = "the language model gave no usable line"
+DAY_SPENT = "the daily token budget is spent; FREKI_LLM__MAX_TOKENS_DAY sets it"
+DOCUMENT_SPENT = "the token budget of the document is spent; FREKI_CONTEXTS__MAX_TOKENS_DOCUMENT sets it"
+UNUSABLE = "the language model returned no usable line"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class _Part:
     use: LlmUse = field(default=NOTHING)
 
     @property
-    def asked(self) -> list[int]:
+    def unwritten(self) -> list[int]:
         """Indexes of the chunks without a line, or with one of another model."""
         return [
             place
@@ -118,7 +118,7 @@ class ContextWriter:
         """
         for part in _ordered(await self._parts(batch)):
             self._recall(part)
-            await self._ask(part)
+            await self._write_lines(part)
             yield part.received, self._finished(part)
 
     async def _parts(self, batch: Sequence[Received[ChunkBatch]]) -> list[_Part]:
@@ -126,17 +126,17 @@ class ContextWriter:
         revisions = [received.value.revision for received in batch]
         keys = [root_id(revision.tenant, revision.document_id) for revision in revisions]
         roots = await self._store.roots(keys)
-        wanted = [writers(received.value, self._rules, model=self._llm.model) for received in batch]
+        chosen = [prompt_fingerprints(received.value, self._rules, model=self._llm.model) for received in batch]
         stored = await self._stored(
             [
                 received.value.chunks[place].chunk_id
-                for received, each in zip(batch, wanted, strict=True)
-                for place in each
+                for received, fingerprints in zip(batch, chosen, strict=True)
+                for place in fingerprints
             ]
         )
         return [
-            self._part(received, each, roots.get(key), stored)
-            for received, each, key in zip(batch, wanted, keys, strict=True)
+            self._part(received, fingerprints, roots.get(key), stored)
+            for received, fingerprints, key in zip(batch, chosen, keys, strict=True)
         ]
 
     async def _stored(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, _Line | None]:
@@ -174,14 +174,14 @@ class ContextWriter:
 
     def _recall(self, part: _Part) -> None:
         """Add cached lines of the same model and prompt."""
-        for place in part.asked:
+        for place in part.unwritten:
             line = self._recent.get(part.received.value.chunks[place].chunk_id)
             if line is not None and line.writer == part.writers[place]:
                 part.lines[place] = line
 
-    async def _ask(self, part: _Part) -> None:
+    async def _write_lines(self, part: _Part) -> None:
         """Send prompts in reading order, the first one alone, so that the server caches the document's beginning."""
-        pending = list(questions(part.received.value, part.asked, self._rules))
+        pending = list(context_prompts(part.received.value, part.unwritten, self._rules))
         max_prompts = 1
         while pending and (count := await self._reserved(part, pending[:max_prompts])):
             await self._complete(part, pending[:count])
@@ -275,7 +275,7 @@ def _ordered(parts: Sequence[_Part]) -> list[_Part]:
 
     def rank(of_document: list[_Part]) -> tuple[bool, int]:
         priority = max(part.received.value.revision.priority for part in of_document)
-        return any(part.asked for part in of_document), -priority
+        return any(part.unwritten for part in of_document), -priority
 
     return [part for of_document in sorted(documents.values(), key=rank) for part in of_document]
 

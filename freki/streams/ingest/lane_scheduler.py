@@ -17,28 +17,28 @@ class LaneScheduler:
     def __init__(self) -> None:
         self._waiting: Counter[Lane] = Counter()
         self._passed: Counter[Lane] = Counter()
-        self._taken = False
+        self._is_taken = False
         self._changed = asyncio.Event()
 
     @asynccontextmanager
-    async def taken(self, lane: Lane) -> AsyncIterator[None]:
+    async def turn(self, lane: Lane) -> AsyncIterator[None]:
         """Hold the turn of a lane until the end of the block."""
         self._waiting[lane] += 1
         try:
-            while self._taken or self._next() is not lane:
+            while self._is_taken or self._next() is not lane:
                 await self._changed.wait()
-            self._taken = True
+            self._is_taken = True
         finally:
             self._waiting[lane] -= 1
             self._notify()
         try:
             yield
         finally:
-            self._taken = False
+            self._is_taken = False
             self._count(lane)
             self._notify()
 
-    def over(self, lane: Lane) -> bool:
+    def should_yield(self, lane: Lane) -> bool:
         """Return whether a lane that has finished a slice, and has more, should yield its turn to another lane."""
         if self._next(lane) is lane:
             self._count(lane)

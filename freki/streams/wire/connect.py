@@ -174,7 +174,8 @@ async def check_shares(settings: Settings) -> None:
     if len(set(partitions.values())) > 1:
         found = ", ".join(f"{name} has {count}" for name, count in partitions.items())
         raise Misconfigured(
-            f"these topics must have equally many partitions, or two workers may write one document: {found}"
+            f"these topics must have equally many partitions, or two workers may write one document: {found};"
+            " add partitions to the others"
         )
 
 

@@ -93,7 +93,7 @@ class Indexer:
             committer=self._committer,
             analyse_text=rules.analyse_text,
             slice_tokens=rules.slice_tokens,
-            is_over=self._scheduler.over,
+            should_yield=self._scheduler.should_yield,
         )
         self._seen: dict[int, Timestamp] = {}
 
@@ -107,8 +107,8 @@ class Indexer:
         for wave in waves(pieces_of(parts, analyser=self._rules.analyser)):
             pending = wave
             while pending:
-                async with self._scheduler.taken(lane), aclosing(self._index_turn(pending, lane)) as turn:
-                    async for outcomes, unfinished in turn:
+                async with self._scheduler.turn(lane), aclosing(self._index_turn(pending, lane)) as results:
+                    async for outcomes, unfinished in results:
                         pending = unfinished
                         if outcomes:
                             yield outcomes
@@ -139,7 +139,7 @@ class Indexer:
                 if committing is not None:
                     yield await committing, remaining([piece_slice, *slices])
                 committing = asyncio.create_task(self._commit(piece_slice, vectors, bases))
-                if slices and self._scheduler.over(lane):
+                if slices and self._scheduler.should_yield(lane):
                     break
             if committing is not None:
                 yield await committing, remaining(slices)

@@ -24,14 +24,14 @@ class Repair:
         committer: Committer,
         analyse_text: AnalyseText,
         slice_tokens: int,
-        is_over: Callable[[Lane], bool],
+        should_yield: Callable[[Lane], bool],
     ) -> None:
         self._store = store
         self._vectors = vectors
         self._committer = committer
         self._analyse_text = analyse_text
         self._slice_tokens = slice_tokens
-        self._is_over = is_over
+        self._should_yield = should_yield
 
     async def __call__(self, pieces: Sequence[Piece], bases: Mapping[RootId, Root], lane: Lane) -> bool:
         """Rewrite outdated and lost rows of live revisions; return False if the turn ends before all are done."""
@@ -39,7 +39,7 @@ class Repair:
         slices = packed((Slice(to_embed={key: chunk}) for key, chunk in outdated.items()), self._slice_tokens)
         for number, outdated_slice in enumerate(slices, start=1):
             await self._write(outdated_slice.to_embed)
-            if number < len(slices) and self._is_over(lane):
+            if number < len(slices) and self._should_yield(lane):
                 return False
         return True
 
