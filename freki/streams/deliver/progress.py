@@ -45,7 +45,7 @@ class Progress:
 
     @property
     def stalled(self) -> bool:
-        """Whether records wait and no batch has ended within `STALLED_S`, or `BUSY_S` with a batch in flight."""
+        """Whether the oldest batch in flight exceeds `BUSY_S` or, without one, records have waited over `STALLED_S`."""
         if self._started:
             return self._clock() - self._started[0] > BUSY_S
         return self._clock() - self._since > STALLED_S

@@ -18,11 +18,11 @@ from freki.streams.feed.polite_fetch import BUSY, ELSEWHERE, GONE, MOVED, NOT_MO
 MAX_TRIES = 2
 """Maximum requests of a URL per crawl."""
 MAX_SITEMAPS = 50
-"""Maximum sitemaps per start page."""
+"""Maximum sitemaps per host."""
 RESUME_MS = 24 * 60 * 60 * 1000
 """Maximum age of an interrupted crawl that is resumed, in milliseconds; an older one starts again."""
 BATCH_DELETIONS = 64
-"""Maximum deletions published together."""
+"""Maximum URLs deleted together."""
 
 
 class Crawl:

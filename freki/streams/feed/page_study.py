@@ -14,7 +14,7 @@ class PageStudy:
     """Fingerprint and links of a page."""
 
     fingerprint: str
-    """Hash of the visible content, without parts that change on every visit such as tokens; empty if there is none."""
+    """Hash of the visible content of a page, without tokens that change on every visit, or of a file; empty if none."""
     language: str
     """Language that the page states; may be empty."""
     links: PageLinks | None

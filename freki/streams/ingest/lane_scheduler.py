@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from freki.streams.deliver.lanes import Lane
 
 MAX_PASSED = 4
-"""Maximum slices of other lanes while a lane waits, so that each lane gets at least a fifth of the work."""
+"""Slices of more urgent lanes that a waiting lane lets pass, so that it gets a fifth of the work."""
 
 
 class LaneScheduler:

@@ -46,7 +46,7 @@ from freki.streams.wire.query_parts import QueryParts
 QUERY_WAIT_S = 0.002
 """Maximum wait for a batch of queries to fill, in seconds: do not delay a query to fill a batch."""
 LLM_EVENTS = 4
-"""Maximum parts per batch with a language model: 13 calls of up to 30 s per part of 64 chunks, or the stage stalls."""
+"""Maximum parts per batch with a language model: at 13 calls of 30 s for 64 chunks, a larger batch seems stalled."""
 MIB = 1 << 20
 """One mebibyte, in bytes."""
 
