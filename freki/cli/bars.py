@@ -1,4 +1,4 @@
-"""How far something is: as bars where somebody watches, as a line now and then where the output is a file."""
+"""Progress: bars on a terminal, occasional lines when the output is a file."""
 
 from typing import Any
 
@@ -16,12 +16,13 @@ from rich.progress import (
 from freki.cli.context import errors
 
 EVERY_S = 30.0
+"""Interval between progress lines in a log, in seconds."""
 
 
 def bars(console: Console = errors) -> Progress:
-    """Show how far it is."""
-    kind = Progress if console.is_terminal else Lines
-    return kind(
+    """Return a progress display for the kind of console."""
+    display = Progress if console.is_terminal else Lines
+    return display(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
@@ -33,24 +34,24 @@ def bars(console: Console = errors) -> Progress:
 
 
 class Lines(Progress):
-    """Prints the task that has just moved, twice a minute at most."""
+    """Progress display that prints the task just advanced, at most every `EVERY_S` seconds."""
 
     _next_s = 0.0
 
     def advance(self, task_id: TaskID, advance: float = 1) -> None:
-        """Note that a task moved on."""
+        """Advance a task."""
         super().advance(task_id, advance)
-        self._tell(task_id)
+        self._print(task_id)
 
     def update(self, task_id: TaskID, **fields: Any) -> None:  # noqa: ANN401 - passed on as they are
-        """Note what changed about a task."""
+        """Update the fields of a task."""
         super().update(task_id, **fields)
-        self._tell(task_id)
+        self._print(task_id)
 
-    def _tell(self, task_id: TaskID) -> None:
+    def _print(self, task_id: TaskID) -> None:
         now_s = self.get_time()
         if not self._next_s:
-            # What is over soon says so by its result.
+            # A short task needs no progress line: its result follows.
             self._next_s = now_s + EVERY_S
         if now_s < self._next_s:
             return

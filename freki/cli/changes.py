@@ -1,4 +1,4 @@
-"""Document changes made of files, folders and recorded streams."""
+"""Document changes from files, folders and recorded streams."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -22,11 +22,11 @@ from freki.streams.wire.from_settings import wall_clock
 STREAMS = (".jsonl", ".jsonl.zst")
 
 Make = Callable[[], DocumentChange]
-"""Makes a change when its turn comes; raises Rejected for a file that cannot be one."""
+"""Deferred construction of a change; raises Rejected for an unusable file."""
 
 
 class ChangeMaker:
-    """Turns files and recorded lines into changes of one tenant."""
+    """Factory of changes of one tenant from files and recorded lines."""
 
     def __init__(self, settings: Settings, tenant: str | None, principals: Sequence[str] | None, priority: int) -> None:
         self.tenant = TenantId(tenant or settings.tenant)
@@ -36,7 +36,7 @@ class ChangeMaker:
         self._last = 0
 
     def upsert(self, given: Path, file: SourceFile) -> DocumentChange:
-        """Read a file; its version is the time of publishing, so that a file that comes back counts as newer."""
+        """Read a file. Its version is the time of publishing, so that a restored file counts as newer."""
         return DocumentChange(
             tenant=self.tenant,
             document_id=document_id(given, file),
@@ -52,7 +52,7 @@ class ChangeMaker:
         )
 
     def text(self, name: str, content: str) -> DocumentChange:
-        """Make a document of a text."""
+        """Return an upsert of a text."""
         version = self._next_version()
         return DocumentChange(
             tenant=self.tenant,
@@ -67,7 +67,7 @@ class ChangeMaker:
         )
 
     def delete(self, gone: DocumentId) -> DocumentChange:
-        """Say that a document is gone."""
+        """Return the deletion of a document."""
         version = self._next_version()
         return DocumentChange(
             tenant=self.tenant,
@@ -79,13 +79,13 @@ class ChangeMaker:
         )
 
     def event(self, given: Path, event: FileEvent) -> DocumentChange:
-        """Turn what happened to a watched file into a change."""
+        """Return the change for an event of a watched file."""
         if event.change is FileChange.REMOVED:
             return self.delete(document_id(given, event.file))
         return self.upsert(given, event.file)
 
     def recorded(self, path: Path) -> Iterator[DocumentChange]:
-        """Read the changes of a stream; they keep their versions."""
+        """Yield the changes of a recorded stream with their recorded versions."""
         for line in read_stream(path):
             yield DocumentChange(
                 tenant=self.tenant,
@@ -109,18 +109,18 @@ class ChangeMaker:
 
 
 def document_id(given: Path, file: SourceFile) -> DocumentId:
-    """Name a document: a file by its name, a file in a folder by the folder's name and the path below it.
+    """Return the document id: the file name, or for a file in a folder the folder's name and the path below it.
 
-    Two folders may hold files of the same name.
+    The folder's name keeps files of the same name in two folders apart.
     """
     folder = given.resolve()
     return DocumentId(f"{folder.name}/{file.document_id}") if folder.is_dir() else file.document_id
 
 
 def plan(paths: Iterable[Path], maker: ChangeMaker) -> tuple[int, Iterator[Make]]:
-    """Count the changes, then give what makes them one by one, so that content is read when its turn comes.
+    """Return the number of changes and an iterator of their constructors, so that content is read on demand.
 
-    Fails on a name that two files share, and on a stream with a bad line, before anything is published.
+    Ends the command before anything is published if two files share a name or a stream has a bad line.
     """
     total = 0
     sources: list[Iterator[Make]] = []
@@ -145,7 +145,7 @@ def _as_is(change: DocumentChange) -> DocumentChange:
 
 
 async def gone(settings: Settings, maker: ChangeMaker, paths: Iterable[Path]) -> list[Make]:
-    """Find documents of the index that came from these folders and whose file is not there any more."""
+    """Return deletions of indexed documents from these folders whose file no longer exists."""
     folders = [path for path in paths if path.is_dir()]
     if not folders:
         return []

@@ -1,4 +1,4 @@
-"""What every command needs: settings that know the local stack, a console, and errors that people can read."""
+"""Shared by all commands: settings that find the local stack, consoles, and readable errors."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ errors = Console(stderr=True)
 
 
 def load_settings() -> Settings:
-    """Read the settings; where no broker or store is set and a local stack runs, use that one."""
+    """Read the settings; default to the running local stack if neither broker nor store is set."""
     try:
         settings = read_settings()
     except WrongSettings as error:
@@ -37,12 +37,12 @@ def load_settings() -> Settings:
 
 
 def command(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
-    """Run an async command; a user's mistake or a world that is down ends with one line and exit code 1."""
+    """Run an async command; invalid input or an unavailable service ends it with one line and exit code 1."""
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         for name in ("aiokafka", "kafka"):
-            # What they log they raise too, and then it is said in our words.
+            # These libraries also raise what they log; the raised error is printed instead.
             logging.getLogger(name).setLevel(logging.CRITICAL)
         try:
             return asyncio.run(function(*args, **kwargs))

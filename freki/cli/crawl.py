@@ -1,4 +1,4 @@
-"""`freki crawl`: the pages of web sites become document changes."""
+"""`freki crawl`: publish the pages of web sites as document changes."""
 
 import asyncio
 import time
@@ -31,17 +31,18 @@ class CrawlArguments(ArgumentGroup):
 
     panel: ClassVar[str] = "Options"
 
-    depth: Annotated[int, typer.Option(help="Most links from a first page or a sitemap's", min=0)] = 5
-    pages: Annotated[int, typer.Option(help="Most addresses asked for", min=1)] = 1000
+    depth: Annotated[int, typer.Option(help="Maximum link distance from a start page or a sitemap entry", min=0)] = 5
+    pages: Annotated[int, typer.Option(help="Maximum number of requested addresses", min=1)] = 1000
     host: Annotated[
-        list[str] | None, typer.Option(help="Also read this host[:port]; may be repeated; default: those of the URLs")
+        list[str] | None,
+        typer.Option(help="Host[:port] to read as well; may be repeated; default: the hosts of the URLs"),
     ] = None
     private_host: Annotated[
-        list[str] | None, typer.Option(help="A host that may have an address of a private network; may be repeated")
+        list[str] | None, typer.Option(help="Host that may have a private network address; may be repeated")
     ] = None
     browser: Annotated[bool, typer.Option(help="Run the pages' scripts in Chromium")] = True
     name: Annotated[
-        str | None, typer.Option(help="Under which later crawls know this one; default: the first host")
+        str | None, typer.Option(help="Name under which later crawls find this one; default: the first host")
     ] = None
 
 
@@ -53,7 +54,7 @@ async def crawl(
     crawled: CrawlArguments,
     publishing: SourceArguments,
 ) -> None:
-    """Publish the pages and files of web sites, and what has changed or gone since the last crawl."""
+    """Publish pages and files of web sites, and their changes and deletions since the last crawl."""
     settings = load_settings()
     seeds = [_seed(url) for url in urls]
     whose = TenantId(publishing.tenant or settings.tenant)
@@ -86,7 +87,7 @@ async def crawl(
 def _seed(url: str) -> str:
     seed = normalise_url(url)
     if seed is None:
-        fail(f"{url} is no address of the web, such as https://example.org/docs/", code=2)
+        fail(f"{url} is not a web address such as https://example.org/docs/", code=2)
     return seed
 
 
@@ -109,11 +110,11 @@ async def _ports(
 
 
 async def _renderer(opened: AsyncExitStack, settings: CrawlSettings, guard: Guard) -> Render | None:
-    """Start the browser; where there is none, say so and do without."""
+    """Start the browser; if there is none, print a warning and return None."""
     try:
         chromium = find_chromium(settings)
     except Misconfigured as error:
-        show_error(errors, f"{error}. The scripts of pages do not run.")
+        show_error(errors, f"{error}. Scripts of pages will not run.")
         return None
     return (await opened.enter_async_context(Browser(settings, guard, chromium))).render
 
@@ -126,4 +127,4 @@ def _show(report: Report) -> None:
     show_first(report.left_out, each="left out", together="addresses were left out")
     show_first(report.failed, each="kept as it was", together="addresses could not be read")
     if not report.complete:
-        console.print("Not all could be reached, so nothing was deleted for being out of reach.")
+        console.print("Not every page could be reached, so unreachable documents were kept.")

@@ -1,4 +1,4 @@
-"""`make demo`: the whole path on this machine, on sample documents, in one go."""
+"""`make demo`: run the whole pipeline on sample documents on this machine."""
 
 import os
 import sys
@@ -31,11 +31,12 @@ QUESTIONS = (
     "How do I restore the service after a failed deployment?",
 )
 PATIENCE_S = 120.0
+"""Longest wait for a receipt or an answer, in seconds."""
 
 
 @command
 async def demo() -> None:
-    """Build models, start everything, publish the samples, ask three questions, stop."""
+    """Build models, start broker, store and workers, publish the samples, ask three queries, stop."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="freki-demo-") as directory:
         settings = Settings(local=Settings().local.elsewhere(Path(directory)))
@@ -58,7 +59,7 @@ async def demo() -> None:
 
 
 def _program() -> str:
-    """Return the path of `freki` in this environment, as it is typed here."""
+    """Return the path of `freki` in this environment, relative to the current directory."""
     return os.path.relpath(Path(sys.executable).with_name("freki"))
 
 

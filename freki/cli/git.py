@@ -1,4 +1,4 @@
-"""`freki git`: the commits of a repository become document changes."""
+"""`freki git`: publish the commits of a repository as document changes."""
 
 import asyncio
 from pathlib import Path
@@ -18,19 +18,17 @@ from freki.streams.feed.git import DocumentFields, GitSource, Mark
 @command
 @expanded
 async def publish_git(
-    repository: Annotated[Path, typer.Argument(help="A repository, with files or bare", show_default=False)],
+    repository: Annotated[Path, typer.Argument(help="Git repository, bare or with a working tree", show_default=False)],
     *,
     branch: Annotated[str, typer.Option(help="Branch, tag or commit")] = "HEAD",
-    name: Annotated[
-        str | None, typer.Option(help="First part of the documents' ids; default: the folder's name")
-    ] = None,
+    name: Annotated[str | None, typer.Option(help="Prefix of the document ids; default: the folder's name")] = None,
     history: Annotated[
-        bool, typer.Option("--history", help="Publish every commit in turn, not only what came of them")
+        bool, typer.Option("--history", help="Publish each commit in order, not only the latest state")
     ] = False,
-    fetch: Annotated[bool, typer.Option("--fetch", help="Fetch from the repository's origin before each look")] = False,
+    fetch: Annotated[bool, typer.Option("--fetch", help="Fetch from the repository's origin before each poll")] = False,
     publishing: SourceArguments,
 ) -> None:
-    """Publish the files of a branch, and from then on what its new commits change."""
+    """Publish the files of a branch, later only the changes of its new commits."""
     settings = load_settings()
     name = name or repository.resolve().name.removesuffix(".git")
     whose = TenantId(publishing.tenant or settings.tenant)
@@ -60,7 +58,7 @@ async def publish_git(
 
 
 def _media_type(path: str, content: bytes) -> str | None:
-    """Tell the media type by the name. Raises UnreadableContent for what no parser reads."""
+    """Return the media type by file name. Raises UnreadableContent if no parser reads the content."""
     media_type = media_type_of(path)
     recognise(path, media_type, content)
     return media_type

@@ -1,4 +1,4 @@
-"""`freki judge`: what users think of answers, given, listed and erased."""
+"""`freki judge`: record, list and erase judgements of answers by users."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,27 +18,27 @@ from freki.streams.retrieve.steps.judged import judgement_key, key_parts
 from freki.streams.wire.connect import open_outbox, open_registry
 from freki.streams.wire.from_settings import topics_of, wall_clock
 
-judge_app = typer.Typer(help="What users think of answers.", no_args_is_help=True)
+judge_app = typer.Typer(help="Judgements of answers by users.", no_args_is_help=True)
 
-Tenant = Annotated[str | None, typer.Option(help="Whose documents; default: FREKI_TENANT")]
-Of = Annotated[str | None, typer.Option("--document", help="Only those of a document")]
-By = Annotated[str | None, typer.Option("--as", help="Only those of a judge")]
-On = Annotated[str | None, typer.Option("--query", help="Only those of a query id")]
+Tenant = Annotated[str | None, typer.Option(help="Tenant of the documents; default: FREKI_TENANT")]
+Of = Annotated[str | None, typer.Option("--document", help="Only judgements of this document")]
+By = Annotated[str | None, typer.Option("--as", help="Only judgements by this judge")]
+On = Annotated[str | None, typer.Option("--query", help="Only judgements for this query id")]
 
 
 @judge_app.command("give")
 @command
 async def give(
-    question: Annotated[str, typer.Argument(help="What was asked")],
-    document: Annotated[str, typer.Argument(help="Id of the document that was found")],
-    verdict: Annotated[Verdict, typer.Argument(help="How it did", case_sensitive=False)],
+    question: Annotated[str, typer.Argument(help="Text of the query")],
+    document: Annotated[str, typer.Argument(help="Id of the judged document")],
+    verdict: Annotated[Verdict, typer.Argument(help="Verdict on the document", case_sensitive=False)],
     *,
     judge: Annotated[str, typer.Option("--as", help="Who judges")],
-    query: Annotated[str, typer.Option(help="Id of the query; default: one for all who ask the same")] = "",
-    chunk: Annotated[str | None, typer.Option(help="Only this chunk of it")] = None,
+    query: Annotated[str, typer.Option(help="Id of the query; default: shared by equal query texts")] = "",
+    chunk: Annotated[str | None, typer.Option(help="Judge only this chunk")] = None,
     tenant: Tenant = None,
 ) -> None:
-    """Say how a document did as an answer; what the same judge said of it for this query before counts no more."""
+    """Judge a document as an answer to a query; replaces the earlier judgement by the same judge."""
     settings = load_settings()
     if not (question.strip() and document.strip() and judge.strip()):
         fail("question, document and --as must not be empty")
@@ -61,7 +61,7 @@ async def give(
 @judge_app.command("list")
 @command
 async def list_judgements(tenant: Tenant = None, document: Of = None, judge: By = None, query: On = None) -> None:
-    """List judgements that stand."""
+    """List the current judgements."""
     settings = load_settings()
     table = Table("document", "verdict", "judge", "question", "query", box=None)
     async with _standing(settings) as standing:
@@ -75,10 +75,10 @@ async def list_judgements(tenant: Tenant = None, document: Of = None, judge: By 
 @judge_app.command("erase")
 @command
 async def erase(tenant: Tenant = None, document: Of = None, judge: By = None, query: On = None) -> None:
-    """Erase the judgements of a document, of a judge, of a query, or those that meet all that is given."""
+    """Erase the judgements that match all given options: document, judge, query."""
     settings = load_settings()
     if document is None and judge is None and query is None:
-        fail("say whose judgements are to go: --document, --as or --query")
+        fail("name the judgements to erase: --document, --as or --query")
     async with _standing(settings) as standing:
         keys = [key async for key, _ in standing if _meant(settings, key, tenant, document, judge, query)]
     async with open_outbox(settings) as (outbox, _):
@@ -88,7 +88,7 @@ async def erase(tenant: Tenant = None, document: Of = None, judge: By = None, qu
 
 @asynccontextmanager
 async def _standing(settings: Settings) -> AsyncIterator[AsyncIterator[tuple[bytes, Judgement | None]]]:
-    """Open the topic, and read what stands on it; None: a judgement that cannot be read."""
+    """Open the topic and yield its current judgements by key; None: a judgement that cannot be decoded."""
     async with (
         open_registry(settings) as registry,
         Reader(settings.kafka, topics_of(settings).judgements.name, start="earliest") as reader,

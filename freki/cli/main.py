@@ -1,4 +1,4 @@
-"""The command line: `freki --help`."""
+"""Command line of Freki: `freki --help`."""
 
 import typer
 
@@ -7,7 +7,7 @@ from freki.cli.evaluate import ablate, evaluate, tune
 
 app = typer.Typer(
     name="freki",
-    help="Keeps a search index true to a stream of document changes and answers questions from it.",
+    help="Keeps a search index consistent with a stream of document changes and answers queries from it.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -1,4 +1,4 @@
-"""Commands for people who run Freki: up, worker, topics, models, dead-letters, verify."""
+"""Commands for operators: up, worker, topics, models, dead-letters."""
 
 import asyncio
 import signal
@@ -28,16 +28,16 @@ from freki.streams.wire.connect import apply_topics
 from freki.streams.wire.from_settings import topics_of
 from freki.streams.worker import run_worker
 
-topics_app = typer.Typer(help="The topics that Freki needs.", no_args_is_help=True)
-models_app = typer.Typer(help="The models that Freki runs.", no_args_is_help=True)
-letters_app = typer.Typer(help="Records that could not be processed.", no_args_is_help=True)
+topics_app = typer.Typer(help="Topics that Freki needs.", no_args_is_help=True)
+models_app = typer.Typer(help="Models that Freki runs.", no_args_is_help=True)
+letters_app = typer.Typer(help="Dead letters: records that could not be processed.", no_args_is_help=True)
 
 
 @command
 async def up(
     *,
     kafka: Annotated[
-        bool, typer.Option("--kafka", help="Run Apache Kafka, whose topics survive a restart; wants Java and Maven")
+        bool, typer.Option("--kafka", help="Run Apache Kafka, whose topics survive a restart; needs Java and Maven")
     ] = False,
 ) -> None:
     """Run broker, store and workers on this machine until Ctrl-C."""
@@ -59,7 +59,7 @@ async def up(
 
 
 def report(event: Event) -> None:
-    """Say what happens to a child."""
+    """Print an event of a child process."""
     match event:
         case Started(name=name, pid=pid):
             console.print(f"[dim]{name}: started, process {pid}[/]")
@@ -85,7 +85,7 @@ async def worker(
     """Run stages in this process until SIGTERM or Ctrl-C."""
     names = stages or list(STAGES)
     if unknown := [name for name in names if name not in STAGES]:
-        fail(f"there is no stage {unknown[0]!r}; choose of {', '.join(STAGES)}", code=2)
+        fail(f"there is no stage {unknown[0]!r}; choose from {', '.join(STAGES)}", code=2)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -96,7 +96,7 @@ async def worker(
 @topics_app.command("list")
 @command
 async def topics_list() -> None:
-    """List the topics, and where they differ from what they should be."""
+    """List the topics and their differences from the declaration."""
     settings = load_settings()
     topics = list(topics_of(settings))
     async with Admin(settings.kafka) as admin:
@@ -113,7 +113,7 @@ async def topics_list() -> None:
 @topics_app.command("apply")
 @command
 async def topics_apply() -> None:
-    """Create the topics that are missing; existing ones stay as they are."""
+    """Create the missing topics; existing topics stay unchanged."""
     created = await apply_topics(load_settings())
     console.print("created " + ", ".join(created) if created else "all topics are there")
 
@@ -124,17 +124,17 @@ async def topics_acls(
     part: Annotated[list[str] | None, typer.Argument(help="Stages and commands; default: all")] = None,
     *,
     principal: Annotated[
-        str | None, typer.Option(help="Write lines for kafka-acls.sh that give it these rights, as User:freki-embed")
+        str | None, typer.Option(help="Print kafka-acls.sh lines that grant these rights, as to User:freki-embed")
     ] = None,
     command_config: Annotated[
-        str | None, typer.Option(help="File of properties that kafka-acls.sh logs in with, for these lines")
+        str | None, typer.Option(help="Properties file with the login of kafka-acls.sh, for these lines")
     ] = None,
 ) -> None:
-    """List the rights in Kafka that each part of Freki needs, by the settings; nothing more is ever asked for."""
+    """List the Kafka rights that each part of Freki needs under these settings; no part uses others."""
     settings = load_settings()
     rights = rights_of(settings)
     if unknown := [name for name in part or () if name not in rights]:
-        fail(f"there is no part {unknown[0]!r}; choose of {', '.join(rights)}", code=2)
+        fail(f"there is no part {unknown[0]!r}; choose from {', '.join(rights)}", code=2)
     chosen = {name: rights[name] for name in part or rights}
     if principal is not None:
         for line in acl_lines(chosen.values(), principal, bootstrap=settings.kafka.bootstrap, login=command_config):
@@ -149,7 +149,7 @@ async def topics_acls(
 
 @models_app.command("list")
 def models_list() -> None:
-    """List the models that can be chosen."""
+    """List the available models."""
     table = Table("model", "kind", "dim", "state", "size", "licence")
     for model in describe_models(load_settings().models):
         size = f"{model.size_bytes / 1e6:.0f} MB" if model.size_bytes else "–"
@@ -160,7 +160,7 @@ def models_list() -> None:
 @models_app.command("build")
 @command
 async def models_build() -> None:
-    """Build the chosen models into the cache, if they are not there."""
+    """Build the configured models into the cache if they are missing."""
     with building() as progress:
         await ensure_built(load_settings().models, progress)
     console.print("models are built")
@@ -169,7 +169,7 @@ async def models_build() -> None:
 @models_app.command("check")
 @command
 async def models_check() -> None:
-    """Run known texts through the chosen models and compare with known numbers."""
+    """Run known texts through the configured models and compare the results with expected values."""
     checks = await check_models(load_settings().models)
     for check in checks:
         mark = "[green]ok[/]" if check.ok else "[red]wrong[/]"
@@ -180,13 +180,13 @@ async def models_check() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letters:
-    """The dead letters, and which of them were sent again."""
+    """Dead letters and the set of those already replayed."""
 
     by_place: Mapping[Letter, DeadLetter]
     replayed: Collection[Letter]
 
     def at(self, place: str) -> tuple[Letter, DeadLetter]:
-        """Find a letter by its place as `list` shows it."""
+        """Return the dead letter at a place as `list` shows it; end the command if there is none."""
         for (partition, offset), letter in self.by_place.items():
             if f"{partition}/{offset}" == place:
                 return (partition, offset), letter
@@ -208,9 +208,9 @@ async def read_letters(settings: Settings) -> Letters:
 @letters_app.command("list")
 @command
 async def letters_list(
-    everything: Annotated[bool, typer.Option("--all", help="Also those that were sent again")] = False,  # noqa: FBT002 - typer's way
+    everything: Annotated[bool, typer.Option("--all", help="Include dead letters that were already replayed")] = False,  # noqa: FBT002 - typer's way
 ) -> None:
-    """List what could not be processed, and why."""
+    """List the records that could not be processed, with reasons."""
     table = Table("letter", "record", "key", "stage", "error", "attempts", "sent again")
     letters = await read_letters(load_settings())
     for place, letter in letters.by_place.items():
@@ -254,18 +254,18 @@ async def letters_show(
 
 def _shown(letter: DeadLetter) -> str:
     if letter.omitted:
-        return f"not in the letter, which it was too large for: {letter.omitted}; the record has it while it is kept"
+        return f"too large for the dead letter: {letter.omitted}; the original record has it until retention ends"
     return "null" if letter.value is None else f"{len(letter.value)} bytes, {letter.value[:200]!r}"
 
 
 @letters_app.command("replay")
 @command
 async def letters_replay(
-    letter: Annotated[str, typer.Argument(help="partition/offset, or all: those that were not sent again yet")],
+    letter: Annotated[str, typer.Argument(help="partition/offset, or all: every dead letter not yet replayed")],
 ) -> None:
-    """Send a record again to the topic that it came from, once what was wrong is mended.
+    """Send a record again to its original topic, after the cause of the failure is fixed.
 
-    A record that would put an older state of a document over a newer one is not sent, and neither is one twice.
+    Records that would overwrite a newer state of a document, or that were already replayed, are not sent.
     """
     settings = load_settings()
     letters = await read_letters(settings)
@@ -273,7 +273,7 @@ async def letters_replay(
         chosen = {place: one for place, one in letters.by_place.items() if place not in letters.replayed}
     else:
         chosen = dict([letters.at(letter)])
-    # A record may have several letters; whoever names one means it.
+    # A record may have several dead letters; a letter named explicitly is replayed regardless.
     sent_before = [one for place, one in letters.by_place.items() if letter == "all" and place in letters.replayed]
     done = {place_of(one) for one in sent_before}
     sent = 0

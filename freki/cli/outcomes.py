@@ -1,4 +1,4 @@
-"""Sends document changes, waits for their receipts and shows these."""
+"""Send document changes, wait for their receipts and print them."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -19,14 +19,15 @@ from freki.schemas.errors import Rejected
 from freki.streams.client import Publisher, Receipts
 
 PATIENCE_S = 120.0
-"""Wait without any receipt, in seconds: longer than a single document takes; it starts again with each receipt."""
+"""Longest wait for the next receipt, in seconds: longer than a single document takes."""
 SHOWN_PROBLEMS = 20
+"""Maximum number of problems printed of each kind."""
 
 
 async def send(
     publisher: Publisher, receipts: Receipts | None, changes: Iterable[Make], *, total: int, progress: Progress
 ) -> int:
-    """Publish changes in order; count them. A file that cannot be read or sent is named and left out."""
+    """Publish changes in order and return their number; print and skip files that cannot be read or sent."""
     bar = progress.add_task("published", total=total)
     sent = 0
     for make in changes:
@@ -44,7 +45,7 @@ async def send(
 
 
 async def collect(receipts: Receipts, *, total: int, progress: Progress, patience_s: float) -> list[IndexOutcome]:
-    """Wait for a receipt of each change, as long as some arrive."""
+    """Collect a receipt for each change; stop early after `patience_s` seconds without one."""
     bar = progress.add_task("answered", total=total)
     outcomes: list[IndexOutcome] = []
     while len(outcomes) < total:
@@ -57,7 +58,7 @@ async def collect(receipts: Receipts, *, total: int, progress: Progress, patienc
 
 
 def show_outcomes(outcomes: Sequence[IndexOutcome], *, missing: int) -> bool:
-    """Print what became of the changes; tell whether all went well."""
+    """Print a summary of the receipts; return whether every change succeeded."""
     counts = Counter(outcome.status for outcome in outcomes)
     embedded = sum(outcome.embedded for outcome in outcomes)
     chunks = sum(outcome.chunks for outcome in outcomes)
@@ -86,7 +87,7 @@ def show_outcomes(outcomes: Sequence[IndexOutcome], *, missing: int) -> bool:
 
 
 def show_llm(uses: Sequence[LlmUse]) -> None:
-    """Print what a language model did for the documents, and what that took."""
+    """Print the contexts that a language model wrote, and its tokens."""
     if not uses:
         return
     tokens, cached = sum(use.prompt_tokens for use in uses), sum(use.cached_tokens for use in uses)
@@ -100,7 +101,7 @@ def show_llm(uses: Sequence[LlmUse]) -> None:
 
 
 def line(outcome: IndexOutcome) -> Text:
-    """Say in one line what became of a change."""
+    """Return the outcome of a change as one line."""
     delay = "" if outcome.searchable_at is None else f"  {outcome.searchable_at - outcome.received_at} ms"
     style = "red" if outcome.status is OutcomeStatus.REJECTED else "green"
     detail = f"  {outcome.embedded} of {outcome.chunks} chunks embedded, {outcome.removed} removed{delay}"

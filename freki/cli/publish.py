@@ -1,4 +1,4 @@
-"""`freki publish` and `freki watch`: files, folders and recorded streams become document changes."""
+"""`freki publish` and `freki watch`: publish files, folders and recorded streams as document changes."""
 
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
@@ -20,9 +20,10 @@ from freki.infra.sources import SETTLE_S, walk, watch
 from freki.streams.wire.connect import open_publisher, open_receipts
 
 Paths = Annotated[list[Path], typer.Argument(help="Files, folders, or .jsonl / .jsonl.zst streams", show_default=False)]
-Tenant = Annotated[str | None, typer.Option(help="Whose documents; default: FREKI_TENANT")]
+Tenant = Annotated[str | None, typer.Option(help="Tenant of the documents; default: FREKI_TENANT")]
 Principals = Annotated[
-    list[str] | None, typer.Option("--principal", help="Who may read them; may be repeated; default: everyone")
+    list[str] | None,
+    typer.Option("--principal", help="User or group that may read; may be repeated; default: everyone"),
 ]
 
 
@@ -32,13 +33,15 @@ class PublishArguments(ArgumentGroup):
 
     panel: ClassVar[str] = "Options"
 
-    wait: Annotated[bool, typer.Option("--wait", help="Wait for what became of each change")] = False
-    prune: Annotated[bool, typer.Option("--prune", help="Delete documents whose file is gone from the folders")] = False
-    priority: Annotated[int, typer.Option(help="Above 0: overtakes what waits; higher is indexed first")] = 0
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the receipt of each change")] = False
+    prune: Annotated[bool, typer.Option("--prune", help="Delete documents whose file is missing in the folders")] = (
+        False
+    )
+    priority: Annotated[int, typer.Option(help="Above 0: overtakes waiting changes; higher is indexed first")] = 0
     urgent: Annotated[bool, typer.Option("--urgent", help="The same as --priority 1")] = False
     tenant: Tenant = None
     principal: Principals = None
-    patience: Annotated[float, typer.Option(help="With --wait: seconds without any receipt before giving up")] = (
+    patience: Annotated[float, typer.Option(help="With --wait: give up after this many seconds without a receipt")] = (
         PATIENCE_S
     )
 
@@ -53,7 +56,7 @@ async def publish(paths: Paths, *, given: PublishArguments) -> None:
     pruned = await gone(settings, maker, paths) if given.prune else []
     total += len(pruned)
     async with AsyncExitStack() as opened:
-        # Opened before the first change is sent, so that no receipt is missed.
+        # Open before the first change is sent, so that no receipt is missed.
         receipts = await opened.enter_async_context(open_receipts(settings)) if given.wait else None
         publisher = await opened.enter_async_context(open_publisher(settings))
         with bars() as progress:
@@ -62,7 +65,7 @@ async def publish(paths: Paths, *, given: PublishArguments) -> None:
                 await collect(receipts, total=sent, progress=progress, patience_s=given.patience) if receipts else []
             )
     if receipts is None:
-        console.print(f"Published {sent} changes. With --wait you see what becomes of them.")
+        console.print(f"Published {sent} changes. Use --wait to see their receipts.")
     elif not show_outcomes(outcomes, missing=sent - len(outcomes)):
         raise typer.Exit(1)
     if sent < total:
@@ -74,16 +77,18 @@ async def watch_folder(
     directory: Annotated[Path, typer.Argument(help="Folder to watch")],
     *,
     settle: Annotated[
-        float, typer.Option(help="Seconds that a file must stay as it is before it is published", min=0.0)
+        float, typer.Option(help="Seconds without modification before a file is published", min=0.0)
     ] = SETTLE_S,
     poll: Annotated[
         float | None,
-        typer.Option(help="Compare the folder every so many seconds, for disks that other machines write to", min=0.1),
+        typer.Option(
+            help="Compare the folder at this interval in seconds, for disks shared with other machines", min=0.1
+        ),
     ] = None,
     tenant: Tenant = None,
     principal: Principals = None,
 ) -> None:
-    """Publish a folder, then every file that is created, modified or removed in it, until Ctrl-C."""
+    """Publish a folder, then each file created, modified or removed in it, until Ctrl-C."""
     settings = load_settings()
     maker = ChangeMaker(settings, tenant, principal, priority=0)
     async with open_receipts(settings) as receipts, open_publisher(settings) as publisher:

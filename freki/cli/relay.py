@@ -1,4 +1,4 @@
-"""`freki relay`: topics of others, whose records become document changes."""
+"""`freki relay`: publish the records of foreign topics as document changes."""
 
 import asyncio
 import signal
@@ -38,7 +38,7 @@ _EVENT_TYPES = {"cloudevents": "/type", "outbox": "/headers/eventType"}
 
 @command
 async def relay() -> None:
-    """Publish what the topics of `[[relays]]` in freki.toml tell of, until SIGTERM or Ctrl-C."""
+    """Publish the changes in the topics of `[[relays]]` in freki.toml, until SIGTERM or Ctrl-C."""
     settings = load_settings()
     if not settings.relays:
         fail("no topic to read: describe one as [[relays]] in freki.toml; docs/sources.md shows how", code=2)
@@ -48,7 +48,7 @@ async def relay() -> None:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     set_up_logging(settings.telemetry)
     with tracing(settings.telemetry, "relay") as tracer:
-        # A record that is read again may be an older deletion: its tombstone would delete what came after it.
+        # A record that is read again may be an older deletion: its tombstone would delete newer changes.
         async with (
             open_registry(settings) as registry,
             KafkaProducer(settings.kafka) as producer,
@@ -59,7 +59,7 @@ async def relay() -> None:
                 _stage(settings, one, outbox, tracer, _handle(settings, one, publisher, registry))
                 for one in settings.relays
             ]
-            await run_stages(stages, stop, look_behind=look_behind, on_ready=lambda: _tell(settings))
+            await run_stages(stages, stop, look_behind=look_behind, on_ready=lambda: _announce(settings))
 
 
 async def _check(settings: Settings) -> None:
@@ -135,5 +135,5 @@ def _mapping(one: RelaySettings, tenant: TenantId) -> Callable[[Envelope], Docum
     return change
 
 
-def _tell(settings: Settings) -> None:
+def _announce(settings: Settings) -> None:
     console.print(f"Relaying {', '.join(one.topic for one in settings.relays)}. Ctrl-C stops.")

@@ -1,4 +1,4 @@
-"""Sends dead letters again, where that does no harm."""
+"""Replay of dead letters that no newer record supersedes."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -22,7 +22,7 @@ Parts = Mapping[str, Callable[[bytes], ChunkBatch | ContextualChunkBatch]]
 
 
 class Replaying:
-    """Knows what the documents topic said when it was opened."""
+    """Replays dead letters, checked against the documents topic as of opening."""
 
     def __init__(
         self, kafka: KafkaSettings, topics: Topics, outbox: Outbox, latest: dict[bytes, Latest], parts: Parts
@@ -34,22 +34,22 @@ class Replaying:
         self._parts = parts
 
     async def replay(self, place: Letter, letter: DeadLetter) -> str | None:
-        """Send a letter's record again and note it; or give the reason why it was not sent."""
+        """Send the record of a dead letter again and mark it as replayed; return the reason if it is not sent."""
         try:
             if letter.omitted:
                 found = await self._value_of(letter)
                 if found is None:
-                    return f"it was too large for its letter, and {'/'.join(map(str, place_of(letter)))} is gone"
+                    return f"the letter omits the value, and record {'/'.join(map(str, place_of(letter)))} is gone"
                 letter = replace(letter, key=found.key, value=found.value, headers=found.headers)
             if reason := self._refusal(letter):
                 return reason
             await self._outbox.send(replay(letter))
         except Rejected as error:
             return str(error)
-        # Told after it was sent: where this fails, it is sent once more at worst.
+        # Mark after sending: if marking fails, the record is at worst sent twice.
         await self._outbox.send(note_replayed(place, self._topics.dead_letters.name))
         if letter.topic == self._topics.documents.name and letter.key is not None:
-            # What is sent now is the last record of its key: another letter of it is older.
+            # The record sent now is the last of its key: any other dead letter of that key is older.
             last = self._latest[letter.key]
             self._latest[letter.key] = replace(last, offset=max(last.offset, letter.offset) + 1)
         return None
@@ -62,11 +62,11 @@ class Replaying:
         try:
             revision: Revision = self._parts[letter.topic](letter.value or b"").revision
         except UndecodableError as error:
-            return f"it would die again: {error}"
+            return f"it would fail again: {error}"
         return refusal_of_part(letter, self._latest, revision)
 
     async def _value_of(self, letter: DeadLetter) -> Stored | None:
-        """Read the record itself."""
+        """Read the original record."""
         async with Reader(self._kafka, letter.topic, start={letter.partition: letter.offset}) as reader:
             async for stored in reader.until_end():
                 if (stored.partition, stored.offset) == (letter.partition, letter.offset):
@@ -76,7 +76,7 @@ class Replaying:
 
 @asynccontextmanager
 async def open_replaying(settings: Settings, letters: Sequence[DeadLetter]) -> AsyncIterator[Replaying]:
-    """Read what the documents topic says of the letters' documents, and open a way to send."""
+    """Read the records of the dead letters' documents from the documents topic; open a producer."""
     topics = topics_of(settings)
     async with open_registry(settings) as registry, open_outbox(settings) as (outbox, _):
         if registry is not None:

@@ -14,13 +14,13 @@ from freki.schemas.avro.compatibility import check_frozen, check_records
 schemas_app = typer.Typer(help="The Avro contracts of the topics.", no_args_is_help=True)
 
 _DIGITS = 12
-"""Hexadecimal digits that are shown of a digest."""
+"""Number of hexadecimal digits shown of a digest."""
 
 
 @schemas_app.command("list")
 def schemas_list() -> None:
     """List records, topics, versions, fingerprints, and the first digits of each frozen file's SHA-256."""
-    # Without lines, so that nothing is cut off in a terminal of 80 columns.
+    # No borders, so that nothing is cut off in a terminal of 80 columns.
     table = Table("record", "topic", "version", "fingerprint", "SHA-256", box=None, pad_edge=False)
     for entry in list_schemas():
         table.add_row(entry.record, entry.topic, str(entry.version), entry.fingerprint, entry.sha256[:_DIGITS])
@@ -28,7 +28,7 @@ def schemas_list() -> None:
 
 
 @schemas_app.command("export")
-def schemas_export(directory: Annotated[Path, typer.Argument(help="Where to write the .avsc files")]) -> None:
+def schemas_export(directory: Annotated[Path, typer.Argument(help="Folder for the .avsc files")]) -> None:
     """Write the Avro contracts for programs in other languages."""
     for path in export_schemas(directory):
         console.print(str(path))
@@ -36,7 +36,7 @@ def schemas_export(directory: Annotated[Path, typer.Argument(help="Where to writ
 
 @schemas_app.command("check")
 def schemas_check() -> None:
-    """Check that no frozen version was changed, and that the versions of each record read each other as promised."""
+    """Check that frozen versions are unchanged and that the versions of each record are compatible as declared."""
     checks, altered = check_records(), check_frozen()
     table = Table("record", "versions", "compatibility", "state")
     for check in checks:

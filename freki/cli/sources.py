@@ -1,4 +1,4 @@
-"""What the commands share whose source remembers what it has published."""
+"""Options and publishing shared by the commands whose source keeps a ledger."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -24,6 +24,7 @@ from freki.streams.wire.connect import open_ledger, open_publisher, open_receipt
 T = TypeVar("T")
 
 SHOWN = 5
+"""Maximum number of unpublished items named."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +33,10 @@ class SourceArguments(ArgumentGroup):
 
     panel: ClassVar[str] = "Options"
 
-    every: Annotated[float | None, typer.Option(help="Look again after so many seconds, until Ctrl-C", min=0.1)] = None
-    wait: Annotated[bool, typer.Option("--wait", help="Wait for what became of each change")] = False
+    every: Annotated[
+        float | None, typer.Option(help="Seconds between polls, until Ctrl-C; default: one poll", min=0.1)
+    ] = None
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the receipt of each change")] = False
     priority: Annotated[int, typer.Option(help="Higher is indexed first")] = 0
     tenant: Tenant = None
     principal: Principals = None
@@ -45,7 +48,7 @@ class SourceArguments(ArgumentGroup):
 
 
 class Feed(Generic[T]):
-    """A way to publish, and what was published before."""
+    """Publisher of a source, with the ledger of earlier publications."""
 
     def __init__(self, publisher: Publisher, ledger: SourceLedger[T], receipts: Receipts | None) -> None:
         self.ledger = ledger
@@ -54,7 +57,7 @@ class Feed(Generic[T]):
         self._sent = 0
 
     async def publish(self, changes: Sequence[DocumentChange]) -> None:
-        """Return when the broker has the changes."""
+        """Publish changes; return once the broker has them."""
         if self._receipts is not None:
             for change in changes:
                 self._receipts.expect(change)
@@ -62,7 +65,7 @@ class Feed(Generic[T]):
         self._sent += len(changes)
 
     async def settle(self) -> bool:
-        """Show what became of the changes, if somebody wants to wait for that; tell whether all went well."""
+        """With receipts, wait for and print the outcomes; return whether every change succeeded."""
         if self._receipts is None or not self._sent:
             return True
         with bars() as progress:
@@ -73,16 +76,16 @@ class Feed(Generic[T]):
 
 @asynccontextmanager
 async def open_feed(settings: Settings, source: str, kind: type[T], *, wait: bool) -> AsyncIterator[Feed[T]]:
-    """Open what a source publishes with; its name is where a later run finds what this one has published."""
+    """Open publisher, receipts and ledger of a source. Later runs find the ledger by the name of the source."""
     async with AsyncExitStack() as opened:
-        # Opened before the first change is sent, so that no receipt is missed.
+        # Open before the first change is sent, so that no receipt is missed.
         receipts = await opened.enter_async_context(open_receipts(settings)) if wait else None
         publisher = await opened.enter_async_context(open_publisher(settings))
         yield Feed(publisher, await opened.enter_async_context(open_ledger(settings, source, kind)), receipts)
 
 
 async def look_again(look: Callable[[], Awaitable[bool]], *, every: float | None) -> None:
-    """Look once, or again and again; then a source that is not there is named, and waited for."""
+    """Poll a source once, or every `every` seconds; when polling, report an unavailable source and retry."""
     if every is None:
         if not await look():
             raise typer.Exit(1)
@@ -96,7 +99,7 @@ async def look_again(look: Callable[[], Awaitable[bool]], *, every: float | None
 
 
 def show_first(found: Sequence[str], *, each: str, together: str) -> None:
-    """Name the first few of what was not published, each with what became of it, then how many there are."""
+    """Print the first `SHOWN` items that were not published, each with its outcome, then their number."""
     for one in found[:SHOWN]:
         show_error(errors, f"{each}: {one}")
     if len(found) > SHOWN:

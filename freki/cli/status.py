@@ -1,4 +1,4 @@
-"""`freki status`: who works, how far behind each stage is, how fresh the index is, and what lies aside."""
+"""`freki status`: health of the workers, lag of the stages, freshness of the index, dead letters."""
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
@@ -26,22 +26,24 @@ from freki.streams.wire.connect import open_index
 from freki.streams.wire.from_settings import group_of, topics_of, wall_clock
 
 _EVERY_S = 2.0
+"""Interval between refreshes, in seconds."""
 _ANSWER_S = 2.0
+"""Timeout of a request to a worker, in seconds."""
 _SHARES = (0.5, 0.95)
 _FRESHNESS = "freki_freshness_seconds_bucket"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
-    """What a worker says of itself."""
+    """Health and freshness reported by a worker."""
 
     name: str
-    """Its stages; empty where only its URL is known."""
+    """Stages of the worker; empty if only its URL is known."""
     url: str
     wrong: tuple[str, ...]
-    """Checks that fail, with the reason."""
+    """Failed checks with their reasons."""
     freshness: Mapping[float, float]
-    """Changes by how old they were at most, in seconds, when they became visible."""
+    """Cumulative histogram: number of changes by upper bound of the time until searchable, in seconds."""
 
 
 @command
@@ -49,13 +51,13 @@ async def status(
     worker: Annotated[
         list[str] | None,
         typer.Option(
-            help="URL of a worker's endpoint, such as http://10.0.0.7:9464; those of the local stack are known"
+            help="URL of a worker's endpoint, such as http://10.0.0.7:9464; workers of the local stack are found"
         ),
     ] = None,
     *,
-    watch: Annotated[bool, typer.Option("--watch", help="Draw it again every 2 seconds until Ctrl-C")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Refresh every 2 seconds until Ctrl-C")] = False,
 ) -> None:
-    """Show whether all parts answer, how far the stages are behind, how fresh the index is, and what lies aside."""
+    """Show the health of all parts, the lag of the stages, the freshness of the index, and dead letters."""
     settings = load_settings()
     if not watch:
         page, fine = await _page(settings, worker or [])
@@ -69,7 +71,7 @@ async def status(
 
 
 async def _page(settings: Settings, urls: Sequence[str]) -> tuple[RenderableType, bool]:
-    """Look at all parts at once; one that is down is a line that says so."""
+    """Query all parts concurrently; return the page and whether all are healthy."""
     stack = read_stack(settings.local.state_dir.expanduser().absolute())
     known = [*_local_workers(stack), *(("", url) for url in urls)]
     workers = await asyncio.gather(*(_worker(name, url) for name, url in known))
@@ -99,13 +101,13 @@ def _head(settings: Settings, stack: StackState | None) -> RenderableType:
             f"embedder {models.all_embedders}, reranker {reranker}",
             style="bold",
         ),
-        Text(f"local stack: {runs or 'does not run'}"),
+        Text(f"local stack: {runs or 'not running'}"),
         Text(f"broker: {settings.kafka.bootstrap}, topics {settings.kafka.topic_prefix}.*"),
     )
 
 
 def _local_workers(stack: StackState | None) -> list[tuple[str, str]]:
-    """Find names and endpoints of the local stack's workers, which stand in the files that say they are ready."""
+    """Return names and endpoints of the local stack's workers, read from their ready files."""
     files = sorted((stack.directory / "run").glob("*.ready")) if stack else []
     return [(file.stem, url) for file in files if (url := _read(file))]
 
@@ -113,7 +115,7 @@ def _local_workers(stack: StackState | None) -> list[tuple[str, str]]:
 def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
-    except FileNotFoundError:  # its worker has just died
+    except FileNotFoundError:  # its worker has just ended
         return ""
 
 
@@ -131,7 +133,7 @@ async def _worker(name: str, url: str) -> Worker:
 
 
 def _freshness_of(metrics: str) -> dict[float, float]:
-    """Add up the histogram of the whole way over all kinds of outcome."""
+    """Return the end-to-end histogram, summed over all outcomes."""
     counts: dict[float, float] = {}
     for family in text_string_to_metric_families(metrics):
         for sample in family.samples:
@@ -159,14 +161,14 @@ def _freshness(counts: Mapping[float, float]) -> Text:
     total = max(counts.values(), default=0.0)
     if not total:
         return Text("freshness: no change became visible since the workers started", style="dim")
-    said = ", ".join(f"p{100 * share:.0f} {quantile(counts, share):.2f} s" for share in _SHARES)
-    return Text(f"freshness: {said} from the topic to visible, {total:.0f} changes since the workers started")
+    quantiles = ", ".join(f"p{100 * share:.0f} {quantile(counts, share):.2f} s" for share in _SHARES)
+    return Text(f"freshness: {quantiles} from the topic to visible, {total:.0f} changes since the workers started")
 
 
 def quantile(counts: Mapping[float, float], share: float) -> float:
-    """Estimate from a cumulative histogram as Prometheus does: as if values lay evenly within a bucket.
+    """Estimate a quantile from a cumulative histogram as Prometheus does, by linear interpolation within a bucket.
 
-    counts: by upper bound, the last one infinite; at least one value. Of the last bucket it gives the lower bound.
+    counts: by upper bound, the last one infinite; at least one value. In the last bucket, returns its lower bound.
     """
     bounds = sorted(counts)
     rank = share * counts[bounds[-1]]
@@ -210,7 +212,7 @@ async def _index(settings: Settings) -> RenderableType:
 
 
 async def _letters(settings: Settings) -> RenderableType:
-    """Count what the topic holds; records that its retention removed do not count."""
+    """Count the dead letters on the topic, without those that retention removed."""
     topic = topics_of(settings).dead_letters.name
     async with Admin(settings.kafka) as admin:
         count = await admin.held(topic)

@@ -1,4 +1,4 @@
-"""`freki tools` and `freki mcp`: what agents can call."""
+"""`freki tools` and `freki mcp`: tools for language models."""
 
 import json
 from contextlib import AbstractAsyncContextManager
@@ -27,14 +27,14 @@ def describe() -> None:
 async def serve(
     *,
     http: Annotated[bool, typer.Option("--http", help="Serve over HTTP, at FREKI_MCP__HOST, instead of stdio")] = False,
-    tenant: Annotated[str | None, typer.Option(help="Whose documents; default: FREKI_TENANT")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Tenant of the documents; default: FREKI_TENANT")] = None,
     principal: Annotated[
         list[str] | None,
-        typer.Option("--as", help="A user or group that asks; may be repeated; default: FREKI_MCP__PRINCIPALS"),
+        typer.Option("--as", help="User or group of the queries; may be repeated; default: FREKI_MCP__PRINCIPALS"),
     ] = None,
-    deadline: Annotated[int | None, typer.Option(help="Milliseconds for each call")] = None,
+    deadline: Annotated[int | None, typer.Option(help="Deadline of a call in milliseconds")] = None,
 ) -> None:
-    """Serve keyword_search, semantic_search and chunk_read to agents, by the Model Context Protocol."""
+    """Serve keyword_search, semantic_search and chunk_read over the Model Context Protocol."""
     check_installed()
     settings = load_settings()
     caller = ToolCaller(
@@ -53,6 +53,6 @@ async def serve(
             await serve_stdio(server)
 
 
-def _opened() -> AbstractAsyncContextManager[Asker]:
-    """Look again where the local stack is: it may have started since, or elsewhere."""
+def _opened() -> AbstractAsyncContextManager[TopicAsker]:
+    """Open an asker with settings read anew: the local stack may have started or moved since."""
     return open_asker(load_settings())

@@ -1,4 +1,4 @@
-"""`freki verify`: does the index hold exactly what the stream of changes says?"""
+"""`freki verify`: compare the index with the stream of changes."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -26,8 +26,8 @@ from freki.streams.wire.connect import open_index, open_registry
 from freki.streams.wire.from_settings import topics_of, wall_clock
 
 SHOWN = 50
-# Documents read together: enough to save calls, few enough for the bar to move.
-AT_ONCE = 50
+# Documents per read: enough to save calls, few enough for the progress bar to move.
+BATCH = 50
 SCATTERED = (
     "all producers need one partitioner (docs/topics.md), and a topic of changes must not get further partitions;"
     " publish the document again, and delete the old records"
@@ -38,14 +38,14 @@ SCATTERED = (
 async def verify(
     *,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Delete what the stream deleted or does not know, and rows left behind")
+        bool, typer.Option("--repair", help="Delete documents that the stream deleted or lacks, and orphaned rows")
     ] = False,
 ) -> None:
-    """Compare topic and store: documents, versions, content, and every chunk row with its manifest."""
+    """Compare topic and store: documents, versions, content, and each chunk row with its manifest."""
     settings = load_settings()
     with bars() as progress:
         async with open_index(settings) as index:
-            # Before the stream: what is in the index now must be on the topic when that is read.
+            # Read the index first: everything in it now is on the topic by the time that is read.
             before = [root async for root in index.all_roots()] if repair else []
             expected, scattered = await _expected(settings, await _rejected(settings), progress)
             if repair:
@@ -53,7 +53,7 @@ async def verify(
             roots = [root async for root in index.all_roots()]
             differences = [*reconcile(expected, roots), *scattered]
             bar = progress.add_task("documents checked", total=len(roots))
-            for some in (roots[at : at + AT_ONCE] for at in range(0, len(roots), AT_ONCE)):
+            for some in (roots[at : at + BATCH] for at in range(0, len(roots), BATCH)):
                 stored = await index.pages([page_id for root in some for page_id in root.pages])
                 rows = await index.rows_of([root.root_id for root in some])
                 for root in some:
@@ -74,7 +74,7 @@ async def verify(
 
 
 async def _repair(index: MilvusIndex, outdated: Sequence[Root]) -> None:
-    """Delete documents that the stream does not have, then everything that no live manifest names."""
+    """Delete documents that the stream lacks, then all rows that no live manifest names."""
     committer = Committer(store=index, now=wall_clock)
     await committer.delete(outdated)
     removed = await reclaim(index, committer, now=wall_clock)
@@ -84,7 +84,7 @@ async def _repair(index: MilvusIndex, outdated: Sequence[Root]) -> None:
 async def _expected(
     settings: Settings, rejected: set[Change], progress: Progress
 ) -> tuple[dict[RootId, Expected], list[Difference]]:
-    """Read the whole stream of changes, leaving out those that were rejected; also list keys in several partitions."""
+    """Read all changes that were not rejected; also return the keys found in several partitions."""
     expected: dict[RootId, Expected] = {}
     partitions: dict[str, int] = {}
     scattered: dict[str, Difference] = {}
@@ -107,7 +107,7 @@ async def _expected(
                 change = None if stored.value is None else codec.decode(stored.value)
             except UndecodableError:
                 continue
-            # A change whose key is not its own was rejected under the name that the key gives.
+            # A change under a foreign key was rejected under the document id in that key.
             if change is not None and (tenant, document_id, change.version) in rejected:
                 continue
             key = root_id(TenantId(tenant), DocumentId(document_id))

@@ -149,7 +149,7 @@ async def test_options_are_tuned_on_what_runs(freki: Freki, beir: Path, tmp_path
     assert [tried["figures"]["nDCG@10"] for tried in data["steps"][0]["values"]] == [1.0, 1.0]
     assert data["steps"][1]["shortened"]
     assert data["sets"][0]["notes"] == ["4 documents, 4 of them indexed now"]
-    told = [f"{name}={value}" for name, value in data["settings"].items()] or ["keep what is set"]
+    told = [f"{name}={value}" for name, value in data["settings"].items()] or ["keep the settings"]
     assert all(line in printed for line in told)
     assert "![Gain against cost of every value](tuning.svg)" in report.read_text(encoding="utf-8")
     assert report.with_suffix(".svg").read_text(encoding="utf-8").startswith("<svg")

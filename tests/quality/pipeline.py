@@ -97,7 +97,7 @@ class Freki:
             tenant=TENANT,
             defaults=RETRIEVAL.options,
             threshold=SURE,
-            at_once=1,
+            max_in_flight=1,
             now=wall_clock,
             new_id=lambda: QueryId(str(next(numbers))),
         )

@@ -206,8 +206,8 @@ def test_a_step_is_only_said_to_gain_where_something_is_worse_without_it() -> No
 
     assert said == (
         "Of 3 steps 1 is shown to gain: reranking (nDCG@10 +0.300, p < 0.001; 180 ms); "
-        "not shown to gain: further searches (nDCG@10 +0.000, p = 1.000; no time that shows); "
-        "better left out: diversity (nDCG@10 -0.100, p < 0.001; no time that shows)"
+        "not shown to gain: further searches (nDCG@10 +0.000, p = 1.000; no measurable time); "
+        "better left out: diversity (nDCG@10 -0.100, p < 0.001; no measurable time)"
     )
 
 

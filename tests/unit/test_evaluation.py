@@ -69,7 +69,7 @@ def examiner(freki: Answering, *, threshold: float = 0.5) -> Examiner:
         tenant=TenantId("t"),
         defaults=KNOBS,
         threshold=threshold,
-        at_once=3,
+        max_in_flight=3,
         now=lambda: NOW,
         new_id=lambda: QueryId(str(next(numbers))),
     )
@@ -148,7 +148,7 @@ def test_a_configuration_says_the_same_however_it_is_written() -> None:
         ("levels=1-2", "such as 1+2"),
         ("levels=9", "levels: give some of"),
         ("parents=perhaps", "give one of true, yes, false, no"),
-        ("alpha=0.1,alpha=0.2", "alpha: it is given twice"),
+        ("alpha=0.1,alpha=0.2", "alpha is given twice"),
     ],
 )
 def test_what_no_query_may_have_is_refused_with_what_is_allowed(text: str, expected: str) -> None:

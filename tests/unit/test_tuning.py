@@ -18,8 +18,8 @@ from freki.schemas import ContextQuery, ContextResult, DocumentId, Fusion, Query
 from freki.schemas.evaluation import CorpusDocument, Question
 from freki.streams.evaluate.answers import AnswerLog
 from freki.streams.evaluate.examine import Examiner
-from freki.streams.evaluate.pose import Posed, keywords, pose
-from freki.streams.evaluate.trials import grid, parse_turn
+from freki.streams.evaluate.questions import TunedQuestion, keyword_questions, tuned_questions
+from freki.streams.evaluate.trials import grid, parse_tuned_option
 from freki.streams.evaluate.tuner import Tuner
 from freki.streams.evaluate.tuning import TunedSet, Tuning, TuningStep
 from tests.unit.evaluations import hit, result
@@ -51,9 +51,9 @@ class Machine:
         return result(query, [*others, hit(before + 1, "a", 0.5)])
 
 
-def sets(**counts: int) -> dict[Asked, Posed]:
+def sets(**counts: int) -> dict[Asked, TunedQuestion]:
     return {
-        Asked(name, str(number)): Posed(
+        Asked(name, str(number)): TunedQuestion(
             question=Question(
                 question_id=str(number), text=f"Wie lautet Antwort {number}", judgements={DocumentId("a"): 1}
             ),
@@ -70,7 +70,7 @@ class Tuned:
     """A tuner with all that it needs."""
 
     def __init__(
-        self, machine: Machine, *turns: str, posed: Mapping[Asked, Posed], fresh: Mapping[Asked, Posed]
+        self, machine: Machine, *turns: str, posed: Mapping[Asked, TunedQuestion], fresh: Mapping[Asked, TunedQuestion]
     ) -> None:
         self.visits: list[str] = []
         self.expected: list[int] = []
@@ -81,7 +81,7 @@ class Tuned:
             tenant=TenantId("t"),
             defaults=KNOBS,
             threshold=0.0,
-            at_once=2,
+            max_in_flight=2,
             now=lambda: Timestamp(0),
             new_id=lambda: QueryId(str(next(numbers))),
         )
@@ -94,7 +94,7 @@ class Tuned:
         )
         self.tuner = Tuner(
             posed,
-            [parse_turn(turn, KNOBS) for turn in turns],
+            [parse_tuned_option(turn, KNOBS) for turn in turns],
             ledger=self.ledger,
             figure=NDCG,
             folds=5,
@@ -110,7 +110,7 @@ class Tuned:
         self.advanced += 1
 
 
-def tuned(machine: Machine, *turns: str, fresh: Mapping[Asked, Posed] | None = None, **counts: int) -> Tuned:
+def tuned(machine: Machine, *turns: str, fresh: Mapping[Asked, TunedQuestion] | None = None, **counts: int) -> Tuned:
     return Tuned(machine, *turns, posed=sets(**counts), fresh=fresh or {})
 
 
@@ -133,27 +133,27 @@ def kept(steps: Sequence[TuningStep], settings: Mapping[str, str] | None = None)
 
 
 def test_the_present_value_is_among_the_values_and_known() -> None:
-    numbers, names = parse_turn("alpha=0.8, 0.3", KNOBS), parse_turn("fusion=rrf,weighted", KNOBS)
+    numbers, names = parse_tuned_option("alpha=0.8, 0.3", KNOBS), parse_tuned_option("fusion=rrf,weighted", KNOBS)
 
     assert [value.text for value in numbers.values] == ["alpha=0.3", "alpha=0.6", "alpha=0.8"]
     assert numbers.present.text == "alpha=0.6"
     assert [value.text for value in names.values] == ["fusion=rrf", "fusion=weighted"]
     assert names.present.text == "fusion=weighted"
-    assert parse_turn("keyword_alpha=0.5", KNOBS).present.overrides == {"alpha": 0.4}
-    assert parse_turn("candidates=50", KNOBS).present.text == "candidates=200"
-    assert parse_turn("reranker=cosine", KNOBS).present.overrides == {"reranker": RerankerChoice.AUTO}
-    assert parse_turn("levels=1,1+2", KNOBS).present.overrides == {}
-    assert parse_turn("widen=spelling+vector,spelling", KNOBS).present.text == "widen=none"
-    assert parse_turn("per_document=1", KNOBS).present.text == "per_document=0"
-    assert parse_turn("fold_at=0.9", KNOBS).present.text == "fold_at=1.0"
+    assert parse_tuned_option("keyword_alpha=0.5", KNOBS).present.overrides == {"alpha": 0.4}
+    assert parse_tuned_option("candidates=50", KNOBS).present.text == "candidates=200"
+    assert parse_tuned_option("reranker=cosine", KNOBS).present.overrides == {"reranker": RerankerChoice.AUTO}
+    assert parse_tuned_option("levels=1,1+2", KNOBS).present.overrides == {}
+    assert parse_tuned_option("widen=spelling+vector,spelling", KNOBS).present.text == "widen=none"
+    assert parse_tuned_option("per_document=1", KNOBS).present.text == "per_document=0"
+    assert parse_tuned_option("fold_at=0.9", KNOBS).present.text == "fold_at=1.0"
 
 
-def test_a_option_that_stands_at_different_values_for_different_questions_is_left_as_set_or_turned_for_some() -> None:
+def test_an_option_that_stands_at_different_values_for_different_questions_is_left_as_set_or_turned_for_some() -> None:
     options = replace(KNOBS, usual_blend=0.0, exact_blend=4.0)
 
-    assert parse_turn("rerank_blend=0,4", options).present.overrides == {}
-    assert parse_turn("usual_blend=2", options).present.text == "usual_blend=0.0"
-    assert parse_turn("exact_blend=2", options).present.overrides == {"rerank_blend": 4.0}
+    assert parse_tuned_option("rerank_blend=0,4", options).present.overrides == {}
+    assert parse_tuned_option("usual_blend=2", options).present.text == "usual_blend=0.0"
+    assert parse_tuned_option("exact_blend=2", options).present.overrides == {"rerank_blend": 4.0}
 
 
 def test_every_option_of_the_grid_has_one_present_value_whatever_is_set() -> None:
@@ -175,11 +175,13 @@ def test_every_option_of_the_grid_has_one_present_value_whatever_is_set() -> Non
 )
 def test_values_that_cannot_be_tried_are_refused(text: str, expected: str) -> None:
     with pytest.raises(InvalidQuery, match=expected):
-        parse_turn(text, KNOBS)
+        parse_tuned_option(text, KNOBS)
 
 
 def test_what_is_set_for_some_questions_only_is_turned_for_these() -> None:
-    turns = [parse_turn(f"{name}=0.1", KNOBS) for name in ("alpha", "keyword_alpha", "usual_blend", "exact_blend")]
+    turns = [
+        parse_tuned_option(f"{name}=0.1", KNOBS) for name in ("alpha", "keyword_alpha", "usual_blend", "exact_blend")
+    ]
 
     assert [turn.concerns(keyword=False, exact=False) for turn in turns] == [True, False, True, False]
     assert [turn.concerns(keyword=True, exact=True) for turn in turns] == [False, True, False, True]
@@ -192,17 +194,17 @@ def test_questions_are_shortened_to_what_a_search_field_gets() -> None:
         for name, content in (("a", "Über den Urlaub entscheidet die Leitung."), ("b", b"\xc3\x9cber den Tag"))
     ]
 
-    (short,) = keywords(asked, corpus)
+    (short,) = keyword_questions(asked, corpus)
 
     assert short.question.text == "entscheidet über Urlaub"
     assert (short.keyword, short.shortened, short.question.judgements) == (True, True, {"a": 1})
-    assert [each.keyword for each in pose([*asked, short.question])] == [False, True]
+    assert [each.keyword for each in tuned_questions([*asked, short.question])] == [False, True]
 
 
 def test_questions_that_name_a_norm_are_known() -> None:
     texts = ("Was sagt § 573c BGB zur Frist?", "Was sagt die Satzung zur Frist?")
 
-    posed = pose([Question(question_id=text, text=text, judgements=None) for text in texts])
+    posed = tuned_questions([Question(question_id=text, text=text, judgements=None) for text in texts])
 
     assert [each.exact for each in posed] == [True, False]
 
@@ -215,7 +217,7 @@ async def test_a_better_value_moves_and_all_together_is_checked_on_questions_tha
     (check,) = await run.tuner.check(fresh, fresh=True)
 
     assert (step.choice.value, step.choice.verdict) == ("alpha=0.4", TuningVerdict.BETTER)
-    assert {name: value.overrides for name, value in run.tuner.moved.items()} == {"alpha": {"alpha": 0.4}}
+    assert {name: value.overrides for name, value in run.tuner.changed.items()} == {"alpha": {"alpha": 0.4}}
     assert [tried.title for tried in step.values] == ["alpha=0.2", "alpha=0.4", "alpha=0.6"]
     best = step.values[1]
     assert set(best.by_set) == {"one", "two"}
@@ -238,7 +240,7 @@ async def test_what_gains_is_kept_whatever_it_costs() -> None:
 
     (step,) = await run.tuner.tune()
 
-    assert (step.choice.verdict, run.tuner.moved) == (TuningVerdict.AS_GOOD, {})
+    assert (step.choice.verdict, run.tuner.changed) == (TuningVerdict.AS_GOOD, {})
     assert await run.tuner.check(sets(one=5), fresh=False) == []
 
 
@@ -253,7 +255,7 @@ async def test_the_next_option_is_tried_with_what_moved_and_the_one_before_it_on
         ("alpha", "rerank_candidates=0", False),
         ("rerank_candidates", "alpha=0.4", True),
     ]
-    assert set(run.tuner.moved) == {"rerank_candidates", "alpha"}
+    assert set(run.tuner.changed) == {"rerank_candidates", "alpha"}
 
 
 async def test_nothing_is_asked_twice_but_to_take_its_time() -> None:
@@ -287,11 +289,11 @@ async def test_sets_are_visited_in_turn_beginning_with_the_open_one() -> None:
     assert run.visits == ["one", "one, cold", "two", "two, cold", "two", "one"]
 
 
-async def test_a_option_without_enough_questions_is_left_out_with_the_reason() -> None:
+async def test_an_option_without_enough_questions_is_left_out_with_the_reason() -> None:
     run = tuned(Machine(), "keyword_alpha=0.5", one=30)
 
     assert await run.tuner.tune() == []
-    assert run.tuner.left_out == ["keyword_alpha: 0 questions, 5 folds need as many at least"]
+    assert run.tuner.left_out == ["keyword_alpha: 0 questions are fewer than the 5 folds"]
 
 
 async def steps_of(*turns: str) -> list[TuningStep]:
@@ -309,8 +311,8 @@ async def test_the_terminal_shows_what_stands_what_moves_and_what_to_set() -> No
     assert "mmr_lambda=1.0 stays" in " ".join(printed.split())
     assert printed.rstrip().endswith("FREKI_RETRIEVAL__HYBRID_ALPHA=0.4")
     assert "…" not in printed
-    assert lines(kept([])) == ["keep what is set"]
-    assert lines(kept([], {"candidates": "50"})) == ["candidates=50  # in each query: no setting sets it"]
+    assert lines(kept([])) == ["keep the settings"]
+    assert lines(kept([], {"candidates": "50"})) == ["candidates=50  # in each query: there is no setting"]
 
 
 async def test_the_report_is_markdown_with_whole_tables_and_a_picture_of_every_value() -> None:

@@ -1,4 +1,4 @@
-"""`freki ablate`: what is each step of retrieval worth, by what is found without it and the time that it takes?"""
+"""`freki ablate`: measure quality and latency with each step of retrieval left out."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,17 +28,17 @@ from freki.streams.evaluate.examine import Examiner
 from freki.streams.evaluate.result import Run
 from freki.streams.evaluate.timing import time_in_turn
 
-# File systems allow some 255 bytes.
+# Keep file names below the usual limit of 255 bytes.
 _NAME_CHARACTERS = 60
-_REMEMBERED = "what runs remembers what its reranker said before: reranking takes longer than these times say"
+_CACHED = "the running reranker caches scores: reranking without a cache takes longer than these times"
 
 
 class Found(NamedTuple):
-    """What came out for a set, by title of the row."""
+    """Results of a set by title of the row."""
 
     runs: Mapping[str, Run]
     times: Mapping[str, Mapping[Asked, float]]
-    """Milliseconds."""
+    """Latencies in milliseconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,15 +52,15 @@ class AblateArguments(ArgumentGroup):
     ] = None
     also: Annotated[
         list[str] | None,
-        typer.Option("--also", help="QueryOptions to measure too, such as fusion=zscore; again for more"),
+        typer.Option("--also", help="Further query options to measure, such as fusion=zscore; may be repeated"),
     ] = None
-    queries: Annotated[int | None, typer.Option(min=1, help="Ask only so many questions of each set")] = None
-    timed: Annotated[int, typer.Option(min=1, help="Take the time of so many questions of each set")] = 40
-    seed: Annotated[int, typer.Option(min=0, help="Which ones")] = 0
+    queries: Annotated[int | None, typer.Option(min=1, help="Maximum number of questions of each set")] = None
+    timed: Annotated[int, typer.Option(min=1, help="Number of timed questions of each set")] = 40
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample of questions")] = 0
     running: Annotated[
-        bool, typer.Option("--running", help="Use what runs, under tenants of its own, instead of stacks of its own")
+        bool, typer.Option("--running", help="Use the running Freki with separate tenants, not separate stacks")
     ] = False
-    report: Annotated[Path | None, typer.Option(help="Write the report there too, as Markdown")] = None
+    report: Annotated[Path | None, typer.Option(help="Additional path of the Markdown report")] = None
     out: Annotated[Path, typer.Option(help="Folder for the report and its JSON")] = Path("evaluation-results")
 
 
@@ -69,12 +69,12 @@ class AblateArguments(ArgumentGroup):
 async def ablate(
     sets: Annotated[
         list[Path],
-        typer.Argument(help="Sets as `freki eval` takes them, each of which counts the same", show_default=False),
+        typer.Argument(help="Sets as for `freki eval`, all of equal weight", show_default=False),
     ],
     *,
     given: AblateArguments,
 ) -> None:
-    """Leave out each step of retrieval, one at a time, and measure what that loses and saves."""
+    """Measure the loss in quality and the time saved without each step of retrieval, one at a time."""
     require_extra("ablate")
     settings = load_settings()
     examined = read_sets(sets, corpus=given.corpus)
@@ -85,9 +85,9 @@ async def ablate(
     found: dict[str, Found] = {}
     results: list[AblatedSet] = []
     with bars() as progress:
-        # Answers come in bursts, and stacks take their time to start.
+        # Long window: answers come in bursts, and stacks start slowly.
         progress.speed_estimate_period = 300.0
-        # One round of the timed questions warms up.
+        # One extra question per row warms up.
         rounds = sum(len(asked[name]) + len(clocked[name]) + 1 for name in asked)
         bar = progress.add_task("asked", total=len(table) * rounds)
         async with Places(settings, examined, progress, running=given.running) as places:
@@ -106,7 +106,7 @@ async def ablate(
                     *places.notes[name],
                     *one.notes,
                     *_of_sample(one, asked[name]),
-                    *([_REMEMBERED] if given.running else []),
+                    *([_CACHED] if given.running else []),
                 ]
                 results.append(_result(one, table, found[name], notes))
                 progress.stop()
@@ -137,7 +137,7 @@ async def _judge(
     tell: Callable[..., None],
     advance: Callable[[], None],
 ) -> dict[str, Run]:
-    """Ask all questions of every row; most candidates of a question are the same, and remembered."""
+    """Ask all questions under every row; most rerank scores of a question come from the cache."""
     runs = {}
     for row in table:
         tell(description=f"asked, {row.title}")

@@ -1,4 +1,4 @@
-"""`freki eval`: how good is retrieval, measured by sets of questions with known answers?"""
+"""`freki eval`: measure retrieval quality on sets of questions with known answers."""
 
 import json
 import time
@@ -36,9 +36,9 @@ from freki.streams.wire.connect import open_asker
 from freki.streams.wire.from_settings import analyser_of, wall_clock
 
 AS_SET = "as set"
-# Two batches of a worker, so that it never waits for the next.
-AT_ONCE = 32
-# File systems allow some 255 bytes.
+# Two batches of a worker, so that it always has a next one.
+MAX_IN_FLIGHT = 32
+# Keep file names below the usual limit of 255 bytes.
 _NAME_CHARACTERS = 60
 
 
@@ -51,18 +51,18 @@ class EvaluateArguments(ArgumentGroup):
     corpus: Annotated[
         Path | None, typer.Option(help="Documents for gold questions that name none: folder, file or recorded stream")
     ] = None
-    a: Annotated[str, typer.Option("--a", help="QueryOptions of the queries, such as alpha=0.4,fusion=rrf")] = ""
-    b: Annotated[str | None, typer.Option("--b", help="Other options to compare with; '' turns none")] = None
+    a: Annotated[str, typer.Option("--a", help="Query options, such as alpha=0.4,fusion=rrf")] = ""
+    b: Annotated[str | None, typer.Option("--b", help="Query options to compare with; '' for those set")] = None
     against: Annotated[
-        Path | None, typer.Option(help="JSON of an earlier evaluation, whose first run stands for --a")
+        Path | None, typer.Option(help="JSON of an earlier evaluation, whose first run replaces --a")
     ] = None
-    queries: Annotated[int | None, typer.Option(min=1, help="Ask only so many questions of each set")] = None
-    seed: Annotated[int, typer.Option(min=0, help="Which ones, with --queries")] = 0
-    threshold: Annotated[float, typer.Option(help="Score from which on a hit that is wrong is a false positive")] = 0.5
+    queries: Annotated[int | None, typer.Option(min=1, help="Maximum number of questions of each set")] = None
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample of questions, with --queries")] = 0
+    threshold: Annotated[float, typer.Option(help="Score from which a wrong hit counts as a false positive")] = 0.5
     running: Annotated[
-        bool, typer.Option("--running", help="Use what runs, under a tenant of its own, instead of a stack of its own")
+        bool, typer.Option("--running", help="Use the running Freki with a separate tenant, not a separate stack")
     ] = False
-    fresh: Annotated[bool, typer.Option("--fresh", help="Index again what an earlier evaluation has indexed")] = False
+    fresh: Annotated[bool, typer.Option("--fresh", help="Index the corpus again")] = False
     out: Annotated[Path, typer.Option(help="Folder for the report and its JSON")] = Path("evaluation-results")
 
 
@@ -82,9 +82,9 @@ async def evaluate(
     """Measure retrieval through the whole pipeline, and compare two configurations of its queries."""
     require_extra("eval")
     if given.against is not None and given.a:
-        fail("--against stands for --a: give the options of the new run with --b", code=2)
+        fail("--against replaces --a: give the options of the new run with --b", code=2)
     if given.running and given.fresh:
-        fail("--fresh is for a stack of its own: what runs keeps its index", code=2)
+        fail("--fresh needs a separate stack: a running Freki keeps its index", code=2)
     settings = load_settings()
     configurations = _configurations(
         [given.b or ""] if given.against else [given.a] if given.b is None else [given.a, given.b]
@@ -113,34 +113,34 @@ async def evaluate(
 
 
 def _configurations(texts: Sequence[str]) -> dict[str, Configuration]:
-    """Read what each run turns, by its title."""
+    """Parse the configuration of each run, by its title."""
     parsed = [parse_configuration(text) for text in texts]
     found = {configuration.text or AS_SET: configuration for configuration in parsed}
     if len(found) < len(parsed):
-        fail("--a and --b turn the same options to the same values: there is nothing to compare", code=2)
+        fail("--a and --b set the same options to the same values: there is nothing to compare", code=2)
     return found
 
 
 def require_extra(name: str) -> None:
-    """End a command whose packages are not installed."""
+    """End the command if its additional packages are not installed."""
     if find_spec("ir_measures") is None or find_spec("scipy") is None:
-        fail(f"`freki {name}` needs more than Freki itself: pip install 'freki[eval]'")
+        fail(f"`freki {name}` needs additional packages: pip install 'freki[eval]'")
 
 
 def read_sets(paths: Sequence[Path], *, corpus: Path | None = None) -> list[EvaluationSet]:
-    """Read sets, each of a name of its own; `corpus` is for gold questions that name none."""
+    """Read sets with distinct names; `corpus` is for gold questions that name none."""
     found: dict[str, EvaluationSet] = {}
     for path in paths:
         one = read_set(path, corpus=corpus)
         if one.name in found:
-            fail(f"{path}: another set is named {one.name} too; evaluate them apart", code=2)
+            fail(f"{path}: another set is also named {one.name}; evaluate them separately", code=2)
         found[one.name] = one
     return list(found.values())
 
 
-def sample(questions: Sequence[Question], most: int | None, seed: int) -> Sequence[Question]:
-    """Choose some questions, in their order: a larger sample of the same seed holds the smaller one."""
-    chosen = np.random.default_rng(seed).permutation(len(questions))[:most]
+def sample(questions: Sequence[Question], limit: int | None, seed: int) -> Sequence[Question]:
+    """Sample questions, keeping their order; with the same seed, a larger sample contains the smaller one."""
+    chosen = np.random.default_rng(seed).permutation(len(questions))[:limit]
     return [questions[place] for place in sorted(chosen)]
 
 
@@ -158,12 +158,12 @@ async def _ask(
             tenant=place.tenant,
             defaults=place.settings.retrieval.options,
             threshold=threshold,
-            at_once=AT_ONCE,
+            max_in_flight=MAX_IN_FLIGHT,
             now=wall_clock,
             new_id=lambda: QueryId(str(uuid.uuid4())),
         )
         with bars() as progress:
-            # One bar, so that its end is the end.
+            # One bar for all configurations, so that it ends with the last.
             bar = progress.add_task("asked", total=len(questions) * len(configurations))
             for title, configuration in configurations.items():
                 progress.update(bar, description=f"asked, {title}")
@@ -206,7 +206,7 @@ def _beside(earlier: Evaluation, result: SetResult) -> SetResult:
 
 
 def made_with(settings: Settings) -> dict[str, str]:
-    """Name what answers questions."""
+    """Return the versions and settings that determine answers."""
     return {
         "embedder": joint_identity(settings.models),
         "reranker": settings.remote_reranker.url or settings.models.reranker or "none",
@@ -222,7 +222,7 @@ def _read(path: Path) -> Evaluation:
     except OSError as error:
         raise Rejected(f"{path}: {error.strerror}") from error
     except ValidationError as error:
-        raise Rejected(f"{path} is no JSON of `freki eval`: {error.errors()[0]['msg']}") from error
+        raise Rejected(f"{path} is not a JSON report of `freki eval`: {error.errors()[0]['msg']}") from error
 
 
 def _write(evaluation: Evaluation, out: Path, name: str) -> tuple[Path, Path]:
@@ -238,7 +238,7 @@ def _write(evaluation: Evaluation, out: Path, name: str) -> tuple[Path, Path]:
 
 
 def _summary(evaluation: Evaluation) -> dict[str, object]:
-    """Give the means by set, run and figure, for programs that look no further."""
+    """Return the means by set, run and figure, for programs that need no details."""
     return {
         result.name: {run.title: {name: asdict(mean) for name, mean in run.summary().items()} for run in result.runs}
         for result in evaluation.sets

@@ -1,4 +1,4 @@
-"""Where an evaluation asks: a corpus in an index of its own, filled through the real topics."""
+"""Target of an evaluation: a corpus in a separate index, filled through the real topics."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -27,19 +27,20 @@ from freki.streams.wire.connect import apply_topics, open_index, open_publisher,
 from freki.streams.wire.from_settings import analyser_of, limits_of, wall_clock
 
 PATIENCE_S = 600.0
-"""For the next receipt. A law of 2,000 chunks takes longer than publishers wait, on a machine that has other work; and
-who measures is not told what is missing but ends."""
+"""Longest wait for the next receipt, in seconds.
+
+On a busy machine a law of 2,000 chunks takes longer than publishers wait, and a missing receipt ends the evaluation."""
 
 
 @record
 class EvaluationTarget:
-    """Where questions go."""
+    """Index and tenant that questions are sent to."""
 
     settings: Settings
     tenant: TenantId
     described: str
     notes: tuple[str, ...]
-    """What became of the documents."""
+    """Remarks on the indexing of the documents."""
 
 
 @asynccontextmanager
@@ -51,11 +52,11 @@ async def open_place(
     fresh: bool,
     environment: Mapping[str, str] | None = None,
 ) -> AsyncIterator[EvaluationTarget]:
-    """Open a place that holds the corpus, and nothing else that its answers could come from.
+    """Open an index whose answers can only come from the corpus.
 
-    By default that is a local stack with a state directory of its own, which a later evaluation of the same documents
-    finds filled. `running` takes what the settings name, where word statistics are those of all tenants. Without a
-    corpus it is the documents of the settings' tenant. `environment` adds variables to those of its own stack.
+    By default this is a local stack with a separate state directory, which later evaluations of the same documents
+    reuse. With `running` it is the index of the settings, where word statistics cover all tenants. Without a corpus it
+    is the settings' tenant. `environment` adds variables to the separate stack.
     """
     if corpus is None:
         yield EvaluationTarget(
@@ -72,15 +73,15 @@ async def open_place(
         yield EvaluationTarget(
             settings=here,
             tenant=tenant,
-            described=f"tenant {tenant} of what runs; words count as in all tenants"
+            described=f"tenant {tenant} of the running Freki; word statistics cover all tenants"
             if running
-            else f"a stack of its own, {here.local.state_dir}",
+            else f"a separate stack, {here.local.state_dir}",
             notes=await _fill(here, tenant, corpus),
         )
 
 
 def pipeline_of(settings: Settings) -> list[str]:
-    """Name all that makes an index of documents: chunker, embedder, analyser, and what contexts say beyond headings."""
+    """Return fingerprints of all that determines an index: chunkers, embedder, analyser, and context options."""
     chunkers = [
         chunker_fingerprint(profile, PARSER_VERSIONS[profile], limits)
         for profile, limits in limits_of(settings.chunking).items()
@@ -106,7 +107,7 @@ async def _own_stack(
     with building() as progress:
         await ensure_built(settings.models, progress)
     directory = settings.local.state_dir.expanduser().absolute() / "evaluation" / tenant
-    # A local stack that runs has already changed the settings given.
+    # Read anew: the given settings may already point at a running local stack.
     own = Settings(local=Settings().local.elsewhere(directory))
     if fresh and read_stack(directory) is None:
         rmtree(directory, ignore_errors=True)
@@ -123,7 +124,7 @@ def _report_trouble(event: Event) -> None:
 
 
 async def _fill(settings: Settings, tenant: TenantId, corpus: Sequence[CorpusDocument]) -> tuple[str, ...]:
-    """Publish what is not indexed yet, and wait for it; say what became of the documents."""
+    """Publish documents that are not indexed yet, wait for their receipts, and return remarks on the indexing."""
     wanted = roots_of(corpus, tenant)
     async with open_index(settings) as index:
         held = await index.roots(list(wanted))
@@ -134,7 +135,7 @@ async def _fill(settings: Settings, tenant: TenantId, corpus: Sequence[CorpusDoc
     refused = [each for each in await _publish(settings, changes) if each.status is OutcomeStatus.REJECTED]
     notes = [f"{len(corpus)} documents, {len(changes)} of them indexed now"]
     if refused:
-        notes.append(f"{len(refused)} documents were refused, such as {refused[0].document_id}: {refused[0].reason}")
+        notes.append(f"{len(refused)} documents were rejected, such as {refused[0].document_id}: {refused[0].reason}")
     return tuple(notes)
 
 

@@ -1,4 +1,4 @@
-"""How an ablation looks in a terminal, and what is said of it."""
+"""Ablation in a terminal: tables and verdicts."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,20 +14,20 @@ from freki.operators.evaluate.figures import FACTS, FAILED, HIT_1, HIT_5, MRR, N
 from freki.streams.evaluate.ablated import JUDGED_BY, AblatedSet, Ablation, Measured
 
 _IN_DOCUMENTS = (SPANS, FACTS, HIT_1, HIT_5)
-"""Figures that rankings of documents do not have."""
+"""Figures that judge contexts and passages, not rankings of documents."""
 _WIDE = 100
-"""Columns of a terminal that has room for them beside all others."""
+"""Terminal width in columns from which MRR and Recall@10 fit beside them."""
 SHOWN = (NDCG, MRR, RECALL_10, FAILED, *_IN_DOCUMENTS)
 _LEGEND = (
-    "±: what a row has more than `as set`, coloured where p ≤ 0.05; p: of the paired randomisation test, not corrected "
-    "for the number of rows; ms: one question at a time, as the asker waits, on this machine: {machine}; ± ms: median "
+    "±: difference of a row to `as set`, coloured where p ≤ 0.05; p: of the paired randomisation test, not corrected "
+    "for the number of rows; ms: latency of one query at a time on this machine: {machine}; ± ms: median "
     "of pairs, dim where it may be chance"
 )
 _LOWER = frozenset(figure.name for figure in FIGURES if not figure.higher_is_better)
 
 
 def show_set(console: Console, one: AblatedSet) -> None:
-    """Print what came out for a set."""
+    """Print the results of a set."""
     console.print()
     console.print(Text(f"{one.name}: {one.questions} questions, {one.timed} of them timed", "bold"))
     for note in one.notes:
@@ -39,10 +39,10 @@ def show_set(console: Console, one: AblatedSet) -> None:
 
 
 def show_overall(console: Console, ablation: Ablation) -> None:
-    """Print the mean over sets, and what the rows turn."""
+    """Print the mean over sets and the options of each row."""
     if ablation.overall:
         console.print()
-        console.print(Text(f"Mean of {len(ablation.sets)} sets, each of which counts the same", "bold"))
+        console.print(Text(f"Mean of {len(ablation.sets)} sets of equal weight", "bold"))
         console.print(_table(ablation.overall, console.width))
         console.print(Text(verdict(ablation.overall), style="bold"))
     console.print()
@@ -52,34 +52,34 @@ def show_overall(console: Console, ablation: Ablation) -> None:
 
 
 def remarks(one: AblatedSet) -> list[str]:
-    """Say what should be known of the answers: once, with the rows that it holds for."""
-    said: dict[str, list[str]] = {}
+    """Return each remark on the answers once, with the rows that it applies to."""
+    titles_by_remark: dict[str, list[str]] = {}
     for title, each in one.remarks.items():
         for remark in each:
-            said.setdefault(remark, []).append(title)
-    return [f"{remark} ({', '.join(titles)})" for remark, titles in said.items()]
+            titles_by_remark.setdefault(remark, []).append(title)
+    return [f"{remark} ({', '.join(titles)})" for remark, titles in titles_by_remark.items()]
 
 
 def shown(rows: Sequence[Measured]) -> list[str]:
-    """Name the figures that a table shows: those that the set has."""
+    """Return the names of the figures that the set has, in order of display."""
     return [name for name in SHOWN if name in rows[0].means]
 
 
 def judged(rows: Sequence[Measured]) -> str:
-    """Name the figure that differences are shown of."""
+    """Return the name of the figure whose differences are shown."""
     return next((name for name in JUDGED_BY if name in rows[0].means), FIGURES[0].name)
 
 
 def titled(name: str) -> str:
-    """Mark a figure that should be low."""
+    """Mark the name of a figure where lower is better."""
     return f"{name} ↓" if name in _LOWER else name
 
 
 def verdict(rows: Sequence[Measured]) -> str:
-    """Say which steps earn their time."""
+    """Return a sentence on which steps gain quality."""
     steps = [row for row in rows if row.step]
     if not steps:
-        return "No step is on that could be left out."
+        return "No step that could be left out is enabled."
     gaining = [row for row in steps if row.losses]
     harming = [row for row in steps if row.gains and not row.losses]
     others = [row for row in steps if row not in (*gaining, *harming)]
@@ -88,7 +88,7 @@ def verdict(rows: Sequence[Measured]) -> str:
     return "; ".join(
         [
             f"Of {len(steps)} steps {count} shown to gain{_listed(gaining)}",
-            *(f"{said}{_listed(group)}" for said, group in groups if group),
+            *(f"{label}{_listed(group)}" for label, group in groups if group),
         ]
     )
 
@@ -98,28 +98,28 @@ def _listed(rows: Sequence[Measured]) -> str:
 
 
 def _worth(row: Measured) -> str:
-    """Say what a step gives, by the figures that tell it from chance, and what it takes."""
-    told = [*row.losses, *row.gains] or [_likeliest(row)]
+    """Return the gain of a step by its significant figures, else by the likeliest one, and its time."""
+    names = [*row.losses, *row.gains] or [_likeliest(row)]
     given = [
         f"{titled(name)} {signed(-found.value)}, {probability(found.p)}"
         for name, found in row.differences.items()
-        if name in told
+        if name in names
     ]
     return f"{row.step} ({'; '.join([*given, _taken(row.cost)])})"
 
 
 def _likeliest(row: Measured) -> str:
-    """Name the figure that chance moves least often as far, of those that count; the first of equals."""
+    """Return the name of the judged figure with the lowest p-value; the first of equals."""
     return min((name for name in JUDGED_BY if name in row.differences), key=lambda name: row.differences[name].p)
 
 
 def _taken(cost: Cost) -> str:
-    """Say what a step takes, whose time is what is saved without it."""
-    return f"{-cost.difference_ms:.0f} ms" if cost.is_clear else "no time that shows"
+    """Return the time of a step: the time saved without it."""
+    return f"{-cost.difference_ms:.0f} ms" if cost.is_clear else "no measurable time"
 
 
 def signed(value: float) -> str:
-    """Write a difference; one that rounds to nothing has no sign."""
+    """Format a difference to 3 decimals, never as negative zero."""
     return f"{round(value, 3) + 0.0:+.3f}"
 
 
@@ -130,7 +130,7 @@ def _table(rows: Sequence[Measured], width: int) -> Table:
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column()
     for head in (*map(titled, names), f"± {figure}", "p", "p50 ms", "p95 ms", "± ms"):
-        # Titles wrap, numbers never.
+        # Wrap titles, never numbers.
         table.add_column(
             head.replace("@", "\n@").replace(" ms", "\nms").replace(" quoted", "\nquoted").replace(" found", "\nfound"),
             no_wrap=True,

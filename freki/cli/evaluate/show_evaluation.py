@@ -1,4 +1,4 @@
-"""How the results of an evaluation look in a terminal."""
+"""Results of an evaluation in a terminal."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,7 @@ BREAKDOWNS: dict[str, Callable[[Answered], str]] = {
 
 
 def show_set(console: Console, result: SetResult) -> None:
-    """Print the figures of a set, with the comparison where there is one."""
+    """Print the figures of a set and, for two runs, their comparison."""
     console.print()
     console.print(Text(f"{result.name}: {len(result.runs[-1].answers)} questions, asked of {result.asked_of}", "bold"))
     for note in result.notes:
@@ -40,7 +40,7 @@ def show_set(console: Console, result: SetResult) -> None:
 
 
 def verdict(result: SetResult) -> str:
-    """Say in a sentence what came out, by the first figure that the set has."""
+    """Return the result in one sentence, by the headline figure."""
     figure = headline(result.runs)
     means = [run.summary()[figure.name] for run in result.runs]
     if len(means) == 1:
@@ -49,29 +49,29 @@ def verdict(result: SetResult) -> str:
     found = result.comparison()[figure.name]
     change = f"{figure.name} {found.difference.value:+.3f}, {probability(found.p_randomisation)}"
     if not found.better and not found.worse:
-        return f"No question has another {figure.name}: it is {means[0].value:.3f}."
+        return f"No question changes its {figure.name}: it is {means[0].value:.3f}."
     if found.p_randomisation > LIKELY_CHANCE:
         return f"The difference may well be chance: {change}."
     return f"B is {'better' if is_gain(found, figure) else 'worse'} than A: {change}."
 
 
 def is_gain(found: Comparison, figure: Figure) -> bool:
-    """Say whether the second run is the better one."""
+    """Return whether the second run is better than the first."""
     return (found.difference.value > 0) == figure.higher_is_better
 
 
 def bounded(run: Run, figure: Figure, value: str) -> str:
-    """Mark a figure that may be higher than it could be measured."""
+    """Mark a figure that is a lower bound."""
     return f"≥ {value}" if figure.name in run.lower_bounds else value
 
 
 def probability(p: float) -> str:
-    """Write a p-value in a sentence."""
+    """Format a p-value for a sentence."""
     return f"p {'= ' if p >= _LEAST_P else ''}{p_value(p)}"
 
 
 def p_value(p: float) -> str:
-    """Write a p-value so that nothing looks like 0."""
+    """Format a p-value, never as 0."""
     return f"{p:.3f}" if p >= _LEAST_P else f"< {_LEAST_P}"
 
 

@@ -1,4 +1,4 @@
-"""How a tuning looks in a terminal."""
+"""Tuning in a terminal."""
 
 from collections.abc import Mapping
 
@@ -14,14 +14,14 @@ from freki.streams.evaluate.tuning import Check, Tried, Tuning, TuningStep
 
 PREFIX = "FREKI_RETRIEVAL__"
 _LEGEND = (
-    "\ngain: over what is set, mean over sets, coloured where p ≤ 0.05; failed: nothing relevant among the {hits} hits "
-    "of an answer; ± ms: median of what a question takes more, dim where it may be chance, below or above the time of "
-    "what is set, on this machine: {machine}"
+    "\ngain: over the value set, mean over sets, coloured where p ≤ 0.05; failed: no relevant hit among {hits}; "
+    "± ms: median difference in latency to the value set, dim where it may be chance; "
+    "latencies are of this machine: {machine}"
 )
 
 
 def show_tuning(console: Console, tuning: Tuning) -> None:
-    """Print each option with its values, all that moves together, and what to set."""
+    """Print each option with its values, the checks of all changes together, and the recommended settings."""
     console.print()
     for one in tuning.sets:
         console.print(Text(f"{one.name}: {one.questions} questions, {one.fresh} more for the check", "bold"))
@@ -44,28 +44,28 @@ def show_tuning(console: Console, tuning: Tuning) -> None:
 
 
 def lines(tuning: Tuning) -> list[str]:
-    """Say what to set."""
+    """Return the recommended settings."""
     return [
-        f"{name}={value}{'' if name.startswith(PREFIX) else '  # in each query: no setting sets it'}"
+        f"{name}={value}{'' if name.startswith(PREFIX) else '  # in each query: there is no setting'}"
         for name, value in tuning.settings.items()
-    ] or ["keep what is set"]
+    ] or ["keep the settings"]
 
 
 def outcome(step: TuningStep, figure: str) -> str:
-    """Say in a sentence what became of an option."""
+    """Return the decision on an option in one sentence."""
     choice = step.choice
-    said = {
+    decision = {
         TuningVerdict.BETTER: f"{choice.value} is better than {step.present}",
         TuningVerdict.CHEAPER: f"{choice.value} is as good as the best, and faster than {step.present}",
         TuningVerdict.AS_GOOD: f"{step.present} stays: none is better, or as good and clearly faster",
-        TuningVerdict.UNPROVEN: f"{step.present} stays: what {choice.value} promises does not show elsewhere",
+        TuningVerdict.UNPROVEN: f"{step.present} stays: the gain of {choice.value} does not hold on held-out queries",
     }[choice.verdict]
     worth = f"{figure} {gained(choice.gain)}, {probability(choice.gain.p)}"
-    return f"{said}. Chosen by cross-validation: {worth}; {votes(step)}"
+    return f"{decision}. Chosen by cross-validation: {worth}; {votes(step)}"
 
 
 def votes(step: TuningStep) -> str:
-    """Say how often each value was chosen."""
+    """Return how many folds chose each value."""
     counts = {value.title: step.choice.by_fold.count(value.title) for value in step.values}
     return ", ".join(
         f"{title} in {count} of {len(step.choice.by_fold)} folds" for title, count in counts.items() if count
@@ -73,19 +73,19 @@ def votes(step: TuningStep) -> str:
 
 
 def gained(gain: Gain) -> str:
-    """Write a gain with its interval."""
+    """Format a gain with its interval."""
     return f"{gain.value:+.3f} ({gain.low:+.3f} to {gain.high:+.3f})"
 
 
 def costs(cost: Cost) -> str:
-    """Write what a value costs over the present one."""
+    """Format the difference in milliseconds to the present value, with its interval."""
     return f"{cost.difference_ms:+.1f} ({cost.low_ms:+.1f} to {cost.high_ms:+.1f})"
 
 
 def checked(check: Check, figure: str) -> str:
-    """Say what all that moves is worth together."""
-    told = "held-out queries" if check.fresh else "queries used for the choice (optimistic)"
-    asked = f"{check.gain.questions} {told}{', shortened to keywords' if check.shortened else ''}"
+    """Return the gain and the latency of all changed options together, in one sentence."""
+    kind = "held-out queries" if check.fresh else "queries used for the choice (optimistic)"
+    asked = f"{check.gain.questions} {kind}{', shortened to keywords' if check.shortened else ''}"
     return (
         f"All together, on {asked}: {figure} {gained(check.gain)}, {probability(check.gain.p)}; "
         f"{costs(check.cost)} ms at the median, p95 {check.cost.p95_ms:.0f} ms"
@@ -93,13 +93,13 @@ def checked(check: Check, figure: str) -> str:
 
 
 def chosen_harms(step: TuningStep) -> list[str]:
-    """Name the sets that lose by the value that an option moves to."""
+    """Name the sets that lose by the new value of an option."""
     chosen = next(tried for tried in step.values if tried.title == step.choice.value)
     return harms(chosen.by_set) if step.choice.moves else []
 
 
 def short(title: str, step: TuningStep) -> str:
-    """Leave out the name of the option that a value is of."""
+    """Strip the option's name from the title of a value."""
     return title.removeprefix(step.option).lstrip(" =")
 
 
@@ -109,7 +109,7 @@ def measured_sets(tuning: Tuning, step: TuningStep) -> list[str]:
 
 
 def harms(by_set: Mapping[str, Gain]) -> list[str]:
-    """Name the sets that lose, more than chance would have it."""
+    """Name the sets that lose significantly."""
     return [
         f"{name} loses: {gained(gain)}, {probability(gain.p)}"
         for name, gain in by_set.items()
@@ -118,13 +118,13 @@ def harms(by_set: Mapping[str, Gain]) -> list[str]:
 
 
 def tried_with(step: TuningStep) -> str:
-    """Say what a step was tried with."""
+    """Return the queries and the other changed options of a step."""
     asked = f"{step.questions} queries{' shortened to keywords' if step.shortened else ''}"
     return f"{asked}{f', with {step.others}' if step.others else ''}{', again' if step.again else ''}"
 
 
 def mark(tried: Tried, step: TuningStep) -> str:
-    """Mark what is set, what is recommended, and what was given up early."""
+    """Return marks of a value: set, recommended (→), dropped."""
     stands = step.choice.value if step.choice.moves else step.present
     return " ".join(
         word
@@ -168,7 +168,7 @@ def _worth(tuning: Tuning, step: TuningStep) -> Table:
 
 def _by_set(tuning: Tuning, step: TuningStep) -> Table:
     names = measured_sets(tuning, step)
-    # Names break at their hyphens, numbers nowhere.
+    # Wrap names at hyphens, never numbers.
     table = _table("gain by set", *(name.replace("-", "-\n") for name in names))
     for tried in step.values:
         if tried.title != step.present:
@@ -194,5 +194,5 @@ def _style(gain: Gain) -> str:
 
 
 def number(value: float | None) -> str:
-    """Write a figure, or that there is none."""
+    """Format a figure, or a dash if there is none."""
     return "–" if value is None else f"{value:.3f}"

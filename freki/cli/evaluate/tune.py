@@ -1,4 +1,4 @@
-"""`freki tune`: what should the options of retrieval be set to, and what does each value gain and cost?"""
+"""`freki tune`: recommend values of the retrieval options by gain and latency."""
 
 import json
 import time
@@ -27,13 +27,13 @@ from freki.operators.evaluate.figures import FALSE_POSITIVES, NDCG, RECALL_100
 from freki.schemas.errors import Rejected
 from freki.streams.evaluate.answers import AnswerLog
 from freki.streams.evaluate.configuration import Configuration
-from freki.streams.evaluate.trials import ALPHA, EXACT_BLEND, KEYWORD_ALPHA, USUAL_BLEND, grid, parse_turn
+from freki.streams.evaluate.trials import ALPHA, EXACT_BLEND, KEYWORD_ALPHA, USUAL_BLEND, grid, parse_tuned_option
 from freki.streams.evaluate.tuner import Tuner
 from freki.streams.evaluate.tuning import TunedSet, Tuning
 
-# Tuned figures are of rankings and contexts as a service gets them.
+# Not tunable: these need more than one answer as served.
 _NEEDS_MORE = (RECALL_100, FALSE_POSITIVES)
-# File systems allow some 255 bytes.
+# Keep file names below the usual limit of 255 bytes.
 _NAME_CHARACTERS = 60
 
 
@@ -46,17 +46,17 @@ class TuneArguments(ArgumentGroup):
     turn: Annotated[
         list[str] | None,
         typer.Option(
-            "--turn", help="An option and its values, such as alpha=0.3,0.4; again for more; none: those that matter"
+            "--turn", help="An option and its values, such as alpha=0.3,0.4; may be repeated; default: a built-in grid"
         ),
     ] = None
-    queries: Annotated[int | None, typer.Option(min=1, help="Choose by so many questions of each set only")] = None
-    seed: Annotated[int, typer.Option(min=0, help="Which ones, and how they are divided")] = 0
-    folds: Annotated[int, typer.Option(min=2, help="Parts of the cross-validation")] = 5
-    figure: Annotated[str, typer.Option(help="What to raise, or to lower where less is better")] = NDCG
+    queries: Annotated[int | None, typer.Option(min=1, help="Maximum number of tuning questions of each set")] = None
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample of questions and of the folds")] = 0
+    folds: Annotated[int, typer.Option(min=2, help="Number of folds of the cross-validation")] = 5
+    figure: Annotated[str, typer.Option(help="Figure to optimise")] = NDCG
     running: Annotated[
-        bool, typer.Option("--running", help="Use what runs, under tenants of its own, instead of stacks of its own")
+        bool, typer.Option("--running", help="Use the running Freki with separate tenants, not separate stacks")
     ] = False
-    report: Annotated[Path | None, typer.Option(help="Write the report there too: .md, with a .svg beside it")] = None
+    report: Annotated[Path | None, typer.Option(help="Additional path of the report, .md, beside its .svg")] = None
     out: Annotated[Path, typer.Option(help="Folder for the report and its JSON")] = Path("evaluation-results")
 
 
@@ -65,48 +65,48 @@ class TuneArguments(ArgumentGroup):
 async def tune(
     sets: Annotated[
         list[Path],
-        typer.Argument(help="Sets as `freki eval` takes them, each of which counts the same", show_default=False),
+        typer.Argument(help="Sets as for `freki eval`, all of equal weight", show_default=False),
     ],
     *,
     given: TuneArguments,
 ) -> None:
-    """Find what options are best set to, by cross-validation, and what each value gains and costs in milliseconds."""
+    """Recommend values of the query options by cross-validation; report gain and latency of each value."""
     require_extra("tune")
     settings = load_settings()
-    tuned = _figure(given.figure)
+    figure = _figure(given.figure)
     defaults = settings.retrieval.options
-    turns = [parse_turn(text, defaults) for text in given.turn] if given.turn else grid(defaults)
-    if len({each.name for each in turns}) < len(turns):
+    options = [parse_tuned_option(text, defaults) for text in given.turn] if given.turn else grid(defaults)
+    if len({each.name for each in options}) < len(options):
         fail("--turn: an option is given twice; give all its values at once", code=2)
-    shorten = any(each.name == KEYWORD_ALPHA for each in turns)
-    material = [material_of(one, tuned, given.queries, given.seed, shorten=shorten) for one in read_sets(sets)]
-    posed = {asked: each for one in material for asked, each in one.posed.items()}
-    fresh = {asked: each for one in material for asked, each in one.fresh.items()}
+    shorten = any(each.name == KEYWORD_ALPHA for each in options)
+    material = [material_of(one, figure, given.queries, given.seed, shorten=shorten) for one in read_sets(sets)]
+    tuned = {asked: each for one in material for asked, each in one.tuned.items()}
+    held_out = {asked: each for one in material for asked, each in one.held_out.items()}
     made_at, started = datetime.now(UTC), time.monotonic()
     with bars() as progress:
-        # Answers come in bursts, and stacks take their time to start.
+        # Long window: answers come in bursts, and stacks start slowly.
         progress.speed_estimate_period = 300.0
         bar = progress.add_task("asked", total=None)
         async with Places(settings, [one.examined for one in material], progress, running=given.running) as places:
             ledger = AnswerLog(
-                {**posed, **fresh},
+                {**tuned, **held_out},
                 visit=places.visit,
                 defaults=defaults,
                 clock_ns=time.perf_counter_ns,
                 advance=partial(progress.advance, bar),
             )
             tuner = Tuner(
-                posed,
-                turns,
+                tuned,
+                options,
                 ledger=ledger,
-                figure=tuned,
+                figure=figure,
                 folds=given.folds,
                 seed=given.seed,
-                expect=partial(_foresee, progress, bar),
+                expect=partial(_expect, progress, bar),
             )
             try:
                 steps = await tuner.tune()
-                checks = [*await tuner.check(fresh, fresh=True), *await tuner.check(posed, fresh=False)]
+                checks = [*await tuner.check(held_out, fresh=True), *await tuner.check(tuned, fresh=False)]
             except TimeoutError as error:
                 fail(f"{error}: does a worker run the retrieve stage? See `freki status`")
     tuning = Tuning(
@@ -114,7 +114,7 @@ async def tune(
         made_at=made_at.isoformat(timespec="seconds"),
         took_s=round(time.monotonic() - started, 1),
         made_with={**provenance(), **made_with(settings)},
-        figure=tuned.name,
+        figure=figure.name,
         folds=given.folds,
         hits=defaults.top_k,
         sets=tuple(_described(one, places.notes.get(one.examined.name, ())) for one in material),
@@ -122,7 +122,7 @@ async def tune(
         left_out=tuple(tuner.left_out),
         checks=tuple(checks),
         remarks=tuple(ledger.remarks()),
-        settings=_lines(tuner.moved),
+        settings=_lines(tuner.changed),
     )
     show_tuning(console, tuning)
     name = f"tuning-{'+'.join(one.examined.name for one in material)[:_NAME_CHARACTERS]}-{made_at:%Y%m%d-%H%M%S}"
@@ -140,18 +140,18 @@ def _figure(name: str) -> Figure:
 def _described(one: Material, notes: Sequence[str]) -> TunedSet:
     return TunedSet(
         name=one.examined.name,
-        questions=sum(not each.shortened for each in one.posed.values()),
-        fresh=sum(not each.shortened for each in one.fresh.values()),
+        questions=sum(not each.shortened for each in one.tuned.values()),
+        fresh=sum(not each.shortened for each in one.held_out.values()),
         documents=None if one.examined.corpus is None else len(one.examined.corpus),
         notes=(*notes, *one.examined.notes),
     )
 
 
-def _lines(moved: Mapping[str, Configuration]) -> dict[str, str]:
-    """Name the settings that make a value the default; an option that no setting turns stands for itself."""
+def _lines(changed: Mapping[str, Configuration]) -> dict[str, str]:
+    """Return the new defaults by setting, or by option where no setting exists."""
     return {
         _setting(option, field): _written(value)
-        for option, chosen in moved.items()
+        for option, chosen in changed.items()
         for field, value in chosen.overrides.items()
     }
 
@@ -164,13 +164,13 @@ def _setting(option: str, field: str) -> str:
 
 
 def _written(value: object) -> str:
-    """Write a value as a shell takes it."""
+    """Format a value for a shell."""
     return f"'{json.dumps(value)}'" if isinstance(value, tuple) else str(value)
 
 
-def _foresee(progress: Progress, bar: TaskID, coming: int) -> None:
-    """Expect so many asks beside those that are done."""
-    progress.update(bar, total=progress.tasks[bar].completed + coming)
+def _expect(progress: Progress, bar: TaskID, remaining: int) -> None:
+    """Set the total of the bar to the queries done plus those to come."""
+    progress.update(bar, total=progress.tasks[bar].completed + remaining)
 
 
 def _write(tuning: Tuning, out: Path, name: str, report: Path | None) -> list[Path]:

@@ -1,22 +1,23 @@
-"""Measures retrieval through the real pipeline.
+"""Measure retrieval through the real pipeline.
 
-configuration  which options a query turns
-corpus         which documents are published, and under which tenant
-examine        questions are asked, answers judged
-result         what is kept of them, for reports and for later comparison
+configuration  query options of a run
+corpus         documents to publish, and their tenant
+examine        queries and judgement of their answers
+result         results of an evaluation, for reports and later comparison
 
-Tunes it, by the same means:
+Tune query options:
 
-turns          options with the values that are tried
-pose           how questions are asked meanwhile
-ledger         what was asked already, and what is asked now
+trials         options with the values to try
+questions      questions to tune on
+answers        cache of answers, by question and configuration
 tuner          one option after the other
 worth          answers as gains and costs
-tuning         what is kept of them
+tuning         results of a tuning
 
-Takes it apart, by the same means:
+Ablate steps of retrieval:
 
-ablation       configurations that show what each step is worth
-ablated        what is kept of their answers
-timing         how long answers take, for both
+ablation       configurations without one step each
+ablated        results of an ablation
+
+timing         latencies, for tuning and ablation
 """

@@ -1,4 +1,4 @@
-"""What is kept of an ablation: what each configuration finds and takes, beside what is set."""
+"""Results of an ablation: quality and latency of each configuration, compared with the settings."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -23,36 +23,36 @@ from freki.streams.evaluate.result import SEED
 Answers = Mapping[str, Mapping[Asked, Mapping[str, float]]]
 """Figures by title of the row, and by question."""
 Times = Mapping[str, Mapping[Asked, float]]
-"""Milliseconds, likewise."""
+"""Latencies in milliseconds, by title of the row and by question."""
 
 JUDGED_BY = (NDCG, FAILED, SPANS, FACTS, HIT_1, HIT_5)
-"""Figures that a step may raise, or lower where less is better, to be worth something."""
+"""Figures by which a step is judged."""
 _BETTER = {figure.name: 1 if figure.higher_is_better else -1 for figure in FIGURES}
 
 
 @record
 class Measured:
-    """A configuration: over one set, or over all, each of which counts the same."""
+    """Results of a configuration, over one set or over all sets with equal weight."""
 
     title: str
     step: str
-    """What it leaves out; empty: no single step."""
+    """Step left out; empty: not a single step."""
     configuration: str
     """As `freki eval --a` takes it."""
     means: Mapping[str, Mean]
     differences: Mapping[str, Gain]
-    """Of each figure, from what is set: as the figure counts, so above 0 is worse where less is better."""
+    """Difference of each figure to the settings, in the sense of the figure: above 0 is worse if lower is better."""
     cost: Cost
-    """Of the questions that were timed, beside what is set."""
+    """Latency of the timed questions, compared with the settings."""
 
     @property
     def losses(self) -> list[str]:
-        """Name the figures that are worse than as set, more than chance would have it."""
+        """Return the names of the figures that are significantly worse than as set."""
         return [name for name in JUDGED_BY if self._moves(name, -1)]
 
     @property
     def gains(self) -> list[str]:
-        """Name the figures that are better."""
+        """Return the names of the figures that are significantly better than as set."""
         return [name for name in JUDGED_BY if self._moves(name, 1)]
 
     def _moves(self, name: str, sign: int) -> bool:
@@ -66,18 +66,18 @@ class AblatedSet:
 
     name: str
     documents: int | None
-    """None: whatever the running index holds."""
+    """None: unknown, the running index is searched."""
     questions: int
     timed: int
     notes: tuple[str, ...]
     rows: tuple[Measured, ...]
     remarks: Mapping[str, tuple[str, ...]]
-    """What readers should know of the answers, by title of the row."""
+    """Remarks on the answers, by title of the row."""
 
 
 @record
 class Ablation:
-    """One call of the command, as the JSON file holds it."""
+    """Ablation as stored in its JSON file."""
 
     format: Literal["freki ablation 1"]
     made_at: str
@@ -87,11 +87,11 @@ class Ablation:
     """Commit, machine, models, settings."""
     sets: tuple[AblatedSet, ...]
     overall: tuple[Measured, ...]
-    """Over all sets; empty where there is but one."""
+    """Results over all sets; empty for a single set."""
 
 
 def measured(rows: Sequence[AblationRow], answers: Answers, times: Times) -> tuple[Measured, ...]:
-    """Put each row beside the first. All rows were asked the same questions, and some of these were timed."""
+    """Compare each row with the first. All rows have answers to the same questions, some of them timed."""
     first = rows[0].title
     return tuple(
         Measured(
@@ -109,7 +109,7 @@ def measured(rows: Sequence[AblationRow], answers: Answers, times: Times) -> tup
 
 
 def _columns(answers: Mapping[Asked, Mapping[str, float]]) -> dict[str, dict[Asked, float]]:
-    """Give the figures that any question has; false positives mean little without a threshold that was chosen."""
+    """Return the figures that any question has, without false positives: those need a chosen threshold."""
     columns = {
         figure.name: {asked: found[figure.name] for asked, found in answers.items() if figure.name in found}
         for figure in FIGURES

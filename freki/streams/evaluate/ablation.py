@@ -1,4 +1,4 @@
-"""Which configurations show what each step of retrieval is worth: all as set, each step off, the ends of the scale."""
+"""Configurations of an ablation: as set, without each step, bare searches, all steps on."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
@@ -7,7 +7,7 @@ from freki.operators.errors import InvalidQuery
 from freki.schemas import RequestKind, RerankerChoice, Widening
 from freki.schemas.names import record
 from freki.schemas.query_options import QueryOptions
-from freki.streams.evaluate.configuration import Configuration, parse_configuration, spelt
+from freki.streams.evaluate.configuration import Configuration, format_value, parse_configuration
 from freki.streams.retrieve.steps.rewrite import is_written
 
 AS_SET = "as set"
@@ -16,28 +16,28 @@ ALL_ON = (
     "widen_when=always",
     "expand_documents=3",
 )
-"""Beside every step: what is off since it costs more than it gains. A language model is not everywhere."""
+"""Further options of the row with all steps on; none of them needs a language model."""
 
 
 @record
 class AblatedStep:
-    """Something that retrieval does, or does not."""
+    """Step of retrieval that can be switched off."""
 
     name: str
     off: str
-    """The option that ends it."""
+    """Option that switches the step off."""
     is_on: Callable[[QueryOptions], bool]
     on: str = ""
-    """The option that begins it; empty: it needs a value of its own, which nobody but the user knows."""
+    """Option that switches the step on; empty: it needs a value that only the user knows."""
 
 
 @record
 class AblationRow:
-    """A configuration that is measured."""
+    """Configuration to measure."""
 
     title: str
     step: str
-    """What it leaves out; empty: no single step."""
+    """Step left out; empty: not a single step."""
     configuration: Configuration
 
 
@@ -65,32 +65,32 @@ _STEPS = (
     AblatedStep(name="expansion", off="expand_documents=0", is_on=lambda options: options.expand_documents > 0),
     AblatedStep(name="judgements", off="feedback=0", is_on=lambda options: options.feedback > 0),
 )
-"""In the order in which what they gain is looked for."""
+"""Steps in order of display."""
 _OF_CONTEXTS = (
     AblatedStep(name="sections", off="parents=false", on="parents=true", is_on=lambda options: options.parents),
     AblatedStep(name="neighbours", off="neighbours=0", is_on=lambda options: options.neighbours > 0),
 )
-"""They move no ranking: only what is found in contexts tells what they are worth."""
+"""Steps that change contexts but no ranking: only figures of contexts show their gain."""
 
 
 def rows(defaults: QueryOptions, also: Sequence[str] = (), *, contexts: bool = False) -> list[AblationRow]:
-    """Give what is measured, as set first; no two rows ask the same, and each but the first turns something.
+    """Return the distinct rows to measure: the settings first, then configurations that differ from them.
 
-    also: further configurations, as `freki eval` takes them. contexts: have questions figures of contexts?
-    Raises InvalidQuery for a configuration that cannot be read, or that is what is set.
+    also: further configurations, as for `freki eval`. contexts: whether questions have figures of contexts.
+    Raises InvalidQuery for a configuration that is malformed or equals the settings.
     """
     steps = [*_STEPS, *(_OF_CONTEXTS if contexts else ())]
     found = [AblationRow(title=AS_SET, step="", configuration=parse_configuration(""))]
     for row in (*_without(steps, defaults), *_ends(steps, defaults), *_given(also, defaults)):
-        if turns(row.configuration, defaults) and all(
+        if differs(row.configuration, defaults) and all(
             row.configuration.overrides != each.overrides for each in _of(found)
         ):
             found.append(row)
     return found
 
 
-def turns(configuration: Configuration, defaults: QueryOptions) -> bool:
-    """Say whether a configuration turns any query into another one than what is set."""
+def differs(configuration: Configuration, defaults: QueryOptions) -> bool:
+    """Return whether a configuration changes the options of any query."""
     return any(
         value != defaults.held(name, keyword=keyword, exact=exact)
         for name, value in configuration.overrides.items()
@@ -108,7 +108,7 @@ def _ends(steps: Sequence[AblatedStep], defaults: QueryOptions) -> Iterator[Abla
     off = [step.off for step in steps if step.is_on(defaults)]
     on = [step.on for step in steps if step.on and not step.is_on(defaults)]
     yield _row("hybrid search alone", off)
-    # Kinds of requests leave out the other search, which a weight of 0 would still wait for.
+    # Use request kinds: with a weight of 0 the other search would still run.
     for title, kind in (
         ("dense search alone", RequestKind.SEMANTIC_SEARCH),
         ("BM25 alone", RequestKind.KEYWORD_SEARCH),
@@ -118,17 +118,17 @@ def _ends(steps: Sequence[AblatedStep], defaults: QueryOptions) -> Iterator[Abla
 
 
 def _around(off: Iterable[str], defaults: QueryOptions) -> Iterator[str]:
-    """Ask for what stands around hits, as other rows do: those kinds of requests would leave it out."""
+    """Return the options for sections and neighbours as set: these request kinds would omit both."""
     named = [text.partition("=")[0] for text in off]
-    held = {"parents": spelt(defaults.parents), "neighbours": spelt(defaults.neighbours)}
+    held = {"parents": format_value(defaults.parents), "neighbours": format_value(defaults.neighbours)}
     return (f"{name}={value}" for name, value in held.items() if name not in named)
 
 
 def _given(also: Iterable[str], defaults: QueryOptions) -> Iterator[AblationRow]:
     for text in also:
         row = _row("", [text])
-        if not turns(row.configuration, defaults):
-            raise InvalidQuery(f"{text!r} is what is set: turn an option to another value")
+        if not differs(row.configuration, defaults):
+            raise InvalidQuery(f"{text!r} equals the settings: give an option another value")
         yield AblationRow(title=row.configuration.text, step="", configuration=row.configuration)
 
 

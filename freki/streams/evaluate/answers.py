@@ -1,4 +1,4 @@
-"""Answers of all configurations that were asked: nothing is asked twice."""
+"""Cache of answers by question and configuration: no query runs twice."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
@@ -6,41 +6,41 @@ from typing import Protocol
 from freki.operators.evaluate import Asked
 from freki.schemas.query_options import QueryOptions
 from freki.streams.evaluate.configuration import Configuration
-from freki.streams.evaluate.examine import Examiner, Served, told
-from freki.streams.evaluate.pose import Posed
+from freki.streams.evaluate.examine import Examiner, Served, notice_summaries
+from freki.streams.evaluate.questions import TunedQuestion
 from freki.streams.evaluate.timing import time_in_turn
 
 Plan = Mapping[str, Mapping[Asked, Configuration]]
-"""By value: which questions, each with all that it turns."""
+"""Queries to run: by value and question, the full configuration."""
 TIMED = 8
-"""Questions of each set that are timed."""
+"""Number of timed questions of each set."""
 TimesBy = dict[str, dict[Asked, float]]
-"""Milliseconds, by value and question."""
+"""Latencies in milliseconds, by value and question."""
 
 
 class OpenSet(Protocol):
-    """Opens the place of a set."""
+    """Opener of the stack of a set."""
 
     async def __call__(self, name: str, *, cold: bool) -> Examiner:
-        """Give who asks there. cold: where no answer is faster for what was asked before."""
+        """Return the examiner of a set. cold: without caches, so that repeated queries are no faster."""
 
 
 _Key = tuple[Asked, frozenset[tuple[str, object]]]
 
 
 class AnswerLog:
-    """Visits one set after another, since each may have a stack of its own, and asks there what is not known yet."""
+    """Cache of answers that runs missing queries, set by set, since each set may need its own stack."""
 
     def __init__(
         self,
-        posed: Mapping[Asked, Posed],
+        tuned: Mapping[Asked, TunedQuestion],
         *,
         visit: OpenSet,
         defaults: QueryOptions,
         clock_ns: Callable[[], int],
         advance: Callable[[], None],
     ) -> None:
-        self._posed = posed
+        self._tuned = tuned
         self._visit = visit
         self._defaults = defaults
         self._clock_ns = clock_ns
@@ -49,13 +49,13 @@ class AnswerLog:
         self._last = ""
 
     def asks(self, plans: Sequence[Plan]) -> int:
-        """Count what these plans would ask."""
+        """Return the number of queries that these plans would run."""
         return len(self._unknown(plans))
 
     async def gather(self, plans: Sequence[Plan], *, timed: Sequence[Plan] = ()) -> list[TimesBy]:
-        """Ask what the plans lack, some at once; then ask the timed plans, one question after another.
+        """Run the missing queries of the plans concurrently, then the timed plans one query at a time.
 
-        Raises TimeoutError where an answer does not come.
+        Returns the latencies of each timed plan. Raises TimeoutError if an answer does not arrive.
         """
         unknown = self._unknown(plans)
         times: list[TimesBy] = [{value: {} for value in plan} for plan in timed]
@@ -70,7 +70,7 @@ class AnswerLog:
         return times
 
     def figures(self, plan: Plan) -> dict[str, dict[Asked, Mapping[str, float]]]:
-        """Give what is known of each value and question; all that was gathered is."""
+        """Return the figures of a gathered plan by value and question."""
         return {
             value: {
                 asked: self._answers[self._key(asked, configuration)].figures for asked, configuration in each.items()
@@ -79,13 +79,13 @@ class AnswerLog:
         }
 
     def remarks(self) -> list[str]:
-        """Say what should be known of the answers."""
-        return told([answer.notices for answer in self._answers.values()])
+        """Return remarks on the answers, from their notices."""
+        return notice_summaries([answer.notices for answer in self._answers.values()])
 
     async def _ask(self, examiner: Examiner, unknown: Mapping[_Key, Configuration]) -> None:
-        # All that is asked of one question at once: most of its candidates are the same, and remembered.
+        # Order by question: most rerank scores of a question then come from the cache.
         keys = sorted(unknown, key=lambda key: key[0])
-        asks = [(self._posed[key[0]].question, unknown[key]) for key in keys]
+        asks = [(self._tuned[key[0]].question, unknown[key]) for key in keys]
         self._answers.update(zip(keys, await examiner.served(asks, advance=self._advance), strict=True))
 
     async def _time(self, examiner: Examiner, plan: Plan, name: str, found: TimesBy) -> None:
@@ -94,7 +94,7 @@ class AnswerLog:
         times = await time_in_turn(
             questions,
             values,
-            lambda asked, value: examiner.answer(self._posed[asked].question, plan[value][asked]),
+            lambda asked, value: examiner.answer(self._tuned[asked].question, plan[value][asked]),
             clock_ns=self._clock_ns,
             advance=self._advance,
         )
@@ -111,17 +111,17 @@ class AnswerLog:
         return {key: configuration for key, configuration in wanted.items() if key not in self._answers}
 
     def _key(self, asked: Asked, configuration: Configuration) -> _Key:
-        """Call a configuration by what differs from the defaults: spelling out a default asks the same."""
-        posed = self._posed[asked]
+        """Return the cache key: only overrides that differ from the defaults change an answer."""
+        tuned = self._tuned[asked]
         overrides = configuration.overrides.items()
         return asked, frozenset(
             (name, value)
             for name, value in overrides
-            if value != self._defaults.held(name, keyword=posed.keyword, exact=posed.exact)
+            if value != self._defaults.held(name, keyword=tuned.keyword, exact=tuned.exact)
         )
 
     def _route(self, names: set[str]) -> list[str]:
-        """Begin where the last visit ended: that stack still runs."""
+        """Order the sets, beginning with the last one visited: its stack still runs."""
         route = sorted(names, key=lambda name: (name != self._last, name))
         self._last = route[-1] if route else self._last
         return route

@@ -1,4 +1,4 @@
-"""QueryOptions in one line: `alpha=0.4,fusion=rrf`."""
+"""Query options in one line: `alpha=0.4,fusion=rrf`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
@@ -21,22 +21,22 @@ _TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
 
 @record
 class Configuration:
-    """What the queries of one run turn; everything else is as set where the retrieve stage runs."""
+    """Query options of a run; all others are as set for the retrieve stage."""
 
     text: str
-    """As it was given; empty: nothing is turned."""
+    """Original text; empty: no override."""
     overrides: Mapping[str, object]
-    """By field of ContextQuery."""
+    """Values by field of ContextQuery."""
 
     def applied(self, query: ContextQuery) -> ContextQuery:
-        """Turn the options of a query."""
+        """Return the query with these options."""
         return replace(query, **self.overrides)  # type: ignore[arg-type] # converted by the types of the fields
 
 
 def parse_configuration(text: str) -> Configuration:
-    """Read `name=value` pairs separated by commas; several levels are written `1+2`, no kind at all `none`.
+    """Parse `name=value` pairs separated by commas; lists are joined by `+`, such as `1+2`, or `none` if empty.
 
-    Raises InvalidQuery, with what is allowed, for an unknown or repeated name or a value that no query may have.
+    Raises InvalidQuery, naming what is allowed, for an unknown or repeated name or an invalid value.
     """
     overrides: dict[str, object] = {}
     for pair in filter(None, (part.strip() for part in text.split(","))):
@@ -44,13 +44,13 @@ def parse_configuration(text: str) -> Configuration:
         if not sign or name not in _options():
             raise InvalidQuery(f"{pair!r}: write name=value with a name of {', '.join(_options())}")
         if name in overrides:
-            raise InvalidQuery(f"{name}: it is given twice in {text!r}")
+            raise InvalidQuery(f"{name} is given twice in {text!r}")
         try:
             overrides[name] = _options()[name](value)
         except ValueError as error:
             raise InvalidQuery(f"{name}={value}: {error}") from error
     configuration = Configuration(
-        text=", ".join(f"{name}={spelt(overrides[name])}" for name in overrides), overrides=overrides
+        text=", ".join(f"{name}={format_value(overrides[name])}" for name in overrides), overrides=overrides
     )
     probe = ContextQuery(query_id=QueryId("probe"), tenant=TenantId("probe"), text="probe", asked_at=Timestamp(0))
     validate_query(configuration.applied(probe))
@@ -58,7 +58,7 @@ def parse_configuration(text: str) -> Configuration:
 
 
 def _options() -> dict[str, Callable[[str], object]]:
-    """Give each field of a query that a configuration may turn, and what reads its value."""
+    """Return the query fields that a configuration may set, with parsers of their values."""
     hints = get_type_hints(ContextQuery)
     return {field.name: _reader(hints[field.name]) for field in fields(ContextQuery) if field.name not in _NO_KNOBS}
 
@@ -112,6 +112,6 @@ def _choices(kind: type[StrEnum], value: str) -> tuple[StrEnum, ...]:
     return tuple(_choice(kind, part) for part in filter(None, named.split("+")))
 
 
-def spelt(value: object) -> str:
-    """Write a value as a configuration has it."""
+def format_value(value: object) -> str:
+    """Format a value as in a configuration."""
     return ("+".join(map(str, value)) or NONE if isinstance(value, tuple) else str(value)).lower()

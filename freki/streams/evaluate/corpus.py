@@ -1,4 +1,4 @@
-"""Which documents of a set are published, and under which tenant, so that what is indexed is not embedded again."""
+"""Documents of a set to publish, and their tenant, chosen so that indexed documents are not embedded again."""
 
 import hashlib
 import json
@@ -12,29 +12,29 @@ from freki.streams.ingest.chunk import content_hash
 
 
 def fingerprint_of(corpus: Iterable[CorpusDocument]) -> str:
-    """Give what changes with any document, in 16 hexadecimal digits."""
+    """Return a fingerprint of all documents, 16 hexadecimal digits."""
     return _digest(
         *sorted((each.document_id, each.name, each.media_type, content_hash(each.content)) for each in corpus)
     )
 
 
 def tenant_of(fingerprint: str, pipeline: Sequence[str]) -> TenantId:
-    """Name the tenant that holds a corpus, indexed in this way: another document or way is another tenant.
+    """Return the tenant of a corpus indexed by a pipeline; any other corpus or pipeline has another tenant.
 
-    pipeline: fingerprints of all that makes an index of documents.
+    pipeline: fingerprints of all that determines an index.
     """
     return TenantId(f"eval-{_digest(fingerprint, *pipeline)}")
 
 
 def roots_of(corpus: Iterable[CorpusDocument], tenant: TenantId) -> dict[RootId, CorpusDocument]:
-    """Give the documents by their keys in the store."""
+    """Return the documents by their keys in the store."""
     return {root_id(tenant, document.document_id): document for document in corpus}
 
 
 def missing(
     wanted: Mapping[RootId, CorpusDocument], indexed: Mapping[RootId, Root], *, tenant: TenantId, now: Timestamp
 ) -> list[DocumentChange]:
-    """Make the changes that complete the index; what is there with the same content is left alone."""
+    """Return the changes that complete the index; documents indexed with the same content need none."""
     return [
         _change(document, tenant, now)
         for key, document in wanted.items()

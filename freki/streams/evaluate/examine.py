@@ -1,4 +1,4 @@
-"""Asks questions through the real topics and judges the answers."""
+"""Run queries through the real topics and judge the answers."""
 
 import asyncio
 from collections import Counter
@@ -23,60 +23,61 @@ from freki.streams.evaluate.configuration import Configuration
 from freki.streams.evaluate.result import Answered, KeptRank, Run
 
 DEPTH = 200
-"""The most hits that a query may ask for."""
+"""Maximum number of hits of a query."""
 CUTOFF = 100
-"""Documents that the deepest figure looks at."""
+"""Rank of the last document that the deepest figure considers."""
 KEPT = 10
-"""Documents of a ranking that reports show."""
+"""Number of documents of a ranking kept for reports."""
 EXCERPT_CHARS = 90
+"""Length of the excerpt in a document's title, in characters."""
 DEADLINE_MS = 180_000
-"""Quality is measured, not this machine's load; a configuration may say otherwise."""
-# An answer that is due may still be on its way.
+"""Default deadline, in milliseconds: long, so that quality does not depend on the load of the machine."""
 SLACK_S = 10.0
+"""Wait beyond the deadline for an answer in transit, in seconds."""
 CALIBRATED = frozenset({"remote", "local"})
-"""Rerankers whose scores mean the same for every question."""
+"""Rerankers whose scores are comparable between questions."""
 T = TypeVar("T")
 
 _HITS = {HIT_1: 1, HIT_5: 5}
-_TOLD = frozenset({NoticeKind.DEGRADED, NoticeKind.SKIPPED, NoticeKind.FRESHNESS, NoticeKind.REJECTED})
+_REPORTED = frozenset({NoticeKind.DEGRADED, NoticeKind.SKIPPED, NoticeKind.FRESHNESS, NoticeKind.REJECTED})
 
 
 class Asks(Protocol):
-    """Asks a running Freki."""
+    """Client of a running Freki."""
 
     async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:
-        """Return the answer. Raises TimeoutError where none comes in time."""
+        """Return the answer. Raises TimeoutError after `patience_s` seconds."""
 
 
 @record
 class Reply:
-    """As much of an answer as figures need."""
+    """Answer to a question, reduced to the input of the figures."""
 
     language: str
     query_type: str
     ranking: tuple[RankedDocument, ...]
     is_cut: bool
-    """Were there as many hits as a query may ask for, of fewer documents than the deepest figure looks at?"""
+    """Whether the maximum number of hits held fewer documents than the deepest figure considers."""
     figures: Mapping[str, float]
-    """Those that judge no ranking."""
+    """Figures that do not judge a ranking."""
     notices: tuple[Notice, ...]
 
 
 class Served(NamedTuple):
-    """An answer as a service gets it."""
+    """Answer as a service gets it."""
 
     figures: Mapping[str, float]
     notices: tuple[Notice, ...]
-    """Those that readers of figures should know."""
+    """Notices relevant to the figures."""
 
 
 class Examiner:
-    """Asks questions as a service would, and judges the answers.
+    """Runs queries as a service would, and judges the answers.
 
-    A run asks each question twice: as it is, and for as many hits as a query may ask for. The first answer gives
-    context, scores and the first places; documents that only the second has follow, so that Recall@100 can be told.
-    The second alone would not do: diversification chooses among twice as many candidates as hits, and on one
-    collection its first 8 hits were others for a third of the questions.
+    A run asks each question twice: as it is, and for the maximum number of hits. The first answer supplies context,
+    scores and first ranks; documents found only by the second follow, so that Recall@100 can be computed. The second
+    alone does not suffice: diversification chooses among twice as many candidates as hits, and on one collection the
+    first 8 hits differed for a third of the questions.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class Examiner:
         tenant: TenantId,
         defaults: QueryOptions,
         threshold: float,
-        at_once: int,
+        max_in_flight: int,
         now: Callable[[], Timestamp],
         new_id: Callable[[], QueryId],
     ) -> None:
@@ -94,38 +95,38 @@ class Examiner:
         self._tenant = tenant
         self._defaults = defaults
         self._threshold = threshold
-        self._at_once = at_once
+        self._max_in_flight = max_in_flight
         self._now = now
         self._new_id = new_id
 
     async def run(
         self, questions: Sequence[Question], configuration: Configuration, *, title: str, advance: Callable[[], None]
     ) -> tuple[Run, dict[DocumentId, str]]:
-        """Ask all questions, some at once; give the run, and what to call the documents that are kept of it.
+        """Ask all questions concurrently; return the run and the titles of its kept documents.
 
-        Raises TimeoutError, with the question, where an answer does not come.
+        Raises TimeoutError, naming the question, if an answer does not arrive.
         """
         replies: dict[str, Reply] = {}
 
         async def reply(question: Question) -> None:
             replies[question.question_id] = await self._reply(question, configuration)
 
-        await self._some_at_once(questions, reply, advance)
+        await self._run_concurrently(questions, reply, advance)
         return _run(questions, replies, title), _titles(replies.values())
 
     async def served(
         self, asks: Sequence[tuple[Question, Configuration]], *, advance: Callable[[], None]
     ) -> list[Served]:
-        """Ask each once, some at once; give the answers in the order of the asks.
+        """Ask each question once, concurrently; return the answers in the order of `asks`.
 
-        A ranking ends where the hits of an answer do, and so do Recall and failed. Raises TimeoutError like `run`.
+        Rankings, and so Recall and failed, cover only the hits of an answer. Raises TimeoutError like `run`.
         """
         results: dict[int, ContextResult] = {}
 
         async def reply(place: int) -> None:
             results[place] = await self.answer(*asks[place])
 
-        await self._some_at_once(range(len(asks)), reply, advance)
+        await self._run_concurrently(range(len(asks)), reply, advance)
         rankings = {
             str(place): [each.document_id for each in rank_documents(result.hits)] for place, result in results.items()
         }
@@ -138,16 +139,16 @@ class Examiner:
         return [
             Served(
                 {**judged.get(str(place), {}), **self._other_figures(question, results[place])},
-                _of_note(results[place]),
+                _reported_notices(results[place]),
             )
             for place, (question, _) in enumerate(asks)
         ]
 
     async def answer(self, question: Question, configuration: Configuration) -> ContextResult:
-        """Ask once. Raises TimeoutError, with the question, where no answer comes."""
+        """Ask a question once. Raises TimeoutError, naming the question, if no answer arrives."""
         return await self._ask(question, configuration.applied)
 
-    async def _some_at_once(
+    async def _run_concurrently(
         self, items: Iterable[T], work: Callable[[T], Awaitable[None]], advance: Callable[[], None]
     ) -> None:
         waiting = iter(items)
@@ -157,7 +158,7 @@ class Examiner:
                 await work(item)
                 advance()
 
-        workers = [asyncio.create_task(take()) for _ in range(self._at_once)]
+        workers = [asyncio.create_task(take()) for _ in range(self._max_in_flight)]
         try:
             await asyncio.gather(*workers)
         finally:
@@ -176,11 +177,11 @@ class Examiner:
             ranking=tuple(ranking),
             is_cut=len(deep.hits) == DEPTH and len(ranking) < CUTOFF,
             figures=self._other_figures(question, served),
-            notices=(*_of_note(served), *_of_note(deep)),
+            notices=(*_reported_notices(served), *_reported_notices(deep)),
         )
 
-    async def _ask(self, question: Question, turn: Callable[[ContextQuery], ContextQuery]) -> ContextResult:
-        query = turn(
+    async def _ask(self, question: Question, configure: Callable[[ContextQuery], ContextQuery]) -> ContextResult:
+        query = configure(
             ContextQuery(
                 query_id=self._new_id(),
                 tenant=self._tenant,
@@ -196,7 +197,7 @@ class Examiner:
             raise TimeoutError(f"no answer to question {question.question_id} within {patience_s:.0f} s") from error
 
     def _deepened(self, query: ContextQuery) -> ContextQuery:
-        """Ask for more hits, with nothing around them, of retrievers that look as deep as before."""
+        """Return the query for the maximum number of hits, without context around them, at unchanged search depth."""
         depth = self._defaults.with_overrides(query).depth
         return replace(query, top_k=DEPTH, candidates=depth, parents=False, neighbours=0)
 
@@ -214,7 +215,7 @@ class Examiner:
             figures[FACTS] = share_found(question.facts, served.context)
         if question.sections:
             place = place_in_sections(served.hits, question.sections)
-            figures |= {name: float(place is not None and place <= most) for name, most in _HITS.items()}
+            figures |= {name: float(place is not None and place <= limit) for name, limit in _HITS.items()}
         return figures
 
 
@@ -228,7 +229,7 @@ def _run(questions: Sequence[Question], replies: Mapping[str, Reply], title: str
         title=title,
         answers=answers,
         lower_bounds=(RECALL_100,) if cut else (),
-        remarks=(*_bound(cut, len(answers)), *told([reply.notices for reply in replies.values()])),
+        remarks=(*_bound(cut, len(answers)), *notice_summaries([reply.notices for reply in replies.values()])),
     )
 
 
@@ -249,7 +250,7 @@ def _answered(question: Question, reply: Reply, judged: Mapping[str, float]) -> 
 
 
 def _titles(replies: Iterable[Reply]) -> dict[DocumentId, str]:
-    """Call documents by their name and the beginning of a chunk that was found: names need not differ."""
+    """Return titles of documents: their name and the beginning of a found chunk, as names may be equal."""
     return {
         each.document_id: f"{each.name}: {' '.join(each.text[:EXCERPT_CHARS].split())} …"
         for reply in replies
@@ -260,16 +261,16 @@ def _titles(replies: Iterable[Reply]) -> dict[DocumentId, str]:
 def _bound(cut: int, asked: int) -> list[str]:
     if not cut:
         return []
-    reason = f"the {DEPTH} hits that a query may ask for hold fewer than {CUTOFF} documents, and not all relevant ones"
+    reason = f"the maximum of {DEPTH} hits holds fewer than {CUTOFF} documents, and not all relevant ones"
     return [f"{RECALL_100} is a lower bound: for {cut} of {asked} questions {reason}"]
 
 
-def _of_note(result: ContextResult) -> tuple[Notice, ...]:
-    return tuple(notice for notice in result.notices if notice.kind in _TOLD)
+def _reported_notices(result: ContextResult) -> tuple[Notice, ...]:
+    return tuple(notice for notice in result.notices if notice.kind in _REPORTED)
 
 
-def told(answers: Sequence[Sequence[Notice]]) -> list[str]:
-    """Say which notices answers had: each kind once, with how often and an example."""
+def notice_summaries(answers: Sequence[Sequence[Notice]]) -> list[str]:
+    """Return a line for each kind of notice, with its count and an example."""
     counts = Counter(key for notices in answers for key in {(notice.stage, notice.kind) for notice in notices})
     examples = {(notice.stage, notice.kind): notice.message for notices in answers for notice in notices}
     return [

@@ -1,4 +1,4 @@
-"""What is kept of an evaluation: enough to print it, to draw it, and to compare a later one with it."""
+"""Results of an evaluation, sufficient for reports and for comparison with a later one."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -10,11 +10,11 @@ from freki.schemas import DocumentId
 from freki.schemas.names import record
 
 SEED = 20_240_501
-"""Of all resampling: the same answers give the same intervals and p-values."""
+"""Seed of all resampling: the same answers yield the same intervals and p-values."""
 
 
 class KeptRank(NamedTuple):
-    """A document in a ranking that was kept."""
+    """Document of a kept ranking."""
 
     document_id: DocumentId
     score: float
@@ -24,7 +24,7 @@ class KeptRank(NamedTuple):
 
 @record
 class Answered:
-    """One question with one answer."""
+    """Question with its answer."""
 
     question_id: str
     text: str
@@ -34,7 +34,7 @@ class Answered:
     ranking: tuple[KeptRank, ...]
     """The first ten documents."""
     relevant: Mapping[DocumentId, int | None]
-    """1-based place of each relevant document; None: not found."""
+    """1-based rank of each relevant document; None: not found."""
 
     @property
     def first_relevant(self) -> int | None:
@@ -47,12 +47,12 @@ class Run:
     """All answers of one configuration."""
 
     title: str
-    """Such as `alpha=0.4`."""
+    """Configuration, such as `alpha=0.4`."""
     answers: tuple[Answered, ...]
     lower_bounds: tuple[str, ...]
-    """Figures that may be higher than they could be measured."""
+    """Names of figures that are lower bounds."""
     remarks: tuple[str, ...]
-    """What readers should know of these answers."""
+    """Remarks on these answers."""
 
     @property
     def by_id(self) -> dict[str, Mapping[str, float]]:
@@ -60,36 +60,36 @@ class Run:
         return {answer.question_id: answer.figures for answer in self.answers}
 
     def summary(self) -> dict[str, Mean]:
-        """Give the mean of each figure."""
+        """Return the mean of each figure."""
         return summarise([answer.figures for answer in self.answers], seed=SEED)
 
 
 @record
 class SetResult:
-    """What came out for one set."""
+    """Results of one set."""
 
     name: str
     fingerprint: str
-    """Of its documents: results on different ones are hard to compare. Empty where the set has none."""
+    """Fingerprint of the documents: results on other documents are hard to compare. Empty without documents."""
     documents: int | None
-    """How many were searched; None: whatever the running index holds."""
+    """Number of searched documents; None: unknown, the running index is searched."""
     asked_of: str
-    """Where the documents were."""
+    """Description of the searched index."""
     notes: tuple[str, ...]
     runs: tuple[Run, ...]
-    """One, or two to compare."""
+    """One run, or two to compare."""
     titles: Mapping[DocumentId, str]
-    """What to call the documents of the rankings."""
+    """Titles of the documents in the rankings."""
 
     def comparison(self) -> dict[str, Comparison]:
-        """Compare the second run with the first. Raises ValueError if there is but one."""
+        """Compare the second run with the first. Raises ValueError if there is only one."""
         first, second = self.runs
         return compare(first.by_id, second.by_id, seed=SEED)
 
 
 @record
 class Evaluation:
-    """One call of the command, as the JSON file holds it."""
+    """Evaluation as stored in its JSON file."""
 
     format: Literal["freki evaluation 1"]
     made_at: str
@@ -102,19 +102,19 @@ class Evaluation:
 
 @record
 class QueryGroup:
-    """Questions that have something in common, by the headline figure."""
+    """Group of questions with the means of the headline figure."""
 
     name: str
     questions: int
     means: tuple[Mean | None, ...]
-    """Of each run."""
+    """Mean of each run."""
     comparison: Comparison | None
 
 
 def beside(earlier: SetResult, now: SetResult, *, made_at: str) -> SetResult:
-    """Put the first run of an earlier evaluation before the only one of this, as far as it has the same questions.
+    """Combine the first run of an earlier evaluation with the only run of this one, on their common questions.
 
-    made_at: of the earlier evaluation, in UTC. Raises ValueError where they have no question in common.
+    made_at: time of the earlier evaluation, in UTC. Raises ValueError if they have no question in common.
     """
     (run,) = now.runs
     asked = {answer.question_id: answer.text for answer in run.answers}
@@ -136,7 +136,7 @@ def beside(earlier: SetResult, now: SetResult, *, made_at: str) -> SetResult:
 
 
 def headline(runs: Sequence[Run]) -> Figure:
-    """Give the figure that a set is first judged by: the first that every run has. Raises ValueError for none."""
+    """Return the headline figure: the first that every run has. Raises ValueError if there is none."""
     for figure in FIGURES:
         if all(any(figure.name in answer.figures for answer in run.answers) for run in runs):
             return figure
@@ -144,7 +144,7 @@ def headline(runs: Sequence[Run]) -> Figure:
 
 
 def breakdown(result: SetResult, key: Callable[[Answered], str]) -> list[QueryGroup]:
-    """Group the questions as their first answers say, the largest group first; those without the headline left out."""
+    """Group questions by a key of their first answers, largest group first, without those lacking the headline."""
     name = headline(result.runs).name
     groups: defaultdict[str, set[str]] = defaultdict(set)
     for answer in result.runs[0].answers:

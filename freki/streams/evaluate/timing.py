@@ -1,4 +1,4 @@
-"""What answers take as those who ask see it: one question at a time, so that nothing waits for another."""
+"""Latency as seen by a client, one query at a time, so that no query waits for another."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
@@ -15,9 +15,9 @@ async def time_in_turn(
     clock_ns: Callable[[], int],
     advance: Callable[[], None],
 ) -> dict[V, dict[Q, float]]:
-    """Ask each question with all values in turn, beginning with another one each time; give milliseconds.
+    """Ask each question under every value, in rotating order; return latencies in milliseconds.
 
-    A first round warms up: it asks the first question, whose times are then taken again.
+    The first question is asked once more beforehand, to warm up.
     """
     found: dict[V, dict[Q, float]] = {value: {} for value in values}
     for place, question in enumerate([*questions[:1], *questions]):

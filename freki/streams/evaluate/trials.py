@@ -1,4 +1,4 @@
-"""QueryOptions with the values that are tried: `alpha=0.3,0.4`."""
+"""Query options with the values to try: `alpha=0.3,0.4`."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,16 +7,16 @@ from itertools import product
 from freki.operators.errors import InvalidQuery
 from freki.schemas.names import record
 from freki.schemas.query_options import QueryOptions
-from freki.streams.evaluate.configuration import Configuration, parse_configuration, spelt
+from freki.streams.evaluate.configuration import Configuration, format_value, parse_configuration
 
 ALPHA = "alpha"
-"""Of questions; short queries of keywords have their own."""
+"""Alpha of all queries but keyword queries."""
 KEYWORD_ALPHA = "keyword_alpha"
 LEXICAL_PIVOT = "lexical_pivot"
 USUAL_BLEND = "usual_blend"
 EXACT_BLEND = "exact_blend"
-_TURNED_BY = {KEYWORD_ALPHA: ALPHA, USUAL_BLEND: "rerank_blend", EXACT_BLEND: "rerank_blend"}
-"""QueryOptions for some questions only, by the field that turns them."""
+_FIELD_OF = {KEYWORD_ALPHA: ALPHA, USUAL_BLEND: "rerank_blend", EXACT_BLEND: "rerank_blend"}
+"""Query field by option, for options that apply to some queries only."""
 
 _GRID = {
     ALPHA: ("alpha=0.3", "alpha=0.4", "alpha=0.5", "alpha=0.6", "alpha=0.7", "alpha=0.8"),
@@ -33,39 +33,39 @@ _GRID = {
     EXACT_BLEND: tuple(f"rerank_blend={odds}" for odds in (0, 2, 4, 8)),
     "mmr_lambda": ("mmr_lambda=0.5", "mmr_lambda=0.6", "mmr_lambda=0.7", "mmr_lambda=0.8", "mmr_lambda=1"),
 }
-"""In the order in which a query meets them."""
+"""Options in the order of the pipeline."""
 
 
 @record
-class Turn:
-    """An option with its values, the present one among them."""
+class TunedOption:
+    """Option with its values, including the present one."""
 
     name: str
     values: tuple[Configuration, ...]
     present: Configuration
 
     def concerns(self, *, keyword: bool, exact: bool) -> bool:
-        """Say whether such a query is answered by this option. exact: it names a norm."""
+        """Return whether the option applies to such a query. exact: the query cites a section of a law."""
         return _concerns(self.name, keyword=keyword, exact=exact)
 
 
-def grid(defaults: QueryOptions) -> list[Turn]:
-    """Give the options that are worth turning."""
-    return [_turn(name, values, defaults) for name, values in _GRID.items()]
+def grid(defaults: QueryOptions) -> list[TunedOption]:
+    """Return the built-in options and values to try."""
+    return [_tuned_option(name, values, defaults) for name, values in _GRID.items()]
 
 
-def parse_turn(text: str, defaults: QueryOptions) -> Turn:
-    """Read `name=value,value`; names as in a configuration, or settings for some questions only, as `keyword_alpha`.
+def parse_tuned_option(text: str, defaults: QueryOptions) -> TunedOption:
+    """Parse `name=value,value`; the name is a query option, or a setting for some queries only, as `keyword_alpha`.
 
-    The present value need not be given. Raises InvalidQuery, with what is allowed.
+    The present value is added if missing. Raises InvalidQuery, naming what is allowed.
     """
     name, sign, values = (part.strip() for part in text.partition("="))
     if not sign or not values:
         raise InvalidQuery(f"{text!r}: write name=value,value")
-    return _turn(name, [f"{_TURNED_BY.get(name, name)}={value}" for value in values.split(",")], defaults)
+    return _tuned_option(name, [f"{_FIELD_OF.get(name, name)}={value}" for value in values.split(",")], defaults)
 
 
-def _turn(name: str, texts: Sequence[str], defaults: QueryOptions) -> Turn:
+def _tuned_option(name: str, texts: Sequence[str], defaults: QueryOptions) -> TunedOption:
     values = {value.text: value for value in (_named(name, parse_configuration(text)) for text in texts)}
     present = next((value for value in values.values() if _is_set(name, value, defaults)), None)
     if present is None:
@@ -73,27 +73,27 @@ def _turn(name: str, texts: Sequence[str], defaults: QueryOptions) -> Turn:
         values = {present.text: present, **values}
     ordered = sorted(values.values(), key=lambda value: _amount(name, value))
     if len(ordered) == 1:
-        raise InvalidQuery(f"{present.text} is what is set: give another value to compare it with")
-    return Turn(name=name, values=tuple(ordered), present=present)
+        raise InvalidQuery(f"{present.text} is the value set: give another value to compare it with")
+    return TunedOption(name=name, values=tuple(ordered), present=present)
 
 
 def _named(name: str, value: Configuration) -> Configuration:
-    return replace(value, text=value.text.replace(_TURNED_BY[name], name)) if name in _TURNED_BY else value
+    return replace(value, text=value.text.replace(_FIELD_OF[name], name)) if name in _FIELD_OF else value
 
 
 def _concerns(name: str, *, keyword: bool, exact: bool) -> bool:
-    told = {
+    applies = {
         ALPHA: not keyword,
         LEXICAL_PIVOT: not keyword,
         KEYWORD_ALPHA: keyword,
         USUAL_BLEND: not exact,
         EXACT_BLEND: exact,
     }
-    return told.get(name, True)
+    return applies.get(name, True)
 
 
 def _default(name: str, field: str, defaults: QueryOptions) -> object:
-    """Give what holds for a field where no query turns it; null where that depends on the query."""
+    """Return the default of a field; None if it depends on the query."""
     held = {
         defaults.held(field, keyword=keyword, exact=exact)
         for keyword, exact in product((False, True), repeat=2)
@@ -107,14 +107,16 @@ def _is_set(name: str, value: Configuration, defaults: QueryOptions) -> bool:
 
 
 def _as_set(name: str, like: Configuration, defaults: QueryOptions) -> Configuration:
-    """Spell out what is set, in the fields that another value turns."""
+    """Return the present value as a configuration of the same fields as another value."""
     found = {field: _default(name, field, defaults) for field in like.overrides}
     if None in found.values():
         return Configuration(text=f"{name} as set", overrides={})
-    return _named(name, parse_configuration(",".join(f"{field}={spelt(given)}" for field, given in found.items())))
+    return _named(
+        name, parse_configuration(",".join(f"{field}={format_value(given)}" for field, given in found.items()))
+    )
 
 
 def _amount(name: str, value: Configuration) -> float:
-    """Order numbers by size; leave all else as it was given."""
-    given = value.overrides.get(_TURNED_BY.get(name, name), 0)
+    """Return the sort key: numbers by size, all else in the given order."""
+    given = value.overrides.get(_FIELD_OF.get(name, name), 0)
     return float(given) if isinstance(given, (int, float)) else 0.0

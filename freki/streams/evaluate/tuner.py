@@ -1,8 +1,8 @@
-"""Turns one option after the other, and keeps a value where it earns its place.
+"""Tune options one after the other, keeping new values only if they gain.
 
-First a survey: every value alone, on the first part of the questions, and its times. Then each option with the values
-that the survey left in the race, on all questions, the other options as the steps before left them. An option is turned
-once more, around where it stands, if another one moved after it. In the end all that moved is asked together.
+A survey first measures every value alone: quality on the first part of the questions, and latency. Then each option is
+tuned on all questions with the values that survived, the other options as chosen before. If another option changed
+afterwards, it is tuned once more with the adjacent values. A check finally measures all changes together.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,37 +12,38 @@ from freki.operators.evaluate import Asked, Figure, cross_validate, first_part, 
 from freki.schemas.names import record
 from freki.streams.evaluate.answers import TIMED, AnswerLog, Plan, TimesBy
 from freki.streams.evaluate.configuration import Configuration
-from freki.streams.evaluate.pose import Posed
-from freki.streams.evaluate.trials import KEYWORD_ALPHA, Turn
+from freki.streams.evaluate.questions import TunedQuestion
+from freki.streams.evaluate.trials import KEYWORD_ALPHA, TunedOption
 from freki.streams.evaluate.tuning import Check, Tried, TuningStep
 from freki.streams.evaluate.worth import Answers, Worth
 
 SCREENED_SHARE = 1 / 3
+"""Share of the questions in the survey."""
 LEAST_SCREENED = 25
-"""Questions of each set that every value is asked."""
+"""Minimum number of questions of each set in the survey."""
 
 Found = Mapping[str, Answers]
-"""By value."""
+"""Figures by value."""
 
 
 @record
 class Survey:
-    """What is known of an option's values before any option moves."""
+    """Results of the values of an option while all other options are as set."""
 
     found: Found
-    """Of the first part of the questions."""
+    """Figures of the first part of the questions."""
     times: Mapping[str, Sequence[float]]
     left: tuple[str, ...]
-    """Values that stay in the race."""
+    """Surviving values."""
 
 
 class Tuner:
-    """Finds what options are best set to. The ledger knows the questions that the tuner asks."""
+    """Finds the best values of options. The ledger must know the questions of the tuner."""
 
     def __init__(
         self,
-        posed: Mapping[Asked, Posed],
-        turns: Sequence[Turn],
+        tuned: Mapping[Asked, TunedQuestion],
+        options: Sequence[TunedOption],
         *,
         ledger: AnswerLog,
         figure: Figure,
@@ -50,87 +51,91 @@ class Tuner:
         seed: int,
         expect: Callable[[int], None],
     ) -> None:
-        """Take the questions to choose by; `expect` is told how many asks are still to come."""
-        self._posed = posed
+        """Take the questions to tune on; `expect` is called with the number of remaining queries."""
+        self._tuned = tuned
         self._ledger = ledger
         self._worth = Worth(figure, seed=seed)
         self._folds = folds
         self._seed = seed
         self._expect = expect
-        self._fold_of = folds_of(posed, folds=folds, seed=seed)
+        self._fold_of = folds_of(tuned, folds=folds, seed=seed)
         self.left_out: list[str] = []
-        self._turns = [turn for turn in turns if self._can_be_tuned(turn)]
-        self.moved: dict[str, Configuration] = {}
-        """By option."""
+        self._options = [option for option in options if self._can_be_tuned(option)]
+        self.changed: dict[str, Configuration] = {}
+        """Changed values by option."""
 
     async def tune(self) -> list[TuningStep]:
-        """Turn every option."""
+        """Tune every option; return the steps."""
         surveys = await self._survey()
         steps: list[TuningStep] = []
         met: dict[str, dict[str, Configuration]] = {}
-        for place, turn in enumerate(self._turns):
-            self._foresee(self._turns[place:], surveys)
-            met[turn.name] = self._others(turn)
-            steps.append(await self._step(turn, surveys[turn.name], turn.values, again=False))
-        for turn in self._turns:
-            if self._others(turn) != met[turn.name]:
-                again = await self._step(turn, surveys[turn.name], self._around(turn), again=True)
+        for place, option in enumerate(self._options):
+            self._expect_queries(self._options[place:], surveys)
+            met[option.name] = self._others(option)
+            steps.append(await self._step(option, surveys[option.name], option.values, again=False))
+        for option in self._options:
+            if self._others(option) != met[option.name]:
+                again = await self._step(option, surveys[option.name], self._around(option), again=True)
                 steps.append(again)
         return steps
 
-    async def check(self, posed: Mapping[Asked, Posed], *, fresh: bool) -> list[Check]:
-        """Ask all that moved together, and what is set; of questions and of shortened ones, where these differ."""
+    async def check(self, tuned: Mapping[Asked, TunedQuestion], *, fresh: bool) -> list[Check]:
+        """Compare all changes together with the settings, separately on questions and on shortened ones."""
         checks = []
         for shortened in (False, True):
-            questions = [asked for asked, each in posed.items() if each.shortened is shortened]
+            questions = [asked for asked, each in tuned.items() if each.shortened is shortened]
             plan = {
                 "set": {asked: Configuration(text="", overrides={}) for asked in questions},
-                "moved": {asked: self._together(self.moved, posed[asked]) for asked in questions},
+                "changed": {asked: self._together(self.changed, tuned[asked]) for asked in questions},
             }
-            if any(each.overrides for each in plan["moved"].values()):
+            if any(each.overrides for each in plan["changed"].values()):
                 checks.append(await self._checked(plan, fresh=fresh, shortened=shortened))
         return checks
 
-    def _can_be_tuned(self, turn: Turn) -> bool:
-        count = len(self._questions(turn))
+    def _can_be_tuned(self, option: TunedOption) -> bool:
+        count = len(self._questions(option))
         if count < self._folds:
-            self.left_out.append(f"{turn.name}: {count} questions, {self._folds} folds need as many at least")
+            self.left_out.append(f"{option.name}: {count} questions are fewer than the {self._folds} folds")
         return count >= self._folds
 
-    def _questions(self, turn: Turn) -> list[Asked]:
-        """Give the questions that an option is tuned on: shortened ones only for the option that they are there for."""
+    def _questions(self, option: TunedOption) -> list[Asked]:
+        """Return the questions to tune an option on; shortened ones only for the alpha of keyword queries."""
         return [
             asked
-            for asked, each in self._posed.items()
-            if turn.concerns(keyword=each.keyword, exact=each.exact)
-            and (turn.name == KEYWORD_ALPHA or not each.shortened)
+            for asked, each in self._tuned.items()
+            if option.concerns(keyword=each.keyword, exact=each.exact)
+            and (option.name == KEYWORD_ALPHA or not each.shortened)
         ]
 
     async def _survey(self) -> dict[str, Survey]:
         plans, timed = [], []
-        for turn in self._turns:
-            questions = self._questions(turn)
+        for option in self._options:
+            questions = self._questions(option)
             first = first_part(questions, share=SCREENED_SHARE, least=LEAST_SCREENED, seed=self._seed)
             few = first_part(questions, share=0, least=TIMED, seed=self._seed)
-            plans.append(self._plan(turn, turn.values, first))
-            timed.append(self._plan(turn, turn.values, few))
-        self._foresee(self._turns, {}, plans=plans, timed=timed)
+            plans.append(self._plan(option, option.values, first))
+            timed.append(self._plan(option, option.values, few))
+        self._expect_queries(self._options, {}, plans=plans, timed=timed)
         times = await self._ledger.gather(plans, timed=timed)
         return {
-            turn.name: self._surveyed(turn, plan, found)
-            for turn, plan, found in zip(self._turns, plans, times, strict=True)
+            option.name: self._surveyed(option, plan, found)
+            for option, plan, found in zip(self._options, plans, times, strict=True)
         }
 
-    def _surveyed(self, turn: Turn, plan: Plan, times: TimesBy) -> Survey:
+    def _surveyed(self, option: TunedOption, plan: Plan, times: TimesBy) -> Survey:
         found = self._ledger.figures(plan)
-        left = survivors(self._worth.scores(found), present=turn.present.text, fold_of=self._fold_of, folds=self._folds)
+        left = survivors(
+            self._worth.scores(found), present=option.present.text, fold_of=self._fold_of, folds=self._folds
+        )
         return Survey(found=found, times=_in_order(times), left=tuple(left))
 
-    async def _step(self, turn: Turn, survey: Survey, values: Sequence[Configuration], *, again: bool) -> TuningStep:
-        present = self.moved.get(turn.name, turn.present).text
+    async def _step(
+        self, option: TunedOption, survey: Survey, values: Sequence[Configuration], *, again: bool
+    ) -> TuningStep:
+        present = self.changed.get(option.name, option.present).text
         asked = [value for value in values if value.text in survey.left or value.text == present]
-        questions = self._questions(turn)
-        plan = self._plan(turn, asked, questions)
+        questions = self._questions(option)
+        plan = self._plan(option, asked, questions)
         await self._ledger.gather([plan])
         found = self._ledger.figures(plan)
         scores = self._worth.scores(found)
@@ -143,32 +148,34 @@ class Tuner:
             folds=self._folds,
             seed=self._seed,
         )
-        others = ", ".join(value.text for value in self._others(turn).values())
+        others = ", ".join(value.text for value in self._others(option).values())
         if choice.moves:
-            self._move(turn, choice.value)
+            self._change(option, choice.value)
         return TuningStep(
-            option=turn.name,
+            option=option.name,
             again=again,
             questions=len(questions),
-            shortened=any(self._posed[each].shortened for each in questions),
+            shortened=any(self._tuned[each].shortened for each in questions),
             others=others,
             present=present,
-            values=tuple(self._tried(turn, found, survey, present=present, again=again)),
+            values=tuple(self._tried(option, found, survey, present=present, again=again)),
             choice=choice,
         )
 
-    def _move(self, turn: Turn, chosen: str) -> None:
-        self.moved.pop(turn.name, None)
-        if chosen != turn.present.text:
-            self.moved[turn.name] = next(value for value in turn.values if value.text == chosen)
+    def _change(self, option: TunedOption, chosen: str) -> None:
+        self.changed.pop(option.name, None)
+        if chosen != option.present.text:
+            self.changed[option.name] = next(value for value in option.values if value.text == chosen)
 
-    def _tried(self, turn: Turn, found: Found, survey: Survey, *, present: str, again: bool) -> Iterator[Tried]:
-        """Describe each value that was asked, and at first those too that the survey dropped."""
-        for value in (each.text for each in turn.values):
+    def _tried(
+        self, option: TunedOption, found: Found, survey: Survey, *, present: str, again: bool
+    ) -> Iterator[Tried]:
+        """Yield each measured value and, in the first round, those dropped by the survey."""
+        for value in (each.text for each in option.values):
             dropped = value not in found
             if dropped and again:
                 continue
-            # A dropped value was asked while no option had moved: its gain is over what was present then.
+            # A dropped value was measured before any change: its gain is relative to the settings.
             source = survey.found if dropped else found
             yield self._worth.tried(
                 value, source[value], present=present, beside=source[present], times=survey.times, dropped=dropped
@@ -182,54 +189,54 @@ class Tuner:
         return self._worth.checked(
             self._ledger.figures(plan),
             _in_order(found_times),
-            moved="moved",
+            changed="changed",
             present="set",
             fresh=fresh,
             shortened=shortened,
         )
 
-    def _plan(self, turn: Turn, values: Iterable[Configuration], questions: Iterable[Asked]) -> Plan:
-        others = self._others(turn)
+    def _plan(self, option: TunedOption, values: Iterable[Configuration], questions: Iterable[Asked]) -> Plan:
+        others = self._others(option)
         asked = list(questions)
         return {
-            value.text: {each: self._together({**others, turn.name: value}, self._posed[each]) for each in asked}
+            value.text: {each: self._together({**others, option.name: value}, self._tuned[each]) for each in asked}
             for value in values
         }
 
-    def _together(self, chosen: Mapping[str, Configuration], posed: Posed) -> Configuration:
-        """Join what is turned for a question."""
+    def _together(self, chosen: Mapping[str, Configuration], tuned: TunedQuestion) -> Configuration:
+        """Merge the chosen values that apply to a question."""
         overrides = [
-            chosen[turn.name].overrides.items()
-            for turn in self._turns
-            if turn.name in chosen and turn.concerns(keyword=posed.keyword, exact=posed.exact)
+            chosen[option.name].overrides.items()
+            for option in self._options
+            if option.name in chosen and option.concerns(keyword=tuned.keyword, exact=tuned.exact)
         ]
         return Configuration(text="", overrides=dict(chain.from_iterable(overrides)))
 
-    def _others(self, turn: Turn) -> dict[str, Configuration]:
-        return {name: value for name, value in self.moved.items() if name != turn.name}
+    def _others(self, option: TunedOption) -> dict[str, Configuration]:
+        return {name: value for name, value in self.changed.items() if name != option.name}
 
-    def _around(self, turn: Turn) -> Sequence[Configuration]:
-        """Give the values beside the one that an option stands at, and that one."""
-        at = turn.values.index(self.moved.get(turn.name, turn.present))
-        return turn.values[max(at - 1, 0) : at + 2]
+    def _around(self, option: TunedOption) -> Sequence[Configuration]:
+        """Return the current value of an option and those adjacent to it."""
+        at = option.values.index(self.changed.get(option.name, option.present))
+        return option.values[max(at - 1, 0) : at + 2]
 
-    def _foresee(
+    def _expect_queries(
         self,
-        turns: Sequence[Turn],
+        options: Sequence[TunedOption],
         surveys: Mapping[str, Survey],
         *,
         plans: Sequence[Plan] = (),
         timed: Sequence[Plan] = (),
     ) -> None:
-        """Tell how many asks are to come, if no option moves."""
+        """Report the number of remaining queries, assuming that no option changes."""
         left = {name: survey.left for name, survey in surveys.items()}
         coming = [
             self._plan(
-                turn,
-                [value for value in turn.values if value.text in left.get(turn.name, (value.text,))],
-                self._questions(turn),
+                option,
+                [value for value in option.values if value.text in left.get(option.name, (value.text,))],
+                self._questions(option),
             )
-            for turn in turns
+            for option in options
         ]
         self._expect(self._ledger.asks([*plans, *coming]) + sum(map(_size, timed)))
 
@@ -239,5 +246,5 @@ def _in_order(times: TimesBy) -> dict[str, list[float]]:
 
 
 def _size(timed: Plan) -> int:
-    """Count asks, with those that warm up."""
+    """Return the number of timed queries, including warm-up."""
     return sum(len(each) + len({asked.set_name for asked in each}) for each in timed.values())

@@ -1,4 +1,4 @@
-"""What is kept of a tuning: every value of every option with its gain and its price, and what they are together."""
+"""Results of a tuning: gain and cost of every value of every option, and of all changes together."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -9,31 +9,31 @@ from freki.schemas.names import record
 
 @record
 class Tried:
-    """A value of an option, beside the present one."""
+    """Value of an option, compared with the present one."""
 
     title: str
     figures: Mapping[str, float]
     """Means over sets."""
     gain: Gain
-    """Of the tuned figure over the present value; above 0: better. Nothing was chosen by it: this holds elsewhere."""
+    """Gain in the tuned figure over the present value; above 0: better. Free of selection bias."""
     by_set: Mapping[str, Gain]
     cost: Cost
     dropped: bool
-    """Clearly worse on the first part of the questions, it was asked no others; its figures are of that part."""
+    """Whether it was clearly worse on the first part of the questions; its figures then cover only that part."""
 
 
 @record
 class TuningStep:
-    """An option with its values, all other options as the steps before left them."""
+    """Option with its values, all other options as chosen by the steps before."""
 
     option: str
     again: bool
-    """For the second time, since another option moved after the first."""
+    """Whether this is the second round, after another option changed."""
     questions: int
     shortened: bool
-    """Were questions shortened to keywords, as the sets have none?"""
+    """Whether questions were shortened to keywords, as the sets have no keyword queries."""
     others: str
-    """QueryOptions that had moved before; empty: none."""
+    """Options changed before; empty: none."""
     present: str
     values: tuple[Tried, ...]
     choice: Choice
@@ -41,10 +41,10 @@ class TuningStep:
 
 @record
 class Check:
-    """All moved options together, beside the settings."""
+    """All changed options together, compared with the settings."""
 
     fresh: bool
-    """Asked of questions that nothing was chosen by? Else of those that it was chosen by, which flatters it."""
+    """Whether the questions were held out; otherwise they were used for the choice, which is optimistic."""
     shortened: bool
     gain: Gain
     by_set: Mapping[str, Gain]
@@ -58,14 +58,14 @@ class TunedSet:
     name: str
     questions: int
     fresh: int
-    """Left for the check."""
+    """Number of questions held out for the check."""
     documents: int | None
     notes: tuple[str, ...]
 
 
 @record
 class Tuning:
-    """One call of the command, as the JSON file holds it."""
+    """Tuning as stored in its JSON file."""
 
     format: Literal["freki tuning 1"]
     made_at: str
@@ -76,13 +76,13 @@ class Tuning:
     figure: str
     folds: int
     hits: int
-    """An answer has at most so many: rankings end there."""
+    """Maximum number of hits of an answer: rankings end there."""
     sets: tuple[TunedSet, ...]
     steps: tuple[TuningStep, ...]
     left_out: tuple[str, ...]
-    """QueryOptions that could not be tuned, and why."""
+    """Options that could not be tuned, with reasons."""
     checks: tuple[Check, ...]
     remarks: tuple[str, ...]
-    """What readers should know of the answers."""
+    """Remarks on the answers."""
     settings: Mapping[str, str]
-    """What to set, by setting, or by option where no setting sets it; empty: keep what is set."""
+    """Recommended values by setting, or by option where no setting exists; empty: keep the settings."""

@@ -1,4 +1,4 @@
-"""Answers to tuned questions as scores, gains and costs, by the figure that is tuned."""
+"""Scores, gains and costs of answers, by the tuned figure."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,11 +8,11 @@ from freki.streams.evaluate.tuning import Check, Tried
 Answers = Mapping[Asked, Mapping[str, float]]
 """Figures by question."""
 Timed = Mapping[str, Sequence[float]]
-"""Milliseconds by value, in the same order of questions for each."""
+"""Latencies in milliseconds by value, in the same order of questions for each."""
 
 
 class Worth:
-    """Judges by one figure. Above 0 is better, also where the figure should be low."""
+    """Judgement by one figure. Gains above 0 are better, even if a lower figure is better."""
 
     def __init__(self, figure: Figure, *, seed: int) -> None:
         self._name = figure.name
@@ -20,13 +20,13 @@ class Worth:
         self._seed = seed
 
     def scores(self, answers: Mapping[str, Answers]) -> dict[str, dict[Asked, float]]:
-        """Give the figure of each value and question, higher is better."""
+        """Return the figure of each value and question, signed so that higher is better."""
         return {value: self._of(each) for value, each in answers.items()}
 
     def tried(
         self, value: str, answers: Answers, *, present: str, beside: Answers, times: Timed, dropped: bool
     ) -> Tried:
-        """Describe a value beside the present one."""
+        """Compare a value with the present one."""
         gain, by_set = self._gains(answers, beside)
         return Tried(
             title=value,
@@ -38,11 +38,11 @@ class Worth:
         )
 
     def checked(
-        self, answers: Mapping[str, Answers], times: Timed, *, moved: str, present: str, fresh: bool, shortened: bool
+        self, answers: Mapping[str, Answers], times: Timed, *, changed: str, present: str, fresh: bool, shortened: bool
     ) -> Check:
-        """Describe all that moved beside what is set."""
-        gain, by_set = self._gains(answers[moved], answers[present])
-        cost = cost_of(times[moved], times[present])
+        """Compare all changes with the settings."""
+        gain, by_set = self._gains(answers[changed], answers[present])
+        cost = cost_of(times[changed], times[present])
         return Check(fresh=fresh, shortened=shortened, gain=gain, by_set=by_set, cost=cost)
 
     def _gains(self, answers: Answers, beside: Answers) -> tuple[Gain, dict[str, Gain]]:
@@ -58,7 +58,7 @@ class Worth:
 
 
 def _means(answers: Answers) -> dict[str, float]:
-    """Give the mean over sets of each figure that any question has."""
+    """Return the mean over sets of each figure that any question has."""
     columns = {
         figure.name: {asked: found[figure.name] for asked, found in answers.items() if figure.name in found}
         for figure in FIGURES

@@ -1,4 +1,4 @@
-"""The report of an ablation, to be kept: Markdown."""
+"""Report of an ablation in Markdown."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ differences with its 95 % interval. A step is shown to gain where a figure is wo
 
 
 def write_report(ablation: Ablation) -> str:
-    """Write the page."""
+    """Return the report as Markdown."""
     parts = [
         _HEAD.format(
             sets=" ".join(one.name for one in ablation.sets),
@@ -63,7 +63,7 @@ def _about(one: AblatedSet) -> list[str]:
 
 
 def _change(one: AblatedSet, title: str, figure: str) -> str:
-    """Write by how much a row changes a figure of a set; for the first row the figure, where there is none a dash."""
+    """Format the change of a figure by a row; for the first row the figure itself, a dash if there is none."""
     row = next((row for row in one.rows if row.title == title), None)
     if row is None or figure not in row.means:
         return "–"

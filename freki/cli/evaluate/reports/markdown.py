@@ -4,6 +4,6 @@ from collections.abc import Iterable
 
 
 def table(head: list[str], rows: Iterable[list[str]]) -> str:
-    """Write a table; a cell is one line, and no bar ends it early."""
+    """Return a Markdown table. Cells are single lines; `|` within a cell becomes `/`."""
     ruled = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in ruled) + "\n"

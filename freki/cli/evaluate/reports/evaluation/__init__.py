@@ -1,10 +1,10 @@
-"""The report of an evaluation: one page that needs nothing else.
+"""Report of an evaluation: one self-contained page.
 
-page       the whole of it
+page       assembly of the page
 figures    tables and plots of a set
 questions  questions with their rankings
 plots      SVG
-page.html  what stands around the results, and the style
+page.html  frame and style
 """
 
 from freki.cli.evaluate.reports.evaluation.page import render

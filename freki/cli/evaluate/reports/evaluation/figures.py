@@ -16,18 +16,18 @@ from freki.operators.evaluate import FIGURES, Comparison, Figure, Mean
 from freki.streams.evaluate.result import Answered, QueryGroup, SetResult, breakdown, headline
 
 _PLACES = (("1", 1, 1), ("2", 2, 2), ("3", 3, 3), ("4–10", 4, 10), ("11–20", 11, 20), ("21 and on", 21, 200))
-# The p-value of a handful of questions says nothing.
+# A p-value of a handful of questions is meaningless.
 _LEAST_TESTED = 10
 
 
 def tone(result: SetResult) -> str:
-    """Say whether the headline is good, bad, or neither."""
+    """Return `good`, `bad` or nothing by the headline figure."""
     figure = headline(result.runs)
     return _tone(result.comparison().get(figure.name), figure) if len(result.runs) > 1 else ""
 
 
 def figure_table(result: SetResult) -> str:
-    """List the figures with their intervals and, for two runs, the comparison."""
+    """Return a table of the figures with their intervals and, for two runs, the comparison."""
     comparison = result.comparison() if len(result.runs) > 1 else None
     names = [f'<span class="run {name}">{name}</span>' for name in NAMES[: len(result.runs)]]
     compared = [] if comparison is None else ["B − A", "p (randomisation)", "p (t-test)", "better / same / worse"]
@@ -61,14 +61,14 @@ def breakdown_plot(result: SetResult, title: str) -> str:
 
 
 def place_plot(result: SetResult) -> str:
-    """Draw where the first relevant document stands; nothing where no document was judged."""
+    """Draw the ranks of the first relevant documents; empty if no document was judged."""
     runs = [[answer for answer in run.answers if answer.relevant] for run in result.runs]
     labels = [*(label for label, _, _ in _PLACES), "not found"]
     return columns(labels, [_shares(answers) for answers in runs]) if all(runs) else ""
 
 
 def table_row(cells: Iterable[str], *, cell: str = "td") -> str:
-    """Put HTML into the cells of a row."""
+    """Return a table row of HTML cells."""
     return "<tr>" + "".join(f"<{cell}>{content}</{cell}>" for content in cells) + "</tr>"
 
 

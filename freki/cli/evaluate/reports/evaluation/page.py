@@ -1,4 +1,4 @@
-"""The page as a whole."""
+"""Assembly of the page."""
 
 from datetime import datetime
 from html import escape
@@ -20,7 +20,7 @@ from freki.streams.evaluate.result import Evaluation, Run, SetResult, headline
 
 
 def render(evaluation: Evaluation) -> str:
-    """Write the page as HTML."""
+    """Return the page as HTML."""
     template = Template(files(__package__).joinpath("page.html").read_text(encoding="utf-8"))
     made_at = datetime.fromisoformat(evaluation.made_at)
     made_with = [
@@ -73,7 +73,7 @@ def _questions(result: SetResult) -> list[str]:
 
 
 def _card(title: str, content: str) -> str:
-    """Frame some content; nothing where there is none."""
+    """Return content as a card; empty without content."""
     if not content:
         return ""
     heading = f"<h3>{escape(title)}</h3>" if title else ""

@@ -1,4 +1,4 @@
-"""Plots as SVG that stands in the page itself; colours come from the page's style."""
+"""Inline SVG plots; colours come from the page's style."""
 
 import math
 from collections.abc import Sequence
@@ -18,25 +18,25 @@ _BOTTOM = 24
 _STEPS = 5
 _WIDE = 1080
 _APART = 7
-"""Pixels from the middle of a row to the dots of two runs."""
+"""Vertical distance of the dots of two runs from the middle of a row, in pixels."""
 _BAR_HEIGHT = 150
-_MOST_BARS = 300
-"""More bars than this are thinner than a pixel."""
+_MAX_BARS = 300
+"""Maximum number of bars: more would be thinner than a pixel."""
 
 
 @record
 class PlotRow:
-    """A line of a dot plot."""
+    """A row of a dot plot."""
 
     label: str
     detail: str
-    """Below the label, in small."""
+    """Small text below the label."""
     means: tuple[Mean | None, ...]
-    """Of each run."""
+    """Mean of each run."""
 
 
 def dot_plot(rows: Sequence[PlotRow]) -> str:
-    """Draw means with their intervals, one line a row; the scale goes from a tenth to a tenth and holds them all."""
+    """Draw means with their intervals, one line per row, on a scale rounded outward to tenths."""
     means = [mean for row in rows for mean in row.means if mean is not None]
     highest = math.ceil(10 * max((mean.high for mean in means), default=1.0))
     lowest = math.floor(10 * min((mean.low for mean in means), default=0.0))
@@ -57,7 +57,7 @@ def dot_plot(rows: Sequence[PlotRow]) -> str:
 
 
 def columns(labels: Sequence[str], shares: Sequence[Sequence[float]]) -> str:
-    """Draw shares of 0 to 1 as columns, side by side for each run. shares: (runs, labels)."""
+    """Draw shares (0 to 1) as columns, runs side by side. shares: (runs, labels)."""
     slot = WIDTH / len(labels)
     wide = min(34.0, slot * 0.7 / len(shares))
     tallest = max((share for run in shares for share in run), default=0) or 1.0
@@ -79,9 +79,9 @@ def columns(labels: Sequence[str], shares: Sequence[Sequence[float]]) -> str:
 
 
 def differences(values: Sequence[float]) -> str:
-    """Draw the differences of questions, not all 0, as bars in falling order, those above 0 upward."""
+    """Draw the differences of questions, not all 0, as bars in descending order."""
     ordered = sorted(values, reverse=True)
-    shown = ordered[:: 1 + len(ordered) // _MOST_BARS]
+    shown = ordered[:: 1 + len(ordered) // _MAX_BARS]
     largest = max(map(abs, ordered))
     base, reach, left = 85, 72, 44
     wide = (_WIDE - left) / max(len(shown), 1)
@@ -102,7 +102,7 @@ def differences(values: Sequence[float]) -> str:
 
 
 class _Scale(NamedTuple):
-    """What the width of a dot plot stands for."""
+    """Horizontal scale of a dot plot."""
 
     low: float
     high: float

@@ -12,7 +12,7 @@ SHOWN_QUESTIONS = 25
 
 
 def change_plot(result: SetResult) -> str:
-    """Draw how much the headline figure of each question changed; nothing where none did."""
+    """Draw the change of the headline figure of each question; empty if none changed."""
     name = headline(result.runs).name
     first, second = (run.by_id for run in result.runs)
     shared = [each for each in first.keys() & second.keys() if name in first[each] and name in second[each]]
@@ -37,7 +37,7 @@ def changed_questions(result: SetResult) -> str:
 
 
 def worst_questions(result: SetResult) -> str:
-    """Show the questions that went worst."""
+    """Show the questions with the worst headline figures."""
     figure = headline(result.runs)
     sign = 1 if figure.higher_is_better else -1
     judged = [answer for answer in result.runs[0].answers if figure.name in answer.figures]
@@ -79,7 +79,7 @@ def _grade(place: KeptRank) -> str:
 
 
 def _missed(answer: Answered) -> str:
-    """Name the relevant documents that are not among the shown."""
+    """List the relevant documents that are not among those shown."""
     shown = {place.document_id for place in answer.ranking}
     missed = [
         f"{escape(name)} {'not found' if place is None else f'at place {place}'}"

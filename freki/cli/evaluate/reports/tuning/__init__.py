@@ -1,4 +1,4 @@
-"""The report of a tuning, to be kept: Markdown with one picture.
+"""Report of a tuning: Markdown with one picture.
 
 page  tables and sentences
 plot  gain against cost, as SVG

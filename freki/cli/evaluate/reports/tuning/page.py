@@ -1,4 +1,4 @@
-"""Tables and sentences."""
+"""Markdown page of a tuning."""
 
 from collections.abc import Iterable, Sequence
 
@@ -45,7 +45,7 @@ freki tune {sets}
 
 
 def write_report(tuning: Tuning, *, plot: str) -> str:
-    """Write the page as Markdown. plot: where the picture lies, seen from the page."""
+    """Return the page as Markdown. plot: path of the picture relative to the page."""
     parts = [
         _HEAD.format(
             sets=" ".join(one.name for one in tuning.sets),
@@ -99,7 +99,7 @@ def _step(tuning: Tuning, step: TuningStep) -> str:
 
 
 def _second_round(steps: Sequence[TuningStep]) -> list[str]:
-    """Name the options whose second round, beside the values chosen in the first, changed nothing."""
+    """Return a sentence naming the options that the second round did not change."""
     if not steps:
         return []
     others = f", with {steps[-1].others}," if steps[-1].others else ""

@@ -1,4 +1,4 @@
-"""Gain against cost: a panel for each option, all on one scale."""
+"""Plot of gain against latency: one panel per option, all on one scale."""
 
 import math
 from collections.abc import Sequence
@@ -12,15 +12,15 @@ _COLUMNS = 3
 _WIDE, _TALL = 320, 250
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 60, 40, 36
 _LINE = 11.0
-"""Pixels between two labels."""
-# So that a panel of small differences shows them as small.
+"""Minimum distance of two labels, in pixels."""
+# Minimum ranges, so that small differences look small.
 _LEAST_MS = 10.0
 _LEAST_GAIN = 0.01
 _GREY, _BLUE, _GREEN, _FAINT = "#8a8a8a", "#1b6ca8", "#2e7d32", "#dddddd"
 
 
 class _Scale(NamedTuple):
-    """What a panel stands for."""
+    """Ranges of both axes of a panel."""
 
     left: float
     right: float
@@ -34,9 +34,9 @@ class _Scale(NamedTuple):
 
 
 def draw(tuning: Tuning) -> str:
-    """Draw each value by what it costs and gains over what is set, which lies at 0; the chosen one is green.
+    """Draw each value by its difference in latency and its gain to the value set, which lies at 0.
 
-    Up is better, left is faster. A value is grey where it was dropped early.
+    Up is better, left is faster. The chosen value is green; values dropped early are grey.
     """
     steps = [step for step in tuning.steps if not step.again]
     scale = _scale([tried for step in steps for tried in step.values])
@@ -73,7 +73,7 @@ def _panel(step: TuningStep, scale: _Scale, figure: str) -> str:
     for tried in sorted(step.values, key=lambda each: -each.gain.value):
         across, down = scale.at(tried.cost.difference_ms, tried.gain.value)
         parts.append(_dot(tried, step, scale, across, down))
-        # Labels of dots that lie together stand below each other.
+        # Stack the labels of close dots.
         label_at = max(down + 3, label_at + _LINE)
         parts.append(_text(across + 6, label_at, short(tried.title, step), colour=_colour(tried, step)))
     return "".join(parts)
@@ -111,7 +111,7 @@ def _axes(scale: _Scale) -> list[str]:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Give some round numbers between two, 0 among them."""
+    """Return round numbers in the range, including 0."""
     rough = (high - low) / 6
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough)

@@ -1,4 +1,4 @@
-"""How questions are asked while options are tuned: as they are, and some of them shortened to keywords."""
+"""Questions of a tuning: as they are, and some of them shortened to keywords."""
 
 from collections.abc import Sequence
 
@@ -9,43 +9,43 @@ from freki.schemas import ExactKind
 from freki.schemas.evaluation import CorpusDocument, Question
 from freki.schemas.names import record
 
-# Room for the mark in the id.
 _SHORTENED = "shortened "
+"""Prefix of the ids of shortened questions."""
 
 
 @record
-class Posed:
-    """A question as it is asked."""
+class TunedQuestion:
+    """Question with the properties that decide which options apply to it."""
 
     question: Question
     keyword: bool
-    """Is it answered as a short query of keywords?"""
+    """Whether the retriever treats it as a keyword query."""
     exact: bool
-    """Does it name a norm?"""
+    """Whether it cites a section of a law."""
     shortened: bool
 
 
-def pose(questions: Sequence[Question]) -> list[Posed]:
-    """Take questions as they are."""
-    return [_posed(each) for each in questions]
+def tuned_questions(questions: Sequence[Question]) -> list[TunedQuestion]:
+    """Return unchanged questions with their properties."""
+    return [_tuned(each) for each in questions]
 
 
-def keywords(questions: Sequence[Question], corpus: Sequence[CorpusDocument]) -> list[Posed]:
-    """Shorten each question to its three rarest words in the corpus; leave out those that become no keyword query.
+def keyword_questions(questions: Sequence[Question], corpus: Sequence[CorpusDocument]) -> list[TunedQuestion]:
+    """Shorten each question to its three rarest words in the corpus; omit those that yield no keyword query.
 
-    For sets of whole sentences, as most are: people type less into a search field, and another alpha answers them.
+    Most sets hold whole sentences, but users type keywords into search fields, and keyword queries have another alpha.
     """
     frequencies = document_frequencies(_text(document) for document in corpus)
     short = [(each, shorten(each.text, frequencies)) for each in questions]
-    found = [_posed(_reworded(each, text), shortened=True) for each, text in short if text]
+    found = [_tuned(_reworded(each, text), shortened=True) for each, text in short if text]
     return [each for each in found if each.keyword]
 
 
-def _posed(question: Question, *, shortened: bool = False) -> Posed:
-    """Read the question as the retriever will."""
+def _tuned(question: Question, *, shortened: bool = False) -> TunedQuestion:
+    """Analyse a question as the retriever does."""
     searched = searchable_text(question.text)
     read = analyse_query(searched, language=detect_language(searched))
-    return Posed(
+    return TunedQuestion(
         question=question,
         keyword=read.keyword,
         exact=any(term.kind is ExactKind.SECTION for term in read.exact),
