@@ -170,7 +170,7 @@ def test_every_option_of_the_grid_has_one_present_value_whatever_is_set() -> Non
         ("alpha=", "write name=value,value"),
         ("alfa=1", "with a name of"),
         ("alpha=2", "outside 0.0..1.0"),
-        ("alpha=0.6", "is what is set"),
+        ("alpha=0.6", "is the value set"),
     ],
 )
 def test_values_that_cannot_be_tried_are_refused(text: str, expected: str) -> None:
