@@ -1,1 +1,1 @@
-"""How well files are read that the programs of offices write: `make formats`."""
+"""Parsing quality on files written by office programs: `make formats`."""

@@ -1,4 +1,4 @@
-"""Writes files in all formats with the programs that write such files, parses them, and says what is found."""
+"""Write files in all formats with common programs, parse them, and print what is found."""
 
 import shutil
 import sys
@@ -17,7 +17,7 @@ from freki.infra.telemetry.provenance import provenance
 
 _HERE = Path(__file__).resolve().parents[2]
 _SHORTEST, _LONGEST = 4_000, 60_000
-"""Characters of a document: enough for headings, and little enough for slides."""
+"""Length of a document in characters: enough for headings, little enough for slides."""
 
 
 def main() -> None:
@@ -42,8 +42,8 @@ def main() -> None:
 def _arguments() -> Namespace:
     parser = ArgumentParser(prog="make formats", description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("formats"), help="folder for the files")
-    parser.add_argument("--streams", type=Path, nargs="*", default=[], help="recorded streams: more documents")
-    parser.add_argument("--documents", type=int, default=10, help="how many of each stream are written as files")
+    parser.add_argument("--streams", type=Path, nargs="*", default=[], help="recorded streams with further documents")
+    parser.add_argument("--documents", type=int, default=10, help="number of documents of each stream written as files")
     parser.add_argument("--soffice", default=shutil.which("soffice"), help="LibreOffice; without it, fewer formats")
     parser.add_argument("--chromium", default=shutil.which("chromium"), help="Chromium; without it, fewer PDFs")
     return parser.parse_args()
@@ -66,7 +66,7 @@ def _whole_stream(path: Path) -> Score:
 
 
 def in_markdown(scores: Mapping[str, Score]) -> str:
-    """Write scores as a table."""
+    """Return the scores as a Markdown table."""
     lines = [
         "| kind | files | MB | CPU s/MB | words found % | headings found (false) | tables found | refused |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",

@@ -1,4 +1,4 @@
-"""Compares the outline of Python files with what Python itself finds in them."""
+"""Compare the parsed outline of Python files with Python's own syntax tree."""
 
 import ast
 from collections import Counter
@@ -12,7 +12,7 @@ _PARTS = ("if", "orelse", "body", "finalbody", "handlers")
 
 
 def score_python(folder: Path) -> Score:
-    """Parse the files of a folder, without packages that were installed there; headings are top-level definitions."""
+    """Parse the files of a folder without installed packages; headings are top-level definitions."""
     total = Score()
     for path in sorted(folder.rglob("*.py")):
         if "site-packages" in path.parts or "dist-packages" in path.parts:
@@ -31,7 +31,7 @@ def score_python(folder: Path) -> Score:
 
 
 def _defined(tree: ast.Module) -> Iterator[str]:
-    """Yield the names of functions and classes that stand in no other one."""
+    """Yield the names of top-level functions and classes."""
     waiting: list[ast.AST] = list(tree.body)
     while waiting:
         node = waiting.pop()

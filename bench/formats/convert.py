@@ -1,4 +1,4 @@
-"""Has Chromium and LibreOffice write files."""
+"""Conversion of files by Chromium and LibreOffice."""
 
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from bench.formats.write import page
 
 _LIMIT_S = 600
 _CONVERSIONS = (
-    # From, to, and what the copy is called beside the name of its document.
+    # Source format, target format, suffix of the copy's name.
     ("docx", "pdf", "lo.pdf"),
     ("docx", "odt", "lo.odt"),
     ("docx", "doc", "lo.doc"),
@@ -43,7 +43,7 @@ def print_pages(chromium: str, truths: Sequence[Truth], folder: Path) -> Iterato
 
 
 def convert(soffice: str, truths: Sequence[Truth], folder: Path) -> Iterator[Path]:
-    """Have LibreOffice save each document in every other format that it writes."""
+    """Convert each document to every other format of LibreOffice."""
     for before, after, called in _CONVERSIONS:
         out = folder / "converted"
         sources = [folder / f"{truth.name}.{before}" for truth in truths]

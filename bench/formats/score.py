@@ -1,4 +1,4 @@
-"""Parses files and compares what is found with what they hold."""
+"""Parse files and compare the result with their known content."""
 
 import re
 import time
@@ -28,22 +28,22 @@ class Score:
 
     files: int = 0
     size: int = 0
-    """Bytes."""
+    """Total size in bytes."""
     cpu_s: float = 0.0
     words: int = 0
     words_found: int = 0
     headings: int = 0
     headings_found: int = 0
     headings_false: int | None = None
-    """None where they are not counted."""
+    """Number of false headings; None: not counted."""
     tables: int = 0
     tables_found: int = 0
     refused: Counter[str] = field(default_factory=Counter)
-    """Reasons without the name of the file."""
+    """Number of refused files by reason, without file names."""
 
 
 def score(files: Iterable[tuple[Path, Truth]]) -> Mapping[str, Score]:
-    """Parse files; give a score for each kind, which is what follows the name of the document."""
+    """Parse files; return a score for each kind, the part of the file name after the document's."""
     scores: defaultdict[str, Score] = defaultdict(Score)
     for path, truth in files:
         kind = path.name.removeprefix(f"{truth.name}.")
@@ -57,7 +57,7 @@ def score(files: Iterable[tuple[Path, Truth]]) -> Mapping[str, Score]:
 
 
 def parsed(name: str, content: bytes | str, into: Score) -> ParsedDocument | None:
-    """Parse a document; count it, and why it is refused."""
+    """Parse a document and count it, or the reason for its refusal."""
     into.files += 1
     into.size += len(content) if isinstance(content, bytes) else len(content.encode())
     start = time.process_time()
@@ -85,7 +85,7 @@ def _compare_headings(document: ParsedDocument, items: Sequence[Item], into: Sco
 
 
 def _compare_tables(document: ParsedDocument, items: Sequence[Item], into: Score) -> None:
-    """Count tables whose first row is found whole."""
+    """Count tables whose first row is found completely."""
     true = Counter(_folded("".join(item.rows[0])) for item in items if item.kind is Kind.TABLE)
     into.tables += true.total()
     into.tables_found += (true & Counter(_first_rows(document))).total()

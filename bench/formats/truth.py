@@ -1,4 +1,4 @@
-"""What a document holds, before any program wrote it as a file."""
+"""Known content of documents, before conversion to files."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ from freki.infra.sources.recorded import read_stream
 
 
 class Kind(StrEnum):
-    """What an item is."""
+    """Kind of an item."""
 
     HEADING = "heading"
     PROSE = "prose"
@@ -24,32 +24,32 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A heading, a paragraph, an item of a list, a piece of code or a table."""
+    """Heading, paragraph, list item, code block or table."""
 
     kind: Kind
     text: str = ""
     level: int = 0
-    """Of a heading, or how deep an item stands; 1 is outermost."""
+    """Level of a heading or list item; 1 is outermost."""
     rows: tuple[tuple[str, ...], ...] = ()
 
     @property
     def words(self) -> str:
-        """All that it says."""
+        """Text of the item."""
         return self.text or " ".join(cell for row in self.rows for cell in row)
 
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """A document in its parts."""
+    """Document and its items."""
 
     name: str
     source: str
-    """As Markdown."""
+    """Markdown source."""
     items: tuple[Item, ...]
 
 
 def documents(paths: Iterable[Path], *, most: int, shortest: int, longest: int) -> list[Truth]:
-    """Read Markdown: files, and of each recorded stream up to `most` documents of fitting size, with tables first."""
+    """Read Markdown files, and up to `most` documents of suitable size per recorded stream, with tables first."""
     found: list[Truth] = []
     for path in paths:
         if path.suffix == ".md":
@@ -69,7 +69,7 @@ def _streamed(path: Path, most: int, sizes: range) -> Iterator[Truth]:
 
 
 def items(source: str) -> Iterator[Item]:  # noqa: C901 - a case for each kind of token
-    """Yield the parts of a Markdown document."""
+    """Yield the items of a Markdown document."""
     depth, heading = 0, 0
     table: list[list[str]] | None = None
     for token in MarkdownIt("commonmark").enable("table").parse(_FRONT_MATTER.sub("", source)):

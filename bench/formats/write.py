@@ -1,4 +1,4 @@
-"""Writes documents as files, with the libraries that programs use for it."""
+"""Write documents as files, with common libraries."""
 
 import html
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +24,7 @@ _AROUND = (
 
 
 def write(truth: Truth, folder: Path) -> Iterator[Path]:
-    """Write a document once a format; yield the files."""
+    """Write a document once per format; yield the files."""
     for name, writer in _WRITERS.items():
         path = folder / f"{truth.name}.{name}"
         writer(truth, path)
@@ -32,7 +32,7 @@ def write(truth: Truth, folder: Path) -> Iterator[Path]:
 
 
 def page(truth: Truth, *, columns: int = 1) -> str:
-    """Write a document as an HTML page."""
+    """Return a document as an HTML page."""
     body = "\n".join(map(_tagged, truth.items))
     style = f"{_STYLE} body{{columns:{columns}}}" if columns > 1 else _STYLE
     return (

@@ -1,1 +1,1 @@
-"""Freki beside other frameworks: same models, same data, same store, each in an environment of its own."""
+"""Comparison of Freki with other frameworks: same models, data and store, separate environments."""

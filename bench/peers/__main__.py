@@ -1,4 +1,4 @@
-"""Measures Freki beside its peers, one process a measurement, one after the other: `make peers`."""
+"""Measure Freki and its peers, one process per measurement, sequentially: `make peers`."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ from freki.infra.telemetry.provenance import provenance
 from freki.schemas.errors import Rejected
 
 LIMIT_S = 3600.0
-"""Of one process."""
+"""Timeout of one process, in seconds."""
 _LEAST_WIDTH = 150
 console = Console()
 if not console.is_terminal:
@@ -43,7 +43,7 @@ if not console.is_terminal:
 
 
 def main() -> None:
-    """Measure what the command line says; write figures, tables and plots."""
+    """Run the measurements; write figures, tables and plots."""
     arguments = _arguments()
     try:
         changes = _changes(arguments) if arguments.changes else None
@@ -65,11 +65,19 @@ def _arguments() -> Namespace:
     parser = ArgumentParser(prog="make peers ARGS=…", description="Measure Freki beside its peers.")
     parser.add_argument("--changes", type=Path, help="recorded stream of changes, .jsonl or .jsonl.zst")
     parser.add_argument("--sets", type=Path, nargs="*", default=[], help="folders with BEIR-like sets")
-    parser.add_argument("--only", nargs="+", choices=list(PEERS), help="measure these alone")
-    parser.add_argument("--documents", type=int, default=200, help="of the stream (default: %(default)s)")
-    parser.add_argument("--queries", type=int, default=100, help="most of each set (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="the order rotates (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="which documents and queries (default: %(default)s)")
+    parser.add_argument("--only", nargs="+", choices=list(PEERS), help="systems to measure (default: all)")
+    parser.add_argument(
+        "--documents", type=int, default=200, help="number of documents of the stream (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--queries", type=int, default=100, help="maximum number of queries of each set (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="repetitions, in rotating order of the systems (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of the choice of documents and queries (default: %(default)s)"
+    )
     parser.add_argument("--out", type=Path, default=Path("bench-results/peers"), help="default: %(default)s")
     arguments = parser.parse_args()
     if not arguments.changes and not arguments.sets:
@@ -78,7 +86,7 @@ def _arguments() -> Namespace:
 
 
 def _prepare(peers: Sequence[Peer], progress: Progress) -> dict[str, Path | NotInstallable]:
-    """Make environments; one that cannot be made is a result."""
+    """Create the environments; return interpreters, or NotInstallable where that fails."""
     found: dict[str, Path | NotInstallable] = {}
     bar = progress.add_task("environments", total=len(peers))
     for peer in peers:
@@ -93,7 +101,7 @@ def _prepare(peers: Sequence[Peer], progress: Progress) -> dict[str, Path | NotI
 
 
 def _jobs(changes: Changes | None, sets: Sequence[SearchSet]) -> list[Job]:
-    """Make the jobs, of no system yet."""
+    """Return the jobs, for any system."""
     job = Job(system="", name=UPDATES, documents=(), chunk_tokens=0, store_python=sys.executable, directory="")
     told = {each.name: getattr(changes, each.name) for each in fields(Changes)} if changes else {}
     updates = [replace(job, **told)] if told else []
@@ -111,7 +119,7 @@ def _measure(
     rounds: int,
     progress: Progress,
 ) -> list[Result]:
-    """Run every job on every system in every round, in an order that rotates."""
+    """Run every job on every system in every round, in rotating order."""
     results = []
     total = rounds * sum(peer.searches or job.name == UPDATES for peer in peers for job in jobs)
     bar = progress.add_task("measured", total=total)
@@ -132,7 +140,7 @@ def _measure(
 
 
 def _run(python: Path, job: Job, peer: Peer) -> Figures:
-    """Measure in a process of its own, in an empty directory."""
+    """Measure in a separate process, in an empty directory."""
     with tempfile.TemporaryDirectory(prefix="freki-peers-") as home:
         place = Path(home)
         (place / "state").mkdir()
@@ -146,7 +154,7 @@ def _run(python: Path, job: Job, peer: Peer) -> Figures:
                 )
             figures: Figures = json.loads((place / "result.json").read_text())
         except subprocess.TimeoutExpired:
-            return {"error": f"not done after {LIMIT_S:.0f} s"}
+            return {"error": f"not finished after {LIMIT_S:.0f} s"}
         except subprocess.CalledProcessError as error:
             return {"error": f"exit {error.returncode}: {_last_line(log)}"}
         return figures
@@ -154,7 +162,7 @@ def _run(python: Path, job: Job, peer: Peer) -> Figures:
 
 def _last_line(log: Path) -> str:
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    return lines[-1][:300] if lines else "it said nothing"
+    return lines[-1][:300] if lines else "no message"
 
 
 def _tell(results: Sequence[Result], sets: Sequence[SearchSet], arguments: Namespace) -> None:

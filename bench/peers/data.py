@@ -1,4 +1,4 @@
-"""What is measured on: sets with judged documents, and a stream of changes of which later revisions are the edits."""
+"""Data of the measurements: sets with judged documents, and a stream of changes with edits."""
 
 import asyncio
 import math
@@ -23,13 +23,13 @@ from freki.streams.ingest.outline import CountTokens
 from freki.streams.wire.connect import open_outliner
 
 EDITED, DELETED = 0.05, 0.02
-"""Shares of the documents."""
+"""Shares of the documents that are edited and deleted."""
 WATCHED = 5
-"""The shortest that have a later revision, so that an answer has room for all their chunks."""
+"""Number of documents queried during updates: the shortest with a later revision, so that all chunks fit an answer."""
 
 
 def mean_chunk_tokens(documents: Sequence[Document], count_tokens: CountTokens) -> int:
-    """Tell how long Freki's chunks are, those that are extracts of others apart."""
+    """Return the mean length of Freki's chunks in tokens, without chunks extracted from others."""
     chunks = asyncio.run(_chunks(documents, count_tokens))
     return round(fmean(chunk.tokens for chunk in chunks if chunk.kind is not ChunkKind.SUMMARY))
 
@@ -41,7 +41,7 @@ async def _chunks(documents: Sequence[Document], count_tokens: CountTokens) -> l
 
 @record
 class SearchSet:
-    """Documents and questions."""
+    """Documents and questions of a set."""
 
     name: str
     documents: tuple[Document, ...]
@@ -51,7 +51,7 @@ class SearchSet:
 
 @record
 class Changes:
-    """First revisions, and what happens to some of them."""
+    """First revisions of documents, with edits and deletions of some."""
 
     documents: tuple[Document, ...]
     changed: tuple[Document, ...]
@@ -60,10 +60,10 @@ class Changes:
 
 
 def read_search_set(path: Path, *, most: int, seed: int) -> SearchSet:
-    """Read a set, with at most so many of its questions."""
+    """Read a set with a sample of at most `most` questions."""
     found = read_set(path)
     if found.corpus is None:
-        raise Rejected(f"{path}: it has no corpus")
+        raise Rejected(f"{path} has no corpus")
     asked = [question for question in found.questions if question.judgements]
     asked = random.Random(seed).sample(asked, min(most, len(asked)))  # noqa: S311 - a sample
     return SearchSet(
@@ -86,9 +86,9 @@ def read_search_set(path: Path, *, most: int, seed: int) -> SearchSet:
 
 
 def read_changes(path: Path, *, documents: int, seed: int) -> Changes:
-    """Choose documents of a recorded stream: of each the first revision, and of those to edit the next that differs.
+    """Choose documents of a recorded stream: first revisions, and for edits the next revision that differs.
 
-    Raises Rejected where the stream has too few documents with a later revision.
+    Raises Rejected if the stream has too few documents with a later revision.
     """
     revisions: dict[str, list[Document]] = {}
     for line in read_stream(path):
@@ -110,7 +110,7 @@ def read_changes(path: Path, *, documents: int, seed: int) -> Changes:
 def _choose(
     revisions: Mapping[str, Sequence[Document]], later: Mapping[str, Document], most: int, seed: int, path: Path
 ) -> tuple[list[str], list[str], list[str], list[str]]:
-    """Choose all, the edited, the watched, the deleted."""
+    """Return the ids of all chosen documents, of the edited, the watched and the deleted ones."""
     chance = random.Random(seed)  # noqa: S311 - a sample
     count = math.ceil(EDITED * min(most, len(revisions)))
     watched = sorted(later, key=lambda name: (len(revisions[name][0].text), name))[:WATCHED]

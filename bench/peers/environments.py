@@ -1,4 +1,4 @@
-"""The environments of the peers: one each, since their requirements conflict, with versions pinned."""
+"""Environments of the peers: separate, since their requirements conflict, with pinned versions."""
 
 import hashlib
 import os
@@ -23,16 +23,16 @@ _NO_CALLS_HOME = {
 
 @record
 class Peer:
-    """A system that can be measured."""
+    """System under comparison."""
 
     name: str
     title: str
     searches: bool
-    """Else only the incremental part is measured."""
+    """Whether search is measured too; otherwise only updates."""
     environment: str | None
-    """Name of its requirements; None: Freki's own."""
+    """Name of its requirements file; None: Freki's environment."""
     package: str
-    """Whose version is told."""
+    """Package whose version is reported."""
 
 
 PEERS = {
@@ -69,11 +69,11 @@ PEERS = {
 
 
 class NotInstallable(Exception):
-    """An environment cannot be made; the message says why."""
+    """Error: an environment cannot be created; the message has the reason."""
 
 
 def interpreter_of(peer: Peer) -> Path:
-    """Give the interpreter of a peer's environment, made if need be. Raises NotInstallable."""
+    """Return the interpreter of a peer's environment, created if missing. Raises NotInstallable."""
     if peer.environment is None:
         return Path(sys.executable)
     home, pinned = _HOME / peer.environment, _REQUIREMENTS / f"{peer.environment}.txt"
@@ -82,20 +82,20 @@ def interpreter_of(peer: Peer) -> Path:
     if not ready.exists() or ready.read_text() != wanted:
         _run(sys.executable, "-m", "venv", "--clear", str(home))
         _run(str(python), "-m", "pip", "install", "--quiet", "--requirement", str(pinned))
-        # Without what Freki needs beyond its models: the peers bring other versions of some of it.
+        # Without Freki's other dependencies: the peers pin other versions of some of them.
         _run(str(python), "-m", "pip", "install", "--quiet", "--no-deps", "--editable", str(ROOT))
         ready.write_text(wanted)
     return python
 
 
 def variables() -> Mapping[str, str]:
-    """Give the environment variables of a measurement."""
+    """Return the environment variables of a measurement."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith("FREKI_")}
     return {**ours, **_NO_CALLS_HOME}
 
 
 def version_of(peer: Peer) -> str:
-    """Read the pinned version of a peer; empty for Freki, whose commit says more."""
+    """Return the pinned version of a peer; empty for Freki, which is identified by commit."""
     if peer.environment is None:
         return ""
     lines = (_REQUIREMENTS / f"{peer.environment}.txt").read_text().splitlines()
@@ -110,4 +110,4 @@ def _run(*command: str) -> None:
         told = [line for line in error.stderr.splitlines() if line.startswith("ERROR")]
         raise NotInstallable(told[-1] if told else f"{command[0]} failed") from error
     except subprocess.TimeoutExpired as error:
-        raise NotInstallable(f"not done after {_INSTALL_TIMEOUT_S:.0f} s") from error
+        raise NotInstallable(f"not finished after {_INSTALL_TIMEOUT_S:.0f} s") from error

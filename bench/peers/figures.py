@@ -1,4 +1,4 @@
-"""What the measurements add up to: medians over the rounds, and ratios to Freki in the same round."""
+"""Summary of the measurements: medians over the rounds, and ratios to Freki in the same round."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean, median
@@ -18,7 +18,7 @@ FREKI = "freki"
 
 @record
 class Result:
-    """What one process found."""
+    """Result of one process."""
 
     round: int
     system: str
@@ -29,23 +29,23 @@ class Result:
 
 @record
 class Figure:
-    """A number of a system, and how it compares."""
+    """Value of a system and its ratio to Freki's."""
 
     value: float
     ratio: float | None
-    """To Freki's, the median of the rounds; None for Freki itself, or where Freki's is 0."""
+    """Median over the rounds of the ratio to Freki; None for Freki itself, or if Freki's value is 0."""
 
 
 @record
 class Line:
-    """What the table says of one system."""
+    """Row of the table for one system."""
 
     system: str
     way: str
-    """How it searched; empty where that is not measured."""
+    """Search method; empty if search is not measured."""
     figures: Mapping[str, Figure]
     error: str = ""
-    """Why there is nothing to say."""
+    """Reason for missing figures; empty: none."""
 
 
 Read = Callable[[Figures], float]
@@ -66,11 +66,11 @@ READS: Mapping[str, Read] = {
     "stays wrong": lambda found: found["watched"]["wrong_at_the_end"],
     "peak MiB": lambda found: found["peak_mib"],
 }
-"""Figures of updates, by their column."""
+"""Figures of updates, by column."""
 
 
 def update_lines(results: Sequence[Result]) -> list[Line]:
-    """Sum up what was measured on updates."""
+    """Summarise the measurements of updates."""
     rounds = _by_system(result for result in results if result.task == UPDATES)
     return [
         _line(system, "", found, {name: _each(rounds, read) for name, read in READS.items()})
@@ -79,7 +79,7 @@ def update_lines(results: Sequence[Result]) -> list[Line]:
 
 
 def search_lines(results: Sequence[Result], asked: SearchSet) -> list[Line]:
-    """Sum up what was measured on a set, a line for each way to search."""
+    """Summarise the measurements on a set, one row per search method."""
     rounds = _by_system(_judged(result, asked) for result in results if result.task == asked.name)
     return [
         _line(system, way, found, _search_figures(rounds, system, way))
@@ -91,7 +91,7 @@ def search_lines(results: Sequence[Result], asked: SearchSet) -> list[Line]:
 def _search_figures(
     rounds: Mapping[str, Mapping[int, Figures]], system: str, way: str
 ) -> Mapping[str, Mapping[str, Mapping[int, float]]]:
-    """Give each figure of a way, and beside it Freki's of the way that compares: with reranker or without."""
+    """Return the figures of a method, with Freki's figures of the comparable one: with or without reranker."""
     beside = "reranked" if way.endswith("reranked") else "hybrid"
     reads: dict[str, Callable[[str], Read]] = {
         "ingest s": lambda _: lambda found: found["ingest"]["wall_s"],
@@ -111,7 +111,7 @@ def _search_figures(
 
 
 def _judged(result: Result, asked: SearchSet) -> Result:
-    """Put the mean nDCG@10 beside the rankings of each way."""
+    """Add the mean nDCG@10 to the rankings of each method."""
     if "ways" not in result.figures:
         return result
     ways = {}
@@ -157,7 +157,7 @@ def _ratio(theirs: Mapping[int, float], ours: Mapping[int, float]) -> float | No
 
 
 def lean(figures: Figures) -> dict[str, Any]:
-    """Leave the rankings out of what is kept."""
+    """Return the figures without rankings."""
     if "ways" not in figures:
         return figures
     ways = {

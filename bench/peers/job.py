@@ -1,4 +1,4 @@
-"""What one process measures, and what it found: files between the driver and the environments of the peers."""
+"""Job and result of one process: files between the driver and the environments of the peers."""
 
 from pathlib import Path
 from typing import Any
@@ -8,26 +8,26 @@ from pydantic import TypeAdapter
 from freki.schemas.names import record
 
 Figures = dict[str, Any]
-"""Only what JSON can hold."""
+"""JSON-serialisable figures."""
 
 
 @record
 class Document:
-    """A document as every system gets it."""
+    """Document as given to every system."""
 
     document_id: str
     title: str
     language: str
-    """ISO 639-1, or `und`: metadata like the title, so that no framework has to find out."""
+    """ISO 639-1, or `und`: given as metadata, so that no framework has to detect it."""
     media_type: str | None = None
-    """What the source says; None: it says nothing."""
+    """Media type named by the source; None: none."""
     version: int
     text: str
 
 
 @record
 class Question:
-    """A question of a set."""
+    """Question of a set."""
 
     question_id: str
     text: str
@@ -35,7 +35,7 @@ class Question:
 
 @record
 class Job:
-    """One measurement of one system."""
+    """Measurement of one system."""
 
     system: str
     name: str
@@ -49,21 +49,21 @@ class Job:
     watched: tuple[Document, ...] = ()
     """Later revisions of documents that carry a marker, for the queries during an update."""
     chunk_tokens: int
-    """How long Freki's chunks of these documents are on average: what splitters aim at."""
+    """Mean length of Freki's chunks of these documents: the target of the splitters."""
     store_python: str
-    """Interpreter that can serve the store: the peers' own environments lack it."""
+    """Interpreter of an environment with the store: the environments of the peers lack it."""
     directory: str
-    """Empty, for whatever the system keeps."""
+    """Empty directory for the files of the system."""
 
 
 _JOBS: TypeAdapter[Job] = TypeAdapter(Job)
 
 
 def read_job(path: Path) -> Job:
-    """Read what the driver wrote."""
+    """Read a job written by the driver."""
     return _JOBS.validate_json(path.read_bytes())
 
 
 def write_job(job: Job, path: Path) -> None:
-    """Write for the process that measures."""
+    """Write a job for the measuring process."""
     path.write_bytes(_JOBS.dump_json(job))

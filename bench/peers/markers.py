@@ -1,4 +1,4 @@
-"""Words by which a query can tell which revision of a document it sees: one at its beginning, one at its end."""
+"""Marker words that identify the revision of a document: one at its beginning, one at its end."""
 
 import hashlib
 import re
@@ -9,7 +9,7 @@ PLACES = ("first", "last")
 
 
 class Sighting(StrEnum):
-    """What one query saw of one document."""
+    """State of a document as seen by one query."""
 
     OLD = "old"
     NEW = "new"
@@ -22,25 +22,25 @@ class Sighting(StrEnum):
 
     @property
     def is_right(self) -> bool:
-        """A whole revision, whichever."""
+        """Whether one whole revision was seen, old or new."""
         return self in {Sighting.OLD, Sighting.NEW}
 
 
 def marker_of(document_id: str) -> str:
-    """Give a word that stands in no other document."""
+    """Return a word that occurs in no other document."""
     return "kestrel" + hashlib.sha256(document_id.encode()).hexdigest()[:8]
 
 
 def marked(text: str, document_id: str, *, revision: str) -> str:
-    """Put the marker before and after a text, as paragraphs of their own; revision: old or new."""
+    """Add the marker before and after a text, as separate paragraphs; revision: old or new."""
     marker = marker_of(document_id)
-    # What tells the revision is one word, so that no splitter cuts it.
+    # A single word names the revision, so that no splitter cuts it.
     first, last = (f"Remark {marker}: {marker}_{place}_{revision}." for place in PLACES)
     return f"{first}\n\n{text}\n\n{last}\n"
 
 
 def seen_in(texts: Iterable[str], document_id: str) -> Sighting:
-    """Tell what the texts that a query found show of a document."""
+    """Return the state of a document shown by the texts found."""
     pattern = re.compile(rf"{marker_of(document_id)}_([a-z]+)_([a-z]+)")
     seen = {found for text in texts for found in pattern.findall(text)}
     revisions = {revision for _, revision in seen}

@@ -1,4 +1,4 @@
-"""Measures one system in this process: `python -m bench.peers.measure JOB RESULT`, in the system's environment."""
+"""Measure one system in this process: `python -m bench.peers.measure JOB RESULT`, in the system's environment."""
 
 import importlib
 import json
@@ -21,10 +21,10 @@ from bench.peers.store import serve_store
 from bench.peers.system import Place, SearchingSystem, System
 
 WARM_UP = 3
-"""Questions before those that count."""
+"""Number of uncounted questions beforehand."""
 PROBE_PAUSE_S = 0.01
 SELF_CONTAINED = frozenset({"freki"})
-"""Systems that run their own store."""
+"""Systems that start their own store."""
 
 _WARM_UP = Document(
     document_id="warm-up.md",
@@ -38,21 +38,21 @@ Open = Callable[[Place], AbstractContextManager[SearchingSystem]]
 
 
 def main() -> None:
-    """Measure what the job says; a failure is a result too."""
-    # Such as that the local store tells no timestamp.
+    """Run the job; record a failure as a result."""
+    # Such as warnings that the local store returns no timestamp.
     logging.disable(logging.WARNING)
     job_file, result_file = map(Path, sys.argv[1:])
     job = read_job(job_file)
     try:
         figures = measure(job)
-    except Exception as error:  # noqa: BLE001 - whatever a framework raises is what the table has to say
+    except Exception as error:  # noqa: BLE001 - the table reports any error of a framework
         traceback.print_exc()
         figures = {"error": f"{type(error).__name__}: {error}"[:500]}
     result_file.write_text(json.dumps(figures))
 
 
 def measure(job: Job) -> Figures:
-    """Run the job in an empty place."""
+    """Run the job on an empty index."""
     directory = Path(job.directory)
     open_system: Open = importlib.import_module(f"bench.peers.systems.{job.system}").open_system
     with ExitStack() as opened:
@@ -71,7 +71,7 @@ def measure(job: Job) -> Figures:
 
 
 class Measured:
-    """A system under measurement."""
+    """System under measurement."""
 
     def __init__(self, job: Job, system: SearchingSystem, meter: Meter) -> None:
         self._job = job
@@ -79,7 +79,7 @@ class Measured:
         self._meter = meter
 
     def searches(self) -> Figures:
-        """Index a set, ask its questions one after the other in each way."""
+        """Index a set, then run its queries sequentially with each search method."""
         ingest = self._phase(lambda: self._system.ingest(self._job.documents))
         ways: Figures = {}
         for way in self._system.ways:
@@ -98,7 +98,7 @@ class Measured:
         return {"ingest": ingest, "ways": ways}
 
     def updates(self, models: Models) -> Figures:
-        """Index the first revisions, then edits, then deletes, then edits while queries watch."""
+        """Index the first revisions, then edits, then deletions, then edits under concurrent queries."""
         live = {document.document_id: document for document in self._job.documents}
         figures: Figures = {"ingest": self._phase(lambda: self._system.ingest(self._job.documents))}
         figures["after ingest"] = asdict(self._system.leftovers(list(live.values())))
@@ -125,7 +125,7 @@ class Measured:
 
 
 class Watch:
-    """Asks for marked documents again and again, in a thread, while they are updated."""
+    """Thread that queries marked documents repeatedly while they are updated."""
 
     def __init__(self, system: System, models: Models, watched: Sequence[str]) -> None:
         self._system = system
@@ -148,7 +148,7 @@ class Watch:
         self._look()
 
     def figures(self) -> Figures:
-        """Count what was seen, and for how long at most one document was seen wrong."""
+        """Return counts of the states seen, and the longest time that a document was seen wrong."""
         counts = {sighting.value: 0 for sighting in Sighting}
         for _, _, sighting in self._sightings:
             counts[sighting] += 1
@@ -161,7 +161,7 @@ class Watch:
         }
 
     def _longest(self, name: str) -> float:
-        """Give the longest time between the first wrong answer of a row of them and the right one, or the end."""
+        """Return the longest time in seconds from a first wrong answer to the next right one, or to the end."""
         longest, since = 0.0, None
         mine = [(at, sighting) for at, which, sighting in self._sightings if which == name]
         for place, (at, sighting) in enumerate(mine, start=1):

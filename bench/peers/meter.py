@@ -1,4 +1,4 @@
-"""CPU and memory of this process and of all that it started; the store counts apart."""
+"""CPU and memory of this process and its descendants; the store is counted separately."""
 
 import os
 import threading
@@ -19,15 +19,15 @@ _PARENT, _CPU, _RSS = 1, slice(11, 15), 21
 
 @record
 class Usage:
-    """What was used."""
+    """CPU time and memory used."""
 
     wall_s: float
     cpu_s: float
-    """Of the system, without the store."""
+    """CPU time of the system without the store, in seconds."""
     store_cpu_s: float
 
     def since(self, before: "Usage") -> "Usage":
-        """Give the difference."""
+        """Return the difference to an earlier usage."""
         return Usage(
             wall_s=self.wall_s - before.wall_s,
             cpu_s=self.cpu_s - before.cpu_s,
@@ -36,7 +36,7 @@ class Usage:
 
 
 class Meter:
-    """Looks at the memory several times a second while it is entered, at the CPU when asked."""
+    """Context manager that samples memory several times a second; CPU time is read on demand."""
 
     def __init__(self) -> None:
         self._stop = threading.Event()
@@ -54,7 +54,7 @@ class Meter:
         self._thread.join()
 
     def now(self) -> Usage:
-        """Read clocks."""
+        """Return the usage so far."""
         cpu = {False: 0.0, True: 0.0}
         for fields, is_store in _tree():
             cpu[is_store] += sum(map(int, fields[_CPU])) / _TICKS
@@ -67,10 +67,10 @@ class Meter:
 
 
 def _tree() -> Iterator[tuple[list[str], bool]]:
-    """Yield this process and all below it: the fields of its `stat`, and whether it is the store."""
+    """Yield the `stat` fields of this process and its descendants, and whether each is the store."""
     processes = dict(_processes())
     inside = {os.getpid()}
-    # Ids may wrap around, so that a child's need not be above its parent's.
+    # Process ids wrap around: a child's id may be lower than its parent's.
     while grown := {pid for pid, (_, fields) in processes.items() if int(fields[_PARENT]) in inside} - inside:
         inside |= grown
     for pid in inside & processes.keys():

@@ -1,4 +1,4 @@
-"""Freki's own models for frameworks that call plain functions from any thread."""
+"""Freki's models for frameworks that call synchronous functions from any thread."""
 
 import asyncio
 import threading
@@ -19,17 +19,17 @@ Vector = list[float]
 
 @record
 class Candidate:
-    """A hit that waits to be reranked, with all that the framework knows of it."""
+    """Hit to rerank, with the framework's data about it."""
 
     text: str
     title: str
     language: str
     score: float
-    """Of hybrid search, higher is better."""
+    """Score of hybrid search, higher is better."""
 
 
 class Background:
-    """An event loop in a thread of its own."""
+    """Event loop in a separate thread."""
 
     def __enter__(self) -> Self:
         self._loop = asyncio.new_event_loop()
@@ -45,12 +45,12 @@ class Background:
         self._loop.close()
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run it there and wait for it here."""
+        """Run a coroutine in the loop and wait for its result."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
 class Models:
-    """Embedder and reranker, opened when first used: what a run does not need costs it no memory."""
+    """Embedder and reranker, opened on first use, so that unused models take no memory."""
 
     def __init__(self, background: Background) -> None:
         self._background = background
@@ -70,7 +70,7 @@ class Models:
 
     @property
     def embedder(self) -> OnnxEmbedder:
-        """The open embedder."""
+        """Opened embedder."""
         if self._embedder is None:
             entering = self._opened.enter_async_context(OnnxEmbedder(ModelSettings()))
             self._embedder = self._background.wait(entering)
@@ -78,7 +78,7 @@ class Models:
 
     @property
     def reranker(self) -> OnnxReranker:
-        """The open reranker."""
+        """Opened reranker."""
         if self._reranker is None:
             entering = self._opened.enter_async_context(OnnxReranker(ModelSettings()))
             self._reranker = self._background.wait(entering)
@@ -86,38 +86,38 @@ class Models:
 
     @property
     def dim(self) -> int:
-        """Length of a vector."""
+        """Dimension of the vectors."""
         return self.embedder.dim
 
     def embed_passages(self, texts: Sequence[str]) -> list[Vector]:
-        """Embed what is searched, and count it."""
+        """Embed passages and count them."""
         self.embedded += len(texts)
         vectors: list[Vector] = self._background.wait(self.embedder.embed_passages(texts)).tolist()
         return vectors
 
     def embed_query(self, text: str) -> Vector:
-        """Embed what is asked."""
+        """Embed a query."""
         if text in self._kept:
             return self._kept[text]
         vectors: list[Vector] = self._background.wait(self.embedder.embed_queries([text])).tolist()
         return vectors[0]
 
     def keep(self, question: str) -> None:
-        """Remember the vector of a question, which then costs nothing: asking must not slow an update down."""
+        """Cache the vector of a question, so that queries do not slow an update down."""
         self._kept[question] = self.embed_query(question)
 
     def count_tokens(self, text: str) -> int:
-        """Count tokens as the embedder sees them."""
+        """Return the number of tokens by the embedder's tokenizer."""
         return self.embedder.count_tokens([text])[0]
 
     def tokens(self, text: str) -> list[str]:
-        """Cut a text into as many pieces as it has tokens, for splitters that only count them."""
+        """Return as many pieces as a text has tokens, for splitters that only count."""
         return [""] * self.count_tokens(text)
 
     def rerank(self, question: str, candidates: Sequence[Candidate]) -> list[float]:
         """Score candidates, 0..1.
 
-        Of what Freki's reranker is given in Freki, cosine and BM25 share are missing: a fused hit does not have them.
+        Unlike in Freki, the reranker gets no cosine and no BM25 share: fused hits lack them.
         """
         best = max((each.score for each in candidates), default=0.0)
         language = detect_language(question)
@@ -128,7 +128,7 @@ class Models:
                 heading=each.title,
                 text=each.text,
                 language=each.language,
-                # Reciprocal ranks, which all three frameworks fuse by, sum up to some hundredths.
+                # Sums of reciprocal ranks, by which all three frameworks fuse, are a few hundredths.
                 fused=each.score / best if best > 0 else 0.0,
                 lexical=0.0,
                 cosine=0.0,

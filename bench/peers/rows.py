@@ -1,4 +1,4 @@
-"""Reads all rows of a collection, whoever wrote it."""
+"""Read all rows of a collection, independent of the framework."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ def stored_rows(
     text: str,
     others: Sequence[str] = (),
 ) -> Iterator[tuple[str, ...]]:
-    """Yield document, text and other fields of each row."""
+    """Yield document, text and further fields of each row."""
     fields = [source, text, *others]
     pages = client.query_iterator(collection, filter="", output_fields=fields, batch_size=_PAGE)
     while page := pages.next():

@@ -1,4 +1,4 @@
-"""Tables in Markdown and in the terminal, and plots."""
+"""Tables for Markdown and terminal, and plots."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,39 +15,39 @@ _UPDATE_COLUMNS = (
 )  # fmt: skip
 _SEARCH_COLUMNS = ("ingest s", "p50 ms", "p95 ms", "CPU ms", NDCG, "peak MiB")
 _COMPARED = frozenset({"ingest s", "ingest CPU s", "edit s", "delete s", "p50 ms", "p95 ms", "CPU ms", "peak MiB"})
-"""Columns with a ratio; nDCG gets a difference, counts stand alone."""
+"""Columns with a ratio to Freki; nDCG has a difference, counts have neither."""
 _WHOLE_FROM = 100
 EXPLAINED = """\
-In brackets: the median over the rounds of the ratio to Freki in the same round; below 1 the peer needs less. For
-nDCG@10 the difference. `texts`: embedded at first; `again`: embedded after the edits. `left`: rows of no live revision
-after edits and deletes; `missing`: live chunks without a row. Of the queries `asked` about documents that were being
-replaced, so many saw a `hole` (no revision), a `mix` (two), a `part` (one without its beginning or end); `wrong s` is
-the longest that one document was seen so, `stays wrong` how many still were when the update was done. CPU and memory
-are of all processes of a system; the store counts as CPU, not as memory."""
+In brackets: median over the rounds of the ratio to Freki in the same round (below 1 the peer needs less); for nDCG@10
+the difference. `texts`: texts embedded at first; `again`: texts embedded after the edits. `left`: rows of no live
+revision after edits and deletions; `missing`: live chunks without a row. `asked`: queries about documents during their
+update; `hole`, `mix`, `part`: answers with no revision, with two, with one lacking its beginning or end; `wrong s`: the
+longest time that a document was seen so; `stays wrong`: documents still wrong after the update. CPU and memory cover
+all processes of a system; the store counts towards CPU, not memory."""
 
 
 def update_table(lines: Sequence[Line]) -> list[list[str]]:
-    """Give the cells of the table of updates, a column for each system, the header first."""
+    """Return the cells of the table of updates, one column per system, header first."""
     header = ["updates", *_UPDATE_COLUMNS]
     rows = [header, *(_row(_name(line), line, _UPDATE_COLUMNS) for line in lines)]
     return [list(column) for column in zip(*rows, strict=True)]
 
 
 def search_table(name: str, lines: Sequence[Line]) -> list[list[str]]:
-    """Give the cells of the table of a set, its header first."""
+    """Return the cells of the table of a set, header first."""
     header = [name, *_SEARCH_COLUMNS]
     return [header, *(_row(f"{_name(line)}: {line.way}", line, _SEARCH_COLUMNS, lines) for line in lines)]
 
 
 def in_markdown(cells: Sequence[Sequence[str]]) -> str:
-    """Write a table."""
+    """Return a Markdown table."""
     header, *rows = cells
     alignment = ["---", *("---:" for _ in header[1:])]
     return "\n".join(f"| {' | '.join(row)} |" for row in (header, alignment, *rows))
 
 
 def in_terminal(cells: Sequence[Sequence[str]]) -> Table:
-    """Lay out a table."""
+    """Return a terminal table."""
     header, *rows = cells
     table = Table(header[0])
     for name in header[1:]:
@@ -83,7 +83,7 @@ def _difference(line: Line, beside: Sequence[Line]) -> str:
 
 
 def draw(updates: Sequence[Line], searches: Mapping[str, Sequence[Line]], folder: Path) -> list[Path]:
-    """Draw PNG files: seconds of updates, and quality over time for each set."""
+    """Draw PNG files: times of updates, and quality against latency for each set."""
     drawn = []
     if told := [line for line in updates if line.figures]:
         drawn.append(_bars(told, folder / "updates.png"))
@@ -101,7 +101,7 @@ def _bars(lines: Sequence[Line], path: Path) -> Path:
         ("first ingest, s", lambda line: line.figures["ingest s"].value),
         ("edits of 5 %, s", lambda line: line.figures["edit s"].value),
         ("texts embedded for the edits", lambda line: line.figures["again"].value),
-        ("seen wrong for up to, s", lambda line: line.figures["wrong s"].value),
+        ("longest time seen wrong, s", lambda line: line.figures["wrong s"].value),
     )
     for axes, (title, read) in zip(figure.subplots(1, len(panels), sharey=True), panels, strict=True):
         names = [PEERS[line.system].title for line in lines]
@@ -124,7 +124,7 @@ def _dots(name: str, lines: Sequence[Line], path: Path) -> Path:
         label = f"{PEERS[line.system].title}: {line.way}"
         axes.annotate(label, (x, y), fontsize=8, xytext=(4, 4), textcoords="offset points")
     axes.set_xscale("log")
-    axes.set_xlabel("a question, p50 in ms")
+    axes.set_xlabel("query latency, p50 in ms")
     axes.set_ylabel(NDCG)
     axes.set_title(name)
     figure.savefig(path, dpi=120)

@@ -1,4 +1,4 @@
-"""The store of the peers: the same server that Freki's local stack runs."""
+"""Store of the peers: the same server as in Freki's local stack."""
 
 import subprocess
 import time
@@ -18,7 +18,7 @@ _SHOW_COLLECTIONS = "/milvus.proto.milvus.MilvusService/ShowCollections"
 
 @contextmanager
 def serve_store(python: str, directory: Path) -> Iterator[str]:
-    """Serve an empty Milvus Lite, give its URI. Raises TimeoutError if it does not answer."""
+    """Serve an empty Milvus Lite; yield its URI. Raises TimeoutError if it does not answer."""
     port = choose_port("of the store", 0, last=None, avoid=())
     command = [python, "-m", "freki.infra.local.milvus_lite", str(directory / "store.db"), str(port)]
     server = subprocess.Popen(command)  # noqa: S603 - our own module

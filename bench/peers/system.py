@@ -1,4 +1,4 @@
-"""What every system can do, however it does it."""
+"""Interface of all systems."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -10,14 +10,14 @@ from bench.peers.models import Models
 from freki.schemas.names import record
 
 CANDIDATES = 24
-"""How many hits of hybrid search are reranked; Freki's default is 16."""
+"""Number of reranked hits of hybrid search; Freki's default is 16."""
 HITS = 20
-"""How many hits a question gets, reranked or not: enough that ten documents are among them."""
+"""Number of hits of a query, reranked or not: enough to cover ten documents."""
 _OVERLAP = 0.1
-"""Share of a chunk."""
+"""Overlap of chunks, as a share of a chunk."""
 DENSE_INDEX: dict[str, Any] = {"index_type": "AUTOINDEX", "metric_type": "COSINE", "params": {}}
 LEXICAL_INDEX: dict[str, Any] = {"index_type": "SPARSE_INVERTED_INDEX", "metric_type": "BM25", "params": {}}
-"""As in Freki. The integrations would take AUTOINDEX for BM25 too, which the local store refuses."""
+"""BM25 index as in Freki. The integrations default to AUTOINDEX, which the local store rejects."""
 
 Row = tuple[str, ...]
 """Document and text of a chunk in the store."""
@@ -25,7 +25,7 @@ Row = tuple[str, ...]
 
 @record
 class Hit:
-    """A chunk that was found."""
+    """Found chunk."""
 
     document_id: str
     text: str
@@ -33,63 +33,63 @@ class Hit:
 
 @record
 class Leftovers:
-    """How the store differs from the live revisions."""
+    """Differences between the store and the live revisions."""
 
     rows: int
     left: int
-    """Rows that belong to no live revision."""
+    """Number of rows of no live revision."""
     missing: int
-    """Chunks of live revisions without a row."""
+    """Number of live chunks without a row."""
 
 
 @record
 class Place:
-    """What a system works with."""
+    """Resources of a system."""
 
     models: Models
     store_uri: str
     directory: Path
     chunk_tokens: int
-    """How long chunks shall be on average."""
+    """Target mean length of chunks, in tokens."""
 
     def splitting(self, *, filled: float) -> tuple[int, int]:
-        """Give size and overlap in tokens for a splitter whose chunks fill such a share of the size on average."""
+        """Return size and overlap in tokens for a splitter whose chunks fill this share of the size on average."""
         size = round(self.chunk_tokens / filled)
         return size, round(size * _OVERLAP)
 
 
 class System(Protocol):
-    """A framework with its index."""
+    """Framework with its index."""
 
     @property
     def embedded(self) -> int:
-        """How many texts of documents were embedded so far."""
+        """Number of document texts embedded so far."""
 
     def ingest(self, documents: Sequence[Document]) -> None:
-        """Index documents for the first time; return when they can be found."""
+        """Index documents for the first time; return once they can be found."""
 
     def update(self, changed: Sequence[Document], gone: Sequence[str], current: Sequence[Document]) -> None:
-        """Take in changes; `current` is all that is live afterwards, for systems that want to see it."""
+        """Apply changes; `current` has all documents live afterwards, for systems that need them."""
 
     def within(self, question: str, document_id: str) -> list[str]:
-        """Search one document, as far as the system can, and give the texts found."""
+        """Search one document, as far as the system can, and return the texts found."""
 
     def leftovers(self, current: Sequence[Document]) -> Leftovers:
-        """Compare the store with what is live."""
+        """Compare the store with the live revisions."""
 
 
 class SearchingSystem(System, Protocol):
-    """A framework that answers questions too."""
+    """Framework that also answers queries."""
 
     @property
     def ways(self) -> tuple[str, ...]:
-        """Ways to search, by name."""
+        """Names of the search methods."""
 
     def search(self, question: str, *, way: str) -> list[Hit]:
-        """Give the best hits, best first."""
+        """Return the best hits, best first."""
 
 
 def compared(found: Iterable[Row], expected: Iterable[Row]) -> Leftovers:
-    """Compare rows. Equal chunks of a document may share a row, but no chunk may have more rows than it occurs."""
+    """Compare rows. Equal chunks of a document may share a row; a chunk has at most one row per occurrence."""
     stored, live = Counter(found), Counter(expected)
     return Leftovers(rows=stored.total(), left=(stored - live).total(), missing=len(live.keys() - stored.keys()))

@@ -1,1 +1,1 @@
-"""One module a framework: its recommended way, behind the interface of `system.py`."""
+"""One module per framework: its recommended setup behind the interface of `system.py`."""

@@ -1,4 +1,4 @@
-"""CocoIndex: a folder of files kept in a LanceDB table; it has no connector for Milvus. The incremental part only.
+"""CocoIndex: a folder of files indexed in a LanceDB table, as it has no connector for Milvus. Updates only.
 
 Sources: cocoindex.io/docs on apps, functions and the LanceDB connector.
 """
@@ -27,26 +27,26 @@ from bench.peers.system import Hit, Leftovers, Place, compared
 
 TABLE = "chunks"
 _BYTES_OF_A_TOKEN = 3.5
-"""In the embedder's vocabulary, on English texts with markup: its splitter counts bytes."""
+"""Bytes per token of the embedder on English texts with markup: the splitter counts bytes."""
 _FILLED = 0.73
-"""Share of the size that its splitter fills on average, on these sets."""
+"""Share of the chunk size that its splitter fills on average, on these sets."""
 _ALL = 1_000_000
 _BATCH = 64
-"""Default of CocoIndex' own embedder."""
+"""Batch size of CocoIndex' own embedder."""
 
 
 class Embedder:
-    """Freki's embedder as CocoIndex wants it: single texts are gathered into batches, results are remembered."""
+    """Freki's embedder for CocoIndex: single texts are batched, results are memoised."""
 
     def __init__(self, models: Models) -> None:
         self._models = models
 
     def __coco_memo_key__(self) -> str:
-        """Tell this model from others."""
+        """Return the memoisation key of this model."""
         return self._models.embedder.fingerprint
 
     async def __coco_vector_schema__(self) -> VectorSchema:
-        """Describe the column."""
+        """Return the schema of the vector column."""
         return VectorSchema(dtype=np.dtype(np.float32), size=self._models.dim)
 
     @coco.fn(memo=True)
@@ -67,7 +67,7 @@ _SPLITTER = RecursiveSplitter()
 
 @dataclass
 class Row:
-    """A chunk in the table."""
+    """Chunk in the table."""
 
     id: int
     source: str
@@ -77,11 +77,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Splitting:
-    """How files are split."""
+    """Splitter of files."""
 
     size: int
     overlap: int
-    """Both in bytes."""
+    """Size and overlap are in bytes."""
 
     def __call__(self, text: str) -> list[Chunk]:
         """Split a text."""
@@ -133,7 +133,7 @@ def open_system(place: Place) -> Iterator["CocoIndex"]:
 
 
 class CocoIndex:
-    """Files are told apart by their content; results of functions are remembered beside the table."""
+    """Detects changed files by content; memoised results are stored beside the table."""
 
     ways = ()
 
@@ -146,11 +146,11 @@ class CocoIndex:
 
     @property
     def embedded(self) -> int:
-        """How many texts of documents were embedded so far."""
+        """Number of document texts embedded so far."""
         return self._models.embedded
 
     def ingest(self, documents: Sequence[Document]) -> None:
-        """Write files, and let the app find them."""
+        """Write files and run the app."""
         self.update(documents, (), documents)
 
     def update(
@@ -159,7 +159,7 @@ class CocoIndex:
         gone: Sequence[str],
         current: Sequence[Document],  # noqa: ARG002 - it looks at the folder
     ) -> None:
-        """Write and remove files, and let the app find out."""
+        """Write and remove files and run the app."""
         for document in changed:
             file = self._folder / document.document_id
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -169,15 +169,15 @@ class CocoIndex:
         self._app.update_blocking()
 
     def search(self, question: str, *, way: str) -> list[Hit]:
-        """Searching is left to the store."""
+        """Not measured: search is left to the store."""
         raise NotImplementedError
 
     def within(self, question: str, document_id: str) -> list[str]:  # noqa: ARG002 - it reads all of the document
-        """Read one document's rows."""
+        """Return the rows of one document."""
         return [text for source, text in self._rows() if source == document_id]
 
     def leftovers(self, current: Sequence[Document]) -> Leftovers:
-        """Compare the table with what is live."""
+        """Compare the table with the live revisions."""
         expected = ((document.document_id, chunk.text) for document in current for chunk in self._split(document.text))
         return compared(self._rows(), expected)
 

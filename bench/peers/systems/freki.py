@@ -1,4 +1,4 @@
-"""Freki: its own local stack with default settings, through the real topics."""
+"""Freki: local stack with default settings, through the real topics."""
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,9 +35,9 @@ TENANT = TenantId("peers")
 HYBRID, RERANKED = "hybrid", "reranked"
 PATIENCE_S = 300.0
 DEADLINE_MS = 60_000
-"""Quality is compared too: no step may be left out for time."""
+"""Deadline in milliseconds: long, so that no step is skipped for time."""
 _DELETED = 10**15
-"""Versions of deletions: above those of recorded streams."""
+"""Version of deletions: above those of recorded streams."""
 
 
 @contextmanager
@@ -54,7 +54,7 @@ def open_system(place: Place) -> Iterator["Freki"]:
 
 
 class Freki:
-    """Publishes changes and waits for their receipts; asks and waits for the answer."""
+    """Client that publishes changes, waits for their receipts, and runs queries."""
 
     ways = (HYBRID, RERANKED)
 
@@ -68,7 +68,7 @@ class Freki:
         self.embedded = 0
 
     async def start(self, settings: Settings) -> None:
-        """Start broker, store and workers; open what speaks to them."""
+        """Start broker, store and workers; open the clients."""
         stack = await self._opened.enter_async_context(LocalStack(settings, report=report, prepare=apply_topics))
         self._settings = settings_for(settings, stack.state)
         self._receipts = await self._opened.enter_async_context(open_receipts(self._settings))
@@ -76,7 +76,7 @@ class Freki:
         self._asker = await self._opened.enter_async_context(open_asker(self._settings))
 
     async def stop(self) -> None:
-        """Stop them all."""
+        """Close the clients and stop the stack."""
         await self._opened.aclose()
 
     def ingest(self, documents: Sequence[Document]) -> None:
@@ -89,11 +89,11 @@ class Freki:
         gone: Sequence[str],
         current: Sequence[Document],  # noqa: ARG002 - it is told what changed
     ) -> None:
-        """Publish what changed and what is gone."""
+        """Publish upserts and deletions."""
         self._publish([*map(change_of, changed), *map(_deletion, gone)])
 
     def search(self, question: str, *, way: str) -> list[Hit]:
-        """Give the best hits."""
+        """Return the best hits."""
         result = self._ask(question, reranker=None if way == RERANKED else RerankerChoice.NONE)
         return [Hit(document_id=hit.document_id, text=hit.text) for hit in result.hits]
 
@@ -103,7 +103,7 @@ class Freki:
         return [hit.text for hit in self._ask(question, filters=(only,), reranker=RerankerChoice.NONE).hits]
 
     def leftovers(self, current: Sequence[Document]) -> Leftovers:
-        """Compare the rows of chunks with the manifests of what is live."""
+        """Compare the chunk rows with the manifests of the live revisions."""
         return self._background.wait(self._leftovers([DocumentId(document.document_id) for document in current]))
 
     def _publish(self, changes: Sequence[DocumentChange]) -> None:
@@ -149,7 +149,7 @@ class Freki:
 
 
 def change_of(document: Document) -> DocumentChange:
-    """Say that a document has this content."""
+    """Return the upsert of a document."""
     return DocumentChange(
         tenant=TENANT,
         document_id=DocumentId(document.document_id),

@@ -1,4 +1,4 @@
-"""Haystack: indexing and query pipelines over Milvus, its hybrid retriever or a joiner, a ranker at the end.
+"""Haystack: indexing and query pipelines over Milvus, with its hybrid retriever or a joiner, and a final ranker.
 
 Sources: docs.haystack.deepset.ai on document splitter, writer, joiner and rankers; the README of milvus-haystack.
 """
@@ -39,11 +39,11 @@ from bench.peers.system import (
 COLLECTION = "haystack"
 HYBRID, RERANKED, JOINED, JOINED_RERANKED = "hybrid", "reranked", "joined", "joined, reranked"
 _TOKENS_OF_A_WORD = 1.6
-"""In the embedder's vocabulary, on English and German texts; the splitter's own token counter wants a download."""
+"""Tokens of the embedder per word, on English and German texts: the splitter's token counter needs a download."""
 _FILLED = 0.95
-"""Share of the size that its splitter fills on average, on these sets."""
+"""Share of the chunk size that its splitter fills on average, on these sets."""
 _BATCH = 32
-"""Default of Haystack's own embedders."""
+"""Batch size of Haystack's own embedders."""
 
 
 @contextmanager
@@ -54,14 +54,14 @@ def open_system(place: Place) -> Iterator["Haystack"]:
 
 @component
 class PassageEmbedder:
-    """Freki's embedder as Haystack wants it; the title is embedded too, as its embedders can with metadata."""
+    """Freki's embedder for Haystack; embeds the title too, as Haystack's embedders can with metadata."""
 
     def __init__(self, models: Models) -> None:
         self._models = models
 
     @component.output_types(documents=list[Chunk])
     def run(self, documents: list[Chunk]) -> dict[str, list[Chunk]]:
-        """Give chunks their vectors."""
+        """Add vectors to chunks."""
         embedded: list[Chunk] = []
         for first in range(0, len(documents), _BATCH):
             batch = documents[first : first + _BATCH]
@@ -85,7 +85,7 @@ class QueryEmbedder:
 
 @component
 class FrekiRanker:
-    """Freki's reranker as Haystack wants it."""
+    """Freki's reranker for Haystack."""
 
     def __init__(self, models: Models, top_k: int = HITS) -> None:
         self._models = models
@@ -109,7 +109,7 @@ class FrekiRanker:
 
 
 class Haystack:
-    """Nothing remembers what was indexed: who updates deletes the chunks of the former revision first."""
+    """Keeps no record of indexed documents: an update must first delete the chunks of the former revision."""
 
     ways = (HYBRID, RERANKED, JOINED, JOINED_RERANKED)
 
@@ -141,7 +141,7 @@ class Haystack:
 
     @property
     def embedded(self) -> int:
-        """How many texts of documents were embedded so far."""
+        """Number of document texts embedded so far."""
         return self._models.embedded
 
     def ingest(self, documents: Sequence[Document]) -> None:
@@ -154,7 +154,7 @@ class Haystack:
         gone: Sequence[str],
         current: Sequence[Document],  # noqa: ARG002 - it looks only at what changed
     ) -> None:
-        """Replace the chunks of what changed, delete those of what is gone."""
+        """Replace the chunks of changed documents, delete those of deleted ones."""
         replaced = [document.document_id for document in changed] if self._delete_first else []
         for name in [*replaced, *gone]:
             filters = {"field": "meta.source", "operator": "==", "value": name}
@@ -164,7 +164,7 @@ class Haystack:
             self.ingest(changed)
 
     def search(self, question: str, *, way: str) -> list[Hit]:
-        """Give the best hits."""
+        """Return the best hits."""
         inputs: dict[str, dict[str, Any]] = {"embedder": {"text": question}}
         lexical = "lexical" if way in {JOINED, JOINED_RERANKED} else "retriever"
         inputs[lexical] = {"query_text": question}
@@ -183,7 +183,7 @@ class Haystack:
         return [chunk.content for chunk in found["documents"]]
 
     def leftovers(self, current: Sequence[Document]) -> Leftovers:
-        """Compare the store with what is live."""
+        """Compare the store with the live revisions."""
         chunks = self._splitter.run(_sources(current))["documents"]
         expected = ((chunk.meta["source"], chunk.content) for chunk in chunks)
         return compared(stored_rows(self._store.client, COLLECTION, source="source", text="text"), expected)

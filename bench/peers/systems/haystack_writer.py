@@ -1,4 +1,4 @@
-"""Haystack with its writer alone, DuplicatePolicy.OVERWRITE: what pipelines in its tutorials do with a second run."""
+"""Haystack with only its writer, DuplicatePolicy.OVERWRITE, as in repeated runs of its tutorial pipelines."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,5 +9,5 @@ from bench.peers.systems.haystack import Haystack
 
 @contextmanager
 def open_system(place: Place) -> Iterator[Haystack]:
-    """Open an empty index whose edits only write."""
+    """Open an empty index whose edits delete nothing."""
     yield Haystack(place, delete_first=False)

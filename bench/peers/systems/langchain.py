@@ -37,7 +37,7 @@ COLLECTION = "langchain"
 HYBRID, RERANKED, ENSEMBLE, ENSEMBLE_RERANKED = "hybrid", "reranked", "ensemble", "ensemble, reranked"
 _RRF_K = 60
 _FILLED = 0.77
-"""Share of the size that its splitter fills on average, on these sets."""
+"""Share of the chunk size that its splitter fills on average, on these sets."""
 
 
 @contextmanager
@@ -47,22 +47,22 @@ def open_system(place: Place) -> Iterator["LangChain"]:
 
 
 class E5Embeddings(Embeddings):
-    """Freki's embedder as LangChain wants it."""
+    """Freki's embedder for LangChain."""
 
     def __init__(self, models: Models) -> None:
         self._models = models
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Embed what is searched."""
+        """Embed passages."""
         return self._models.embed_passages(texts)
 
     def embed_query(self, text: str) -> list[float]:
-        """Embed what is asked."""
+        """Embed a query."""
         return self._models.embed_query(text)
 
 
 class FrekiRerank(BaseDocumentCompressor):
-    """Freki's reranker as LangChain wants it: hits come without their scores, so their order has to do."""
+    """Freki's reranker for LangChain: hits arrive without scores, so their order replaces these."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
     models: Models
@@ -82,7 +82,7 @@ class FrekiRerank(BaseDocumentCompressor):
                 language=chunk.metadata["language"],
                 score=1 / (_RRF_K + rank),
             )
-            # An ensemble gives all that either of its retrievers found.
+            # An ensemble returns the union of its retrievers' hits.
             for rank, chunk in enumerate(documents[:CANDIDATES], start=1)
         ]
         scores = self.models.rerank(query, candidates)
@@ -91,7 +91,7 @@ class FrekiRerank(BaseDocumentCompressor):
 
 
 class LangChain:
-    """Chunks are told apart by their hash, which a record manager keeps beside the store."""
+    """Detects changed chunks by hash, kept by a record manager beside the store."""
 
     ways = (HYBRID, RERANKED, ENSEMBLE, ENSEMBLE_RERANKED)
 
@@ -117,7 +117,7 @@ class LangChain:
 
     @property
     def embedded(self) -> int:
-        """How many texts of documents were embedded so far."""
+        """Number of document texts embedded so far."""
         return self._models.embedded
 
     def ingest(self, documents: Sequence[Document]) -> None:
@@ -125,14 +125,14 @@ class LangChain:
         self._index(documents, cleanup=self._cleanup)
 
     def update(self, changed: Sequence[Document], gone: Sequence[str], current: Sequence[Document]) -> None:
-        """Edits: the changed documents alone; deletes: all that is left, as only `full` removes what is not given."""
+        """Index changed documents for edits, all live ones for deletions: only `full` removes documents not given."""
         if changed:
             self._index(changed, cleanup=self._cleanup)
         if gone:
             self._index(current, cleanup="full")
 
     def search(self, question: str, *, way: str) -> list[Hit]:
-        """Give the best hits."""
+        """Return the best hits."""
         if not self._retrievers:
             self._retrievers = self._made()
         found = self._retrievers[way].invoke(question)
@@ -144,7 +144,7 @@ class LangChain:
         return [chunk.page_content for chunk in self._store.similarity_search(question, **only)]
 
     def leftovers(self, current: Sequence[Document]) -> Leftovers:
-        """Compare the store with what is live."""
+        """Compare the store with the live revisions."""
         expected = {(chunk.metadata["source"], chunk.page_content) for chunk in self._split(current)}
         return compared(stored_rows(self._store.client, COLLECTION, source="source", text="text"), expected)
 
@@ -174,7 +174,7 @@ class LangChain:
         )
 
     def _made(self) -> dict[str, BaseRetriever]:
-        """Make retrievers; that of the ensemble reads all chunks into memory, so it knows nothing of later changes."""
+        """Return the retrievers; the ensemble reads all chunks into memory and misses later changes."""
         hybrid = self._store.as_retriever(search_kwargs=_HYBRID)
         rows = stored_rows(self._store.client, COLLECTION, source="source", text="text", others=("title", "language"))
         chunks = [

@@ -1,4 +1,4 @@
-"""LangChain with the cleanup `scoped_full`, which its reference advises where documents are longer than a batch."""
+"""LangChain with the cleanup `scoped_full`, recommended by its reference for documents longer than a batch."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -37,7 +37,7 @@ from bench.peers.system import (
 COLLECTION = "llamaindex"
 HYBRID, RERANKED = "hybrid", "reranked"
 _FILLED = 0.82
-"""Share of the size that its splitter fills on average, on these sets."""
+"""Share of the chunk size that its splitter fills on average, on these sets."""
 
 
 @contextmanager
@@ -47,7 +47,7 @@ def open_system(place: Place) -> Iterator["LlamaIndex"]:
 
 
 class E5Embedding(BaseEmbedding):
-    """Freki's embedder as LlamaIndex wants it; the size of batches is LlamaIndex' default."""
+    """Freki's embedder for LlamaIndex, with LlamaIndex' default batch size."""
 
     _models: Models = PrivateAttr()
 
@@ -69,7 +69,7 @@ class E5Embedding(BaseEmbedding):
 
 
 class FrekiRerank(BaseNodePostprocessor):
-    """Freki's reranker as LlamaIndex wants it."""
+    """Freki's reranker for LlamaIndex."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
     models: Models
@@ -95,7 +95,7 @@ class FrekiRerank(BaseNodePostprocessor):
 
 
 class LlamaIndex:
-    """Documents are told apart by their hash, which a document store keeps."""
+    """Detects changed documents by hash, kept in a document store."""
 
     ways = (HYBRID, RERANKED)
 
@@ -113,7 +113,7 @@ class LlamaIndex:
             sparse_index_config=LEXICAL_INDEX,
             hybrid_ranker="RRFRanker",
             hybrid_ranker_params={"k": 60},
-            # Nothing here is asynchronous, and its client wants a running loop.
+            # Its asynchronous client needs a running loop, and none is used here.
             use_async_client=False,
         )
         size, overlap = place.splitting(filled=_FILLED)
@@ -130,7 +130,7 @@ class LlamaIndex:
 
     @property
     def embedded(self) -> int:
-        """How many texts of documents were embedded so far."""
+        """Number of document texts embedded so far."""
         return self._models.embedded
 
     def ingest(self, documents: Sequence[Document]) -> None:
@@ -139,15 +139,15 @@ class LlamaIndex:
 
     def update(
         self,
-        changed: Sequence[Document],  # noqa: ARG002 - it finds out by itself
+        changed: Sequence[Document],  # noqa: ARG002 - it detects changes itself
         gone: Sequence[str],  # noqa: ARG002
         current: Sequence[Document],
     ) -> None:
-        """Give all that is live: what is missing is deleted, what has another hash is replaced."""
+        """Index all live documents: missing ones are deleted, those with another hash replaced."""
         self._pipeline.run(documents=_sources(current))
 
     def search(self, question: str, *, way: str) -> list[Hit]:
-        """Give the best hits."""
+        """Return the best hits."""
         nodes = self._retriever.retrieve(question)
         if way == RERANKED:
             nodes = self._reranker.postprocess_nodes(nodes, query_str=question)
@@ -163,7 +163,7 @@ class LlamaIndex:
         return [each.node.get_content() for each in retriever.retrieve(question)]
 
     def leftovers(self, current: Sequence[Document]) -> Leftovers:
-        """Compare the store with what is live."""
+        """Compare the store with the live revisions."""
         nodes = self._splitter.get_nodes_from_documents(_sources(current))
         expected = ((node.ref_doc_id or "", node.get_content()) for node in nodes)
         return compared(stored_rows(self._store.client, COLLECTION, source="doc_id", text="text"), expected)

@@ -1,7 +1,7 @@
-"""Pathway: a stream of documents kept in Milvus. The incremental part only.
+"""Pathway: a stream of documents indexed in Milvus. Updates only.
 
-Its own connector for Milvus wants a licence, so rows are written from `pw.io.subscribe`, as its documentation has it
-for other stores: within a time deletes first, then upserts. Sources: pathway.com/developers on Python connectors,
+Its own connector for Milvus needs a licence, so rows are written from `pw.io.subscribe`, as its documentation shows
+for other stores: within a time deletions first, then upserts. Sources: pathway.com/developers on Python connectors,
 user-defined functions, `pw.io.subscribe` and `pw.io.milvus`.
 """
 
@@ -32,9 +32,9 @@ COLLECTION = "pathway"
 PATIENCE_S = 600.0
 _BATCH = 32
 _FILLED = 0.77
-"""Share of the size that the splitter fills on average, on these sets."""
+"""Share of the chunk size that the splitter fills on average, on these sets."""
 _REQUEST = 256
-"""Rows of one call to the store."""
+"""Number of rows per call to the store."""
 _MAX_TEXT = 65_535
 _LISTED = 10_000
 
@@ -46,14 +46,14 @@ class _Documents(pw.Schema):
 
 
 class _Feed(pw.io.python.ConnectorSubject):
-    """Passes on what it is given, each list as one commit; None ends it."""
+    """Source that commits each given pair of lists; None ends it."""
 
     def __init__(self, given: "SimpleQueue[tuple[Sequence[Document], Sequence[Document]] | None]") -> None:
         super().__init__(session_type="upsert")
         self._given = given
 
     def run(self) -> None:
-        """Read until the end."""
+        """Read until None."""
         self._disable_commits()
         while (batch := self._given.get()) is not None:
             changed, gone = batch
@@ -73,7 +73,7 @@ def open_system(place: Place) -> Iterator["Pathway"]:
 
 
 class Pathway:
-    """Every change runs through the pipeline as a difference of tables."""
+    """Pipeline that processes each change as a difference of tables."""
 
     ways = ()
 
@@ -96,7 +96,7 @@ class Pathway:
 
     @property
     def embedded(self) -> int:
-        """How many texts of documents were embedded so far."""
+        """Number of document texts embedded so far."""
         return self._models.embedded
 
     @contextmanager
@@ -112,7 +112,7 @@ class Pathway:
             thread.join(PATIENCE_S)
 
     def ingest(self, documents: Sequence[Document]) -> None:
-        """Feed documents, wait until their rows are written."""
+        """Feed documents and wait until their rows are written."""
         self.update(documents, (), documents)
 
     def update(
@@ -121,7 +121,7 @@ class Pathway:
         gone: Sequence[str],
         current: Sequence[Document],  # noqa: ARG002 - it is told what changed
     ) -> None:
-        """Feed what changed and what is gone."""
+        """Feed upserts and deletions."""
         self._given.put((changed, [self._known.pop(name) for name in gone]))
         self._known |= {document.document_id: document for document in changed}
         wanted = {name: document.version for name, document in self._known.items()}
@@ -131,18 +131,18 @@ class Pathway:
             raise RuntimeError(f"the pipeline did not come to an end: {self._failure}")
 
     def search(self, question: str, *, way: str) -> list[Hit]:
-        """Searching is left to the store."""
+        """Not measured: search is left to the store."""
         raise NotImplementedError
 
     def within(self, question: str, document_id: str) -> list[str]:  # noqa: ARG002 - it reads all of the document
-        """Read one document's rows."""
+        """Return the rows of one document."""
         rows = self._client.query(
             COLLECTION, filter=f'source == "{document_id}"', output_fields=["text"], limit=_LISTED
         )
         return [row["text"] for row in rows]
 
     def leftovers(self, current: Sequence[Document]) -> Leftovers:
-        """Compare the store with what is live."""
+        """Compare the store with the live revisions."""
         expected = {
             (document.document_id, text) for document in current for text in self._splitter.split_text(document.text)
         }
@@ -153,7 +153,7 @@ class Pathway:
         def split(text: str) -> list[str]:
             return self._splitter.split_text(text)
 
-        # As its own embedders: not called deterministic, so that a vector is kept for when its row goes.
+        # Not declared deterministic, like its own embedders: vectors are then kept for the deletion of their rows.
         @pw.udf(max_batch_size=_BATCH)
         def embed(texts: list[str]) -> list[np.ndarray]:
             return [np.array(vector, np.float32) for vector in self._models.embed_passages(texts)]
@@ -178,7 +178,7 @@ class Pathway:
     def _run(self) -> None:
         try:
             pw.run(monitoring_level=pw.MonitoringLevel.NONE)
-        except BaseException as error:  # noqa: BLE001 - told to who waits
+        except BaseException as error:  # noqa: BLE001 - passed to the waiting thread
             with self._news:
                 self._failure = error
                 self._news.notify_all()
