@@ -1,7 +1,7 @@
-"""Asks a running Prometheus everything that dashboards and alerts ask: `python -m deploy.check http://127.0.0.1:9090`.
+"""Run all queries of dashboards and alerts on a Prometheus: `python -m deploy.check http://127.0.0.1:9090`.
 
-Prints Markdown: what each panel shows, and whether each alert would fire. Fails where a query has no data although its
-panel says nothing about what that means, and where an alert watches a series that is not there.
+Prints Markdown: the values of each panel, and whether each alert would fire. Fails if a query has no data although its
+panel does not expect that, or if an alert watches a missing series.
 """
 
 import argparse
@@ -25,14 +25,14 @@ DASHBOARDS = HERE / "grafana" / "dashboards"
 
 _TIMEOUT_S = 30.0
 _SHOWN = 6
-"""Series of one query that are printed; the rest is counted."""
+"""Maximum number of series printed per query; the rest is counted."""
 _LARGE = 1000
-"""From here on without decimals."""
+"""Value from which numbers are printed without decimals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One series of an answer."""
+    """Series of a query result."""
 
     labels: Mapping[str, str]
     value: float
@@ -40,20 +40,20 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One line of the report."""
+    """Line of the report."""
 
     cells: tuple[str, ...]
     failed: bool
 
 
 class Prometheus:
-    """Answers instant queries. Raises httpx.HTTPError where it does not answer, ValueError where it refuses."""
+    """Client for instant queries. Raises httpx.HTTPError if unreachable, ValueError for a rejected query."""
 
     def __init__(self, client: httpx.Client) -> None:
         self._client = client
 
     def ask(self, expression: str) -> list[Sample]:
-        """Evaluate an expression now; series whose value is no number are left out."""
+        """Evaluate an expression now; omit series whose value is not a number."""
         answer = self._client.post("/api/v1/query", data={"query": expression})
         if answer.status_code == httpx.codes.BAD_REQUEST:
             raise ValueError(f"{answer.json()['error']}: {expression}")
@@ -63,7 +63,7 @@ class Prometheus:
 
 
 def panels(prometheus: Prometheus, dashboards: Sequence[Mapping[str, Any]], window: str) -> Iterator[Row]:
-    """Tell what each query of each panel answers. `window` stands in for Grafana's `$__rate_interval`."""
+    """Yield the result of each query of each panel. `window` replaces Grafana's `$__rate_interval`."""
     for dashboard in dashboards:
         for panel in dashboard["panels"]:
             defaults = panel["fieldConfig"]["defaults"]
@@ -75,7 +75,7 @@ def panels(prometheus: Prometheus, dashboards: Sequence[Mapping[str, Any]], wind
 
 
 def alerts(prometheus: Prometheus, rules: Mapping[str, Any]) -> Iterator[Row]:
-    """Tell of each alert whether its expression is true now, and whether what it watches is there."""
+    """Yield for each alert whether it would fire now, and whether its series exist."""
     for group in rules["groups"]:
         for rule in group["rules"]:
             if "alert" in rule:
@@ -87,7 +87,7 @@ def alerts(prometheus: Prometheus, rules: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def table(head: Sequence[str], rows: Sequence[Row]) -> str:
-    """Lay rows out as a Markdown table."""
+    """Return rows as a Markdown table."""
     lines = [tuple(head), ("---",) * len(head), *(row.cells for row in rows)]
     return "\n".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |" for line in lines)
 
@@ -123,10 +123,12 @@ def _number(value: float) -> str:
 
 
 def main() -> int:
-    """Print the report; return 1 where data is missing."""
+    """Print the report; return 1 if data is missing."""
     parser = argparse.ArgumentParser(prog="python -m deploy.check", description=__doc__)
     parser.add_argument("url", help="base URL of Prometheus")
-    parser.add_argument("--window", default="5m", help="for rates; Grafana takes four scrapes or more (default: 5m)")
+    parser.add_argument(
+        "--window", default="5m", help="window of rates; Grafana uses at least four scrapes (default: 5m)"
+    )
     arguments = parser.parse_args()
     dashboards = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(DASHBOARDS.glob("*.json"))]
     rules = yaml.safe_load(RULES.read_text(encoding="utf-8"))

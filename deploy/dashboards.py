@@ -1,4 +1,4 @@
-"""Writes Grafana's dashboards: `python -m deploy.dashboards`. A panel is one entry in the tables below."""
+"""Write the Grafana dashboards: `python -m deploy.dashboards`. Each panel is an entry in the tables below."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 FOLDER = Path(__file__).parent / "grafana" / "dashboards"
 SCHEMA_VERSION = 39
-"""Of Grafana 10 and newer, which raise it as they read."""
+"""Schema version of dashboards; Grafana 10 and newer migrate it on load."""
 
 _COLUMNS = 24
 _DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
@@ -18,37 +18,37 @@ _QUANTILES = (("0.5", "p50"), ("0.95", "p95"), ("0.99", "p99"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """An expression of Prometheus, and how its series are named."""
+    """PromQL expression with the legend of its series."""
 
     expression: str
     legend: str
-    """Labels in double braces."""
+    """Legend, with labels in double braces."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """One picture with its queries."""
+    """Panel with its queries."""
 
     title: str
     description: str
     unit: str
-    """As Grafana calls it: `s`, `percentunit` (1 is 100 %), `ops` (per second), `short`, `bytes`."""
+    """Unit by Grafana's name: `s`, `percentunit` (1 is 100 %), `ops` (per second), `short`, `bytes`."""
     queries: Sequence[Query]
     kind: Literal["timeseries", "stat", "table"] = "timeseries"
     width: int = 8
-    """Of 24 columns."""
+    """Width in columns, of 24."""
     height: int = 8
     stacked: bool = False
     steps: Sequence[float] = ()
-    """Where green ends and, if there is a second one, where orange ends."""
+    """Thresholds: end of green and, if given, end of orange."""
     high_is_good: bool = False
     nothing: str | None = None
-    """What it means when no series answers; None: then something is wrong."""
+    """Meaning of an empty result; None: an empty result is an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dashboard:
-    """One page."""
+    """Dashboard page."""
 
     uid: str
     title: str

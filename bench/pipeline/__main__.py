@@ -1,6 +1,6 @@
-"""`make bench`: what Freki costs on this machine, and how soon and how fast it answers.
+"""`make bench`: throughput, latency, freshness and cost of Freki on this machine.
 
-Ratios of one run are worth keeping; absolute times are of this machine at this hour.
+Compare ratios within a run; absolute times depend on the machine and its other load.
 """
 
 import argparse
@@ -43,7 +43,7 @@ console = Console()
 
 
 async def main() -> None:
-    """Measure; after each measurement show it and write everything down."""
+    """Run the measurements; print and write the results after each."""
     arguments = _arguments()
     about, began = machine(), datetime.now(UTC)
     folder = RESULTS / f"{began:%Y-%m-%d}-{about['commit']}{'-dirty' if about['dirty'] else ''}"
@@ -60,7 +60,7 @@ async def main() -> None:
 
 
 def _earlier(folder: Path, about: Figures) -> Figures:
-    """Find what other runs of the day have measured on this machine with this code, else nothing."""
+    """Return measurements of earlier runs of the day on this machine with this code, else nothing."""
     try:
         found: Figures = json.loads((folder / FIGURES).read_text(encoding="utf-8"))
     except OSError:
@@ -87,13 +87,15 @@ async def _measured(name: str, ground: Ground) -> Figures:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench ARGS=…", description=__doc__)
     parser.add_argument(
-        "--only", nargs="+", choices=MEASUREMENTS, default=list(MEASUREMENTS), help="measure just these"
+        "--only", nargs="+", choices=MEASUREMENTS, default=list(MEASUREMENTS), help="measurements to run (default: all)"
     )
-    parser.add_argument("--sizes", nargs="+", type=int, help="chunks in the index")
-    parser.add_argument("--quick", action="store_true", help="a few minutes: enough to see that it works")
+    parser.add_argument("--sizes", nargs="+", type=int, help="sizes of the index in chunks")
+    parser.add_argument(
+        "--quick", action="store_true", help="a run of a few minutes that only shows that everything works"
+    )
     parser.add_argument("--data", nargs="+", type=Path, default=[], help="recorded streams; default: the samples")
-    parser.add_argument("--keep", type=Path, help="folder in which filled stacks stay for later runs")
-    parser.add_argument("--seed", type=int, default=1, help="for copies of documents, and questions")
+    parser.add_argument("--keep", type=Path, help="folder that keeps filled stacks for later runs")
+    parser.add_argument("--seed", type=int, default=1, help="seed of copies of documents and of queries")
     return parser.parse_args()
 
 
@@ -121,7 +123,7 @@ def _bars() -> Progress:
 
 
 def _write(found: Figures, folder: Path) -> None:
-    """Write figures, drawings and tables, and the same as the latest ones."""
+    """Write figures, plots and tables, and copy them to `latest`."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / FIGURES).write_text(json.dumps(found, indent=2, ensure_ascii=False), encoding="utf-8")
     sections = [

@@ -1,4 +1,4 @@
-"""What a plan rests on: each number with its unit, where it comes from, and what it would be replaced with."""
+"""Basis of a plan: each number with its unit, origin and source."""
 
 from collections.abc import Iterator
 from dataclasses import fields, replace
@@ -11,7 +11,7 @@ from freki.schemas.names import record
 
 
 class Origin(StrEnum):
-    """How a number is known."""
+    """Origin of a number."""
 
     MEASURED = "measured"
     DOCUMENTED = "documented"
@@ -19,7 +19,7 @@ class Origin(StrEnum):
 
 
 class Known(NamedTuple):
-    """A number and where it comes from."""
+    """Number with its origin."""
 
     value: float
     unit: str
@@ -28,18 +28,18 @@ class Known(NamedTuple):
 
 
 def documented(value: float, unit: str, source: str) -> Known:
-    """Take a number from the documentation or the code of what it is about."""
+    """Return a number from documentation or source code."""
     return Known(value, unit, Origin.DOCUMENTED, source)
 
 
 def assumed(value: float, unit: str, reason: str) -> Known:
-    """Choose a number that nobody has measured; the reason says why this one."""
+    """Return an assumed, unmeasured number with the reason for its choice."""
     return Known(value, unit, Origin.ASSUMED, reason)
 
 
 @record
 class Basis:
-    """All numbers of the model but loads and prices. CPU is that of one core of the machine that was measured."""
+    """All numbers of the model except loads and prices. CPU is that of one core of the measured machine."""
 
     chunk_cpu_ms: Known
     embed_cpu_ms: Known
@@ -101,20 +101,20 @@ class Basis:
     answer_days: Known = documented(1, "days", "freki/streams/topics.py: queries and contexts")
 
     def known(self) -> Iterator[tuple[str, Known]]:
-        """Give all numbers by name."""
+        """Yield all numbers by name."""
         for field in fields(self):
             yield field.name, getattr(self, field.name)
 
     def scaled(self, name: str, factor: float) -> "Basis":
-        """Take one number that many times as large."""
+        """Return the basis with one number multiplied."""
         known: Known = getattr(self, name)
         return replace(self, **{name: known._replace(value=known.value * factor)})
 
 
 def basis_of(found: Figures) -> Basis:
-    """Read what was measured out of the figures of `make bench`, which must hold those of `growth`.
+    """Return the basis from the figures of `make bench`, which must include `growth`.
 
-    Of the runs with the model the largest with one worker counts. Raises KeyError where growth is missing.
+    Uses the largest run with the model and one worker. Raises KeyError if growth is missing.
     """
     growth = found["measurements"]["growth"]["figures"]
     store, run = growth["store"], _largest(growth["pipeline"])
@@ -158,7 +158,7 @@ def _per_million(points: list[Figures], name: str) -> float:
 
 
 def _embedded(freshness: Figures | None) -> Known:
-    """Take the mean over all edits of the storms, where there was one."""
+    """Return the mean number of embedded chunks per edit of the storms; an assumption without storms."""
     storms = [each for each in (freshness or {}).get("scenarios", ()) if "embedded_per_edit" in each["background"]]
     if not freshness or not storms:
         return assumed(3, "chunks per change", "a changed sentence, its section and the summary above")

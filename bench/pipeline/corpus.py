@@ -1,4 +1,4 @@
-"""Documents and questions to measure with: from recorded streams, else from the samples; the same for the same seed."""
+"""Documents and queries from recorded streams or the samples; deterministic by seed."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,32 +14,32 @@ from freki.schemas.names import record
 SAMPLES = Path(__file__).parents[2] / "freki" / "samples"
 TENANT = TenantId("bench")
 WARM_UP = TenantId("bench-warm-up")
-"""Has the first document of a stack, which waits for models to load and is not counted."""
+"""Tenant of the first document of a stack, which waits for models to load and is not counted."""
 CHANGED_WORDS = 0.15
-"""Share of the words that a copy has otherwise: enough that no chunk of it is the original's."""
+"""Share of exchanged words in a copy: enough to change every chunk."""
 WORDS = re.compile(r"(?<=\s)[^\W\d_]{4,}(?=[\s.,;])")
-"""Words of running text: not tags, identifiers or numbers."""
+"""Pattern of words of running text, without tags, identifiers and numbers."""
 LEAST_HEADING_WORDS, LEAST_WORDS, MOST_WORDS = 2, 5, 12
 
 
 @record
 class Corpus:
-    """Documents without end: each as it is, then copies of all of them with some words changed, and so on."""
+    """Endless documents: the originals, then rounds of copies with some words exchanged."""
 
     streams: tuple[Path, ...]
-    """Recorded streams as `freki publish` takes them; empty: the samples."""
+    """Recorded streams, as for `freki publish`; empty: the samples."""
     seed: int
 
     @property
     def named(self) -> str:
-        """What the documents come from, for people."""
+        """Return a description of the source of the documents."""
         return ", ".join(path.name for path in self.streams) or "freki/samples"
 
     def documents(self, tenant: TenantId = TENANT) -> Iterator[DocumentChange]:
-        """Give changes with different document ids, always the same ones in the same order.
+        """Yield changes with distinct document ids, in a fixed order.
 
-        Of a stream's many versions of a document that is the first. Raises Rejected for a stream that cannot be read,
-        ValueError where there is no document.
+        Of the versions of a document in a stream, the first counts. Raises Rejected for an unreadable stream,
+        ValueError without documents.
         """
         for copy in count():
             original = None
@@ -61,7 +61,7 @@ class Corpus:
 
 
 def document(tenant: TenantId, name: str, content: str, *, version: int = 1) -> DocumentChange:
-    """Make an upsert that everyone may read."""
+    """Return an upsert that everyone may read."""
     return DocumentChange(
         tenant=tenant,
         document_id=DocumentId(name),
@@ -84,7 +84,7 @@ def _recorded(tenant: TenantId, name: str, line: StreamRecord) -> DocumentChange
 
 
 def varied(change: DocumentChange, *, copy: int, seed: int) -> DocumentChange:
-    """Give a document of another id in which every chunk of some length is another; its structure stays."""
+    """Return a copy with another id and the same structure, in which every longer chunk differs."""
     text = text_of(change)
     return replace(
         change,
@@ -94,13 +94,13 @@ def varied(change: DocumentChange, *, copy: int, seed: int) -> DocumentChange:
 
 
 def text_of(change: DocumentChange) -> str:
-    """Give the content, which is text in a corpus."""
+    """Return the content, which is text in a corpus."""
     assert isinstance(change.content, str)
     return change.content
 
 
 def some(changes: Iterable[DocumentChange], *, characters: int) -> Iterator[DocumentChange]:
-    """Give the first ones that together have at least this many characters."""
+    """Yield the first changes that together have at least this many characters."""
     taken = 0
     for change in changes:
         yield change
@@ -110,12 +110,12 @@ def some(changes: Iterable[DocumentChange], *, characters: int) -> Iterator[Docu
 
 
 def seeded(*parts: object) -> Random:
-    """Give random numbers that are the same for the same parts, in every process."""
+    """Return a random generator seeded by the parts, equal in every process."""
     return Random("/".join(map(str, parts)))  # noqa: S311 - repeats a choice, guards nothing
 
 
 class Words:
-    """The words of a text, to take the place of others, so that language and lengths stay what they are."""
+    """Words of a text as replacements for others, so that language and lengths are preserved."""
 
     def __init__(self, text: str) -> None:
         self._own = WORDS.findall(text)
@@ -130,9 +130,9 @@ class Words:
 
 
 def questions_of(chunks: Sequence[Chunk], number: int, *, seed: int) -> list[str]:
-    """Make questions that chunks answer: by turns a heading, some words of a sentence, and words out of their order.
+    """Return queries that chunks answer: alternately a heading, some words of a sentence, and shuffled words.
 
-    Raises ValueError where no chunk has enough words.
+    Raises ValueError if no chunk has enough words.
     """
     random = seeded(seed)
     usable = [chunk for chunk in chunks if len(chunk.text.split()) >= LEAST_WORDS]

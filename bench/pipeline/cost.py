@@ -1,4 +1,4 @@
-"""What an index of any size would take on a Milvus cluster, and the page about it.
+"""Cost of an index of any size on a Milvus cluster, and its page docs/scaling.md.
 
 python -m bench.pipeline.cost --chunks 1e8 --queries-per-second 50 --changes-per-second 100
 python -m bench.pipeline.cost --figures bench-results/latest/figures.json --write docs/scaling.md
@@ -17,7 +17,7 @@ from bench.pipeline.scaling import plan_table, write
 from bench.pipeline.sizing import Index, Load, Prices, plan
 
 FIGURES = Path("docs/scaling.json")
-"""Those that docs/scaling.md was made from."""
+"""Figures from which docs/scaling.md is generated."""
 
 
 def main() -> None:
@@ -45,9 +45,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--chunks", type=float, default=1e8)
     parser.add_argument("--queries-per-second", type=float, default=50.0)
     parser.add_argument("--changes-per-second", type=float, default=100.0)
-    parser.add_argument("--searched-share", type=float, default=1.0, help="of the index, by one query")
-    parser.add_argument("--index", nargs="+", choices=list(Index), help="default: all, to compare")
-    parser.add_argument("--figures", type=Path, default=FIGURES, help="of a run of `make bench` with growth")
+    parser.add_argument("--searched-share", type=float, default=1.0, help="share of the index searched by one query")
+    parser.add_argument("--index", nargs="+", choices=list(Index), help="vector index types (default: all)")
+    parser.add_argument("--figures", type=Path, default=FIGURES, help="figures of a run of `make bench` with growth")
     parser.add_argument("--prices", type=Path, help=f"JSON with other prices: {json.dumps(asdict(Prices()))}")
     parser.add_argument("--write", type=Path, metavar="docs/scaling.md", help="write the page with these figures")
     return parser.parse_args()

@@ -1,4 +1,4 @@
-"""Edits of documents that are indexed already: those that a recorded stream holds, else made up, without end."""
+"""Endless edits of indexed documents: recorded ones, or synthetic ones for documents without a history."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,14 +11,14 @@ from freki.infra.sources import read_stream
 from freki.schemas import DocumentChange
 
 CHANGED_WORDS = 0.3
-"""Share of the words of one paragraph that a made-up edit exchanges."""
+"""Share of the words of one paragraph that a synthetic edit exchanges."""
 
 Histories = Mapping[str, Sequence[str]]
-"""Contents of a document in the order of its versions, by its id."""
+"""Contents of each document in the order of its versions, by document id."""
 
 
 def histories(corpus: Corpus) -> Histories:
-    """Read the versions of each recorded document that differ from the one before; for the samples there are none."""
+    """Return the versions of each recorded document that differ from the previous one; none for the samples."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for stream in corpus.streams:
         for line in read_stream(stream):
@@ -31,10 +31,10 @@ def histories(corpus: Corpus) -> Histories:
 def edits(
     originals: Sequence[DocumentChange], recorded: Histories, random: Random, *, version: int
 ) -> Iterator[DocumentChange]:
-    """Give edits by turns, without end; each turn has the next version, beginning with the one that is given.
+    """Yield endless rounds of edits, one per document; each round increments the version, from the given one.
 
-    Documents with a history go through it and, at its end, back through it: each step is a real edit, or one undone.
-    Where none has a history, each has one paragraph changed. Raises ValueError where there are no documents.
+    Documents with a history go forth and back through it, so that each edit is a recorded one or its reversal.
+    If none has a history, each edit changes one paragraph. Raises ValueError without documents.
     """
     if not originals:
         raise ValueError("there is no document to edit")
@@ -49,14 +49,14 @@ def edits(
 
 
 def there_and_back(contents: Sequence[str], steps: int) -> str:
-    """Give the content so many steps from the first one: forward to the last, back to the first, and so on."""
+    """Return the content after a number of steps forth and back through the versions."""
     last = len(contents) - 1
     place = steps % (2 * last)
     return contents[place if place <= last else 2 * last - place]
 
 
 def paragraph_changed(text: str, random: Random) -> str:
-    """Exchange words in one paragraph; a text without words stays."""
+    """Exchange words in one paragraph; a text without words stays unchanged."""
     paragraphs = text.split("\n\n")
     places = [place for place, paragraph in enumerate(paragraphs) if WORDS.search(paragraph)]
     if places:

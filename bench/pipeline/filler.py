@@ -1,4 +1,4 @@
-"""Fills a store without a pipeline and without a model, in the very steps that the pipeline takes."""
+"""Fill a store with the operations of the pipeline, but without its processes and model."""
 
 import time
 from collections import Counter
@@ -20,11 +20,11 @@ from freki.streams.wire.from_settings import wall_clock
 from tests.received import received
 
 TOGETHER = 16
-"""Parts of documents that the indexer gets at once; at most a document more."""
+"""Number of parts per call of the indexer; exceeded by at most one document."""
 
 
 class Filler:
-    """Puts documents of the corpus into a store as the pipeline would, but with the vectors of a fake model."""
+    """Writer of corpus documents to a store, as the pipeline does, with vectors of a fake model."""
 
     def __init__(self, ground: Ground, index: MilvusIndex, embedder: FakeEmbedder, outline: Outliner) -> None:
         settings = ground.settings
@@ -54,14 +54,14 @@ class Filler:
         self._rest = ground.corpus.documents()
         self.documents = 0
         self.chunk_ids: list[ChunkId] = []
-        """Of all rows in the store, in the order of writing."""
+        """Ids of all chunk rows in the store, in the order of writing."""
         self.root_ids: list[RootId] = []
-        """Of all documents in the store, in the order of writing."""
+        """Ids of all documents in the store, in the order of writing."""
         self.topic_bytes: Counter[str] = Counter()
-        """What the documents would have taken on each topic."""
+        """Bytes that the documents would take on each topic."""
 
     async def fill(self, chunks: int, advance: Advance) -> float:
-        """Index documents until the store holds so many chunks; give the seconds that indexing took."""
+        """Index documents until the store holds this many chunks; return the seconds spent indexing."""
         spent = 0.0
         while (held := len(self.chunk_ids)) < chunks:
             parts: list[ReceivedPart] = []

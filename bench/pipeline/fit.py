@@ -1,4 +1,4 @@
-"""How a cost grows with the size of the index: least squares of two laws, the one that fits better, and how sure."""
+"""Growth of a cost with the size of the index: the better least-squares fit of two laws, with intervals."""
 
 import math
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _NORMAL_95 = 1.96
 
 
 class Law(StrEnum):
-    """How a value depends on the size n."""
+    """Dependence of a value on the size n."""
 
     LINEAR = "a + b·n"
     LOGARITHMIC = "a + b·ln n"
@@ -23,7 +23,7 @@ class Law(StrEnum):
 
 @record
 class Fit:
-    """The law, with the 95 % intervals of its two numbers under the usual assumptions of least squares."""
+    """Fitted law, with 95 % intervals of both coefficients under the usual assumptions of least squares."""
 
     law: Law
     a: float
@@ -31,22 +31,22 @@ class Fit:
     a_within: tuple[float, float]
     b_within: tuple[float, float]
     residual: float
-    """Root of the mean squared distance, in the unit of the values."""
+    """Root mean square of the residuals, in the unit of the values."""
     largest: float
-    """The largest size that was measured: beyond it the law is a guess."""
+    """Largest measured size: beyond it the law is an extrapolation."""
 
     def at(self, size: float) -> float:
-        """Give the value at a size, which may lie beyond what was measured."""
+        """Return the value at a size, possibly extrapolated."""
         return self.a + self.b * _scaled(self.law, size)
 
 
 def fit(sizes: Sequence[float], values: Sequence[float]) -> Fit:
-    """Fit both laws and give the one that leaves less; the linear one where they leave the same. Raises as `fitted`."""
+    """Return the law with the smaller residual, the linear one on a tie. Raises ValueError like `fitted`."""
     return min((fitted(law, sizes, values) for law in Law), key=lambda found: found.residual)
 
 
 def fitted(law: Law, sizes: Sequence[float], values: Sequence[float]) -> Fit:
-    """Fit one law. Raises ValueError for fewer than 3 different sizes, or sizes that are not above 0."""
+    """Fit one law. Raises ValueError for fewer than 3 distinct sizes, or sizes not above 0."""
     if len(sizes) != len(values):
         raise ValueError(f"{len(sizes)} sizes, but {len(values)} values")
     if len(set(sizes)) < LEAST_POINTS or min(sizes) <= 0:

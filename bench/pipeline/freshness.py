@@ -1,7 +1,7 @@
-"""Freshness, from outside: a producer publishes a change and a consumer asks until an answer shows it.
+"""Freshness from outside: a producer publishes a change and a client queries until an answer shows it.
 
-No stamp of Freki's is used for that. Its own claim, `searchable_at` of the receipt, is compared with what was seen,
-and every answer is counted that contradicts a claim.
+The measurement uses no timestamp of Freki. The claim of the receipt, `searchable_at`, is compared with the observation,
+and all answers that contradict a claim are counted.
 """
 
 import asyncio
@@ -41,46 +41,46 @@ from freki.streams.wire.from_settings import wall_clock
 TITLE = "Freshness: from a change to the answer that shows it"
 
 PROBES, QUICK_PROBES = 100, 10
-"""Changed documents in each scenario."""
+"""Number of changed documents in each scenario."""
 CHANGES_PER_DELETION = 2
 LONGEST_SCENARIO_S = 420.0
-"""A scenario whose probes take longer ends with fewer of them."""
+"""Maximum duration of a scenario in seconds; slow probes end with fewer of them."""
 SETTLED_AFTER_S = 3.0
-"""From the beginning of a storm, or of many questions, to the first probe."""
+"""Seconds from the start of the background load to the first probe."""
 FRESHNESS = TenantId("freshness")
-"""Whose documents are edited; those of the corpus lie beside them in the index, and stay as they are."""
+"""Tenant of the edited documents; those of the corpus lie beside them in the index, unchanged."""
 EDITED, PROBED = 60, 8
-"""Documents that are edited, and those of them that probes edit by turns; the others are left to the storms."""
+"""Number of edited documents, and of those edited by probes in rotation; storms edit the others."""
 LARGEST = 100_000
-"""Characters; one of the largest laws is a storm of its own."""
+"""Length of the largest edited document, in characters: one of the largest laws is a storm by itself."""
 USUAL_CHARACTERS = 16_000
-"""The median of the recorded laws, which the probed documents are close to."""
+"""Target length of probed documents in characters: the median of the recorded laws."""
 BURST, QUICK_BURST = 150, 30
-"""Edits that are published at once in order to see how many a second the stack takes."""
+"""Number of edits published at once to measure the capacity of the stack."""
 BELOW, AT = 0.8, 1.0
-"""Rates of the storms, as shares of what the stack took."""
+"""Rates of the storms, as shares of the capacity of the stack."""
 IN_FLIGHT = 4
 AFTER_RECEIPT = 3
-"""Answers to questions that were asked after the receipt's time, each of which must keep the promise."""
+"""Number of queries after the receipt's time, whose answers must all show the change."""
 QUESTIONS = 64
 LETTERS = "abcdefghijklmnoprstuvwz"
 
 
 @record
 class Answer:
-    """What one question brought to light."""
+    """Observation by one query."""
 
     asked_at: int
-    """By the wall clock, in ms, as receipts tell their times."""
+    """Time of the query by the wall clock, in ms, as in receipts."""
     arrived_ms: float
-    """After the event."""
+    """Arrival of the answer, in ms after the event."""
     shows: bool
-    """Does it show the change? For a deletion: does it no longer quote the document?"""
+    """Whether the answer shows the change; for a deletion, whether it no longer quotes the document."""
 
 
 @record
 class Probe:
-    """One change, from the event until some questions after its receipt."""
+    """Change, observed from the event until some queries after its receipt."""
 
     answers: tuple[Answer, ...]
     claimed_at: int
@@ -90,12 +90,12 @@ class Probe:
 
     @property
     def seen_ms(self) -> float | None:
-        """When the first answer that shows the change arrived; None: none did."""
+        """Return the arrival of the first answer that shows the change, in ms after the event; None if none does."""
         return next((answer.arrived_ms for answer in self.answers if answer.shows), None)
 
     @property
     def resolution_ms(self) -> float:
-        """How long before that the last answer had arrived, or the event had happened: the change fell in between."""
+        """Return the ms from the previous answer or the event to the first that shows the change: the uncertainty."""
         arrived = [0.0]
         for answer in self.answers:
             arrived.append(answer.arrived_ms)
@@ -105,18 +105,18 @@ class Probe:
 
     @property
     def broken_promises(self) -> int:
-        """Answers to questions after the time of the receipt that do not show the change."""
+        """Return the number of answers to queries after the receipt's time that do not show the change."""
         return sum(answer.asked_at > self.claimed_at and not answer.shows for answer in self.answers)
 
     @property
     def reverted(self) -> int:
-        """Answers that do not show the change although an earlier one did."""
+        """Return the number of answers that do not show the change although an earlier one did."""
         shown = [answer.shows for answer in self.answers]
         return shown[shown.index(True) :].count(False) if True in shown else 0
 
 
 class Prober:
-    """Publishes changes that hold a word that was never there before, and asks for that word."""
+    """Publisher of changes with a new unique word, and client that queries that word."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class Prober:
         self._versions = count(version)
 
     async def edit(self) -> Probe:
-        """Put a new word into a document; ask until an answer quotes the version that has it."""
+        """Insert a unique word into a document; query until an answer quotes the version that has it."""
         word, original = next(self._words), next(self._documents)
         change = replace(original, version=next(self._versions), content=marked(text_of(original), word))
 
@@ -149,7 +149,7 @@ class Prober:
         return await self._probe(change, word, quotes)
 
     async def delete(self) -> Probe:
-        """Delete a document that answers quote; ask until none does."""
+        """Delete a document that answers quote; query until none does."""
         word, version = next(self._words), next(self._versions)
         doomed = document(FRESHNESS, f"doomed/{word}", f"Die Kennung {word} steht nur in diesem Text.", version=version)
         self._receipts.expect(doomed)
@@ -180,7 +180,7 @@ class Prober:
         return Probe(answers=tuple(answers), claimed_at=claimed_at, claimed_ms=claimed_at - change.occurred_at)
 
     async def _ask(self, word: str) -> ContextResult:
-        """Ask as cheaply as can be: what is slow about a question would count as time until the change is seen."""
+        """Run the cheapest possible query: its latency counts towards the time until the change is seen."""
         query = ContextQuery(
             query_id=QueryId(str(uuid.uuid4())),
             tenant=FRESHNESS,
@@ -188,7 +188,7 @@ class Prober:
             asked_at=wall_clock(),
             top_k=3,
             reranker=RerankerChoice.NONE,
-            # Beside many questions, none may be answered without a step for lack of time.
+            # Under many queries, no step may be skipped for lack of time.
             deadline_ms=int(PATIENCE_S * 1000),
             parents=False,
             neighbours=0,
@@ -207,13 +207,13 @@ def _asked_after(answers: Sequence[Answer], time_ms: int) -> int:
 
 
 def markers(random: Random) -> Iterator[str]:
-    """Give words that no language has."""
+    """Yield unique words that exist in no language."""
     while True:
         yield "q" + "".join(random.choice(LETTERS) for _ in range(11)) + "q"
 
 
 def marked(text: str, word: str) -> str:
-    """Put a word before one in the middle of the text. Raises ValueError where the text has no word."""
+    """Insert a word in the middle of the text. Raises ValueError if the text has no word."""
     places = [found.start() for found in WORDS.finditer(text)]
     if not places:
         raise ValueError("the text has no word")
@@ -223,7 +223,7 @@ def marked(text: str, word: str) -> str:
 
 @dataclass(slots=True)
 class Storm:
-    """Edits that go on in the background."""
+    """Edits in the background."""
 
     sent: int = 0
     over: bool = False
@@ -231,13 +231,13 @@ class Storm:
 
     @property
     def backlog(self) -> int:
-        """Edits without a receipt."""
+        """Return the number of edits without a receipt."""
         return self.sent - len(self.outcomes)
 
 
 @asynccontextmanager
 async def storming(settings: Settings, changes: Iterator[DocumentChange], *, per_s: float) -> AsyncIterator[Storm]:
-    """Publish at a fixed rate, whatever becomes of it; on leaving wait for the receipts of all that was sent."""
+    """Publish at a fixed rate, independent of receipts; on exit wait for all receipts."""
     storm = Storm()
     async with open_receipts(settings) as receipts, open_publisher(settings) as publisher:
 
@@ -270,7 +270,7 @@ async def storming(settings: Settings, changes: Iterator[DocumentChange], *, per
 
 @asynccontextmanager
 async def asking(settings: Settings, texts: Sequence[str], *, in_flight: int) -> AsyncIterator[list[float]]:
-    """Keep so many questions in flight, as they are served by default; gives their times in ms as they end."""
+    """Keep this many default queries in flight; yield a list that grows by their latencies in ms."""
     times: list[float] = []
     async with open_asker(settings) as asker:
         rest = cycle(texts)
@@ -293,7 +293,7 @@ async def asking(settings: Settings, texts: Sequence[str], *, in_flight: int) ->
 
 
 async def measure(ground: Ground) -> Figures:
-    """Probe an idle stack, one under storms of edits, and one that is asked all the time."""
+    """Probe a stack when idle, under storms of edits, and under constant queries."""
     edited = _documents(ground.corpus)
     probed, stormed = edited[:PROBED], edited[PROBED:]
     random, version = seeded(ground.seed, "freshness"), wall_clock()
@@ -329,14 +329,14 @@ async def measure(ground: Ground) -> Figures:
 
 
 def _documents(corpus: Corpus) -> list[DocumentChange]:
-    """Choose documents of the corpus, as long as is usual ones first."""
+    """Choose documents of the corpus, those closest to the usual length first."""
     small = (change for change in corpus.documents(FRESHNESS) if len(text_of(change)) <= LARGEST)
     first = list(islice(small, EDITED))
     return sorted(first, key=lambda change: abs(len(text_of(change)) - USUAL_CHARACTERS))
 
 
 async def _delete(settings: Settings, changes: Sequence[DocumentChange]) -> None:
-    """Leave the index as it was found."""
+    """Delete the documents of the measurement."""
     now = wall_clock()
     await publish(settings, (_deletion(change, version=now) for change in changes))
 
@@ -346,7 +346,7 @@ def _deletion(change: DocumentChange, *, version: int) -> DocumentChange:
 
 
 async def _capacity(ground: Ground, settings: Settings, prober: Prober, changes: Iterator[DocumentChange]) -> float:
-    """Edits a second that the stack takes while it is probed as in the scenarios."""
+    """Return the edits per second that the stack processes while it is probed as in the scenarios."""
     number = QUICK_BURST if ground.quick else BURST
     burst = [replace(change, occurred_at=wall_clock()) for change in islice(changes, number)]
     over = asyncio.Event()
@@ -355,7 +355,7 @@ async def _capacity(ground: Ground, settings: Settings, prober: Prober, changes:
         while not over.is_set():
             await prober.edit()
 
-    with ground.step("how many edits a second", number) as advance:
+    with ground.step("edits per second", number) as advance:
         probing = asyncio.create_task(probe())
         published = await publish(settings, burst, advance=advance)
         over.set()
@@ -395,7 +395,7 @@ async def _scenario(
 
 
 def _background(running: Storm | list[float] | None, seconds: float) -> Figures:
-    """Tell what went on beside the probes."""
+    """Return figures of the background load."""
     if isinstance(running, Storm):
         done = running.outcomes
         return {
@@ -410,7 +410,7 @@ def _background(running: Storm | list[float] | None, seconds: float) -> Figures:
 
 
 def summary(probes: Sequence[Probe]) -> Figures:
-    """Give the figures of probes of one kind, of which at least one was seen."""
+    """Return the figures of probes of one kind, at least one of which was seen."""
     seen = [(probe.seen_ms, probe) for probe in probes if probe.seen_ms is not None]
     late = [seen_ms - probe.claimed_ms for seen_ms, probe in seen]
     return {
@@ -428,7 +428,7 @@ def summary(probes: Sequence[Probe]) -> Figures:
 
 
 def tables(figures: Figures) -> list[Table]:
-    """Show how long changes took to be seen, what Freki said about that, and what went on meanwhile."""
+    """Return tables of the times until changes were seen, the claims of receipts, and the background load."""
     return [_seen(figures), _claims(figures), _meanwhile(figures)]
 
 
@@ -437,7 +437,7 @@ def _seen(figures: Figures) -> Table:
         "From the event to the answer that shows it, ms",
         ("while", "change", "probes", "p50", "p95", "p99", "resolution p50"),
         f"{figures['chunks_at_least']:,} chunks in the index. A change became visible between the answer that shows it "
-        "and the one before: that is the resolution, about one question; nothing is corrected for it.",
+        "and the one before: that is the resolution, about one query; times are not corrected for it.",
     )
     for name, kind, found in _kinds(figures):
         times = [f"{found['seen_ms'][share]:.0f}" for share in ("p50", "p95", "p99")]
@@ -447,9 +447,9 @@ def _seen(figures: Figures) -> Table:
 
 def _claims(figures: Figures) -> Table:
     table = _table(
-        "What the receipt claimed (searchable_at - occurred_at), and what was seen",
+        "Claim of the receipt (searchable_at - occurred_at), and observation",
         ("while", "change", "claimed p50", "seen - claimed: least", "p50", "most", "answers", "broken", "reverted"),
-        "Broken: answers to questions asked after the receipt's time that do not show the change. Reverted: answers "
+        "Broken: answers to queries after the receipt's time that do not show the change. Reverted: answers "
         "that do not show it although an earlier one did. Both must be 0.",
     )
     for name, kind, found in _kinds(figures):
@@ -464,9 +464,9 @@ def _claims(figures: Figures) -> Table:
 
 def _meanwhile(figures: Figures) -> Table:
     table = _table(
-        "What went on meanwhile",
-        ("while", "edits/s offered", "edits/s done", "waiting at the end", "embedded/edit", "questions/s", "their p50"),
-        f"When many were published at once the stack took {figures['edits_per_s']:.1f} edits/s, with one probe.",
+        "Background load",
+        ("while", "edits/s offered", "edits/s done", "waiting at the end", "embedded/edit", "queries/s", "query p50"),
+        f"Capacity, measured by a burst with one probe: {figures['edits_per_s']:.1f} edits/s.",
     )
     for scenario in figures["scenarios"]:
         background = scenario["background"]
@@ -496,7 +496,7 @@ def _table(title: str, columns: Sequence[str], caption: str) -> Table:
 
 
 def draw(figures: Figures, folder: Path) -> list[Path]:
-    """Draw which share of the edits was seen after how long, and how that lies beside the claims."""
+    """Draw the distribution of the times until edits were seen, and these times against the claims."""
     pairs = {each["name"]: each["edits"]["each_seen_and_claimed_ms"] for each in figures["scenarios"]}
     seen, claimed = folder / "freshness.png", folder / "freshness-claims.png"
     title = "Edits that an answer shows: further left is fresher"

@@ -1,4 +1,4 @@
-"""What all measurements stand on: a stack of their own, documents that get into it, questions, and who measures.
+"""Common ground of the measurements: stacks, publishing, queries, percentiles.
 
 A measurement is a module with `TITLE`, `measure`, `tables` and `draw` (see `Measurement`), named in `__main__.py`.
 """
@@ -42,58 +42,58 @@ from freki.streams.wire.connect import (
 from freki.streams.wire.from_settings import wall_clock
 
 PATIENCE_S = 300.0
-"""Longest wait for a receipt or an answer before a measurement gives up."""
+"""Longest wait for a receipt or an answer, in seconds."""
 FEWEST_CHARACTERS = 250
-"""Of a chunk, on average: what is under way makes at most as many chunks as this says, so that few are too many."""
+"""Lower bound of the mean chunk length in characters: limits how far filling overshoots."""
 UNDER_WAY = 256
-"""Documents that are published and have no receipt yet, while an index is filled."""
+"""Maximum number of documents in flight while an index is filled."""
 BENCHMARK = "this benchmark (publishes, reads receipts)"
-"""How the process that measures is called beside those of a stack."""
+"""Name of the measuring process beside those of a stack."""
 QUESTIONS_FROM = 300_000
-"""Characters of the documents that questions are made from: the first ones, which every index of 1,000 chunks holds."""
+"""Length of the documents that queries are made from, in characters: the first ones, in every index of 1,000 chunks."""
 
 Figures = dict[str, Any]
-"""What a measurement found: only what JSON can hold."""
+"""JSON-serialisable results of a measurement."""
 Advance = Callable[[float], None]
-"""Tells that so much more of a step is done."""
+"""Callback that advances a progress bar."""
 
 
 class Measurement(Protocol):
-    """What `__main__` wants of a module."""
+    """Interface of a measurement module for `__main__`."""
 
     @property
     def TITLE(self) -> str:  # noqa: N802 - a constant of a module
-        """What is measured, as a heading."""
+        """Heading of the measurement."""
 
     async def measure(self, ground: "Ground") -> Figures:
-        """Measure."""
+        """Run the measurement."""
 
     def tables(self, figures: Figures) -> list[Table]:
-        """Show the figures; each table has a title; cells are strings."""
+        """Return the figures as tables, each with a title and cells of strings."""
 
     def draw(self, figures: Figures, folder: Path) -> list[Path]:
-        """Draw PNG files into an existing folder; their names begin with the measurement's. Matplotlib is here."""
+        """Draw PNG files into an existing folder; their names begin with the measurement's. Matplotlib is installed."""
 
 
 @record
 class Ground:
-    """What a run gives to each measurement."""
+    """Common parameters of the measurements of a run."""
 
     settings: Settings
-    """As the environment has them; no stack runs there."""
+    """Settings of the environment; no stack runs there."""
     corpus: Corpus
     sizes: tuple[int, ...]
-    """Chunks in the index, ascending: to measure at each of them."""
+    """Sizes of the index to measure at, in chunks, ascending."""
     quick: bool
-    """A run that only has to show that everything works: less of all."""
+    """Whether the run only shows that everything works, with less of all."""
     seed: int
     keep: Path
-    """Where stacks with a name stay: for the other measurements of this run, with `--keep` for later runs too."""
+    """Folder of named stacks, shared by the measurements of this run and, with `--keep`, by later runs."""
     progress: Progress
 
     @contextmanager
     def step(self, what: str, total: float) -> Iterator[Advance]:
-        """Show a step with a bar and the time that is left."""
+        """Show a progress bar with the remaining time."""
         bar = self.progress.add_task(what, total=total)
         try:
             yield lambda more: self.progress.advance(bar, more)
@@ -108,9 +108,9 @@ class Ground:
         workers: Sequence[Sequence[str]] | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> "AsyncIterator[Stack]":
-        """Run a stack with a state directory of its own: an empty one, or with a name the one that was left under it.
+        """Run a stack with a separate state directory: an empty one, or with a name the one kept under that name.
 
-        Topics are always empty at first: the local broker keeps them in memory.
+        Topics always start empty: the local broker keeps them in memory.
         """
         async with AsyncExitStack() as opened:
             if name:
@@ -124,7 +124,7 @@ class Ground:
                 report=lambda event: _note(event, pids),
                 prepare=apply_topics,
                 workers=workers,
-                # Copies of documents, and edits that are undone, cost what others cost.
+                # Without the embedding cache, copies of documents and reverted edits cost as much as others.
                 environment={"FREKI_MODELS__EMBED_CACHE_MB": "0", **(environment or {})},
             )
             with self.step("starting broker, store and workers", 1):
@@ -141,34 +141,34 @@ def _note(event: Event, pids: dict[str, int]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """A stack that runs."""
+    """Running stack."""
 
     settings: Settings
-    """Point at it."""
+    """Settings that point at the stack."""
     state: StackState
     pids: dict[str, int]
-    """Process of each child by name: broker, store, and each worker; `processes` says what they have used."""
+    """Process ids by name: broker, store, and each worker; `processes` measures their usage."""
 
 
 @record
 class Published:
-    """What became of changes."""
+    """Receipts of published changes."""
 
     seconds: float
-    """From the first event until the last receipt."""
+    """Seconds from the first event to the last receipt."""
     outcomes: tuple[IndexOutcome, ...]
-    """In the order of their arrival."""
+    """Receipts in the order of arrival."""
 
     @property
     def chunks(self) -> int:
-        """Chunks of these revisions."""
+        """Total number of chunks of these revisions."""
         return sum(outcome.chunks for outcome in self.outcomes)
 
 
 async def publish(
     settings: Settings, changes: Iterable[DocumentChange], *, advance: Advance = lambda _: None
 ) -> Published:
-    """Publish all, wait for their receipts; `advance` gets 1 for each. Raises TimeoutError if none comes for long."""
+    """Publish changes and collect their receipts, advancing by 1 for each. Raises TimeoutError after `PATIENCE_S`."""
     async with open_receipts(settings) as receipts, open_publisher(settings) as publisher:
         started = time.perf_counter()
         sent = 0
@@ -184,7 +184,7 @@ async def publish(
 
 
 async def indexed(settings: Settings, tenant: TenantId = TENANT) -> dict[str, int]:
-    """Give the chunks of each live document."""
+    """Return the number of chunks of each live document."""
     async with open_index(settings) as index:
         return {
             root.document_id: root.chunks
@@ -197,10 +197,10 @@ async def indexed(settings: Settings, tenant: TenantId = TENANT) -> dict[str, in
 async def open_filled(
     ground: Ground, chunks: int, environment: Mapping[str, str] | None = None
 ) -> "AsyncIterator[Stack]":
-    """Run a stack whose index holds this many chunks of the corpus, or some more: found, or filled now.
+    """Run a stack whose index holds at least this many chunks of the corpus, reused or filled now.
 
-    It goes on from the largest smaller one that is there. Whoever publishes to it must use another tenant than the
-    corpus, and delete what it published; versions must be above those of earlier runs, such as the time.
+    Filling continues from the largest smaller index kept. Measurements that publish must use another tenant than the
+    corpus, delete their documents, and use versions above those of earlier runs, such as the time.
     """
     name = _name_of_filled(ground)
     if not (ground.keep / f"{name}-{chunks}").exists():
@@ -211,7 +211,7 @@ async def open_filled(
 
 
 def _name_of_filled(ground: Ground) -> str:
-    """Name what fills an index, so that a later run with other documents, models or limits fills another."""
+    """Return a name that differs for other documents, models or limits, so that they fill another index."""
     parts = [ground.corpus.named, str(ground.corpus.seed), *pipeline_of(ground.settings)]
     return f"filled-{sha256(repr(parts).encode()).hexdigest()[:8]}"
 
@@ -224,9 +224,9 @@ def _go_on_from_a_smaller_one(keep: Path, name: str, chunks: int) -> None:
 
 
 async def fill(ground: Ground, stack: Stack, chunks: int) -> Published:
-    """Index documents of the corpus, in its order, until the tenant of the benchmark has this many chunks.
+    """Index documents of the corpus in order until the tenant of the benchmark has this many chunks.
 
-    What is indexed already counts. The last document may bring some chunks more.
+    Indexed chunks count. The last document may exceed the number.
     """
     there = await indexed(stack.settings)
     held = sum(there.values())
@@ -255,13 +255,13 @@ async def fill(ground: Ground, stack: Stack, chunks: int) -> Published:
 
 @asynccontextmanager
 async def outliner(settings: Settings) -> AsyncIterator[Outliner]:
-    """Chunk as the stack does."""
+    """Yield an outliner that chunks like the stack."""
     async with open_outliner(settings, await open_token_counter(settings.models)) as opened:
         yield opened
 
 
 async def questions(ground: Ground, number: int) -> list[str]:
-    """Make questions that the first documents of the corpus answer."""
+    """Return queries that the first documents of the corpus answer."""
     first = some(ground.corpus.documents(), characters=QUESTIONS_FROM)
     async with outliner(ground.settings) as outline:
         chunks = [chunk for change in first for chunk in (await outline(change, text_of(change))).chunks]
@@ -270,17 +270,17 @@ async def questions(ground: Ground, number: int) -> list[str]:
 
 @record
 class Asked:
-    """An answer, and how long it took."""
+    """Answer with its latency."""
 
     result: ContextResult
     started_s: float
-    """By the performance counter."""
+    """Start by the performance counter, in seconds."""
     milliseconds: float
-    """From the call of the asker until the answer is decoded: topics and their transport included."""
+    """Latency from the client's call to the decoded answer, including the topics."""
 
     @property
     def ended_s(self) -> float:
-        """By the performance counter."""
+        """End by the performance counter, in seconds."""
         return self.started_s + self.milliseconds / 1000
 
 
@@ -293,7 +293,7 @@ async def ask(
     advance: Advance = lambda _: None,
     **options: Any,
 ) -> list[Asked]:
-    """Ask all, so many in flight; `options` are fields of ContextQuery. Answers come in the order of the questions."""
+    """Run queries with `at_once` in flight; `options` are fields of ContextQuery. Returns answers in query order."""
     slots = asyncio.Semaphore(at_once)
     async with open_asker(settings) as asker:
 
@@ -307,7 +307,7 @@ async def ask(
 
 
 async def ask_once(asker: Asker, text: str, *, tenant: TenantId = TENANT, **options: Any) -> Asked:
-    """Ask one question; `options` are fields of ContextQuery."""
+    """Run one query; `options` are fields of ContextQuery."""
     started = time.perf_counter()
     query = ContextQuery(
         query_id=QueryId(str(uuid.uuid4())), tenant=tenant, text=text, asked_at=wall_clock(), **options
@@ -317,7 +317,7 @@ async def ask_once(asker: Asker, text: str, *, tenant: TenantId = TENANT, **opti
 
 
 def percentiles(values: Iterable[float], shares: Sequence[int] = (50, 95, 99)) -> dict[str, float]:
-    """Give p50, p95, p99 by the nearest rank: each is one of the values. Raises ValueError where there is none."""
+    """Return p50, p95, p99 by the nearest-rank method. Raises ValueError without values."""
     ordered = sorted(values)
     if not ordered:
         raise ValueError("there are no values")

@@ -1,8 +1,8 @@
-"""Growth: what a chunk, a commit and a search cost as the index grows, with one embed worker and with two.
+"""Growth: cost of a chunk, a commit and a search by size of the index, with one embed worker and with two.
 
 The whole pipeline with its real model runs up to 10,000 chunks. Beyond that the model would take most of the time
-and tell nothing new, as its cost per token is the same in both of those runs; the store alone is filled up to 100,000,
-by the pipeline's own `Indexer` with vectors of a fake model of the same length.
+without new insight, as its cost per token is the same in both of those runs; the store alone is filled up to 100,000
+chunks by the pipeline's `Indexer`, with vectors of a fake model of the same dimension.
 """
 
 import asyncio
@@ -44,13 +44,13 @@ EMBED_WORKERS = (1, 2)
 QUESTIONS, QUICK_QUESTIONS = 60, 8
 WARM_UP_QUESTIONS = 4
 REPEATED, QUICK_REPEATED = 30, 5
-"""How often each call to the store is timed."""
+"""Number of timed repetitions of each call to the store."""
 SEARCHED, QUICK_SEARCHED = 500, 100
-"""How often BM25 is asked while the store's CPU is counted, which Linux does in steps of 10 ms."""
+"""Number of BM25 searches while the store's CPU is counted, which Linux does in steps of 10 ms."""
 DEPTH = 200
-"""How deep each retriever looks by default."""
+"""Default search depth of each retriever."""
 ROWS = 64
-"""Chunk rows of one upsert: about what a slice of the embedding stage holds."""
+"""Chunk rows per upsert: about a batch of the embed stage."""
 SAMPLED_ROWS = 500
 MIB = KIB * KIB
 TIMED = {
@@ -72,7 +72,7 @@ EVERYTHING = Scope(
 
 
 async def measure(ground: Ground) -> Figures:
-    """Grow the whole pipeline with its model, then the store alone."""
+    """Measure the growth of the whole pipeline with its model, then of the store alone."""
     asked = await questions(ground, QUICK_QUESTIONS if ground.quick else QUESTIONS)
     pipeline: list[Figures] = []
     for workers in EMBED_WORKERS:
@@ -81,7 +81,7 @@ async def measure(ground: Ground) -> Figures:
 
 
 async def _pipeline(ground: Ground, asked: Sequence[str], workers: int) -> list[Figures]:
-    """Fill one stack step by step; at each size ask questions. The cores are shared out among the models."""
+    """Fill one stack incrementally and run queries at each size. The models share the cores equally."""
     cores = ground.settings.models.threads or len(os.sched_getaffinity(0))
     models = ground.settings.models.model_copy(update={"threads": max(1, cores // workers)})
     shared = replace(ground, settings=ground.settings.model_copy(update={"models": models}))
@@ -96,7 +96,7 @@ async def _grown(ground: Ground, stack: Stack, size: int, asked: Sequence[str]) 
     before = _by_stage(stack)
     published = await fill(ground, stack, size)
     filled = _by_stage(stack)
-    with ground.step(f"questions at {size:,} chunks", len(asked)) as advance:
+    with ground.step(f"queries at {size:,} chunks", len(asked)) as advance:
         await ask(stack.settings, asked[:WARM_UP_QUESTIONS], at_once=1)
         warm = _by_stage(stack)
         answers = await ask(stack.settings, asked, at_once=1, advance=advance)
@@ -118,7 +118,7 @@ async def _grown(ground: Ground, stack: Stack, size: int, asked: Sequence[str]) 
 
 
 def _by_stage(stack: Stack) -> dict[str, float]:
-    """CPU seconds so far; workers for the same stages count together."""
+    """Return CPU seconds so far, summed over workers of the same stages."""
     spent: dict[str, float] = {}
     for name, seconds in cpu_by_name(stack.pids).items():
         stage = name.rstrip("-0123456789")
@@ -127,9 +127,9 @@ def _by_stage(stack: Stack) -> dict[str, float]:
 
 
 async def _store(ground: Ground, asked: Sequence[str]) -> Figures:
-    """Fill a store step by step; at each size time what the pipeline asks of it."""
+    """Fill a store incrementally and time the pipeline's calls at each size."""
     fingerprint, dim = embedder_identity(ground.settings.models)
-    del fingerprint  # the vectors are not that model's
+    del fingerprint  # the vectors are not from that model
     fake = FakeEmbedder(dim)
     sizes = QUICK_STORE_SIZES if ground.quick else STORE_SIZES
     async with (
@@ -170,7 +170,7 @@ async def _point(ground: Ground, stack: Stack, filler: Filler, size: int, asked:
 
 
 async def _timed(filler: Filler, asked: Sequence[str], number: int) -> Figures:
-    """Time each call, one at a time; what is written is what is there already."""
+    """Time each call, sequentially; writes repeat existing rows."""
     index, vectors = filler.index, await filler.embedder.embed_queries(asked)
     terms = [analyse_text(text, language="de") for text in asked]
     rows = await _rows(index, filler.chunk_ids[:ROWS])
@@ -187,19 +187,19 @@ async def _timed(filler: Filler, asked: Sequence[str], number: int) -> Figures:
 
 
 async def _rows(index: MilvusIndex, chunk_ids: Sequence[ChunkId]) -> Mapping[RowId, tuple[IndexedChunk, Floats]]:
-    """Read the rows of chunks."""
+    """Return the rows of chunks."""
     stored = await index.stored(chunk_ids)
     return await index.fetch([row.row_id for rows in stored.values() for row in rows])
 
 
 async def _before_sweeping(index: MilvusIndex, root_id: RootId) -> None:
-    """Read what tells which rows of a document may go."""
+    """Run the reads that determine the obsolete rows of a document."""
     await index.commits([root_id])
     await asyncio.gather(index.page_heads([root_id]), index.rows_of([root_id]))
 
 
 async def _lexical_cpu_ms(stack: Stack, filler: Filler, asked: Sequence[str], number: int) -> float:
-    """CPU of the store for one BM25 search, which does not depend on what else the machine does."""
+    """Return the CPU milliseconds of the store per BM25 search, independent of other load."""
     terms = [analyse_text(text, language="de") for text in asked]
     with cpu_spent(stack.pids) as cpu_s:
         for text in islice(cycle(terms), number):
@@ -208,7 +208,7 @@ async def _lexical_cpu_ms(stack: Stack, filler: Filler, asked: Sequence[str], nu
 
 
 async def _median_ms(call: Callable[[int], Awaitable[object]], number: int) -> float:
-    """Give the median over all calls, after one that does not count."""
+    """Return the median duration of the calls in milliseconds, after one warm-up call."""
     await call(0)
     times = []
     for turn in range(number):
@@ -223,14 +223,14 @@ def _size(directory: Path) -> int:
 
 
 def fits(figures: Figures) -> dict[str, Fit]:
-    """Fit how each figure of the store grows."""
+    """Return the fitted growth of each figure of the store."""
     points = figures["store"]["points"]
     sizes = [point["chunks"] for point in points]
     return {name: fit(sizes, [point[name] for point in points]) for name in GROWING}
 
 
 def tables(figures: Figures) -> list[Table]:
-    """Show the pipeline with its model, the store alone, and how the store's figures grow."""
+    """Return tables of the pipeline with its model, the store alone, and the growth of the store."""
     return [_pipeline_table(figures["pipeline"]), _store_table(figures["store"]), _fits_table(fits(figures))]
 
 
@@ -262,7 +262,7 @@ def _pipeline_table(runs: Sequence[Figures]) -> Table:
 def _store_table(store: Figures) -> Table:
     table = Table(
         title="The store alone, filled by the indexer with vectors of a fake model",
-        caption=f"{store['dim']} dimensions; {store['row_bytes']:.0f} bytes a row as it is sent. Times in ms: medians, "
+        caption=f"{store['dim']} dimensions; {store['row_bytes']:.0f} bytes per row as sent. Times in ms: medians, "
         f"one call at a time: searches {DEPTH} deep; {ROWS} chunk rows; one root; rows of one document.",
     )
     columns = ("chunks", "written/s", "store CPU ms/chunk", "disk B/chunk", "memory B/chunk", "memory MiB")
@@ -282,7 +282,7 @@ def _store_table(store: Figures) -> Table:
 def _fits_table(found: dict[str, Fit]) -> Table:
     table = Table(
         title="How the store grows with n chunks",
-        caption="The better fit of two laws by least squares, with 95 % intervals of b; a guess beyond the sizes.",
+        caption="The better fit of two laws by least squares, with 95 % intervals of b; extrapolated beyond the sizes.",
     )
     for column in ("figure", "law", "b", "b within"):
         table.add_column(column, justify="left" if column in {"figure", "law"} else "right")
@@ -294,7 +294,7 @@ def _fits_table(found: dict[str, Fit]) -> Table:
 
 
 def draw(figures: Figures, folder: Path) -> list[Path]:
-    """Draw times, and bytes, over the size, with their fits dashed."""
+    """Draw times and bytes by size, with fits dashed."""
     found = fits(figures)
     points = figures["store"]["points"]
     sizes = [point["chunks"] for point in points]
@@ -323,7 +323,7 @@ def draw(figures: Figures, folder: Path) -> list[Path]:
         lines(
             folder / "growth-bytes.png",
             bytes_,
-            title="What the store takes by size; dashed: the fitted law",
+            title="Disk and memory of the store by size; dashed: the fitted law",
             x="chunks in the store",
             y="MiB",
             logarithmic=(True, True),

@@ -1,4 +1,4 @@
-"""What the pipeline costs beside its model, by process and topic, and what an edit costs beside a first indexing."""
+"""Cost of the pipeline relative to its model, by process and topic, and of edits relative to first indexing."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -36,22 +36,22 @@ from freki.streams.wire.from_settings import topics_of
 TITLE = "Ingest: the pipeline beside its bare model, and the cost of an edit"
 CHARACTERS, QUICK_CHARACTERS = 1_500_000, 60_000
 SLICE_TEXTS = 64
-"""About as many as the embedding stage gives to the model at once: 8192 tokens."""
+"""Texts per model call: about a batch of the embed stage, 8192 tokens."""
 LARGE, QUICK_LARGE = 300_000, 30_000
-"""Characters of the document that is edited."""
+"""Length of the edited document, in characters."""
 LOOKED_AT = 200
-"""Documents of which the longest is that one."""
+"""Number of documents among which the longest is chosen."""
 EDITS, QUICK_EDITS = 15, 3
 EDITED = TenantId("bench-edits")
 CHANGED_WORDS = 0.5
-"""Share of the words of an edited paragraph that are exchanged."""
+"""Share of exchanged words in an edited paragraph."""
 LEAST_WORDS = 10
-"""A paragraph that is edited has more: it is none but a heading."""
+"""Minimum length of an edited paragraph in words, to exclude headings."""
 MODEL = "for comparison: the model alone"
 
 
 async def measure(ground: Ground) -> Figures:
-    """Measure on an empty index, after one document that warms everything up."""
+    """Measure on an empty index, after one warm-up document."""
     changes = list(some(ground.corpus.documents(), characters=QUICK_CHARACTERS if ground.quick else CHARACTERS))
     texts = await _texts(ground.settings, changes)
     async with OnnxEmbedder(ground.settings.models) as embedder, ground.open_stack() as stack:
@@ -85,7 +85,7 @@ async def measure(ground: Ground) -> Figures:
 
 
 async def _texts(settings: Settings, changes: Sequence[DocumentChange]) -> list[str]:
-    """Give what the pipeline will embed."""
+    """Return the texts that the pipeline will embed."""
     async with outliner(settings) as outline:
         outlines = [await outline(change, text_of(change)) for change in changes]
     return [with_context(breadcrumb(each.name, chunk), chunk.text) for each in outlines for chunk in each.chunks]
@@ -93,11 +93,11 @@ async def _texts(settings: Settings, changes: Sequence[DocumentChange]) -> list[
 
 @dataclass(slots=True)
 class Spent:
-    """Time within a context."""
+    """Time spent within a context."""
 
     seconds: float = 0.0
     cpu_s: float = 0.0
-    """Of this process, all threads."""
+    """CPU time of this process, all threads, in seconds."""
 
 
 @contextmanager
@@ -119,7 +119,7 @@ async def _bare(embedder: OnnxEmbedder, texts: Sequence[str], advance: Advance) 
 
 @record
 class Run:
-    """What the pipeline used for some documents."""
+    """Resources used by the pipeline for a run of documents."""
 
     published: Published
     cpu_s: dict[str, float]
@@ -143,7 +143,7 @@ async def _pipeline(ground: Ground, stack: Stack, changes: Sequence[DocumentChan
 
 
 async def _topic_bytes(settings: Settings) -> dict[str, int]:
-    """Sum up keys, values and headers on the topics of ingest, as a consumer gets them."""
+    """Return bytes of keys, values and headers on the ingest topics, as consumed."""
     topics = topics_of(settings)
     sizes = {}
     for topic in (topics.documents, *topics.chunks.values(), *topics.contextual_chunks.values(), topics.outcomes):
@@ -156,7 +156,7 @@ async def _topic_bytes(settings: Settings) -> dict[str, int]:
 
 
 def paragraph_changed(text: str, random: Random) -> str:
-    """Exchange words within one paragraph of running text. Raises ValueError where there is none."""
+    """Exchange words within one paragraph of running text. Raises ValueError if there is none."""
     paragraphs = text.split("\n\n")
     running = [place for place, paragraph in enumerate(paragraphs) if len(paragraph.split()) > LEAST_WORDS]
     if not running:
@@ -167,14 +167,14 @@ def paragraph_changed(text: str, random: Random) -> str:
 
 
 def paragraph_inserted(text: str, random: Random) -> str:
-    """Put a new paragraph near the beginning, so that all that follows moves."""
+    """Insert a paragraph near the beginning, which shifts all following text."""
     first, _, rest = text.partition("\n\n")
     words = text.split()
     return "\n\n".join([first, " ".join(random.sample(words, min(60, len(words)))), rest])
 
 
 def unchanged(text: str, _random: Random) -> str:
-    """Leave everything as it is, as a producer does that sends all it has every night."""
+    """Return the text unchanged, like a producer that republishes everything nightly."""
     return text
 
 
@@ -186,7 +186,7 @@ KINDS: dict[str, Callable[[str, Random], str]] = {
 
 
 async def _edits(ground: Ground, stack: Stack) -> Figures:
-    """Edit a large document again and again; each edit waits for the receipt of the one before."""
+    """Edit a large document repeatedly; each edit waits for the receipt of the previous one."""
     edits = QUICK_EDITS if ground.quick else EDITS
     change, random, versions = _large(ground), seeded(ground.seed, "edits"), count(1)
     text = text_of(change)
@@ -218,7 +218,7 @@ async def _edits(ground: Ground, stack: Stack) -> Figures:
 
 
 def _large(ground: Ground) -> DocumentChange:
-    """Make a document of that size: the longest of the first ones, with copies of itself where it is too short."""
+    """Return a document of that size: the longest of the first ones, repeated if too short."""
     longest = max(islice(ground.corpus.documents(EDITED), LOOKED_AT), key=lambda change: len(text_of(change)))
     size, text = QUICK_LARGE if ground.quick else LARGE, text_of(longest)
     words, parts = Words(text), [text]
@@ -228,7 +228,7 @@ def _large(ground: Ground) -> DocumentChange:
 
 
 def tables(figures: Figures) -> list[Table]:
-    """Speed, cost by process, cost by topic, cost of edits."""
+    """Return tables of throughput, cost by process, cost by topic and cost of edits."""
     return [_speed(figures), _cpu(figures), _bytes(figures), _edit_costs(figures["edits"])]
 
 
@@ -250,8 +250,8 @@ def _speed(figures: Figures) -> Table:
 
 def _cpu(figures: Figures) -> Table:
     table = Table(
-        title="CPU time of one chunk, by process, while the pipeline indexes",
-        caption="with what a process uses anyway, which is all that `retrieve` does here",
+        title="CPU time per chunk by process, while indexing",
+        caption="including the idle load of a process, which is all that `retrieve` has here",
     )
     table.add_column("process")
     table.add_column("CPU ms per chunk", justify="right")
@@ -265,7 +265,7 @@ def _cpu(figures: Figures) -> Table:
 
 
 def _bytes(figures: Figures) -> Table:
-    table = Table(title="What one chunk weighs on each topic", caption="keys, values and headers, before compression")
+    table = Table(title="Bytes per chunk on each topic", caption="keys, values and headers, before compression")
     table.add_column("topic")
     table.add_column("bytes per chunk", justify="right")
     for topic, size in figures["bytes_per_chunk"].items():
@@ -292,7 +292,7 @@ def _edit_costs(edits: Figures) -> Table:
 
 
 def draw(figures: Figures, folder: Path) -> list[Path]:
-    """One drawing a table."""
+    """Draw one plot per table."""
     edits = figures["edits"]
     return [
         bars(
@@ -309,13 +309,13 @@ def draw(figures: Figures, folder: Path) -> list[Path]:
         bars(
             folder / "ingest-cpu.png",
             {"per chunk": figures["cpu_ms_per_chunk"]},
-            title="Ingest: CPU time of one chunk by process (lower is better)",
+            title="Ingest: CPU time per chunk by process (lower is better)",
             value="CPU time per chunk, ms",
         ),
         bars(
             folder / "ingest-bytes.png",
             {"per chunk": figures["bytes_per_chunk"]},
-            title="Ingest: bytes of one chunk on each topic (lower is better)",
+            title="Ingest: bytes per chunk on each topic (lower is better)",
             value="bytes per chunk",
         ),
         bars(

@@ -1,4 +1,4 @@
-"""Where and on what a run was made."""
+"""Machine and versions of a run."""
 
 import os
 import platform
@@ -13,7 +13,7 @@ PACKAGES = ("faust-streaming", "milvus-lite", "numpy", "onnxruntime", "pymilvus"
 
 
 def machine() -> dict[str, str | int | float | bool | dict[str, str]]:
-    """Describe processor, memory, versions and the state of the code."""
+    """Return processor, memory, versions and the state of the code."""
     commit = _git("rev-parse", "--short=10", "HEAD")
     return {
         "processor": _field("/proc/cpuinfo", "model name") or platform.machine(),

@@ -1,4 +1,4 @@
-"""What each process of the stack holds in RAM: idle, while it indexes, while it answers."""
+"""Memory of each process of the stack: idle, while indexing, while answering."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -15,7 +15,7 @@ from bench.pipeline.processes import KIB, Memory, cpu_spent, memory
 from freki.schemas import Operation, TenantId
 from freki.streams.wire.from_settings import wall_clock
 
-TITLE = "Memory: what each process holds"
+TITLE = "Memory of each process"
 EVERY_S = 0.5
 IDLE_S, QUICK_IDLE_S = 15.0, 3.0
 CHARACTERS, QUICK_CHARACTERS = 1_500_000, 60_000
@@ -26,7 +26,7 @@ MIB = KIB * KIB
 
 
 async def measure(ground: Ground) -> Figures:
-    """Watch the processes of a filled stack; what is indexed meanwhile is deleted again."""
+    """Measure the processes of a filled stack; documents indexed meanwhile are deleted afterwards."""
     async with open_filled(ground, ground.sizes[-1]) as stack:
         asked = await questions(ground, QUICK_QUESTIONS if ground.quick else QUESTIONS)
         idle_s = QUICK_IDLE_S if ground.quick else IDLE_S
@@ -35,7 +35,7 @@ async def measure(ground: Ground) -> Figures:
                 await asyncio.sleep(idle_s)
         async with _watched(stack) as ingest:
             indexed_chunks = await _ingest(ground, stack)
-        with ground.step("questions while memory is watched", len(asked)) as advance:
+        with ground.step("queries while memory is sampled", len(asked)) as advance:
             async with _watched(stack) as queries:
                 await ask(stack.settings, asked, at_once=AT_ONCE, advance=advance)
         held = sum((await indexed(stack.settings)).values())
@@ -52,7 +52,7 @@ async def measure(ground: Ground) -> Figures:
 
 @asynccontextmanager
 async def _watched(stack: Stack) -> AsyncIterator[Mapping[str, Memory]]:
-    """Keep the most that each process held within this context."""
+    """Yield a mapping of the peak memory of each process within the context."""
     peaks: dict[str, Memory] = {}
 
     def look() -> None:
@@ -80,7 +80,7 @@ async def _ingest(ground: Ground, stack: Stack) -> int:
     changes = [
         replace(change, version=wall_clock()) for change in some(ground.corpus.documents(TENANT), characters=characters)
     ]
-    with ground.step("documents while memory is watched", 2 * len(changes)) as advance:
+    with ground.step("documents while memory is sampled", 2 * len(changes)) as advance:
         published = await publish(stack.settings, changes, advance=advance)
         gone = (
             replace(change, operation=Operation.DELETE, version=change.version + 1, content=None) for change in changes
@@ -94,11 +94,11 @@ def _mib(most: Memory) -> dict[str, float]:
 
 
 def tables(figures: Figures) -> list[Table]:
-    """One row a process, one column a phase."""
+    """Return a table with one row per process and one column per phase."""
     peaks = figures["peak_mib"]
     table = Table(
-        title=f"Most MiB held by each process, with {figures['chunks_in_index']:,} chunks in the index",
-        caption="PSS (RSS): PSS divides what processes share among them, so that a sum counts it once. "
+        title=f"Peak MiB of each process, with {figures['chunks_in_index']:,} chunks in the index",
+        caption="PSS (RSS): PSS divides shared pages among processes, so that sums count them once. "
         "CPU idle: share of one core",
     )
     table.add_column("process")
@@ -115,13 +115,13 @@ def tables(figures: Figures) -> list[Table]:
 
 
 def draw(figures: Figures, folder: Path) -> list[Path]:
-    """One group of bars a process."""
+    """Draw one group of bars per process."""
     peaks = figures["peak_mib"]
     return [
         bars(
             folder / "memory.png",
             {phase: {name: each["pss"] for name, each in peak.items()} for phase, peak in peaks.items()},
             title=f"Memory by process, {figures['chunks_in_index']:,} chunks indexed (lower is better)",
-            value="most memory held (PSS), MiB",
+            value="peak memory (PSS), MiB",
         )
     ]

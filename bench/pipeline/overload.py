@@ -1,9 +1,8 @@
-"""What becomes of questions where more of them arrive than can be answered.
+"""Outcome of queries that arrive faster than they can be answered.
 
-Questions arrive by chance, so many a second on the mean, whether those before are answered or not, and have
-`DEADLINE_MS` each. One of three things becomes of each: its answer is in time at the asker, with some hits; it is
-refused, which says why and costs next to nothing; or it is lost: work was done for nothing, because the time was over
-first. The share `SETTLING` that comes first only lets the worker learn.
+Queries arrive at random at a fixed mean rate, independent of earlier answers, with a deadline of `DEADLINE_MS` each.
+A query is useful (answered in time with some hits), refused (with a reason, at almost no cost) or lost (processed, but
+past its deadline). The first share `SETTLING` is not counted: the worker adapts to the load.
 """
 
 import asyncio
@@ -20,10 +19,10 @@ from bench.pipeline.query import DEADLINE_MS, FORGETFUL, lateness, reranked
 from freki.schemas import ResultStatus
 from freki.streams.wire.connect import open_asker
 
-TITLE = "Overload: what becomes of questions where more arrive than can be answered"
+TITLE = "Overload: queries that arrive faster than they can be answered"
 QUESTIONS = 600
 RATES = (5, 10, 20, 40, 60)
-"""Questions a second."""
+"""Arrival rates in queries per second."""
 SECONDS, QUICK_SECONDS = 15.0, 4.0
 SETTLING = 0.2
 WARM_UP = 32
@@ -31,7 +30,7 @@ SOME_HITS = 3
 
 
 async def measure(ground: Ground) -> Figures:
-    """Fill and measure at each size, ascending."""
+    """Fill the index to each size in ascending order, and measure."""
     asked = await questions(ground, QUESTIONS)
     seconds = QUICK_SECONDS if ground.quick else SECONDS
     return {"seconds": seconds, "sizes": [await _at_size(ground, size, asked, seconds) for size in ground.sizes]}
@@ -41,7 +40,7 @@ async def _at_size(ground: Ground, size: int, asked: Sequence[str], seconds: flo
     async with open_filled(ground, size, FORGETFUL) as stack:
         held = await indexed(stack.settings)
         await ask(stack.settings, asked[:WARM_UP], at_once=1)
-        with ground.step("questions that arrive by chance", round(seconds * sum(RATES))) as advance:
+        with ground.step("queries that arrive at random", round(seconds * sum(RATES))) as advance:
             runs = []
             for rate in RATES:
                 chance = random.Random(f"{ground.seed} {rate}")  # noqa: S311 - nothing secret
@@ -53,7 +52,7 @@ async def _at_size(ground: Ground, size: int, asked: Sequence[str], seconds: flo
 
 
 async def _arrive(stack: Stack, asked: Iterable[tuple[str, float]], advance: Advance) -> list[Asked]:
-    """Ask each and wait for so many seconds, not for its answer."""
+    """Send each query after a random interval, without waiting for earlier answers."""
     async with open_asker(stack.settings) as asker, asyncio.TaskGroup() as group:
         tasks = []
         for text, gap_s in asked:
@@ -80,15 +79,15 @@ def _become(answers: Sequence[Asked]) -> Figures:
 
 
 def tables(figures: Figures) -> list[Table]:
-    """One a size."""
+    """Return one table per size."""
     return [_table(figures, size) for size in figures["sizes"]]
 
 
 def _table(figures: Figures, size: Figures) -> Table:
     table = Table(
         title=f"With {DEADLINE_MS} ms to answer, {size['chunks']:,} chunks in the index",
-        caption=f"{figures['seconds']:.0f} s a row; useful: in time at the asker, with {SOME_HITS} hits or more; lost: "
-        "neither useful nor refused; late: at the asker; left late: sent so; candidates: reranked, of useful answers",
+        caption=f"{figures['seconds']:.0f} s per row; useful: received in time, with {SOME_HITS} hits or more; lost: "
+        "neither useful nor refused; late: received late; left late: sent late; candidates: those reranked",
     )
     columns = ("arrive/s", "useful", "useful/s", "refused", "lost", "late, left late", "candidates")
     for column in columns:
@@ -116,7 +115,7 @@ def _share(share: float) -> str:
 
 
 def draw(figures: Figures, folder: Path) -> list[Path]:
-    """Useful answers by questions that arrive."""
+    """Draw useful answers by arrival rate."""
     series = {
         f"{size['chunks']:,} chunks": [(run["rate"], run["rate"] * run["useful"]) for run in size["runs"]]
         for size in figures["sizes"]
@@ -126,8 +125,8 @@ def draw(figures: Figures, folder: Path) -> list[Path]:
             folder / "overload.png",
             {"as many as arrive": [(rate, rate) for rate in RATES], **series},
             title=f"Useful answers within {DEADLINE_MS} ms (higher is better)",
-            x="questions a second that arrive",
-            y="useful answers a second",
+            x="arriving queries per second",
+            y="useful answers per second",
             logarithmic=(True, True),
             ticks=RATES,
         )

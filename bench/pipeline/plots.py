@@ -1,4 +1,4 @@
-"""PNG files in one hand: large type, units on the axes, a title that says what is good."""
+"""PNG plots in one style: large type, units on the axes, a title that names the better direction."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ DOTS_PER_INCH = 110
 
 @contextmanager
 def figure(path: Path, *, title: str, x: str = "", y: str = "") -> Iterator[Any]:
-    """Give matplotlib axes to draw on; write the file afterwards."""
+    """Yield matplotlib axes to draw on; write the file on exit."""
     from matplotlib.figure import Figure  # with the extra `bench` only
 
     drawing = Figure(figsize=SIZE_INCHES, dpi=DOTS_PER_INCH, layout="constrained")
@@ -29,13 +29,13 @@ def figure(path: Path, *, title: str, x: str = "", y: str = "") -> Iterator[Any]
 
 
 def short(value: float) -> str:
-    """Write a number with two or three digits at least, without an exponent."""
+    """Format a number with at least two or three digits, without an exponent."""
     size = abs(value)
     return f"{value:,.0f}" if size >= 10 else f"{value:.1f}" if size >= 1 else f"{value:.2f}"
 
 
 def bars(path: Path, series: Mapping[str, Mapping[str, float]], *, title: str, value: str, names: str = "") -> Path:
-    """Draw series -> name -> value as groups of horizontal bars, one group a name, with the value at each bar's end."""
+    """Draw series -> name -> value as groups of horizontal bars, one group per name, with values at their ends."""
     groups = list(dict.fromkeys(name for values in series.values() for name in values))
     height = 0.8 / len(series)
     with figure(path, title=title, x=value, y=names) as axes:
@@ -52,7 +52,7 @@ def bars(path: Path, series: Mapping[str, Mapping[str, float]], *, title: str, v
 def stacked(
     path: Path, series: Mapping[str, Mapping[str, float]], *, title: str, value: str, colours: Sequence[str] = ()
 ) -> Path:
-    """Draw series -> name -> value as one horizontal bar a name, put together from the series."""
+    """Draw series -> name -> value as one horizontal bar per name, stacked from the series."""
     groups = list(dict.fromkeys(name for values in series.values() for name in values))
     with figure(path, title=title, x=value) as axes:
         if colours:
@@ -79,7 +79,7 @@ def lines(  # noqa: PLR0913 - what a plot says
 ) -> Path:
     """Draw each series of points as a line.
 
-    logarithmic: the axes x and y; dashed: series that are drawn so, in the colour of the one before; ticks: on x.
+    logarithmic: for the x and y axis; dashed: series drawn dashed, in the colour of the previous one; ticks: on x.
     """
     with figure(path, title=title, x=x, y=y) as axes:
         colour = None
@@ -99,7 +99,7 @@ def lines(  # noqa: PLR0913 - what a plot says
 
 
 def _name_ticks(axis: Any) -> None:
-    """Write 1, 2, 5, 10, 20, … instead of powers."""
+    """Label ticks with 1, 2, 5, 10, 20, … instead of powers."""
     from matplotlib.ticker import LogLocator, NullLocator  # with the extra `bench` only
 
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))

@@ -1,21 +1,21 @@
-"""How long a question takes as a whole and in each stage, with different numbers in flight and sizes of the index.
+"""Query latency, in total and by step, by number of queries in flight and size of the index.
 
-The time of a question, from the call of the asker to the decoded answer, is divided into
+The latency of a query, from the client's call to the decoded answer, is divided into
 
-- model: the stages of `MODEL`, and store: the stages of `STORE`. A stage is timed around its call: the client library,
-  and making our records of rows, are in it. Dense and lexical search run at once: the longer one counts;
-- steps: our own stages, such as `analyse`, `fuse`, `diversify`, `assemble`;
-- transport: what no stage times: Avro, both topics, waiting for a batch and for the batch before it, telemetry.
+- model: the steps of `MODEL`, and store: the steps of `STORE`. A step is timed around its call, including the client
+  library and the conversion of rows to records. Dense and lexical search run concurrently: the longer one counts;
+- steps: computation of Freki, such as `analyse`, `fuse`, `diversify`, `assemble`;
+- transport: all untimed rest: Avro, both topics, waiting for a batch and for the batch before it, telemetry.
 
-Our own share is steps and transport.
+Freki's own share is steps and transport.
 
-A burst is `BURST` questions at once that come to an idle worker.
+A burst is `BURST` concurrent queries to an idle worker.
 
-With a deadline of `DEADLINE_MS`, an answer is late where the asker has it later than that; what was shed is told by the
-answers themselves.
+With a deadline of `DEADLINE_MS`, an answer is late if the client receives it after that; skipped work is taken from the
+notices of the answers.
 
-Reranking is `on` where the reranker reads every candidate, `again` where it remembers them all from a first time; what
-users see lies between.
+Reranking is `on` if the reranker scores every candidate, and `again` if all scores come from its cache; production lies
+between both.
 """
 
 from collections import Counter, defaultdict
@@ -36,13 +36,13 @@ QUESTIONS, QUICK_QUESTIONS = 300, 32
 WARM_UP = 16
 SHARES = ("p50", "p95", "p99")
 COLOURS = ("#08519c", "#6baed6", "#006d2c", "#74c476", "#a63603", "#fd8d3c")
-"""Of parts: two hues each of model, store and own."""
+"""Colours of the parts: two shades each for model, store and own."""
 CUT = {NoticeKind.DEGRADED, NoticeKind.SKIPPED}
 DEADLINE_MS = 300
 BURST, BURSTS = 20, 5
 RERANKING = {"on": RerankerChoice.AUTO, "again": RerankerChoice.AUTO, "off": RerankerChoice.NONE}
 FORGETFUL = {"FREKI_MODELS__RERANK_CACHE_MB": "0"}
-# More than the candidates of all questions need.
+# More than the candidates of all queries need.
 MINDFUL = {"FREKI_MODELS__RERANK_CACHE_MB": "2048"}
 MODEL = ("embed", "rerank")
 SEARCHES = ("search.dense", "search.lexical")
@@ -50,7 +50,7 @@ STORE = (*SEARCHES, "manifest", "load", "locate", "freshness", "augment")
 
 
 async def measure(ground: Ground) -> Figures:
-    """Fill and measure at each size, ascending."""
+    """Fill the index to each size in ascending order, and measure."""
     asked = await questions(ground, QUICK_QUESTIONS if ground.quick else QUESTIONS)
     return {"questions": len(asked), "sizes": [await _at_size(ground, size, asked) for size in ground.sizes]}
 
@@ -71,7 +71,7 @@ async def _at_size(ground: Ground, size: int, asked: Sequence[str]) -> Figures:
 
 async def _runs(ground: Ground, stack: Stack, asked: Sequence[str], reranking: Sequence[str]) -> list[Figures]:
     runs = []
-    with ground.step(f"questions, reranking {', '.join(reranking)}", len(asked) * len(AT_ONCE) * len(reranking)) as go:
+    with ground.step(f"queries, reranking {', '.join(reranking)}", len(asked) * len(AT_ONCE) * len(reranking)) as go:
         for at_once in AT_ONCE:
             for each in reranking:
                 answers = await ask(stack.settings, asked, at_once=at_once, advance=go, reranker=RERANKING[each])
@@ -81,7 +81,7 @@ async def _runs(ground: Ground, stack: Stack, asked: Sequence[str], reranking: S
 
 async def _hurried(ground: Ground, stack: Stack, asked: Sequence[str]) -> list[Figures]:
     runs = []
-    with ground.step(f"questions that have {DEADLINE_MS} ms", len(asked) * len(AT_ONCE)) as advance:
+    with ground.step(f"queries with a deadline of {DEADLINE_MS} ms", len(asked) * len(AT_ONCE)) as advance:
         for at_once in AT_ONCE:
             answers = await ask(stack.settings, asked, at_once=at_once, advance=advance, deadline_ms=DEADLINE_MS)
             runs.append({"at_once": at_once, **lateness(answers), **_kept(answers)})
@@ -89,7 +89,7 @@ async def _hurried(ground: Ground, stack: Stack, asked: Sequence[str]) -> list[F
 
 
 def lateness(answers: Sequence[Asked]) -> Figures:
-    """Count the answers that came too late to the asker, and those that left too late."""
+    """Count the answers that arrived late, and those that were sent late."""
     return {
         "late": sum(answer.milliseconds > DEADLINE_MS for answer in answers),
         "left_late": sum(answer.result.answered_at - answer.result.asked_at > DEADLINE_MS for answer in answers),
@@ -98,7 +98,7 @@ def lateness(answers: Sequence[Asked]) -> Figures:
 
 async def _bursts(ground: Ground, stack: Stack, asked: Sequence[str]) -> list[Figures]:
     found = []
-    with ground.step(f"bursts of {BURST} questions", BURST * BURSTS) as advance:
+    with ground.step(f"bursts of {BURST} queries", BURST * BURSTS) as advance:
         for first in range(0, BURST * BURSTS, BURST):
             texts = [asked[place % len(asked)] for place in range(first, first + BURST)]
             answers = await ask(stack.settings, texts, at_once=BURST, advance=advance)
@@ -107,7 +107,7 @@ async def _bursts(ground: Ground, stack: Stack, asked: Sequence[str]) -> list[Fi
 
 
 def _seconds(answers: Sequence[Asked]) -> float:
-    """From the first question to the last answer."""
+    """Return the seconds from the first query to the last answer."""
     return max(answer.ended_s for answer in answers) - min(answer.started_s for answer in answers)
 
 
@@ -128,7 +128,7 @@ def _kept(answers: Sequence[Asked]) -> Figures:
 
 
 def reranked(result: ContextResult) -> int:
-    """Count the candidates that a model reranked; the cosine, which stands in for it, takes no time."""
+    """Return the number of candidates reranked by a model; the cosine fallback does not count."""
     if result.reranker == COSINE:
         return 0
     return sum(stage.items for stage in result.stages if stage.stage == "rerank")
@@ -155,7 +155,7 @@ def _run(answers: Sequence[Asked]) -> Figures:
 
 
 def stage_times(stages: Iterable[StageTime]) -> dict[str, float]:
-    """Milliseconds of each stage; of one that ran again after a document was replaced, all of them."""
+    """Return the milliseconds of each step, summed if it ran again after a document was replaced."""
     times: defaultdict[str, float] = defaultdict(float)
     for stage in stages:
         times[stage.stage] += stage.milliseconds
@@ -163,8 +163,8 @@ def stage_times(stages: Iterable[StageTime]) -> dict[str, float]:
 
 
 def shared(times: Mapping[str, float], whole_ms: float) -> dict[str, float]:
-    """Divide the time of a question into model, store, steps and transport, which add up to the whole; own is both."""
-    # Both searches run at once.
+    """Divide a latency into model, store, steps and transport, which sum up to it; own is the last two."""
+    # Both searches run concurrently.
     shorter = min(times.get(stage, 0.0) for stage in SEARCHES)
     sums = {"model": 0.0, "store": -shorter, "steps": 0.0}
     for stage, milliseconds in times.items():
@@ -179,7 +179,7 @@ def _spread(values: Iterable[float]) -> dict[str, float]:
 
 
 def tables(figures: Figures) -> list[Table]:
-    """Of each size: the whole, what a deadline and a burst do, whose time it is, the stages."""
+    """Return tables for each size: latency, deadlines, bursts, shares, steps."""
     return [
         table
         for size in figures["sizes"]
@@ -189,8 +189,8 @@ def tables(figures: Figures) -> list[Table]:
 
 def _whole(figures: Figures, size: Figures) -> Table:
     table = Table(
-        title=f"From question to answer, ms, with {size['chunks']:,} chunks in the index",
-        caption=f"{figures['questions']} questions a row; again: the reranker remembers all candidates; "
+        title=f"Query latency, ms, with {size['chunks']:,} chunks in the index",
+        caption=f"{figures['questions']} queries per row; again: all rerank scores come from the cache; "
         "cut short: a step was left out or shortened to keep the deadline",
     )
     for column in ("in flight", "reranking", "p50", "p95", "p99", "questions/s", "cut short"):
@@ -209,7 +209,7 @@ def _whole(figures: Figures, size: Figures) -> Table:
 def _in_time(size: Figures) -> Table:
     table = Table(
         title=f"With {DEADLINE_MS} ms to answer, {size['chunks']:,} chunks in the index",
-        caption="late: later at the asker; left late: sent later; candidates: reranked, of answers with hits",
+        caption="late: received late; left late: sent late; candidates: reranked, in answers with hits",
     )
     for column in ("in flight", "late", "left late", "p50", "p99", "candidates", "statuses", "shed"):
         table.add_column(column, justify="right")
@@ -229,8 +229,8 @@ def _in_time(size: Figures) -> Table:
 
 def _at_a_time(size: Figures) -> Table:
     table = Table(
-        title=f"{BURST} questions at once, {size['chunks']:,} chunks in the index",
-        caption="of an idle worker that remembers nothing, with the deadline that is set",
+        title=f"{BURST} concurrent queries, {size['chunks']:,} chunks in the index",
+        caption="to an idle worker with empty caches, with the deadline set",
     )
     for column in ("burst", "all answered after s", "p50 ms", "p99 ms", "candidates", "statuses", "shed"):
         table.add_column(column, justify="right")
@@ -253,7 +253,7 @@ def _counts(counted: Mapping[str, int]) -> str:
 
 def _shares(size: Figures) -> Table:
     table = Table(
-        title=f"Whose time it is, p50 ms, with {size['chunks']:,} chunks in the index",
+        title=f"Shares of the latency, p50 ms, with {size['chunks']:,} chunks in the index",
         caption="own: steps (analyse, fuse, diversify, assemble) and "
         "transport (Avro, topics, waiting for those before)",
     )
@@ -273,8 +273,8 @@ def _stages(size: Figures) -> list[Table]:
 def _stage_table(size: Figures, reranking: str) -> Table:
     runs = [run for run in size["runs"] if run["reranking"] == reranking]
     table = Table(
-        title=f"Stages, p50 / p95 / p99 ms, {size['chunks']:,} chunks, reranking {reranking}",
-        caption="of the batch that a question was answered in",
+        title=f"Steps, p50 / p95 / p99 ms, {size['chunks']:,} chunks, reranking {reranking}",
+        caption="of the batch in which a query was answered",
     )
     table.add_column("stage")
     table.add_column("whose")
@@ -288,7 +288,7 @@ def _stage_table(size: Figures, reranking: str) -> Table:
 
 
 def kind_of(stage: str) -> str:
-    """Say whose time a stage is."""
+    """Return the share that a step belongs to."""
     return "model" if stage in MODEL else "store" if stage in STORE else "steps"
 
 
@@ -297,7 +297,7 @@ def _three(spread: Mapping[str, float]) -> str:
 
 
 def draw(figures: Figures, folder: Path) -> list[Path]:
-    """The whole by number in flight, and the stages of a lone question."""
+    """Draw the latency by queries in flight, and the parts of a single query."""
     return [_draw_whole(figures, folder / "query-latency.png"), _draw_stages(figures, folder / "query-stages.png")]
 
 
@@ -313,9 +313,9 @@ def _draw_whole(figures: Figures, path: Path) -> Path:
     return lines(
         path,
         series,
-        title="Time from question to answer (lower is better)",
-        x="questions in flight",
-        y="milliseconds from question to answer",
+        title="Query latency (lower is better)",
+        x="queries in flight",
+        y="latency, ms",
         logarithmic=(True, True),
         dashed=[label for label in series if label.endswith("p95")],
         ticks=AT_ONCE,
@@ -333,14 +333,14 @@ def _draw_stages(figures: Figures, path: Path) -> Path:
     return stacked(
         path,
         series,
-        title="Where the time of a lone question goes (shorter is better)",
-        value="mean milliseconds from question to answer",
+        title="Parts of the latency of a single query (lower is better)",
+        value="mean latency, ms",
         colours=COLOURS,
     )
 
 
 def _parts(run: Figures) -> dict[str, float]:
-    """Divide the mean time of a question so that the parts add up to it."""
+    """Divide the mean latency into parts that sum up to it."""
     stages = {stage: spread["mean"] for stage, spread in run["stages_ms"].items()}
     shares = {share: spread["mean"] for share, spread in run["shares_ms"].items()}
     others = sum(mean for stage, mean in stages.items() if stage in STORE and stage not in SEARCHES)

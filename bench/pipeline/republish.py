@@ -1,4 +1,4 @@
-"""Publishing a folder again of which nothing has changed, as a nightly job does that knows no better."""
+"""Cost of publishing an unchanged folder again, as a nightly job does."""
 
 import tempfile
 from collections import Counter
@@ -17,11 +17,11 @@ from freki.infra.sources import walk
 TITLE = "Publishing an unchanged folder again"
 FILES, QUICK_FILES = 10_000, 200
 CHARACTERS = 400
-"""Of a file, about: so many paragraphs as fill it, so that a file is one chunk or two."""
+"""Approximate length of a file in characters: one or two chunks."""
 
 
 async def measure(ground: Ground) -> Figures:
-    """Publish a folder to an empty index, then the same folder twice again."""
+    """Publish a folder to an empty index, then twice again."""
     with tempfile.TemporaryDirectory(prefix="freki-bench-files-") as directory:
         folder = Path(directory) / "handbook"
         _write_files(ground, folder, QUICK_FILES if ground.quick else FILES)
@@ -73,12 +73,12 @@ def _figures(title: str, published: Published) -> Figures:
 
 
 def tables(figures: Figures) -> list[Table]:
-    """One row a run."""
+    """Return a table with one row per run."""
     table = Table(
         title=f"A folder of {figures['files']:,} Markdown files, {figures['bytes']:,} bytes, published again and again",
         caption="from the first event to the last receipt; embedded: chunks that went through the model",
     )
-    for column in ("run", "documents/s", "outcomes", "chunks", "embedded", "CPU ms a document"):
+    for column in ("run", "documents/s", "outcomes", "chunks", "embedded", "CPU ms per document"):
         table.add_column(column, justify="left" if column in {"run", "outcomes"} else "right")
     for run in figures["runs"]:
         outcomes = ", ".join(f"{number:,} {status.lower()}" for status, number in run["outcomes"].items())
@@ -89,7 +89,7 @@ def tables(figures: Figures) -> list[Table]:
 
 
 def draw(figures: Figures, folder: Path) -> list[Path]:
-    """CPU by process, first and again."""
+    """Draw CPU time by process for the first and the repeated run."""
     first, again = figures["runs"][0], figures["runs"][-1]
     return [
         bars(

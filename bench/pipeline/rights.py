@@ -1,11 +1,11 @@
-"""What the time of an answer tells of documents that its asker may not read.
+"""Timing side channel: does the latency of an answer reveal documents that its client may not read?
 
-Hidden: the same questions on the same documents, in two stacks that run side by side. In one of them as many chunks as
-`--sizes` says lie in the same tenant, and the asker may read none of them. Questions go to both by turns, without
-reranking, which sees nothing of hidden chunks.
+Hidden: the same queries on the same documents, in two concurrent stacks. One of them also holds `--sizes` chunks in the
+same tenant that the client may not read. Queries alternate between both, without reranking, which never sees hidden
+chunks.
 
-Remembered: somebody else asks half of the questions first. Where both may read the same documents, the reranker then
-knows their texts. Where each has documents of his own with the same texts, nobody may get an answer sooner for it.
+Cached: another client first asks half of the queries. If both may read the same documents, the reranker then has their
+scores cached. If each has separate documents of the same texts, no answer may become faster.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,17 +36,17 @@ from freki.streams.wire.connect import open_asker
 TITLE = "Rights: what the time of an answer tells of what may not be read"
 QUESTIONS, QUICK_QUESTIONS = 300, 32
 REMEMBERED_QUESTIONS = 48
-"""Few, or all texts are remembered from the asker's own questions."""
+"""Number of queries: few, or the client's own queries would fill the cache with all texts."""
 WARM_UP = 8
 ASKER, OTHER = "anna", "ben"
 SHARED, APART = TenantId("rights-shared"), TenantId("rights-apart")
 SHARES = ("p50", "p95")
-# More than the candidates of all questions need.
+# More than the candidates of all queries need.
 MINDFUL = {"FREKI_MODELS__RERANK_CACHE_MB": "2048"}
 
 
 async def measure(ground: Ground) -> Figures:
-    """Measure hidden chunks at each size, then what is remembered."""
+    """Measure hidden chunks at each size, then cached scores."""
     asked = await questions(ground, QUICK_QUESTIONS if ground.quick else QUESTIONS)
     return {
         "questions": len(asked),
@@ -61,7 +61,7 @@ async def _hidden(ground: Ground, size: int, asked: Sequence[str]) -> Figures:
         for stack in (alone, beside):
             await _publish(ground, stack, _readable(own, ASKER))
         hidden = await _hide(ground, beside, islice(ground.corpus.documents(), len(own), None), size)
-        with ground.step("questions to both stacks", len(asked)) as advance:
+        with ground.step("queries to both stacks", len(asked)) as advance:
             async with open_asker(alone.settings) as to_alone, open_asker(beside.settings) as to_beside:
                 answers: dict[str, list[Asked]] = {"without": [], "with": []}
                 for turn, text in enumerate(asked):
@@ -75,7 +75,7 @@ async def _hidden(ground: Ground, size: int, asked: Sequence[str]) -> Figures:
 
 
 async def _hide(ground: Ground, stack: Stack, changes: Iterator[DocumentChange], size: int) -> int:
-    """Publish documents of somebody else until they have so many chunks; give how many they have."""
+    """Publish documents of another reader up to this many chunks; return their number."""
     hidden = 0
     while hidden < size:
         some_more = list(islice(changes, UNDER_WAY // 8))
@@ -108,14 +108,14 @@ async def _asked_before(ground: Ground, stack: Stack, tenant: TenantId, asked: S
 
 
 def _readable(changes: Iterable[DocumentChange], *readers: str, tenant: TenantId = TENANT) -> Iterator[DocumentChange]:
-    """Give documents to these readers; each set of readers has its own."""
+    """Yield copies of documents for these readers; each set of readers has its own."""
     for change in changes:
         document_id = DocumentId(f"{'-'.join(readers)}/{change.document_id}")
         yield replace(change, tenant=tenant, document_id=document_id, principals=readers)
 
 
 async def _publish(ground: Ground, stack: Stack, changes: Iterator[DocumentChange]) -> int:
-    """Index documents; give how many chunks they have."""
+    """Index documents; return their number of chunks."""
     documents = list(changes)
     with ground.step("filling an index", len(documents)) as advance:
         return (await publish(stack.settings, documents, advance=advance)).chunks
@@ -126,10 +126,10 @@ def _spread(values: Iterable[float]) -> dict[str, float]:
 
 
 def tables(figures: Figures) -> list[Table]:
-    """Of each half: both times, their difference and ratio."""
+    """Return a table for each half: both latencies, their difference and ratio."""
     hidden = Table(
-        title="Questions beside chunks that the asker may not read: from question to answer, ms",
-        caption=f"{figures['questions'] - WARM_UP} questions, by turns in two stacks that run side by side",
+        title="Query latency beside chunks that the client may not read, ms",
+        caption=f"{figures['questions'] - WARM_UP} queries, alternating between two concurrent stacks",
     )
     for column in ("hidden chunks", "share", "without them", "with them", "difference", "ratio"):
         hidden.add_column(column, justify="right")
@@ -137,8 +137,8 @@ def tables(figures: Figures) -> list[Table]:
         for share in SHARES:
             hidden.add_row(f"{size['chunks']:,}", share, *_compared(size["without"][share], size["with"][share]))
     remembered = Table(
-        title="Questions that somebody else asked before: reranking, ms",
-        caption="shared: both may read the same documents; apart: each has documents of his own with the same texts",
+        title="Queries asked before by another client: reranking, ms",
+        caption="shared: both may read the same documents; apart: each has separate documents of the same texts",
     )
     for column in ("documents", "share", "asked first", "asked after another", "difference", "ratio"):
         remembered.add_column(column, justify="right")
@@ -155,5 +155,5 @@ def _compared(before: float, after: float) -> tuple[str, str, str, str]:
 
 
 def draw(figures: Figures, folder: Path) -> list[Path]:  # noqa: ARG001 - of all measurements
-    """Two tables say it all."""
+    """Draw nothing: the tables suffice."""
     return []

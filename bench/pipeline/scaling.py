@@ -1,4 +1,4 @@
-"""docs/scaling.md: what was measured on one machine, and what follows for a cluster, number by number."""
+"""docs/scaling.md: measurements on one machine and their extrapolation to a cluster."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -27,11 +27,11 @@ TEMPLATE = Path(__file__).with_name("scaling.template.md")
 
 
 def plan_table(found: Plan, prices: Prices, shown: Sequence[Item] = ()) -> Table:
-    """Show a plan, line by line. shown: items of an earlier plan, omitted where they are the same."""
+    """Return a plan as a table. shown: items of an earlier plan, omitted where equal."""
     load = found.load
     table = Table(
         title=f"{found.index}: {load.chunks:,.0f} chunks, {_asked(load)}",
-        caption=f"{found.partitions} partitions a topic; {found.collections} collection(s) of chunks; filling takes "
+        caption=f"{found.partitions} partitions per topic; {found.collections} collection(s) of chunks; filling takes "
         f"{found.fill_core_hours:,.0f} core-hours once, {found.fill_core_hours * prices.vcpu_hour:,.0f} €. "
         + "".join(f"{note}. " for note in found.notes),
     )
@@ -59,7 +59,7 @@ def _searched(load: Load) -> str:
 
 
 def write(found: Figures, prices: Prices, page: Path) -> list[Path]:
-    """Write the page, its figures as JSON beside it, and its pictures into `images/`; give all paths."""
+    """Write the page, its figures as JSON beside it, and its pictures into `images/`; return all paths."""
     images = page.parent / "images"
     images.mkdir(parents=True, exist_ok=True)
     basis = basis_of(found)
@@ -71,7 +71,7 @@ def write(found: Figures, prices: Prices, page: Path) -> list[Path]:
 
 
 def _kept(found: Figures) -> Figures:
-    """Leave out what plans do not need: other measurements, and single probes."""
+    """Return the figures without those that plans do not need: other measurements, and single probes."""
     measurements = {name: each for name, each in found["measurements"].items() if name in {"growth", "freshness"}}
     if "freshness" in measurements:
         figures = measurements["freshness"]["figures"]
@@ -84,7 +84,7 @@ def _kept(found: Figures) -> Figures:
 
 
 def draw_plans(basis: Basis, prices: Prices, folder: Path) -> Path:
-    """Draw euros a month by chunks, for each kind of index, over all of it and over a sixteenth."""
+    """Draw euros per month by chunks and type of index, searching all of it or a sixteenth."""
 
     def euros(index: Index, chunks: float, share: float) -> float:
         return plan(replace(LOADS[0], chunks=chunks, searched_share=share), index, basis).euros(prices)
@@ -100,14 +100,14 @@ def draw_plans(basis: Basis, prices: Prices, folder: Path) -> Path:
         series,
         title=f"Extrapolated: {LOADS[0].queries_per_s:g} queries/s, {LOADS[0].changes_per_s:g} changes/s",
         x="chunks",
-        y="€ a month",
+        y="€ per month",
         logarithmic=(True, True),
         dashed=[name for name in series if name.endswith("searched")],
     )
 
 
 def text_of(found: Figures, basis: Basis, prices: Prices, drawn: Sequence[Path]) -> str:
-    """Put figures into the template of the page."""
+    """Return the page: the template with the figures."""
     figures = found["measurements"]["growth"]["figures"]
     times, bytes_, euros = (f"images/{path.name}" for path in drawn)
     first, *others = (_cheapest(load, basis, prices) for load in LOADS)
@@ -132,9 +132,9 @@ def _lines(*tables: Table) -> str:
 
 
 def _machine(about: Figures, measured: Figures) -> str:
-    """Say where the figures come from, and what whoever kept them has to say about them (`remark`)."""
+    """Return the origin of the figures and their `remark`."""
     dirty = " with changes that are not committed" if about["dirty"] else ""
-    quick = "**A quick run: its figures show that everything works, no more.**" if measured["run"]["quick"] else ""
+    quick = "**Quick run: the figures only show that everything works.**" if measured["run"]["quick"] else ""
     where = (
         f"{measured['began_at']}, commit {about['commit']}{dirty}, {about['processor']}, {about['cores']} cores, "
         f"{about['memory_gib']} GiB; documents: {measured['run']['documents']}."
@@ -143,7 +143,7 @@ def _machine(about: Figures, measured: Figures) -> str:
 
 
 def _what_grows(figures: Figures) -> Iterator[str]:
-    """Say in sentences what the figures show."""
+    """Yield sentences on the growth of costs."""
     runs = {(run["embed_workers"], run["size"]): run for run in figures["pipeline"]}
     small, large, shared = min(runs), max(key for key in runs if key[0] == 1), max(runs)
     before, after = (runs[key]["embed_cpu_us_per_token"] for key in (small, large))
@@ -186,7 +186,7 @@ def _sensitive(basis: Basis, prices: Prices) -> Table:
     index = _cheapest(load, basis, prices).index
     origins = dict(basis.known())
     table = Table(
-        title=f"Euros a month of the second load with {index} if one number is halved or doubled",
+        title=f"Euros per month of the second load with {index} if one number is halved or doubled",
         caption="The largest effects only. Measure assumed numbers high in this list first.",
     )
     for column in ("number", "origin", "value", "halved", "doubled"):

@@ -1,6 +1,6 @@
-"""What an index of any size takes on a Milvus cluster: workers, topics, nodes, storage, and euros a month.
+"""Sizing of a Milvus cluster for an index of any size: workers, topics, nodes, storage, and euros per month.
 
-Pure: the same plan for the same load and basis. It extrapolates; what it cannot know stands in docs/scaling.md.
+Pure: the same load and basis yield the same plan. It extrapolates; docs/scaling.md lists the limits.
 """
 
 import math
@@ -16,17 +16,17 @@ GIB, TB, MILLION = 2**30, 1e12, 1e6
 LEAST_WORKERS = 2
 LEAST_BROKERS = 3
 BROKER_TB = 8.0
-"""On one broker; more makes replacing it slow."""
+"""Maximum data of one broker in TB: more makes its replacement slow."""
 ROOM_TO_GROW = 1.5
 PARTITIONS_STEP = 12
-"""Partitions come in multiples of it, which many numbers of workers divide evenly."""
-MOST_PARTITIONS = 1_000
-"""Of one topic, as the settings take them."""
+"""Partitions are multiples of this number, which has many divisors, for an even split among workers."""
+MAX_PARTITIONS = 1_000
+"""Maximum number of partitions per topic in the settings."""
 PROXY_QUERIES_PER_S = 500
 
 
 class Index(StrEnum):
-    """Kind of the index over the vectors."""
+    """Type of the vector index."""
 
     HNSW = "HNSW"
     IVF_SQ8 = "IVF_SQ8"
@@ -35,33 +35,33 @@ class Index(StrEnum):
 
 @record
 class Load:
-    """What is asked of the cluster."""
+    """Load of the cluster."""
 
     chunks: float
     queries_per_s: float
     changes_per_s: float
-    """Documents that change; each goes through the chunker as a whole, and through the model as far as it is new."""
+    """Changed documents per second; each is chunked completely, but only its new chunks are embedded."""
     searched_share: float = 1.0
-    """Of the index, by one query: all of it, or with a partition key and many tenants 1/16 by Milvus' default."""
+    """Share of the index searched by a query: 1, or with a partition key and many tenants Milvus' default of 1/16."""
 
 
 @record
 class Prices:
-    """Euros. Assumed, in the order of public list prices without a commitment; replace them by your own."""
+    """Prices in euros: assumptions close to public list prices without a commitment; replace them by your own."""
 
     as_of: str = "November 2026"
     vcpu_hour: float = 0.040
     gib_hour: float = 0.005
-    """RAM."""
+    """Price of a GiB of RAM per hour."""
     nvme_tb_month: float = 80.0
-    """Disk within a machine."""
+    """Price of a TB of local disk per month."""
     block_tb_month: float = 90.0
-    """Network disk."""
+    """Price of a TB of network disk per month."""
     object_tb_month: float = 23.0
 
 
 class Shape(NamedTuple):
-    """A machine, or the part of one that a process gets."""
+    """Resources of a machine or of a process."""
 
     vcpu: float
     gib: float
@@ -70,7 +70,7 @@ class Shape(NamedTuple):
 
 WORKER = Shape(1, 1)
 MODEL_WORKER = Shape(2, 2)
-"""As measured: a model on 2 cores."""
+"""Shape as measured: a model on 2 cores."""
 BROKER = Shape(4, 16)
 QUERY_NODE = Shape(16, 128, 3.8)
 DATA_NODE = Shape(8, 32)
@@ -81,18 +81,18 @@ ETCD = Shape(2, 8)
 
 @record
 class Item:
-    """One line of a plan."""
+    """Line of a plan."""
 
     name: str
     count: int
     shape: Shape = Shape(0, 0)
     block_tb: float = 0.0
-    """Of all together."""
+    """Network disk of all together, in TB."""
     object_tb: float = 0.0
     because: str
 
     def euros(self, prices: Prices) -> float:
-        """Cost a month."""
+        """Return the euros per month."""
         machine = (self.shape.vcpu * prices.vcpu_hour + self.shape.gib * prices.gib_hour) * HOURS_PER_MONTH
         machine += self.shape.nvme_tb * prices.nvme_tb_month
         return self.count * machine + self.block_tb * prices.block_tb_month + self.object_tb * prices.object_tb_month
@@ -100,28 +100,28 @@ class Item:
 
 @record
 class Plan:
-    """What a load takes."""
+    """Resources for a load."""
 
     load: Load
     index: Index
     items: tuple[Item, ...]
     partitions: int
-    """Of each topic."""
+    """Number of partitions of each topic."""
     collections: int
-    """That hold the chunks; more than one need a rule for which tenant goes where."""
+    """Number of collections of chunks; more than one need an assignment of tenants."""
     fill_core_hours: float
-    """Of chunk and embed workers, once, for all chunks."""
+    """Core hours of chunk and embed workers to index all chunks once."""
     notes: tuple[str, ...]
 
     def euros(self, prices: Prices) -> float:
-        """Cost a month."""
+        """Return the euros per month."""
         return math.fsum(item.euros(prices) for item in self.items)
 
 
 def plan(load: Load, index: Index, basis: Basis) -> Plan:
-    """Size everything. No figure falls when chunks, queries or changes grow.
+    """Return the plan of a load. No figure decreases as chunks, queries or changes grow.
 
-    Raises ValueError for a load that is negative, has no chunk, or searches no or more than the whole index.
+    Raises ValueError for negative rates, no chunks, or a searched share outside (0, 1].
     """
     _check(load)
     workers = _workers(load, basis)
@@ -195,7 +195,7 @@ def _kafka(load: Load, basis: Basis) -> Item:
     changed = load.changes_per_s * basis.chunks_per_document.value * basis.document_bytes.value
     answered = load.queries_per_s * basis.answer_bytes.value
     kept = documents + DAY_S * (worked * basis.work_days.value + answered * basis.answer_days.value)
-    # What the cleaner has not reached yet: at most a day of changes, beside its dirty share.
+    # Not yet compacted: at most a day of changes, plus the dirty share.
     terabytes = (kept + DAY_S * changed) * basis.kafka_replication.value / TB
     return Item(
         name="Kafka brokers",
@@ -207,7 +207,7 @@ def _kafka(load: Load, basis: Basis) -> Item:
 
 
 def memory_bytes(index: Index, basis: Basis) -> float:
-    """RAM of one chunk in one query node, before headroom."""
+    """Return the RAM of one chunk in one query node, in bytes, before headroom."""
     vector = 4 * basis.dimensions.value
     vectors = {
         Index.HNSW: vector + 4 * basis.hnsw_links.value,
@@ -219,17 +219,17 @@ def memory_bytes(index: Index, basis: Basis) -> float:
 
 
 def disk_bytes(index: Index, basis: Basis) -> float:
-    """NVMe of one chunk in one query node: memory-mapped rows with their vectors, and an index on disk."""
+    """Return the NVMe bytes of one chunk in one query node: memory-mapped rows with vectors, and an index on disk."""
     vector = 4 * basis.dimensions.value
     graph = vector + 4 * basis.diskann_links.value if index is Index.DISKANN else 0.0
     return basis.row_bytes.value + graph
 
 
 def query_core_s(load: Load, index: Index, basis: Basis) -> float:
-    """CPU of the query nodes for one question.
+    """Return the CPU seconds of the query nodes per query.
 
-    Milvus searches each segment by itself, and segments have a largest size: what one query costs grows with their
-    number, so in proportion to the chunks searched, even where one segment's index is logarithmic.
+    Milvus searches each segment separately, and segments have a maximum size: the cost of a query grows with their
+    number, hence linearly with the chunks searched, even if the index of a segment is logarithmic.
     """
     factor = {Index.HNSW: 1.0, Index.IVF_SQ8: basis.sq8_cpu_factor.value, Index.DISKANN: basis.diskann_cpu_factor.value}
     dense = basis.dense_cpu_ms_per_million.value * basis.dense_depth_factor.value * basis.dense_dim_factor.value
@@ -292,17 +292,17 @@ def _object_store(load: Load, index: Index, basis: Basis) -> Item:
 
 def _notes(partitions: int, shards: int, collections: int) -> list[str]:
     notes = []
-    if partitions > MOST_PARTITIONS:
-        notes.append(f"{partitions:,} partitions: the settings take {MOST_PARTITIONS:,}; split the topics by prefix")
+    if partitions > MAX_PARTITIONS:
+        notes.append(f"{partitions:,} partitions: the settings take {MAX_PARTITIONS:,}; split the topics by prefix")
     if shards > 1:
-        notes.append(f"{shards} shards: Milvus makes 1 unless it is told otherwise, and Freki does not tell it yet")
+        notes.append(f"{shards} shards: Milvus creates 1 by default, and Freki does not set the number yet")
     if collections > 1:
         notes.append(f"{collections} collections: Freki has one for chunks; several need one Freki each, by tenant")
     return notes
 
 
 class Sensitive(NamedTuple):
-    """What a plan costs if one number of the basis is otherwise."""
+    """Cost of a plan with one number of the basis changed."""
 
     name: str
     halved: float
@@ -310,7 +310,7 @@ class Sensitive(NamedTuple):
 
 
 def sensitivity(load: Load, index: Index, basis: Basis, prices: Prices) -> list[Sensitive]:
-    """Give for each number the euros a month when it is half and when it is twice as large, the widest first."""
+    """Return the euros per month for each number halved and doubled, largest effect first."""
 
     def euros(name: str, factor: float) -> float:
         return plan(load, index, basis.scaled(name, factor)).euros(prices)

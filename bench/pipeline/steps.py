@@ -1,4 +1,4 @@
-"""What each step of ingest that can be switched on costs: the same documents with it and without it."""
+"""Cost of each optional step of ingest: the same documents with and without it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ TITLE = "Steps of ingest: throughput with and without each"
 CHARACTERS, QUICK_CHARACTERS = 600_000, 20_000
 AS_SET = "as set"
 AGAIN = "as set, again"
-"""Tells how much is chance."""
+"""Repetition of the settings, to show the noise."""
 
 
 def _steps(server: LlmServer) -> Mapping[str, Mapping[str, str]]:
@@ -35,7 +35,7 @@ def _steps(server: LlmServer) -> Mapping[str, Mapping[str, str]]:
 
 
 async def measure(ground: Ground) -> Figures:
-    """Index the same documents on an empty stack for each step, after one document that warms everything up."""
+    """Index the same documents on an empty stack for each step, after one warm-up document."""
     documents = list(some(ground.corpus.documents(), characters=QUICK_CHARACTERS if ground.quick else CHARACTERS))
     with an_llm_server() as server:
         steps = _steps(server)
@@ -62,13 +62,13 @@ async def _run(ground: Ground, environment: Mapping[str, str], documents: Sequen
 
 
 def tables(figures: Figures) -> list[Table]:
-    """One row a step; ratios to the settings as they are."""
+    """Return a table with one row per step and ratios to the settings."""
     table = Table(
         title=f"{figures['documents']} documents, {figures['characters']:,} characters, with one step changed",
-        caption="ratios of the throughput and of the CPU time for each chunk of all processes to those as set",
+        caption="ratios of throughput and of CPU time per chunk, over all processes, to those as set",
     )
     table.add_column("step")
-    for column in ("chunks", "chunks/s", "ratio", "CPU ms a chunk", "ratio", "calls of the language model"):
+    for column in ("chunks", "chunks/s", "ratio", "CPU ms per chunk", "ratio", "calls of the language model"):
         table.add_column(column, justify="right")
     base = figures["runs"][AS_SET]
     for title, run in figures["runs"].items():
@@ -89,12 +89,12 @@ def _cpu(run: Figures) -> float:
 
 
 def draw(figures: Figures, folder: Path) -> list[Path]:
-    """CPU by process for each step."""
+    """Draw CPU time by process for each step."""
     return [
         bars(
             folder / "steps-cpu.png",
             {title: run["cpu_ms_per_chunk"] for title, run in figures["runs"].items()},
-            title="Steps of ingest: CPU time of one chunk (lower is better)",
+            title="Steps of ingest: CPU time per chunk (lower is better)",
             value="CPU time per chunk, ms",
         )
     ]

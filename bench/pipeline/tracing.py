@@ -1,4 +1,4 @@
-"""What traces cost while documents are indexed: two stacks take the same documents in turns, one of them traces."""
+"""Cost of traces while indexing: two stacks index the same documents alternately, one with traces."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -21,51 +21,53 @@ CHARACTERS, QUICK_CHARACTERS = 400_000, 20_000
 ROUNDS, QUICK_ROUNDS = 10, 2
 OFF, ON = "off", "on"
 SHARES = {OFF: 0.0, ON: 1.0}
-"""Of traces that are kept: none at all, or every one, in files."""
+"""Shares of sampled traces, written to files."""
 
 
 @record
-class Turn:
-    """What a stack used for the documents of one round."""
+class Round:
+    """CPU time of a stack for the documents of one round."""
 
     chunks: int
     cpu_s: Mapping[str, float]
-    """By process; of the benchmark's too."""
+    """CPU seconds by process, including the benchmark's."""
 
     @property
     def ms_per_chunk(self) -> float:
-        """All processes together."""
+        """CPU milliseconds per chunk, all processes together."""
         return 1000 * sum(self.cpu_s.values()) / self.chunks
 
 
 async def measure(ground: Ground) -> Figures:
-    """Let both index the same documents, in each round under a tenant of its own; who begins changes."""
+    """Index the same documents in both stacks, each round with its own tenant, in alternating order."""
     rounds = QUICK_ROUNDS if ground.quick else ROUNDS
     documents = list(some(ground.corpus.documents(), characters=QUICK_CHARACTERS if ground.quick else CHARACTERS))
-    turns: dict[str, list[Turn]] = {OFF: [], ON: []}
+    results: dict[str, list[Round]] = {OFF: [], ON: []}
     async with (
         ground.open_stack(environment=_environment(OFF)) as off,
         ground.open_stack(environment=_environment(ON)) as on,
     ):
         stacks = {OFF: off, ON: on}
         for mode, stack in stacks.items():
-            await _turn(stack, mode, _under("warm-up", documents[:1]))
+            await _round(stack, mode, _under("warm-up", documents[:1]))
         with ground.step("documents, with traces and without", 2 * rounds * len(documents)) as advance:
             for number in range(rounds):
                 for mode in (OFF, ON) if number % 2 == 0 else (ON, OFF):
                     changes = _under(f"round-{number}", documents)
-                    turns[mode].append(await _turn(stacks[mode], mode, changes, advance))
+                    results[mode].append(await _round(stacks[mode], mode, changes, advance))
         spans = _traced_bytes(on.settings)
-    ratios = [with_.ms_per_chunk / without.ms_per_chunk for with_, without in zip(turns[ON], turns[OFF], strict=True)]
+    ratios = [
+        with_.ms_per_chunk / without.ms_per_chunk for with_, without in zip(results[ON], results[OFF], strict=True)
+    ]
     return {
         "documents": len(documents),
-        "chunks": turns[ON][0].chunks,
+        "chunks": results[ON][0].chunks,
         "rounds": rounds,
         "ratios": ratios,
         "ratio": median(ratios),
         "quartiles": percentiles(ratios, (25, 75)),
-        "cpu_ms_per_chunk": {mode: _by_process(each) for mode, each in turns.items()},
-        "trace_bytes_per_chunk": spans / sum(turn.chunks for turn in turns[ON]),
+        "cpu_ms_per_chunk": {mode: _by_process(each) for mode, each in results.items()},
+        "trace_bytes_per_chunk": spans / sum(result.chunks for result in results[ON]),
     }
 
 
@@ -77,20 +79,22 @@ def _under(tenant: str, changes: Sequence[DocumentChange]) -> list[DocumentChang
     return [replace(change, tenant=TenantId(f"bench-{tenant}")) for change in changes]
 
 
-async def _turn(stack: Stack, mode: str, changes: Sequence[DocumentChange], advance: Advance = lambda _: None) -> Turn:
-    # Workers do as the publisher does, so it must have the same share.
+async def _round(
+    stack: Stack, mode: str, changes: Sequence[DocumentChange], advance: Advance = lambda _: None
+) -> Round:
+    # Workers follow the sampling decision of the publisher, so it needs the same share.
     telemetry = stack.settings.telemetry.model_copy(update={"trace_share": SHARES[mode]})
     settings = stack.settings.model_copy(update={"telemetry": telemetry})
     with cpu_spent(stack.pids) as cpu_s:
         began_s = time.process_time()
         published = await publish(settings, changes, advance=advance)
         own_s = time.process_time() - began_s
-    return Turn(chunks=published.chunks, cpu_s={**cpu_s, BENCHMARK: own_s})
+    return Round(chunks=published.chunks, cpu_s={**cpu_s, BENCHMARK: own_s})
 
 
-def _by_process(turns: Sequence[Turn]) -> dict[str, float]:
-    """Milliseconds a chunk of each process, the middle one of all rounds."""
-    return {name: median(1000 * turn.cpu_s[name] / turn.chunks for turn in turns) for name in turns[0].cpu_s}
+def _by_process(results: Sequence[Round]) -> dict[str, float]:
+    """Return CPU milliseconds per chunk by process, median of all rounds."""
+    return {name: median(1000 * result.cpu_s[name] / result.chunks for result in results) for name in results[0].cpu_s}
 
 
 def _traced_bytes(settings: Settings) -> int:
@@ -99,14 +103,14 @@ def _traced_bytes(settings: Settings) -> int:
 
 
 def tables(figures: Figures) -> list[Table]:
-    """CPU by process without and with traces, and the ratio of the sums with its spread."""
+    """Return CPU time by process without and with traces, and the ratio of the sums with its spread."""
     off, on = (figures["cpu_ms_per_chunk"][mode] for mode in (OFF, ON))
     quartiles, ratios = figures["quartiles"], figures["ratios"]
     table = Table(
-        title="CPU time of one chunk, without traces and with all of them",
+        title="CPU time per chunk, without traces and with all traces",
         caption=f"{figures['rounds']} rounds of {figures['documents']:,} documents, {figures['chunks']:,} chunks, on "
-        f"two stacks in turns; half of the ratios within {quartiles['p25']:.3f} and {quartiles['p75']:.3f}, all within "
-        f"{min(ratios):.3f} and {max(ratios):.3f}; {figures['trace_bytes_per_chunk']:,.0f} bytes of spans a chunk",
+        f"alternating stacks; half of the ratios within {quartiles['p25']:.3f} and {quartiles['p75']:.3f}, all within "
+        f"{min(ratios):.3f} and {max(ratios):.3f}; {figures['trace_bytes_per_chunk']:,.0f} bytes of spans per chunk",
     )
     table.add_column("process")
     for column in ("off, ms", "on, ms"):
@@ -118,7 +122,7 @@ def tables(figures: Figures) -> list[Table]:
 
 
 def draw(figures: Figures, folder: Path) -> list[Path]:
-    """One pair of bars a process."""
+    """Draw a pair of bars per process."""
     return [
         bars(
             folder / "telemetry.png",

@@ -1,4 +1,4 @@
-"""Tables for a terminal as one page of Markdown."""
+"""Markdown page of the tables."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,17 +12,17 @@ from freki.schemas.names import record
 
 @record
 class Section:
-    """One measurement on the page."""
+    """Measurement on the page."""
 
     title: str
     measured: Mapping[str, Any]
-    """When and how, as in figures.json."""
+    """Time and parameters, as in figures.json."""
     tables: Sequence[Table]
     drawings: Sequence[Path]
 
 
 def markdown(about: Mapping[str, Any], sections: Sequence[Section]) -> str:
-    """Put all tables and drawings under the machine that they were measured on."""
+    """Return a page with the machine and all tables and plots."""
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     dirty = " with changes that are not committed" if about["dirty"] else ""
     lines = [
@@ -33,7 +33,7 @@ def markdown(about: Mapping[str, Any], sections: Sequence[Section]) -> str:
     ]
     for section in sections:
         measured, run = section.measured, section.measured["run"]
-        quick = "; a quick run, whose figures say little" if run["quick"] else ""
+        quick = "; a quick run, whose figures are not representative" if run["quick"] else ""
         source = f"Documents: {run['documents']}, seed {run['seed']}{quick}."
         lines += ["", f"## {section.title}", "", f"{measured['began_at']}, {measured['seconds']} s. {source}"]
         for table in section.tables:
