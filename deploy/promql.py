@@ -1,4 +1,4 @@
-"""Which series and labels an expression of Prometheus names. Reads what stands in this folder, not all of PromQL."""
+"""Series and labels named by a PromQL expression. Supports only the syntax used in this folder."""
 
 import re
 from collections.abc import Iterator
