@@ -103,8 +103,8 @@ def _prepare(peers: Sequence[Peer], progress: Progress) -> dict[str, Path | NotI
 def _jobs(changes: Changes | None, sets: Sequence[SearchSet]) -> list[Job]:
     """Return the jobs, for any system."""
     job = Job(system="", name=UPDATES, documents=(), chunk_tokens=0, store_python=sys.executable, directory="")
-    told = {each.name: getattr(changes, each.name) for each in fields(Changes)} if changes else {}
-    updates = [replace(job, **told)] if told else []
+    inputs = {each.name: getattr(changes, each.name) for each in fields(Changes)} if changes else {}
+    updates = [replace(job, **inputs)] if inputs else []
     searches = (replace(job, name=each.name, documents=each.documents, questions=each.questions) for each in sets)
     count_tokens = asyncio.run(open_token_counter(read_settings().models))
     return [
@@ -187,8 +187,8 @@ def _tell(results: Sequence[Result], sets: Sequence[SearchSet], arguments: Names
         "rounds": [{**asdict(result), "figures": lean(result.figures)} for result in results],
     }
     (arguments.out / "figures.json").write_text(json.dumps(kept, indent=1))
-    told = "\n".join(f"- {name}: {value}" for name, value in made_with.items())
-    written = "\n\n".join([told, *map(in_markdown, tables), EXPLAINED])
+    versions = "\n".join(f"- {name}: {value}" for name, value in made_with.items())
+    written = "\n\n".join([versions, *map(in_markdown, tables), EXPLAINED])
     (arguments.out / "table.md").write_text(written + "\n")
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     for path in [arguments.out / "figures.json", arguments.out / "table.md", *draw(updates, searches, arguments.out)]:

@@ -107,7 +107,7 @@ def _run(*command: str) -> None:
     try:
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=_INSTALL_TIMEOUT_S)  # noqa: S603
     except subprocess.CalledProcessError as error:
-        told = [line for line in error.stderr.splitlines() if line.startswith("ERROR")]
-        raise NotInstallable(told[-1] if told else f"{command[0]} failed") from error
+        errors = [line for line in error.stderr.splitlines() if line.startswith("ERROR")]
+        raise NotInstallable(errors[-1] if errors else f"{command[0]} failed") from error
     except subprocess.TimeoutExpired as error:
         raise NotInstallable(f"not finished after {_INSTALL_TIMEOUT_S:.0f} s") from error

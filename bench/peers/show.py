@@ -85,11 +85,11 @@ def _difference(line: Line, beside: Sequence[Line]) -> str:
 def draw(updates: Sequence[Line], searches: Mapping[str, Sequence[Line]], folder: Path) -> list[Path]:
     """Draw PNG files: times of updates, and quality against latency for each set."""
     drawn = []
-    if told := [line for line in updates if line.figures]:
-        drawn.append(_bars(told, folder / "updates.png"))
+    if measured := [line for line in updates if line.figures]:
+        drawn.append(_bars(measured, folder / "updates.png"))
     for name, lines in searches.items():
-        if told := [line for line in lines if line.figures]:
-            drawn.append(_dots(name, told, folder / f"{name}.png"))
+        if measured := [line for line in lines if line.figures]:
+            drawn.append(_dots(name, measured, folder / f"{name}.png"))
     return drawn
 
 

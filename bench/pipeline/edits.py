@@ -38,10 +38,10 @@ def edits(
     """
     if not originals:
         raise ValueError("there is no document to edit")
-    told = [change for change in originals if len(recorded.get(change.document_id, ())) > 1]
+    edited = [change for change in originals if len(recorded.get(change.document_id, ())) > 1]
     for turn in count():
-        for change in told or originals:
-            if told:
+        for change in edited or originals:
+            if edited:
                 content = there_and_back(recorded[change.document_id], turn + 1)
             else:
                 content = paragraph_changed(text_of(change), random)

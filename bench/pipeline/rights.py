@@ -33,7 +33,7 @@ from bench.pipeline.query import stage_times
 from freki.schemas import DocumentChange, DocumentId, RerankerChoice, TenantId
 from freki.streams.wire.connect import open_asker
 
-TITLE = "Rights: what the time of an answer tells of what may not be read"
+TITLE = "Rights: what latency reveals about unreadable documents"
 QUESTIONS, QUICK_QUESTIONS = 300, 32
 REMEMBERED_QUESTIONS = 48
 """Number of queries: few, or the client's own queries would fill the cache with all texts."""

@@ -117,7 +117,9 @@ def test_the_ends_of_the_scale_follow_the_steps_and_what_the_user_asks_comes_las
     ]
 
 
-@pytest.mark.parametrize(("also", "expected"), [("alfa=1", "with a name of"), ("fusion=weighted", "equals the settings")])
+@pytest.mark.parametrize(
+    ("also", "expected"), [("alfa=1", "with a name of"), ("fusion=weighted", "equals the settings")]
+)
 def test_a_row_that_cannot_be_or_turns_nothing_is_refused(also: str, expected: str) -> None:
     with pytest.raises(InvalidQuery, match=expected):
         rows(KNOBS, [also])

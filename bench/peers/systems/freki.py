@@ -87,7 +87,7 @@ class Freki:
         self,
         changed: Sequence[Document],
         gone: Sequence[str],
-        current: Sequence[Document],  # noqa: ARG002 - it is told what changed
+        current: Sequence[Document],  # noqa: ARG002 - it only needs the changes
     ) -> None:
         """Publish upserts and deletions."""
         self._publish([*map(change_of, changed), *map(_deletion, gone)])

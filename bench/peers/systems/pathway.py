@@ -119,7 +119,7 @@ class Pathway:
         self,
         changed: Sequence[Document],
         gone: Sequence[str],
-        current: Sequence[Document],  # noqa: ARG002 - it is told what changed
+        current: Sequence[Document],  # noqa: ARG002 - it only needs the changes
     ) -> None:
         """Feed upserts and deletions."""
         self._given.put((changed, [self._known.pop(name) for name in gone]))

@@ -93,11 +93,11 @@ async def ablate(
         async with Places(settings, examined, progress, running=given.running) as places:
             for one in examined:
                 name = one.name
-                tell = partial(progress.update, bar)
+                update = partial(progress.update, bar)
                 advance = partial(progress.advance, bar)
                 try:
-                    runs = await _judge(await places.visit(name, cold=False), asked[name], table, tell, advance)
-                    tell(description=f"timed, {name}")
+                    runs = await _judge(await places.visit(name, cold=False), asked[name], table, update, advance)
+                    update(description=f"timed, {name}")
                     times = await _time(await places.visit(name, cold=True), name, clocked[name], table, advance)
                 except TimeoutError as error:
                     fail(f"{error}: does a worker run the retrieve stage? See `freki status`")
@@ -134,13 +134,13 @@ async def _judge(
     examiner: Examiner,
     questions: Sequence[Question],
     table: Sequence[AblationRow],
-    tell: Callable[..., None],
+    update: Callable[..., None],
     advance: Callable[[], None],
 ) -> dict[str, Run]:
     """Ask all questions under every row; most rerank scores of a question come from the cache."""
     runs = {}
     for row in table:
-        tell(description=f"asked, {row.title}")
+        update(description=f"asked, {row.title}")
         runs[row.title], _ = await examiner.run(questions, row.configuration, title=row.title, advance=advance)
     return runs
 
