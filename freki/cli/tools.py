@@ -53,6 +53,6 @@ async def serve(
             await serve_stdio(server)
 
 
-def _opened() -> AbstractAsyncContextManager[TopicAsker]:
+def _opened() -> AbstractAsyncContextManager[Asker]:
     """Open an asker with settings read anew: the local stack may have started or moved since."""
     return open_asker(load_settings())

@@ -192,7 +192,11 @@ async def test_mistakes_end_with_one_line_that_names_the_place_and_the_fix(
         (("eval", str(beir), "--a", "alfa=0.4"), "with a name of deadline_ms, top_k", 1),
         (("eval", str(beir), "--b", "alpha=2"), "alpha: 2.0 is outside 0.0..1.0", 1),
         (("eval", str(beir), "--a", "alpha=1", "--b", "alpha=1.0"), "nothing to compare", 2),
-        (("eval", str(beir), "--against", str(tmp_path / "no.json")), "no.json is not a JSON report of `freki eval`", 1),
+        (
+            ("eval", str(beir), "--against", str(tmp_path / "no.json")),
+            "no.json is not a JSON report of `freki eval`",
+            1,
+        ),
         (("eval", str(beir), str(beir)), "another set is also named tiny", 2),
         (("eval", str(beir), "--running", "--fresh"), "--fresh needs a separate stack", 2),
         (("tune", str(beir), "--turn", "alpha=0.1", "--turn", "alpha=0.2"), "an option is given twice", 2),
