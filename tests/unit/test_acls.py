@@ -67,4 +67,4 @@ def test_a_part_that_there_is_not_is_refused_with_those_that_there_are() -> None
     found = CliRunner().invoke(app, ["topics", "acls", "chunks"])
 
     assert found.exit_code == 2
-    assert "choose of chunk, contextualise" in found.stderr
+    assert "choose from chunk, contextualise" in found.stderr
