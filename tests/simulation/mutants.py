@@ -19,8 +19,9 @@ from freki.schemas.index import Attempt, PageHead, Root, RowHead, RowId, StoredR
 from freki.streams.app import LANES
 from freki.streams.deliver import lanes
 from freki.streams.deliver.stage import Stage
-from freki.streams.ingest.index import Indexer, commit, indexer, reclaim, repair
+from freki.streams.ingest.index import commit, indexer, reclaim, repair
 from freki.streams.ingest.index.commit import Committer, Draft
+from freki.streams.ingest.index.compare import compare
 from freki.streams.ingest.index.pieces import Piece, Slice
 from tests import memory_index
 from tests.simulation import nodes
@@ -84,13 +85,9 @@ def _in_flight_too(commits: Sequence[Root], pages: Sequence[PageHead], rows: Seq
     )
 
 
-def _any_row(self: Indexer, piece: Piece, stored: Mapping[ChunkId, Sequence[StoredRow]], _: object) -> Slice:
+def _any_row(piece: Piece, stored: Mapping[ChunkId, Sequence[StoredRow]], _: object, *, fits: Any) -> Slice:
     """Keep any row that fits, whether the base names it or not."""
-    named = {chunk_id: rows[0].row_id for chunk_id, rows in stored.items()}
-    return _COMPARED(self, piece, stored, named)
-
-
-_COMPARED = Indexer._compared
+    return compare(piece, stored, {chunk_id: rows[0].row_id for chunk_id, rows in stored.items()}, fits=fits)
 
 
 def _latest(roots: Iterable[Root]) -> Root | None:
@@ -193,7 +190,7 @@ MUTANTS: dict[str, Mutant] = {
     "confirms-early": lambda: patch.object(Producer, "confirms_early", new=True),
     "commits-unchecked": lambda: patch.object(Committer, "unchanged", _finds_nothing_changed),
     "sweeps-in-flight": lambda: _everywhere("superseded", _in_flight_too),
-    "keeps-any-row": lambda: patch.object(Indexer, "_compared", _any_row),
+    "keeps-any-row": lambda: patch.object(indexer, "compare", _any_row),
     "last-write-wins": lambda: _everywhere("standing", _latest),
     "ignores-tombstones": lambda: _everywhere("standing", _without_tombstones),
     "takes-unchecked-parts": lambda: patch.object(Committer, "manifests", _unchecked_too),

@@ -1,27 +1,32 @@
 """Contexts and summaries written by a language model, within token budgets; optional for every chunk."""
 
 from collections.abc import AsyncIterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import reduce
 
 from cachetools import LRUCache
 from opentelemetry.trace import Tracer
 
-from freki.operators.ask_llm import is_latin
-from freki.operators.breadcrumb import joined, writer_of, written_by, written_in
-from freki.operators.detect_language import CANDIDATES, UNDETERMINED, detect_language
+from freki.operators.breadcrumb import writer_of, written_in
 from freki.operators.identify import root_id
 from freki.schemas import (
     ChunkBatch,
     ChunkId,
     Completion,
-    ContextualChunk,
     ContextualChunkBatch,
     LlmUse,
     NoCompletion,
     Revision,
 )
 from freki.schemas.index import Root
+from freki.streams.ingest.context_lines import (
+    NOTHING,
+    ContextLine,
+    PartProgress,
+    in_order_of_need,
+    usable_lines,
+    with_line,
+)
 from freki.streams.ingest.context_prompts import ContextPrompt, ContextRules, context_prompts, prompt_fingerprints
 from freki.streams.ingest.contextualise import contextualise
 from freki.streams.messages import Received
@@ -34,50 +39,12 @@ REVISIONS = 1024
 """Maximum revisions whose use of the model is kept until their last part."""
 LINES = 20_000
 """Maximum recent lines that are cached, about 10 MB."""
-CERTAIN = 0.9
-"""Minimum probability of another language to reject a line: a line is little text to detect a language from."""
 _CHARS_PER_TOKEN = 3
 """Characters per token, to estimate the tokens of a call: German has 3 to 4 in current tokenizers."""
 
-NOTHING = LlmUse(written=0, kept=0, missing=0, reason="", prompt_tokens=0, cached_tokens=0, completion_tokens=0)
 DAY_SPENT = "the daily token budget is spent; FREKI_LLM__MAX_TOKENS_DAY sets it"
 DOCUMENT_SPENT = "the token budget of the document is spent; FREKI_CONTEXTS__MAX_TOKENS_DOCUMENT sets it"
 UNUSABLE = "the language model returned no usable line"
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """Context or summary that a model wrote for a chunk."""
-
-    text: str
-    writer: str
-    """Fingerprint of model and prompt."""
-
-
-@dataclass(slots=True)
-class _Part:
-    """Progress of one part. Keys of mappings are indexes of chunks in the part."""
-
-    received: Received[ChunkBatch]
-    writers: Mapping[int, str]
-    """Fingerprints of model and prompt, of the chunks that should have a line."""
-    lines: dict[int, _Line]
-    """Lines found in the index or written now."""
-    use: LlmUse = field(default=NOTHING)
-
-    @property
-    def unwritten(self) -> list[int]:
-        """Indexes of the chunks without a line, or with one of another model."""
-        return [
-            place
-            for place, writer in self.writers.items()
-            if place not in self.lines or self.lines[place].writer != writer
-        ]
-
-    @property
-    def revision(self) -> tuple[bytes, int]:
-        """Key and version of the document."""
-        return self.received.key, self.received.value.revision.version
 
 
 class ContextWriter:
@@ -105,7 +72,7 @@ class ContextWriter:
         self._tracer = tracer
         self._used: MutableMapping[tuple[bytes, int], dict[int, LlmUse]] = LRUCache(REVISIONS)
         """Use by part, so that a repeated part counts once."""
-        self._recent: MutableMapping[ChunkId, _Line] = LRUCache(LINES)
+        self._recent: MutableMapping[ChunkId, ContextLine] = LRUCache(LINES)
         """Recent lines, which the next version of a document may need before they are in the index."""
 
     async def __call__(
@@ -116,12 +83,12 @@ class ContextWriter:
         Documents that need no call come first, then those of high priority. Documents are processed one after the
         other, so that the server's prompt cache holds the beginning of each.
         """
-        for part in _ordered(await self._parts(batch)):
+        for part in in_order_of_need(await self._parts(batch)):
             self._recall(part)
             await self._write_lines(part)
             yield part.received, self._finished(part)
 
-    async def _parts(self, batch: Sequence[Received[ChunkBatch]]) -> list[_Part]:
+    async def _parts(self, batch: Sequence[Received[ChunkBatch]]) -> list[PartProgress]:
         """Return the parts with their lines in the index."""
         revisions = [received.value.revision for received in batch]
         keys = [root_id(revision.tenant, revision.document_id) for revision in revisions]
@@ -139,7 +106,7 @@ class ContextWriter:
             for received, fingerprints, key in zip(batch, chosen, keys, strict=True)
         ]
 
-    async def _stored(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, _Line | None]:
+    async def _stored(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, ContextLine | None]:
         """Return the stored line of each chunk in the index; None for chunks without a line."""
         stored = await self._store.stored(chunk_ids)
         # Of several rows of a chunk, prefer one with a line.
@@ -150,7 +117,7 @@ class ContextWriter:
         written = {chunk_id: row.row_id for chunk_id, row in best.items() if writer_of(row.context_key)}
         passages = await self._store.passages(list(written.values()))
         lines = {
-            chunk_id: _Line(written_in(passages[row_id].context), writer_of(passages[row_id].context_key))
+            chunk_id: ContextLine(written_in(passages[row_id].context), writer_of(passages[row_id].context_key))
             for chunk_id, row_id in written.items()
             if row_id in passages
         }
@@ -161,8 +128,8 @@ class ContextWriter:
         received: Received[ChunkBatch],
         wanted: Mapping[int, str],
         root: Root | None,
-        stored: Mapping[ChunkId, _Line | None],
-    ) -> _Part:
+        stored: Mapping[ChunkId, ContextLine | None],
+    ) -> PartProgress:
         ids = {place: received.value.chunks[place].chunk_id for place in wanted}
         wanted = {
             place: writer
@@ -170,16 +137,16 @@ class ContextWriter:
             if _is_needed(received.value.revision, root, stored=ids[place] in stored)
         }
         lines = {place: line for place in wanted if (line := stored.get(ids[place])) is not None}
-        return _Part(received, wanted, lines)
+        return PartProgress(received, wanted, lines)
 
-    def _recall(self, part: _Part) -> None:
+    def _recall(self, part: PartProgress) -> None:
         """Add cached lines of the same model and prompt."""
         for place in part.unwritten:
             line = self._recent.get(part.received.value.chunks[place].chunk_id)
             if line is not None and line.writer == part.writers[place]:
                 part.lines[place] = line
 
-    async def _write_lines(self, part: _Part) -> None:
+    async def _write_lines(self, part: PartProgress) -> None:
         """Send prompts in reading order, the first one alone, so that the server caches the document's beginning."""
         pending = list(context_prompts(part.received.value, part.unwritten, self._rules))
         max_prompts = 1
@@ -188,7 +155,7 @@ class ContextWriter:
             pending = pending[count:]
             max_prompts = len(pending)
 
-    async def _reserved(self, part: _Part, prompts: Sequence[ContextPrompt]) -> int:
+    async def _reserved(self, part: PartProgress, prompts: Sequence[ContextPrompt]) -> int:
         """Return how many of the first prompts fit both budgets, and reserve their tokens."""
         earlier = self._used.get(part.revision, {}).values()
         spent = sum(use.prompt_tokens + use.completion_tokens for use in (*earlier, part.use))
@@ -202,7 +169,7 @@ class ContextWriter:
                 return count
         return len(prompts)
 
-    async def _complete(self, part: _Part, prompts: Sequence[ContextPrompt]) -> None:
+    async def _complete(self, part: PartProgress, prompts: Sequence[ContextPrompt]) -> None:
         """Complete prompts whose tokens are reserved, and add their lines and use to the part."""
         batch = part.received.value
         with step(self._tracer, "ask", kind=attributes.LLM, trace=part.received.trace) as span:
@@ -212,8 +179,8 @@ class ContextWriter:
             use = NOTHING
             for prompt, answer in zip(prompts, answers, strict=True):
                 used = await self._settled(prompt, answer)
-                texts = _texts(prompt, answer, batch.revision.language)
-                lines = {place: _Line(text, part.writers[place]) for place, text in texts.items()}
+                texts = usable_lines(prompt, answer, batch.revision.language)
+                lines = {place: ContextLine(text, part.writers[place]) for place, text in texts.items()}
                 part.lines |= lines
                 self._recent.update({batch.chunks[place].chunk_id: line for place, line in lines.items()})
                 use = _added(use, replace(used, written=len(lines)))
@@ -233,10 +200,10 @@ class ContextWriter:
             completion_tokens=answer.completion_tokens,
         )
 
-    def _finished(self, part: _Part) -> ContextualChunkBatch:
+    def _finished(self, part: PartProgress) -> ContextualChunkBatch:
         plain = contextualise(part.received.value)
         chunks = tuple(
-            _with_line(chunk, part.lines[place]) if place in part.lines else chunk
+            with_line(chunk, part.lines[place]) if place in part.lines else chunk
             for place, chunk in enumerate(plain.chunks)
         )
         missing = len(part.writers.keys() - part.lines.keys())
@@ -267,19 +234,6 @@ class ContextWriter:
         }
 
 
-def _ordered(parts: Sequence[_Part]) -> list[_Part]:
-    """Sort documents as `ContextWriter.__call__` documents; the parts of each stay together and in order."""
-    documents: dict[bytes, list[_Part]] = {}
-    for part in parts:
-        documents.setdefault(part.received.key, []).append(part)
-
-    def rank(of_document: list[_Part]) -> tuple[bool, int]:
-        priority = max(part.received.value.revision.priority for part in of_document)
-        return any(part.unwritten for part in of_document), -priority
-
-    return [part for of_document in sorted(documents.values(), key=rank) for part in of_document]
-
-
 def _is_needed(revision: Revision, root: Root | None, *, stored: bool) -> bool:
     """Return whether the index will use a context: not for a stale revision, nor for new chunks of an indexed one."""
     if root is None or root.version < revision.version:
@@ -290,29 +244,6 @@ def _is_needed(revision: Revision, root: Root | None, *, stored: bool) -> bool:
 def _max_tokens(prompt: ContextPrompt) -> int:
     """Return the estimated maximum tokens of a call."""
     return (len(prompt.prompt.system) + len(prompt.prompt.user)) // _CHARS_PER_TOKEN + prompt.max_tokens
-
-
-def _texts(prompt: ContextPrompt, answer: Completion | NoCompletion, language: str) -> dict[int, str]:
-    """Return the usable lines of a completion, by index of their chunk."""
-    if isinstance(answer, NoCompletion):
-        return {}
-    read = zip(prompt.places, prompt.read(answer.text), strict=True)
-    return {place: line for place, line in read if line is not None and _may_be_in(line, language)}
-
-
-def _may_be_in(line: str, language: str) -> bool:
-    """Return whether a line may be in the document's language; true if its language is undetermined."""
-    if language not in CANDIDATES:
-        return True
-    return is_latin(line) and detect_language(line, certainty=CERTAIN) in {language, UNDETERMINED}
-
-
-def _with_line(chunk: ContextualChunk, line: _Line) -> ContextualChunk:
-    return replace(
-        chunk,
-        context=joined(chunk.context, "", line.text),
-        context_key=written_by(chunk.context_key, line.writer),
-    )
 
 
 def _added(one: LlmUse, other: LlmUse) -> LlmUse:

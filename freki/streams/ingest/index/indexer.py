@@ -14,10 +14,11 @@ from opentelemetry.trace import Tracer
 from freki.operators.fence import Action, Decision, decide
 from freki.schemas import ChunkId, IndexOutcome, OutcomeStatus, RootId, Timestamp
 from freki.schemas.arrays import Floats
-from freki.schemas.index import Root, RowId, StoredRow, Watermark, row_id
-from freki.schemas.names import record
+from freki.schemas.index import Root, row_id
 from freki.streams.deliver.lanes import Lane
 from freki.streams.ingest.index.commit import Committer, Draft, Swept
+from freki.streams.ingest.index.compare import compare
+from freki.streams.ingest.index.partition_progress import PartitionProgress
 from freki.streams.ingest.index.pieces import (
     Piece,
     ReceivedPart,
@@ -43,27 +44,15 @@ from freki.streams.ingest.index.records import (
     written_status,
 )
 from freki.streams.ingest.index.repair import Repair
+from freki.streams.ingest.index.rules import IndexRules
 from freki.streams.ingest.index.vectors import ChunkVectors
 from freki.streams.ingest.lane_scheduler import LaneScheduler
 from freki.streams.observe import attributes
 from freki.streams.observe.tracing import UNTRACED, step
-from freki.streams.ports import AnalyseText, Embedder, Store, Vectors
+from freki.streams.ports import Embedder, Store, Vectors
 
 Bases = Mapping[RootId, Root]
 """Standing roots at the time of the look-up."""
-
-
-@record
-class IndexRules:
-    """Rules for indexing revisions."""
-
-    generation: str
-    """Name of the generation in receipts."""
-    analyse_text: AnalyseText
-    analyser: str
-    """Name and version of `analyse_text`, an input of the metadata hash."""
-    slice_tokens: int
-    """Maximum tokens per slice."""
 
 
 class Indexer:
@@ -95,7 +84,7 @@ class Indexer:
             slice_tokens=rules.slice_tokens,
             should_yield=self._scheduler.should_yield,
         )
-        self._seen: dict[int, Timestamp] = {}
+        self._progress = PartitionProgress()
 
     async def index(
         self, parts: Sequence[ReceivedPart], *, lane: Lane = Lane.REGULAR
@@ -158,31 +147,9 @@ class Indexer:
             live = [base for piece in pieces if (base := bases.get(piece.root_id)) is not None and not base.deleted]
             places = await self._store.places(live, list(stored)) if live and stored else {}
         named = {chunk_id: place.row_id for of_root in places.values() for chunk_id, place in of_root.items()}
-        compared = (self._compared(part, stored, named) for parts in in_parts(pieces) for part in parts)
+        fits = self._vectors.fits
+        compared = (compare(part, stored, named, fits=fits) for parts in in_parts(pieces) for part in parts)
         return packed(compared, self._rules.slice_tokens)
-
-    def _compared(
-        self, piece: Piece, stored: Mapping[ChunkId, Sequence[StoredRow]], named: Mapping[ChunkId, RowId]
-    ) -> Slice:
-        """Divide the chunks of a piece into those that reuse a row, copy a vector, or must be embedded.
-
-        Only rows that the base refers to are reused: others may be deleted at any time.
-        """
-        found = Slice([piece])
-        for chunk in piece.chunks:
-            chunk_id, kind = chunk.chunk.chunk_id, chunk.chunk.kind
-            fitting = [row for row in stored.get(chunk_id, ()) if self._vectors.fits(row, chunk)]
-            kept = named.get(chunk_id)
-            if any(
-                row.row_id == kept and (row.metadata_hash, row.kind) == (piece.metadata_hash, kind) for row in fitting
-            ):
-                found.reused[chunk_id] = named[chunk_id]
-            elif fitting:
-                found.to_copy[chunk_id] = (piece, chunk)
-                found.sources[chunk_id] = next((row.row_id for row in fitting if row.row_id == kept), fitting[0].row_id)
-            else:
-                found.to_embed[chunk_id] = (piece, chunk)
-        return found
 
     async def _commit(self, piece_slice: Slice, vectors: Mapping[ChunkId, Floats], bases: Bases) -> list[IndexOutcome]:
         """Write and commit a slice; repeat the decision for documents with a concurrent commit of another owner."""
@@ -258,7 +225,7 @@ class Indexer:
             )
             for piece in pieces
         }
-        await self._committer.commit(list(roots.values()), self._watermarks(pieces, committed))
+        await self._committer.commit(list(roots.values()), self._progress.watermarks(pieces, committed))
         searchable_at = self._now()
         swept = await self._committer.sweep(list(roots))
         return [
@@ -298,7 +265,7 @@ class Indexer:
                 dead_root(piece, bases.get(piece.root_id), attempt=attempt, searchable_at=committed)
                 for piece in deletions
             ]
-            await self._committer.commit(roots, self._watermarks(deletions, committed))
+            await self._committer.commit(roots, self._progress.watermarks(deletions, committed))
         searchable_at = self._now()
         # A crash between commit and sweep leaves orphaned rows; the repeated event sweeps them.
         swept = await self._committer.sweep([piece.root_id for piece in pieces])
@@ -320,16 +287,6 @@ class Indexer:
             reason=decision.reason,
         )
         return self._receipt(piece, effect)
-
-    def _watermarks(self, pieces: Sequence[Piece], committed_at: Timestamp) -> list[Watermark]:
-        """Advance the watermark of each partition, and return the new ones; they never decrease."""
-        for piece in pieces:
-            seen = self._seen.get(piece.partition, Timestamp(0))
-            self._seen[piece.partition] = max(seen, piece.revision.occurred_at)
-        return [
-            Watermark(partition=partition, occurred_at=self._seen[partition], committed_at=committed_at)
-            for partition in sorted({piece.partition for piece in pieces})
-        ]
 
     def _receipt(self, piece: Piece, effect: Effect) -> IndexOutcome:
         return receipt(piece, effect, self._vectors.take_tally(piece), generation=self._rules.generation)
