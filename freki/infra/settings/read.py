@@ -7,10 +7,10 @@ from tomllib import TOMLDecodeError
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from freki.infra.settings.environment import UNKNOWN
 from freki.infra.settings.names import Names, nearest
 from freki.infra.settings.root import Settings
 from freki.infra.settings.section import SECRET_TWICE, SECRET_UNUSABLE, secret_of
-from freki.infra.settings.sources import UNKNOWN
 from freki.schemas.errors import Misconfigured
 
 _OF_JSON = frozenset({"tuple_type", "dict_type", "mapping_type", "model_type"})

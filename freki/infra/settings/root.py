@@ -6,6 +6,7 @@ from typing import Self
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from freki.infra.settings.environment import Environment, File
 from freki.infra.settings.feed import CrawlSettings, RelaySettings
 from freki.infra.settings.ingest import (
     ChunkingSettings,
@@ -21,7 +22,6 @@ from freki.infra.settings.models import LlmSettings, ModelSettings, RemoteRerank
 from freki.infra.settings.retrieval import FeedbackSettings, RetrievalSettings
 from freki.infra.settings.section import Clearable, check_ascending
 from freki.infra.settings.services import LocalSettings, McpSettings, TelemetrySettings
-from freki.infra.settings.sources import Environment, File
 
 
 class Settings(BaseSettings, Clearable):
