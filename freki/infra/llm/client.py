@@ -21,7 +21,7 @@ from freki.infra.http.errors import gist_of, refusal
 from freki.infra.settings import LlmSettings
 from freki.infra.telemetry.calls import Calls
 from freki.schemas import Completion, NoCompletion, Prompt
-from freki.schemas.backoff import backoff
+from freki.schemas.circuit_breaker import CircuitBreaker
 from freki.schemas.errors import Busy, InfraError, Misconfigured, Rejected, Unavailable
 
 ATTEMPTS = 3
@@ -84,7 +84,7 @@ class LlmClient:
         self._url = f"{settings.url.rstrip('/')}/chat/completions"
         self._calls = calls or Calls()
         self._places = asyncio.Semaphore(settings.at_once)
-        self._rest = _Rest(clock)
+        self._breaker = CircuitBreaker(clock, failures=FAILURES, rest_s=REST_S, longest_rest_s=LONGEST_REST_S)
         self._client = httpx.AsyncClient(
             headers={"Authorization": f"Bearer {key.get_secret_value()}"} if key else {},
             timeout=settings.timeout_s,
@@ -113,17 +113,28 @@ class LlmClient:
 
     async def _answer(self, prompt: Prompt, max_tokens: int, limit_s: float) -> Completion | NoCompletion:
         async with self._places:
-            if self._rest.reason:
-                return NoCompletion(reason=self._rest.reason, gist=self._rest.reason)
+            if not self._breaker.allows():
+                return NoCompletion(reason=self._breaker.reason, gist=self._breaker.reason)
             try:
                 completion = await self._patiently(prompt, max_tokens, limit_s)
             except InfraError as error:
-                rest_s = self._rest.failed(error)
-                if rest_s:
+                if rest_s := self._failed(error):
                     _log.warning("the language model is left alone", error=str(error), rest_s=rest_s)
                 return NoCompletion(reason=str(error), gist=error.gist)
-            self._rest.succeeded()
+            self._breaker.succeeded()
             return completion
+
+    def _failed(self, error: InfraError) -> float:
+        """Report a failed call; return the seconds for which calls are refused from now on, 0 for none.
+
+        A rejected request does not count: it says nothing about other requests.
+        """
+        if isinstance(error, Rejected) and not isinstance(error, Misconfigured):
+            return 0.0
+        # Reported to senders of other prompts, so it must not quote this one.
+        reason = f"the language model is left alone: {error.gist}"
+        wait_s = error.wait_s if isinstance(error, Busy) else 0.0
+        return self._breaker.failed(reason, wait_s=wait_s, longest_rest_s=max(LONGEST_REST_S, wait_s))
 
     async def _patiently(self, prompt: Prompt, max_tokens: int, limit_s: float) -> Completion:
         failure: Unavailable | None = None
@@ -190,47 +201,6 @@ class LlmClient:
         if not response.is_success:
             raise _refused(response, raw.decode(errors="replace"))
         return bytes(raw)
-
-
-class _Rest:
-    """Circuit breaker: after consecutive failures, calls are refused for a while."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._failures = 0
-        self._until = 0.0
-        self._why = ""
-
-    @property
-    def reason(self) -> str:
-        """Reason why no call may begin; empty where one may. After the rest one call probes, and others are refused."""
-        if self._failures < FAILURES:
-            return ""
-        if self._clock() >= self._until:
-            self._until = self._clock() + REST_S
-            return ""
-        return self._why
-
-    def failed(self, error: InfraError) -> float:
-        """Count a failure; return the seconds for which calls are refused from now on, 0 for none.
-
-        A rejected request does not count: it says nothing about other requests.
-        """
-        if isinstance(error, Rejected) and not isinstance(error, Misconfigured):
-            return 0.0
-        self._failures += 1
-        if self._failures < FAILURES:
-            return 0.0
-        asked_s = error.wait_s if isinstance(error, Busy) else 0.0
-        rest_s = max(asked_s, backoff(self._failures - FAILURES + 1, first=REST_S, longest=LONGEST_REST_S))
-        self._until = self._clock() + rest_s
-        # Reported to senders of other prompts, so it must not quote this one.
-        self._why = f"the language model is left alone: {error.gist}"
-        return rest_s
-
-    def succeeded(self) -> None:
-        """Reset the count of failures."""
-        self._failures = 0
 
 
 def _again(error: Exception, *, limit_s: float) -> bool | float:
