@@ -9,7 +9,7 @@ class CircuitBreaker:
     """State of one service: closed, open after failures in a row, then half open for one trial call."""
 
     def __init__(self, clock_s: Callable[[], float], *, failures: int, rest_s: float, longest_rest_s: float) -> None:
-        """Open after `failures` in a row, for `rest_s`; each further rest is twice as long, at most `longest_rest_s`."""
+        """Open after `failures` in a row for `rest_s`; each further rest is twice as long, at most `longest_rest_s`."""
         self._clock_s = clock_s
         self._limit = failures
         self._first_rest_s = rest_s
