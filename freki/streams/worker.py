@@ -41,7 +41,7 @@ async def run_worker(settings: Settings, names: Collection[str], stop: asyncio.E
         async with Parts(settings, tracer, meters, Calls(meter)) as parts:
             stages = await make_stages(parts, names)
             health.opened(stages)
-            meters.stands(lambda: {stage.name: stage.standing(wall_clock()) for stage in stages})
-            meters.built(**parts.described)
+            meters.observe_stages(lambda: {stage.name: stage.standing(wall_clock()) for stage in stages})
+            meters.set_build_info(**parts.described)
             parts.background.spawn(health.watch(parts.check_store))
             await run_stages(stages, stop, look_behind=look_behind, on_ready=on_ready, beside=parts.background.tasks)

@@ -25,26 +25,28 @@ def served(registry: CollectorRegistry) -> Mapping[str, frozenset[str]]:
 
 
 def everything_happens(meters: Meters, calls: Calls, outcome: IndexOutcome, result: ContextResult) -> None:
-    meters.became(replace(outcome, status=OutcomeStatus.INDEXED, searchable_at=Timestamp(2_000), chunks=2, embedded=1))
-    meters.answered(
+    meters.count_receipt(
+        replace(outcome, status=OutcomeStatus.INDEXED, searchable_at=Timestamp(2_000), chunks=2, embedded=1)
+    )
+    meters.count_result(
         replace(
             result,
             stages=(StageTime(stage="rerank", milliseconds=3.0, items=8),),
             notices=(Notice(kind=NoticeKind.SKIPPED, stage="augment", message="no time was left"),),
         )
     )
-    meters.situated(
+    meters.count_llm_use(
         LlmUse(written=3, kept=2, missing=1, reason="", prompt_tokens=9, cached_tokens=5, completion_tokens=4)
     )
-    meters.unranked(3)
-    meters.rests("embed", resting=True)
-    meters.left_out("embed")
-    meters.handled("embed", records=8, max_records=32, seconds=0.1, failed=False)
-    meters.retried("embed", OSError())
-    meters.buried("chunk", ValueError())
-    meters.lost("chunk", 1)
-    meters.stands(lambda: {"embed": Standing((Waiting("topic", 0, records=1, age_s=2.0),), idle_s=1.0)})
-    meters.built(version="1", generation="g1", embedder="e", reranker="r")
+    meters.count_unranked(3)
+    meters.set_circuit_open("embed", resting=True)
+    meters.count_skipped_call("embed")
+    meters.record_batch("embed", records=8, max_records=32, seconds=0.1, failed=False)
+    meters.count_retry("embed", OSError())
+    meters.count_dead_letter("chunk", ValueError())
+    meters.count_lost("chunk", 1)
+    meters.observe_stages(lambda: {"embed": Standing((Waiting("topic", 0, records=1, age_s=2.0),), idle_s=1.0)})
+    meters.set_build_info(version="1", generation="g1", embedder="e", reranker="r")
     calls.computed("embeddings", "model", tokens=100, seconds=0.1)
     calls.looked_up("rerank", hits=1, misses=1)
     calls.evicted("answers", 1)

@@ -59,14 +59,14 @@ def outcome(
 
 
 def test_freshness_is_told_in_total_and_by_section(reading: Reading) -> None:
-    reading.meters.became(outcome(OutcomeStatus.INDEXED))
+    reading.meters.count_receipt(outcome(OutcomeStatus.INDEXED))
 
     found = {attributes["section"]: value for attributes, value in reading.points("freki.freshness")}
     assert found == {"total": (1, 2.5), "received": (1, 0.5), "embedded": (1, 1.5), "searchable": (1, 0.5)}
 
 
 def test_sections_add_up_to_the_total_also_where_nothing_was_embedded(reading: Reading) -> None:
-    reading.meters.became(outcome(OutcomeStatus.DELETED, embedded_at=None))
+    reading.meters.count_receipt(outcome(OutcomeStatus.DELETED, embedded_at=None))
 
     found = {attributes["section"]: value[1] for attributes, value in reading.points("freki.freshness")}
     total = found.pop("total")
@@ -75,14 +75,14 @@ def test_sections_add_up_to_the_total_also_where_nothing_was_embedded(reading: R
 
 @pytest.mark.parametrize("status", [OutcomeStatus.STALE, OutcomeStatus.REJECTED])
 def test_what_never_becomes_searchable_has_no_freshness(reading: Reading, status: OutcomeStatus) -> None:
-    reading.meters.became(outcome(status, embedded_at=None, searchable_at=None))
+    reading.meters.count_receipt(outcome(status, embedded_at=None, searchable_at=None))
 
     assert reading.points("freki.freshness") == []
     assert reading.points("freki.outcomes") == [({"status": status}, 1)]
 
 
 def test_what_was_there_already_does_not_make_freshness_look_better(reading: Reading) -> None:
-    reading.meters.became(outcome(OutcomeStatus.UNCHANGED))
+    reading.meters.count_receipt(outcome(OutcomeStatus.UNCHANGED))
 
     assert reading.points("freki.freshness") == []
 
@@ -90,15 +90,15 @@ def test_what_was_there_already_does_not_make_freshness_look_better(reading: Rea
 def test_a_clock_that_is_ahead_makes_no_change_younger_than_nothing(reading: Reading) -> None:
     early = outcome(OutcomeStatus.DELETED, embedded_at=None, searchable_at=500)
 
-    reading.meters.became(early)
+    reading.meters.count_receipt(early)
 
     assert all(value[1] >= 0 for _, value in reading.points("freki.freshness"))
 
 
 def test_no_label_names_a_tenant_a_document_or_what_an_error_says(reading: Reading) -> None:
-    reading.meters.became(outcome(OutcomeStatus.REJECTED, embedded_at=None, searchable_at=None))
-    reading.meters.buried("chunk", ValueError(SAMPLE))
-    reading.meters.retried("embed", OSError(SAMPLE))
+    reading.meters.count_receipt(outcome(OutcomeStatus.REJECTED, embedded_at=None, searchable_at=None))
+    reading.meters.count_dead_letter("chunk", ValueError(SAMPLE))
+    reading.meters.count_retry("embed", OSError(SAMPLE))
     reading.calls.called("search", "chunks", seconds=0.1, error=OSError(SAMPLE))
 
     names = ("freki.outcomes", "freki.dead_letters", "freki.retries", "db.client.operation.duration")
@@ -108,8 +108,8 @@ def test_no_label_names_a_tenant_a_document_or_what_an_error_says(reading: Readi
 
 
 def test_a_batch_that_failed_counts_no_records(reading: Reading) -> None:
-    reading.meters.handled("embed", records=8, max_records=32, seconds=0.5, failed=True)
-    reading.meters.handled("embed", records=16, max_records=32, seconds=0.5, failed=False)
+    reading.meters.record_batch("embed", records=8, max_records=32, seconds=0.5, failed=True)
+    reading.meters.record_batch("embed", records=16, max_records=32, seconds=0.5, failed=False)
 
     assert reading.points("freki.records") == [({"stage": "embed"}, 16)]
     assert reading.points("freki.batch.fill") == [({"stage": "embed"}, (2, 0.75))]
@@ -120,8 +120,8 @@ def test_contexts_and_tokens_of_a_language_model_are_counted_by_what_became_of_t
         written=5, kept=3, missing=2, reason=SAMPLE, prompt_tokens=900, cached_tokens=700, completion_tokens=60
     )
 
-    reading.meters.situated(use)
-    reading.meters.situated(use)
+    reading.meters.count_llm_use(use)
+    reading.meters.count_llm_use(use)
 
     contexts = {labels["outcome"]: value for labels, value in reading.points("freki.contexts")}
     tokens = {labels["gen_ai.token.type"]: value for labels, value in reading.points("freki.llm.tokens")}

@@ -132,7 +132,7 @@ class Delivery(Generic[T]):
         try:
             failed(get_current_span(), error)
             await self._dead_letters.add(letter, self._retry)
-            self._meters.buried(self.stage, error)
+            self._meters.count_dead_letter(self.stage, error)
             _log.warning(
                 "dead letter",
                 stage=self.stage,

@@ -49,7 +49,7 @@ def reject_with_receipt(receipts: Sink[IndexOutcome], *, generation: str, meters
         )
         trace = None if received is None else received.trace
         await receipts.send(receipts.record(outcome, key=letter.key, trace=trace))
-        meters.became(outcome)
+        meters.count_receipt(outcome)
 
     return reject
 

@@ -69,6 +69,6 @@ class Retry:
     async def pause(self, attempt: int, error: Exception) -> None:
         """Wait after a failed attempt (1-based)."""
         wait_s = self._backoff.wait_s(attempt, random.random())  # noqa: S311 - jitter, not cryptography
-        self._meters.retried(self._stage, error)
+        self._meters.count_retry(self._stage, error)
         _log.warning("retrying after a wait", stage=self._stage, attempt=attempt, wait_s=wait_s, error=repr(error))
         await self._sleep(wait_s)

@@ -145,7 +145,9 @@ class Stage:
             failed = False
         finally:
             seconds = time.perf_counter() - started
-            self._meters.handled(self.name, records=records, max_records=max_records, seconds=seconds, failed=failed)
+            self._meters.record_batch(
+                self.name, records=records, max_records=max_records, seconds=seconds, failed=failed
+            )
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._in_flight.discard(task)
@@ -169,7 +171,7 @@ class Stage:
     def lost(self, topic: str, partition: int, records: int) -> None:
         """Report records of this stage's topic that retention dropped before they were read."""
         if topic == self.topic:
-            self._meters.lost(self.name, records)
+            self._meters.count_lost(self.name, records)
             _log.error(
                 "records were dropped by retention before they were read",
                 stage=self.name,

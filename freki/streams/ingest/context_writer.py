@@ -213,7 +213,7 @@ class ContextWriter:
             missing=missing,
             reason=(part.use.reason or UNUSABLE) if missing else "",
         )
-        self._meters.situated(use)
+        self._meters.count_llm_use(use)
         uses = {**self._used.pop(part.revision, {}), plain.part: use}
         if plain.part < plain.parts - 1:
             self._used[part.revision] = uses

@@ -39,7 +39,7 @@ def embed_handler(
                     records.append(receipts.record(outcome, key=key, trace=trace))
                 await receipts.send(*records)
                 for outcome in outcomes:
-                    meters.became(outcome)
+                    meters.count_receipt(outcome)
 
     return handle
 

@@ -94,7 +94,7 @@ class Meters:
             "freki.hits", description="Hits of a result", explicit_bucket_boundaries_advisory=_HITS
         )
 
-    def became(self, outcome: IndexOutcome) -> None:
+    def count_receipt(self, outcome: IndexOutcome) -> None:
         """Count a receipt, and record the freshness of its change."""
         self._outcomes.add(1, {"status": outcome.status})
         if outcome.status is OutcomeStatus.INDEXED:
@@ -113,7 +113,7 @@ class Meters:
             # The broker's clock may be ahead of this one.
             self._freshness.record(max(0, end - start) / 1000, {"section": section, "status": outcome.status})
 
-    def situated(self, use: LlmUse) -> None:
+    def count_llm_use(self, use: LlmUse) -> None:
         """Count the contexts and tokens of a language model for a part of a revision."""
         for outcome, chunks in (("written", use.written), ("kept", use.kept), ("missing", use.missing)):
             self._contexts.add(chunks, {"outcome": outcome})
@@ -124,7 +124,7 @@ class Meters:
         ):
             self._llm_tokens.add(tokens, {"gen_ai.token.type": kind})
 
-    def answered(self, result: ContextResult) -> None:
+    def count_result(self, result: ContextResult) -> None:
         """Count a result, and record its latency and that of its steps."""
         self._queries.record(max(0, result.answered_at - result.asked_at) / 1000, {"status": result.status})
         self._hits.record(len(result.hits))
@@ -133,38 +133,38 @@ class Meters:
         for notice in result.notices:
             self._notices.add(1, {"step": notice.stage, "kind": notice.kind})
 
-    def unranked(self, candidates: int) -> None:
+    def count_unranked(self, candidates: int) -> None:
         """Count candidates that were not reranked because of the deadline."""
         self._skipped.add(candidates)
 
-    def rests(self, service: str, *, resting: bool) -> None:
+    def set_circuit_open(self, service: str, *, resting: bool) -> None:
         """Set whether the circuit breaker of a service is open."""
         self._open.set(int(resting), {"service": service})
 
-    def left_out(self, service: str) -> None:
+    def count_skipped_call(self, service: str) -> None:
         """Count a call that was not made because the circuit breaker was open."""
         self._left_out.add(1, {"service": service})
 
-    def handled(self, stage: str, *, records: int, max_records: int, seconds: float, failed: bool) -> None:
+    def record_batch(self, stage: str, *, records: int, max_records: int, seconds: float, failed: bool) -> None:
         """Record duration and size of a batch of a stage."""
         self._batches.record(seconds, {"stage": stage, "outcome": "failed" if failed else "done"})
         self._fill.record(records / max_records, {"stage": stage})
         if not failed:
             self._records.add(records, {"stage": stage})
 
-    def retried(self, stage: str, error: BaseException) -> None:
+    def count_retry(self, stage: str, error: BaseException) -> None:
         """Count a retry while a service is unavailable."""
         self._retries.add(1, {"stage": stage, "error.type": type(error).__qualname__})
 
-    def lost(self, stage: str, records: int) -> None:
+    def count_lost(self, stage: str, records: int) -> None:
         """Count records, by offsets, that retention dropped before they were read."""
         self._lost.add(records, {"stage": stage})
 
-    def buried(self, stage: str, error: BaseException) -> None:
+    def count_dead_letter(self, stage: str, error: BaseException) -> None:
         """Count a dead letter."""
         self._letters.add(1, {"stage": stage, "error.type": type(error).__qualname__})
 
-    def stands(self, look: Callable[[], Mapping[str, Standing]]) -> None:
+    def observe_stages(self, look: Callable[[], Mapping[str, Standing]]) -> None:
         """Register gauges of lag and idle time; look: returns both by stage, called in any thread."""
 
         def records(_: CallbackOptions) -> Iterable[Observation]:
@@ -183,7 +183,7 @@ class Meters:
             "freki.progress.age", [idle], "s", "Time since a stage last finished a batch while records wait"
         )
 
-    def built(self, **described: str) -> None:
+    def set_build_info(self, **described: str) -> None:
         """Register a gauge whose labels are versions and models of this process."""
         self._meter.create_observable_gauge(
             "freki.build.info",

@@ -91,7 +91,7 @@ class QueryHandler:
         refusal = self._retriever.refusal(received.value, notice, trace_id=_trace_id(received.trace))
         self._traces.refuse(received.trace, refusal)
         await self._replies.send(received, refusal, to=to)
-        self._meters.answered(refusal)
+        self._meters.count_result(refusal)
 
     async def _answer(self, batch: Sequence[Received[ContextQuery]]) -> None:
         answers = self._retriever.answer([(received.value, _trace_id(received.trace)) for received in batch])
@@ -102,8 +102,8 @@ class QueryHandler:
                 started_s = time.perf_counter()
                 await self._replies.send(received, result, to=received.value.reply_to)
                 self._retriever.learn_sending(time.perf_counter() - started_s)
-                self._meters.answered(result)
-                self._meters.unranked(retrieval.query.log.unranked)
+                self._meters.count_result(result)
+                self._meters.count_unranked(retrieval.query.log.unranked)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._patient.discard(task)

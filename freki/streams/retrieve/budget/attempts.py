@@ -72,7 +72,7 @@ class Attempts:
         if refusal := self._breaker.refusal(service):
             if asyncio.iscoroutine(call):
                 call.close()
-            self._meters.left_out(service)
+            self._meters.count_skipped_call(service)
             _tell(queries, step, f"{service} was skipped: {refusal}")
             return None
         # A call for several queries may take the time that the query with the latest deadline has.
@@ -87,11 +87,11 @@ class Attempts:
             if isinstance(error, _OUTAGES) or (isinstance(error, TimeoutError) and limit_s >= PATIENCE_S):
                 wait_s = getattr(error, "wait_s", 0.0)
                 self._breaker.failed(service, reason, wait_s=wait_s, longest_rest_ms=longest_rest_ms)
-            self._meters.rests(service, resting=self._breaker.is_open(service))
+            self._meters.set_circuit_open(service, resting=self._breaker.is_open(service))
             _tell(queries, step, f"{service} failed: {reason}")
             return None
         self._breaker.succeeded(service)
-        self._meters.rests(service, resting=False)
+        self._meters.set_circuit_open(service, resting=False)
         return result
 
     @property
