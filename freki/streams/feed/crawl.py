@@ -10,19 +10,15 @@ from freki.operators.errors import UnreadableContent
 from freki.schemas.errors import Rejected, Unavailable
 from freki.schemas.web import WebAnswer
 from freki.streams.feed.crawl_documents import PAGES, deletion_of, followed, is_indexed, upsert_of, validators
-from freki.streams.feed.crawl_records import CrawlPorts, CrawlScope, Report, Visit
+from freki.streams.feed.crawl_records import BATCH_DELETIONS, MAX_SITEMAPS, CrawlPorts, CrawlScope, Report, Visit
 from freki.streams.feed.ledger import ITSELF, SourceLedger
 from freki.streams.feed.page_study import PageStudy
 from freki.streams.feed.polite_fetch import BUSY, ELSEWHERE, GONE, MOVED, NOT_MODIFIED, OK, PoliteFetcher
 
 MAX_TRIES = 2
 """Maximum requests of a URL per crawl."""
-MAX_SITEMAPS = 50
-"""Maximum sitemaps per host."""
 RESUME_MS = 24 * 60 * 60 * 1000
 """Maximum age of an interrupted crawl that is resumed, in milliseconds; an older one starts again."""
-BATCH_DELETIONS = 64
-"""Maximum URLs deleted together."""
 
 
 class Crawl:

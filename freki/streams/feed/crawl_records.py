@@ -14,6 +14,10 @@ Render = Callable[[str, str], Awaitable[str]]
 """Renderer of a page, by URL and HTML as sent, to HTML after its scripts."""
 Study = Callable[[str, str | None, str | bytes], Awaitable[PageStudy]]
 """Study of URL, media type and content. Raises UnreadableContent if the content cannot be a document."""
+MAX_SITEMAPS = 50
+"""Maximum sitemaps per host."""
+BATCH_DELETIONS = 64
+"""Maximum URLs deleted together."""
 
 
 @record

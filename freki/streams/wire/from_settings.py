@@ -30,6 +30,9 @@ from freki.streams.ports import AnalyseText
 from freki.streams.retrieve.profiles import ReaderProfile
 from freki.streams.topics import Topics
 
+MIB = 1 << 20
+"""Bytes of a mebibyte."""
+
 
 def wall_clock() -> Timestamp:
     """Return the current time in milliseconds since 1970."""

@@ -40,14 +40,13 @@ from freki.streams.retrieve.handler import QueryHandler
 from freki.streams.topics import Topic
 from freki.streams.wire.background import Background, purge_deletions, reclaim_rows, warn_of_missed_deletions
 from freki.streams.wire.connect import check_shares, check_sources, open_outliner, open_registry
-from freki.streams.wire.from_settings import analyser_of, group_of, index_of, rules_of, topics_of, wall_clock
+from freki.streams.wire.from_settings import MIB, analyser_of, group_of, index_of, rules_of, topics_of, wall_clock
 from freki.streams.wire.query_parts import QueryParts
 
 QUERY_WAIT_S = 0.002
 """Maximum wait for a batch of queries to fill, in seconds: do not delay a query to fill a batch."""
 LLM_EVENTS = 4
 """Maximum parts per batch with a language model: at 13 calls of 30 s for 64 chunks, a larger batch seems stalled."""
-MIB = 1 << 20
 """One mebibyte, in bytes."""
 
 _log = structlog.get_logger(__name__)

@@ -27,12 +27,11 @@ from freki.streams.retrieve.steps.rewrite import Rewriter
 from freki.streams.retrieve.trace import Models, QueryTrace
 from freki.streams.topics import Topic
 from freki.streams.wire.background import embed_judgements, follow
-from freki.streams.wire.from_settings import analyser_of, profiles_of, wall_clock
+from freki.streams.wire.from_settings import MIB, analyser_of, profiles_of, wall_clock
 
 if TYPE_CHECKING:
     from freki.streams.wire.parts import Parts
 
-MIB = 1 << 20
 """One mebibyte, in bytes."""
 
 
