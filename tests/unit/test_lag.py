@@ -70,4 +70,4 @@ def test_the_age_is_never_below_that_of_the_oldest_record_that_waits(
 
     # then no record that waits is older than the lag says
     if present:
-        assert ages(lag, looked + later)[0] * 1000 >= looked + later - present[0]
+        assert round(ages(lag, looked + later)[0] * 1000) >= looked + later - present[0]
