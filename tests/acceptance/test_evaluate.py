@@ -202,7 +202,7 @@ async def test_mistakes_end_with_one_line_that_names_the_place_and_the_fix(
         (("tune", str(beir), "--turn", "alpha=0.1", "--turn", "alpha=0.2"), "an option is given twice", 2),
         (("tune", str(beir), "--figure", "facts found"), "no question has facts found", 2),
         (("ablate", str(beir), "--also", "alfa=0.4"), "with a name of deadline_ms, top_k", 1),
-        (("ablate", str(beir), "--also", "top_k=8"), "'top_k=8' is what is set", 1),
+        (("ablate", str(beir), "--also", "top_k=8"), "'top_k=8' equals the settings", 1),
         (("ablate", str(tmp_path / "nowhere")), "a set is a directory with corpus.jsonl", 1),
     ):
         code, printed = await freki_command(freki, *arguments)
