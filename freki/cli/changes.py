@@ -8,14 +8,7 @@ from pathlib import Path
 from freki.cli.context import fail
 from freki.infra.settings import Settings
 from freki.infra.sources import FileChange, FileEvent, SourceFile, read_source, read_stream, walk
-from freki.schemas import (
-    EVERYONE,
-    DocumentChange,
-    DocumentId,
-    Operation,
-    TenantId,
-    Timestamp,
-)
+from freki.schemas import EVERYONE, DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.streams.wire.connect import open_index
 from freki.streams.wire.from_settings import wall_clock
 

@@ -10,11 +10,7 @@ from rich.text import Text
 from freki.cli.changes import Make
 from freki.cli.context import console, errors
 from freki.cli.show import show_error
-from freki.schemas import (
-    IndexOutcome,
-    LlmUse,
-    OutcomeStatus,
-)
+from freki.schemas import IndexOutcome, LlmUse, OutcomeStatus
 from freki.schemas.errors import Rejected
 from freki.streams.client import Publisher, Receipts
 

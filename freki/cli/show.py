@@ -15,15 +15,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from freki.infra.telemetry.trace_files import SpanRecord
-from freki.schemas import (
-    ContextExpansion,
-    ContextHit,
-    ContextPart,
-    ContextResult,
-    NoticeKind,
-    ResultStatus,
-    StageTime,
-)
+from freki.schemas import ContextExpansion, ContextHit, ContextPart, ContextResult, NoticeKind, ResultStatus, StageTime
 from freki.streams.observe.attributes import (
     ERROR_TYPE,
     FREKI_DOCUMENT_ID,

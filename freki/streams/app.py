@@ -2,14 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Collection
 
-from freki.schemas import (
-    ChunkBatch,
-    ContextQuery,
-    ContextResult,
-    ContextualChunkBatch,
-    DocumentChange,
-    IndexOutcome,
-)
+from freki.schemas import ChunkBatch, ContextQuery, ContextResult, ContextualChunkBatch, DocumentChange, IndexOutcome
 from freki.streams.deliver.intake import Intake, or_tombstone, required
 from freki.streams.deliver.lanes import Lane, in_lane, lanes_of
 from freki.streams.deliver.stage import Stage
@@ -32,11 +25,11 @@ async def chunk(parts: Parts, lane: Lane) -> Stage:
     """Split document changes into chunks. Each lane reads the whole topic, at its own pace."""
     decode = or_tombstone(parts.codec(DocumentChange).decode)
     intake = parts.intake(decode, accepts=lambda stored: lane in lanes_of(stored, decode))
-    sinks = {each: parts.sink(ChunkBatch, topic) for each, topic in parts.topics.chunks.items()}
+    topics = parts.topics.chunks
     handle = chunk_handler(
         await parts.open_chunker(),
-        sinks[lane],
-        large=sinks[Lane.BULK if lane is Lane.REGULAR else lane],
+        parts.sink(ChunkBatch, topics[lane]),
+        large=parts.sink(ChunkBatch, topics[Lane.BULK if lane is Lane.REGULAR else lane]),
         max_in_flight=parts.settings.parsing.processes,
     )
     name = in_lane("chunk", lane)

@@ -10,15 +10,7 @@ from typing import Any, Self, TypeVar
 from opentelemetry.trace import SpanKind, Tracer
 
 from freki.operators.identify import record_key
-from freki.schemas import (
-    ContextQuery,
-    ContextResult,
-    DocumentChange,
-    DocumentId,
-    IndexOutcome,
-    Operation,
-    TenantId,
-)
+from freki.schemas import ContextQuery, ContextResult, DocumentChange, DocumentId, IndexOutcome, Operation, TenantId
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.messages import VERSION_HEADER, Outgoing, Stored
 from freki.streams.observe.tracing import describe

@@ -10,13 +10,7 @@ from freki.infra.claims import ClaimStore
 from freki.infra.evaluation_sets import read_set
 from freki.infra.models import OnnxEmbedder, OnnxReranker
 from freki.infra.models.vectors import VectorCache
-from freki.infra.settings import (
-    ChunkingSettings,
-    ClaimSettings,
-    IngestSettings,
-    ModelSettings,
-    RetrievalSettings,
-)
+from freki.infra.settings import ChunkingSettings, ClaimSettings, IngestSettings, ModelSettings, RetrievalSettings
 from freki.operators.analyse_text import ANALYSER, analyse_text
 from freki.schemas import ContextQuery, ContextResult, QueryId, TenantId, Timestamp
 from freki.schemas.evaluation import CorpusDocument, EvaluationSet

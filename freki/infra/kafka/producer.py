@@ -7,13 +7,7 @@ from typing import Self
 from aiokafka import AIOKafkaProducer
 from aiokafka.structs import RecordMetadata
 
-from freki.infra.kafka.connection import (
-    PROFILES,
-    REQUEST_MARGIN_BYTES,
-    client_options,
-    connecting,
-    translated,
-)
+from freki.infra.kafka.connection import PROFILES, REQUEST_MARGIN_BYTES, client_options, connecting, translated
 from freki.infra.kafka.records import Position
 from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import Rejected

@@ -8,13 +8,7 @@ from typing import Literal, Self
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
 from freki.infra.kafka.batches import read_any_header_names
-from freki.infra.kafka.connection import (
-    PROFILES,
-    REQUEST_MARGIN_BYTES,
-    client_options,
-    connecting,
-    translated,
-)
+from freki.infra.kafka.connection import PROFILES, REQUEST_MARGIN_BYTES, client_options, connecting, translated
 from freki.infra.kafka.records import Record
 from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import Misconfigured

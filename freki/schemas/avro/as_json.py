@@ -7,13 +7,7 @@ from typing import Any
 
 from fastavro import schemaless_reader
 
-from freki.schemas.avro.codec import (
-    DamagedError,
-    SchemaLookup,
-    UnknownSchemaIdError,
-    registered_schema,
-    schema_id_of,
-)
+from freki.schemas.avro.codec import DamagedError, SchemaLookup, UnknownSchemaIdError, registered_schema, schema_id_of
 
 _HEADER_BYTES = 5
 

@@ -3,17 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from freki.operators.evaluate import (
-    FIGURES,
-    Asked,
-    Cost,
-    Gain,
-    Mean,
-    cost_of,
-    gain_of,
-    interval_over_sets,
-    less,
-)
+from freki.operators.evaluate import FIGURES, Asked, Cost, Gain, Mean, cost_of, gain_of, interval_over_sets, less
 from freki.operators.evaluate.figures import FACTS, FAILED, FALSE_POSITIVES, HIT_1, HIT_5, NDCG, SPANS
 from freki.operators.evaluate.tune import LIKELY_CHANCE
 from freki.schemas.names import record

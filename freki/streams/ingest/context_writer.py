@@ -9,15 +9,7 @@ from opentelemetry.trace import Tracer
 
 from freki.operators.breadcrumb import writer_of, written_in
 from freki.operators.identify import root_id
-from freki.schemas import (
-    ChunkBatch,
-    ChunkId,
-    Completion,
-    ContextualChunkBatch,
-    LlmUse,
-    NoCompletion,
-    Revision,
-)
+from freki.schemas import ChunkBatch, ChunkId, Completion, ContextualChunkBatch, LlmUse, NoCompletion, Revision
 from freki.schemas.index import Root
 from freki.streams.ingest.context_lines import (
     NOTHING,

@@ -8,15 +8,7 @@ from freki.schemas import Timestamp
 from freki.schemas.arrays import Floats
 from freki.schemas.names import record
 from freki.schemas.query_options import QueryOptions
-from freki.streams.ports import (
-    AnalyseText,
-    Cache,
-    ChunkRows,
-    ChunkSearch,
-    Embedder,
-    Reranker,
-    Roots,
-)
+from freki.streams.ports import AnalyseText, Cache, ChunkRows, ChunkSearch, Embedder, Reranker, Roots
 from freki.streams.retrieve.profiles import ReaderProfile
 from freki.streams.retrieve.steps.rewrite import Rewriter
 

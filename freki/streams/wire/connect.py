@@ -13,17 +13,10 @@ from freki.infra.milvus.index import MilvusIndex
 from freki.infra.models import embedder_identity
 from freki.infra.processes.child import Children
 from freki.infra.registry import RegistryClient
-from freki.infra.settings import (
-    Settings,
-)
+from freki.infra.settings import Settings
 from freki.infra.telemetry.traces import tracing
 from freki.operators.chunk import Similarities
-from freki.schemas import (
-    ContextQuery,
-    ContextResult,
-    DocumentChange,
-    IndexOutcome,
-)
+from freki.schemas import ContextQuery, ContextResult, DocumentChange, IndexOutcome
 from freki.schemas.avro import Codec
 from freki.schemas.errors import Misconfigured, Unavailable
 from freki.streams.client import Asker, Publisher, Receipts

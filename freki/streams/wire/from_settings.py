@@ -20,9 +20,7 @@ from freki.infra.telemetry.calls import Calls
 from freki.operators.analyse_text import ANALYSER, PLAIN, analyse_text, plain_terms, query_terms
 from freki.operators.chunk import ChunkLimits
 from freki.operators.recognise import Profile
-from freki.schemas import (
-    Timestamp,
-)
+from freki.schemas import Timestamp
 from freki.schemas.index import Generation
 from freki.streams.ingest.context_prompts import ContextRules
 from freki.streams.ingest.parse import ParseLimits

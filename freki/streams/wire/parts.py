@@ -1,4 +1,4 @@
-"""Shared parts of the stages of a process, each opened once, when a stage first needs it."""
+"""Parts of the stages of a process, opened when a stage first needs them."""
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -47,7 +47,6 @@ QUERY_WAIT_S = 0.002
 """Maximum wait for a batch of queries to fill, in seconds: do not delay a query to fill a batch."""
 LLM_EVENTS = 4
 """Maximum parts per batch with a language model: at 13 calls of 30 s for 64 chunks, a larger batch seems stalled."""
-"""One mebibyte, in bytes."""
 
 _log = structlog.get_logger(__name__)
 
@@ -56,7 +55,10 @@ R = TypeVar("R")
 
 
 class Parts:
-    """Parts of one process. Entering connects to the broker; each `open_…` opens its part on the first call."""
+    """Parts of one process. Entering connects to the broker.
+
+    Embedder, store, indexer and context writer are opened on the first call; chunkers and language models on each call.
+    """
 
     def __init__(self, settings: Settings, tracer: Tracer, meters: Meters, calls: Calls) -> None:
         self.settings = settings

@@ -32,8 +32,6 @@ from freki.streams.wire.from_settings import MIB, analyser_of, profiles_of, wall
 if TYPE_CHECKING:
     from freki.streams.wire.parts import Parts
 
-"""One mebibyte, in bytes."""
-
 
 class QueryParts:
     """Parts of the retrieve stage."""

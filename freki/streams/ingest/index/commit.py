@@ -16,16 +16,7 @@ from opentelemetry.trace import Tracer
 from freki.operators.superseded import NO_ATTEMPT, superseded
 from freki.schemas import RootId, Timestamp
 from freki.schemas.arrays import Floats
-from freki.schemas.index import (
-    Attempt,
-    IndexedChunk,
-    ManifestPage,
-    Root,
-    RowId,
-    Watermark,
-    deleted,
-    standing,
-)
+from freki.schemas.index import Attempt, IndexedChunk, ManifestPage, Root, RowId, Watermark, deleted, standing
 from freki.streams.ingest.index.pieces import MissingPartsError, Piece
 from freki.streams.ingest.index.records import Manifest
 from freki.streams.observe import attributes

@@ -6,15 +6,7 @@ from typing import NamedTuple
 
 from freki.operators.breadcrumb import with_context
 from freki.operators.fence import Action, Decision
-from freki.schemas import (
-    ChunkId,
-    ContextualChunk,
-    IndexOutcome,
-    OutcomeStatus,
-    Revision,
-    RevisionOperation,
-    Timestamp,
-)
+from freki.schemas import ChunkId, ContextualChunk, IndexOutcome, OutcomeStatus, Revision, RevisionOperation, Timestamp
 from freki.schemas.index import Attempt, IndexedChunk, ManifestEntry, ManifestPage, PageId, Root, RowId, deleted
 from freki.schemas.outline import PAGES_WITHOUT_TEXT
 from freki.streams.ingest.index.pieces import Piece

@@ -3,15 +3,7 @@
 from collections.abc import Iterable
 
 from freki.cli.evaluate.reports.evaluation.plots import PlotRow, columns, dot_plot
-from freki.cli.evaluate.show_evaluation import (
-    BREAKDOWNS,
-    LIKELY_CHANCE,
-    NAMES,
-    bounded,
-    is_gain,
-    p_value,
-    probability,
-)
+from freki.cli.evaluate.show_evaluation import BREAKDOWNS, LIKELY_CHANCE, NAMES, bounded, is_gain, p_value, probability
 from freki.operators.evaluate import FIGURES, Comparison, Figure, Mean
 from freki.streams.evaluate.result import Answered, QueryGroup, SetResult, breakdown, headline
 
