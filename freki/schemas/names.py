@@ -1,9 +1,9 @@
 """Types shared by all records: ids, times, kinds and levels of chunks, and the record decorator."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import NewType, TypeVar, dataclass_transform
+from typing import Any, NewType, TypeVar, dataclass_transform
 
 TenantId = NewType("TenantId", str)
 DocumentId = NewType("DocumentId", str)
@@ -31,6 +31,11 @@ T = TypeVar("T")
 def record(cls: type[T]) -> type[T]:
     """Return the class as a frozen, slotted, keyword-only dataclass."""
     return dataclass(frozen=True, slots=True, kw_only=True)(cls)
+
+
+def extended(kind: type[T], value: Any, **added: Any) -> T:  # noqa: ANN401 - a record of any type
+    """Return a richer record: the fields of `value`, and the added ones, which win."""
+    return kind(**{**{each.name: getattr(value, each.name) for each in fields(value)}, **added})
 
 
 class ChunkLevel:

@@ -5,8 +5,8 @@ ScoredChunk → LocatedHits of LocatedHit → Retrieval.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, fields, replace
-from typing import Any, NamedTuple, Self, TypeVar
+from dataclasses import field, replace
+from typing import NamedTuple, Self
 
 from freki.operators.augment import Neighbours, SectionWindow
 from freki.schemas import ChunkId, QueryAnalysis
@@ -16,8 +16,6 @@ from freki.schemas.names import record
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
 from freki.streams.retrieve.search_result import SearchedVariant, SearchResult, question_of
 from freki.streams.retrieve.steps.live import LiveDocument
-
-T = TypeVar("T")
 
 NO_RERANKER = "none"
 
@@ -203,11 +201,6 @@ class Retrieval:
     def analysis(self) -> QueryAnalysis:
         """Analysis of the query, with the weight of dense search."""
         return replace(self.query.analysis, alpha=self.hits.search.alpha)
-
-
-def extended(kind: type[T], value: Any, **added: Any) -> T:  # noqa: ANN401 - a record of any type
-    """Return a richer record: the fields of `value`, and the added ones, which win."""
-    return kind(**{**{each.name: getattr(value, each.name) for each in fields(value)}, **added})
 
 
 def nothing_found(query: EmbeddedQuery) -> Retrieval:

@@ -9,6 +9,7 @@ from freki.operators.identify import root_id
 from freki.schemas import ChunkId, NoticeKind, RootId, may_read
 from freki.schemas.arrays import Floats
 from freki.schemas.index import IndexedChunk, RowId
+from freki.schemas.names import extended
 from freki.streams.retrieve.budget.attempts import Attempts
 from freki.streams.retrieve.candidates import (
     NO_RERANKER,
@@ -18,7 +19,6 @@ from freki.streams.retrieve.candidates import (
     LoadedChunk,
     ScoredChunk,
     Selection,
-    extended,
 )
 from freki.streams.retrieve.dependencies import Stores
 from freki.streams.retrieve.parsed_query import EmbeddedQuery, ParsedQuery

@@ -1,13 +1,12 @@
 """A query as parsed, and as embedded."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
 
 from freki.operators.analyse_query import phrases_of
 from freki.schemas import ChunkId, ContextQuery, QueryAnalysis, RequestKind, RootId, Timestamp
 from freki.schemas.arrays import Floats
 from freki.schemas.index import Scope
-from freki.schemas.names import record
+from freki.schemas.names import extended, record
 from freki.schemas.query_options import QueryOptions
 from freki.streams.retrieve.query_log import QueryLog
 
@@ -80,8 +79,7 @@ class EmbeddedQuery(ParsedQuery):
     @classmethod
     def of(cls, parsed: ParsedQuery, vector: Floats | None, boosts: Mapping[str, float]) -> "EmbeddedQuery":
         """Add vector and judgements to a parsed query."""
-        given = {each.name: getattr(parsed, each.name) for each in fields(ParsedQuery)}
-        return cls(**given, vector=vector, boosts=boosts)
+        return extended(cls, parsed, vector=vector, boosts=boosts)
 
     def similarity(self, vector: Floats) -> float | None:
         """Return the similarity of a chunk (0: any two texts, 1: query and answer), or None without a query vector."""

@@ -6,9 +6,10 @@ from dataclasses import replace
 from freki.operators.fold import fold
 from freki.schemas.arrays import Floats
 from freki.schemas.index import IndexedChunk, RowId
+from freki.schemas.names import extended
 from freki.streams.ports import ChunkRows
 from freki.streams.retrieve.budget.attempts import Attempts
-from freki.streams.retrieve.candidates import LoadedCandidates, LoadedChunk, extended
+from freki.streams.retrieve.candidates import LoadedCandidates, LoadedChunk
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
 from freki.streams.retrieve.query_log import timed
 from freki.streams.retrieve.steps.keep_live import LiveCandidates

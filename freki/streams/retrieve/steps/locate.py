@@ -1,8 +1,9 @@
 """Read the places of hits in their documents."""
 
+from freki.schemas.names import extended
 from freki.streams.ports import Roots
 from freki.streams.retrieve.budget.attempts import Attempts
-from freki.streams.retrieve.candidates import LocatedHit, LocatedHits, Selection, extended
+from freki.streams.retrieve.candidates import LocatedHit, LocatedHits, Selection
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
 from freki.streams.retrieve.query_log import timed
 from freki.streams.retrieve.steps.live import read_around

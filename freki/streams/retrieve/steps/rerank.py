@@ -7,11 +7,12 @@ from dataclasses import replace
 from freki.operators.breadcrumb import with_context
 from freki.schemas import Fusion, NoticeKind, RerankerChoice
 from freki.schemas.index import RerankPair
+from freki.schemas.names import extended
 from freki.streams.ports import Reranker
 from freki.streams.retrieve.budget.attempts import FINISHING, MIN_STEP_S, Attempts, StepFailed
 from freki.streams.retrieve.budget.deadline_lock import DeadlineLock
 from freki.streams.retrieve.budget.in_flight import InFlight
-from freki.streams.retrieve.candidates import NO_RERANKER, LoadedCandidates, LoadedChunk, RankedCandidates, extended
+from freki.streams.retrieve.candidates import NO_RERANKER, LoadedCandidates, LoadedChunk, RankedCandidates
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
 from freki.streams.retrieve.query_log import timed
 from freki.streams.retrieve.steps.query_vectors import principals_of

@@ -10,7 +10,8 @@ from freki.operators.blend import blend
 from freki.operators.diversify import maximal_marginal_relevance
 from freki.operators.limit_each import limit_each
 from freki.schemas import ExactKind, NoticeKind, RerankerChoice
-from freki.streams.retrieve.candidates import RankedCandidates, ScoredChunk, Selection, extended
+from freki.schemas.names import extended
+from freki.streams.retrieve.candidates import RankedCandidates, ScoredChunk, Selection
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
 from freki.streams.retrieve.query_log import timed
 from freki.streams.retrieve.steps.rerank import COSINE, LLM, LOCAL, PROBABILITIES, REMOTE, VERTEX, fused_in_unit
