@@ -15,8 +15,8 @@ R = TypeVar("R")
 class ArgumentGroup:
     """Base of dataclasses whose fields are options, declared as `Annotated[..., typer.Option(...)]`."""
 
-    panel: ClassVar[str]
-    """Heading of the group in the help."""
+    panel: ClassVar[str | None] = None
+    """Heading of the group in the help; None: the general one."""
 
     @classmethod
     def parameters(cls) -> Sequence[Parameter]:

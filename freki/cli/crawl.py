@@ -5,7 +5,7 @@ import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import typer
 
@@ -28,8 +28,6 @@ from freki.streams.wire.from_settings import parse_limits_of, wall_clock
 @dataclass(frozen=True, kw_only=True)
 class CrawlArguments(ArgumentGroup):
     """Options for the scope of a crawl."""
-
-    panel: ClassVar[str] = "Options"
 
     depth: Annotated[int, typer.Option(help="Maximum link distance from a start page or a sitemap entry", min=0)] = 5
     pages: Annotated[int, typer.Option(help="Maximum number of requested addresses", min=1)] = 1000

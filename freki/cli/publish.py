@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import typer
 
@@ -30,8 +30,6 @@ Principals = Annotated[
 @dataclass(frozen=True, kw_only=True)
 class PublishArguments(ArgumentGroup):
     """Options of `freki publish`."""
-
-    panel: ClassVar[str] = "Options"
 
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the receipt of each change")] = False
     prune: Annotated[bool, typer.Option("--prune", help="Delete documents whose file is missing in the folders")] = (

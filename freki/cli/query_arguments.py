@@ -24,7 +24,7 @@ _OPERATORS = {"!=": FilterOperator.NE, "^=": FilterOperator.PREFIX, "=": FilterO
 class QueryArguments(ArgumentGroup):
     """Fields of ContextQuery that are no query options."""
 
-    panel: ClassVar[str] = "Query"
+    panel: ClassVar[str | None] = "Query"
 
     kind: Annotated[
         RequestKind | None,
@@ -92,7 +92,7 @@ class OverrideArguments(ArgumentGroup):
 class OutputArguments(ArgumentGroup):
     """Form of the answer in the terminal."""
 
-    panel: ClassVar[str] = "Output"
+    panel: ClassVar[str | None] = "Output"
 
     context: Annotated[bool, typer.Option("--context", help="Print the context text for a prompt instead")] = False
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON instead")] = False

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
 
 import typer
 
@@ -30,8 +30,6 @@ SHOWN = 5
 @dataclass(frozen=True, kw_only=True)
 class SourceArguments(ArgumentGroup):
     """Options that `freki git` and `freki crawl` share."""
-
-    panel: ClassVar[str] = "Options"
 
     every: Annotated[
         float | None, typer.Option(help="Seconds between polls, until Ctrl-C; default: one poll", min=0.1)

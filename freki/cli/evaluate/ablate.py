@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 from pydantic import TypeAdapter
@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 from freki.cli.arguments import ArgumentGroup, expanded
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
+from freki.cli.evaluate.arguments import NAME_CHARACTERS, RESULTS, Corpus, Out, Queries, Running, Sets
 from freki.cli.evaluate.evaluate import made_with, read_sets, require_extra, sample
 from freki.cli.evaluate.reports.ablation import write_report
 from freki.cli.evaluate.show_ablation import show_overall, show_set
@@ -28,8 +29,6 @@ from freki.streams.evaluate.examine import Examiner
 from freki.streams.evaluate.result import Run
 from freki.streams.evaluate.timing import time_in_turn
 
-# Keep file names below the usual limit of 255 bytes.
-_NAME_CHARACTERS = 60
 _CACHED = "the running reranker caches scores: reranking without a cache takes longer than these times"
 
 
@@ -45,32 +44,23 @@ class Found(NamedTuple):
 class AblateArguments(ArgumentGroup):
     """Options of `freki ablate`."""
 
-    panel: ClassVar[str] = "Options"
-
-    corpus: Annotated[
-        Path | None, typer.Option(help="Documents for gold questions that name none: folder, file or recorded stream")
-    ] = None
+    corpus: Corpus = None
     also: Annotated[
         list[str] | None,
         typer.Option("--also", help="Further query options to measure, such as fusion=zscore; may be repeated"),
     ] = None
-    queries: Annotated[int | None, typer.Option(min=1, help="Maximum number of questions of each set")] = None
+    queries: Queries = None
     timed: Annotated[int, typer.Option(min=1, help="Number of timed questions of each set")] = 40
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sample of questions")] = 0
-    running: Annotated[
-        bool, typer.Option("--running", help="Use the running Freki with separate tenants, not separate stacks")
-    ] = False
+    running: Running = False
     report: Annotated[Path | None, typer.Option(help="Additional path of the Markdown report")] = None
-    out: Annotated[Path, typer.Option(help="Folder for the report and its JSON")] = Path("evaluation-results")
+    out: Out = RESULTS
 
 
 @command
 @expanded
 async def ablate(
-    sets: Annotated[
-        list[Path],
-        typer.Argument(help="Sets as for `freki eval`, all of equal weight", show_default=False),
-    ],
+    sets: Sets,
     *,
     given: AblateArguments,
 ) -> None:
@@ -121,7 +111,7 @@ async def ablate(
         overall=_measured(table, found) if len(found) > 1 else (),
     )
     show_overall(console, ablation)
-    name = f"ablation-{'+'.join(one.name for one in examined)[:_NAME_CHARACTERS]}-{made_at:%Y%m%d-%H%M%S}"
+    name = f"ablation-{'+'.join(one.name for one in examined)[:NAME_CHARACTERS]}-{made_at:%Y%m%d-%H%M%S}"
     for path in _write(ablation, given.out, name, given.report):
         console.print(str(path), soft_wrap=True, highlight=False)
 

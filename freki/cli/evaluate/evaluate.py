@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -18,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from freki.cli.arguments import ArgumentGroup, expanded
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
+from freki.cli.evaluate.arguments import NAME_CHARACTERS, RESULTS, Corpus, Out, Queries
 from freki.cli.evaluate.place import EvaluationTarget, open_place
 from freki.cli.evaluate.reports.evaluation import render
 from freki.cli.evaluate.show_evaluation import show_set
@@ -38,32 +39,26 @@ from freki.streams.wire.from_settings import analyser_of, wall_clock
 AS_SET = "as set"
 # Two batches of a worker, so that it always has a next one.
 MAX_IN_FLIGHT = 32
-# Keep file names below the usual limit of 255 bytes.
-_NAME_CHARACTERS = 60
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateArguments(ArgumentGroup):
     """Options of `freki eval`."""
 
-    panel: ClassVar[str] = "Options"
-
-    corpus: Annotated[
-        Path | None, typer.Option(help="Documents for gold questions that name none: folder, file or recorded stream")
-    ] = None
+    corpus: Corpus = None
     a: Annotated[str, typer.Option("--a", help="Query options, such as alpha=0.4,fusion=rrf")] = ""
     b: Annotated[str | None, typer.Option("--b", help="Query options to compare with; '' for those set")] = None
     against: Annotated[
         Path | None, typer.Option(help="JSON of an earlier evaluation, whose first run replaces --a")
     ] = None
-    queries: Annotated[int | None, typer.Option(min=1, help="Maximum number of questions of each set")] = None
+    queries: Queries = None
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sample of questions, with --queries")] = 0
     threshold: Annotated[float, typer.Option(help="Score from which a wrong hit counts as a false positive")] = 0.5
     running: Annotated[
         bool, typer.Option("--running", help="Use the running Freki with a separate tenant, not a separate stack")
     ] = False
     fresh: Annotated[bool, typer.Option("--fresh", help="Index the corpus again")] = False
-    out: Annotated[Path, typer.Option(help="Folder for the report and its JSON")] = Path("evaluation-results")
+    out: Out = RESULTS
 
 
 @command
@@ -107,7 +102,7 @@ async def evaluate(
         made_with={**provenance(), **made_with(settings), "threshold": f"{given.threshold:g}"},
         sets=tuple(results),
     )
-    name = f"{'+'.join(result.name for result in results)[:_NAME_CHARACTERS]}-{made_at:%Y%m%d-%H%M%S}"
+    name = f"{'+'.join(result.name for result in results)[:NAME_CHARACTERS]}-{made_at:%Y%m%d-%H%M%S}"
     for path in _write(evaluation, given.out, name):
         console.print(str(path), soft_wrap=True, highlight=False)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import typer
 from pydantic import TypeAdapter
@@ -16,6 +16,7 @@ from rich.progress import Progress, TaskID
 from freki.cli.arguments import ArgumentGroup, expanded
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
+from freki.cli.evaluate.arguments import NAME_CHARACTERS, RESULTS, Out, Running, Sets
 from freki.cli.evaluate.evaluate import made_with, read_sets, require_extra
 from freki.cli.evaluate.reports.tuning import draw, write_report
 from freki.cli.evaluate.show_tuning import PREFIX, show_tuning
@@ -33,15 +34,11 @@ from freki.streams.evaluate.tuning import TunedSet, Tuning
 
 # Not tunable: these need more than one answer as served.
 _NEEDS_MORE = (RECALL_100, FALSE_POSITIVES)
-# Keep file names below the usual limit of 255 bytes.
-_NAME_CHARACTERS = 60
 
 
 @dataclass(frozen=True, kw_only=True)
 class TuneArguments(ArgumentGroup):
     """Options of `freki tune`."""
-
-    panel: ClassVar[str] = "Options"
 
     turn: Annotated[
         list[str] | None,
@@ -53,20 +50,15 @@ class TuneArguments(ArgumentGroup):
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sample of questions and of the folds")] = 0
     folds: Annotated[int, typer.Option(min=2, help="Number of folds of the cross-validation")] = 5
     figure: Annotated[str, typer.Option(help="Figure to optimise")] = NDCG
-    running: Annotated[
-        bool, typer.Option("--running", help="Use the running Freki with separate tenants, not separate stacks")
-    ] = False
+    running: Running = False
     report: Annotated[Path | None, typer.Option(help="Additional path of the report, .md, beside its .svg")] = None
-    out: Annotated[Path, typer.Option(help="Folder for the report and its JSON")] = Path("evaluation-results")
+    out: Out = RESULTS
 
 
 @command
 @expanded
 async def tune(
-    sets: Annotated[
-        list[Path],
-        typer.Argument(help="Sets as for `freki eval`, all of equal weight", show_default=False),
-    ],
+    sets: Sets,
     *,
     given: TuneArguments,
 ) -> None:
@@ -125,7 +117,7 @@ async def tune(
         settings=_lines(tuner.changed),
     )
     show_tuning(console, tuning)
-    name = f"tuning-{'+'.join(one.examined.name for one in material)[:_NAME_CHARACTERS]}-{made_at:%Y%m%d-%H%M%S}"
+    name = f"tuning-{'+'.join(one.examined.name for one in material)[:NAME_CHARACTERS]}-{made_at:%Y%m%d-%H%M%S}"
     for path in _write(tuning, given.out, name, given.report):
         console.print(str(path), soft_wrap=True, highlight=False)
 

@@ -1,0 +1,20 @@
+"""Arguments that `freki eval`, `freki tune` and `freki ablate` share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+RESULTS = Path("evaluation-results")
+NAME_CHARACTERS = 60
+"""Maximum characters of the sets' names in a file name, which keeps it below the usual limit of 255 bytes."""
+
+Sets = Annotated[list[Path], typer.Argument(help="Sets as for `freki eval`, all of equal weight", show_default=False)]
+Corpus = Annotated[
+    Path | None, typer.Option(help="Documents for gold questions that name none: folder, file or recorded stream")
+]
+Queries = Annotated[int | None, typer.Option(min=1, help="Maximum number of questions of each set")]
+Running = Annotated[
+    bool, typer.Option("--running", help="Use the running Freki with separate tenants, not separate stacks")
+]
+Out = Annotated[Path, typer.Option(help="Folder for the report and its JSON")]
