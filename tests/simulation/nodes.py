@@ -73,7 +73,7 @@ TOPICS = (
     "dead-letters",
 )
 _METERS = Meters()
-_KNOBS = QueryOptions(widen=())
+_OPTIONS = QueryOptions(widen=())
 _ANALYSED = lru_cache(maxsize=50_000)(analyse_text)
 
 
@@ -259,7 +259,7 @@ class Worker:
         retriever = Retriever(
             RetrievalModels(embedder=embedder),
             Stores(search=store, rows=store, roots=store, strong=not self.surroundings.bounded, generation=GENERATION),
-            QueryDefaults(options=_KNOBS),
+            QueryDefaults(options=_OPTIONS),
             Clocks(now=self.surroundings.now, ns=lambda: self.surroundings.now() * 1_000_000),
         )
         retrieving = QueryHandler(

@@ -19,7 +19,7 @@ _Waiting = tuple[bytes | None, bytes | None, Headers, int, int | None, float, "a
 
 
 class Producer:
-    """Satisfies `streams.outbox.Producer`; each delivery gives the record's offset.
+    """Satisfies `Producer` of `streams.ports`; each delivery gives the record's offset.
 
     idempotent: the broker knows records that it gets again; else a retry may store one twice, and a request that was
     given up may store it late.

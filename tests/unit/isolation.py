@@ -44,7 +44,7 @@ from freki.streams.retrieve.steps.llm_reranker import LlmReranker
 from freki.streams.retrieve.steps.rewrite import Rewriter
 from freki.streams.retrieve.trace import Models, QueryTrace
 from tests.memory_index import MemoryIndex
-from tests.unit.questions import KNOBS, stores
+from tests.unit.questions import OPTIONS, stores
 from tests.unit.revisions import ANALYSER, TENANT, Crash, Crashing, World, revision
 
 PRINCIPALS = ("anna", "ben", "board", EVERYONE)
@@ -299,7 +299,7 @@ async def answers(somewhere: World, asked: Sequence[ContextQuery], model: Model 
         ),
         stores(store),
         QueryDefaults(
-            options=KNOBS,
+            options=OPTIONS,
             profiles={"small": ReaderProfile(context_tokens=50, top_k=2, min_similarity=0.1)},
             analyse_text=lambda text, language: text.lower(),  # noqa: ARG005
         ),

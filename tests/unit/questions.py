@@ -22,7 +22,7 @@ from freki.streams.retrieve.steps.rewrite import Rewriter
 from tests.memory_index import MemoryIndex
 from tests.unit.revisions import TENANT, World
 
-KNOBS = QueryOptions(
+OPTIONS = QueryOptions(
     top_k=5,
     hybrid_alpha=0.6,
     widen=(),
@@ -74,7 +74,7 @@ def retriever(  # noqa: PLR0913 - what tests exchange
     store: Any | None = None,
     rerankers: Sequence[Reranker] = (),
     *,
-    defaults: QueryOptions = KNOBS,
+    defaults: QueryOptions = OPTIONS,
     embedder: Embedder | None = None,
     profiles: Mapping[str, ReaderProfile] | None = None,
     rewriter: Rewriter | None = None,

@@ -20,7 +20,7 @@ from freki.streams.evaluate.ablated import AblatedSet, Ablation, Measured, measu
 from freki.streams.evaluate.ablation import AS_SET, AblationRow, rows
 from freki.streams.evaluate.configuration import parse_configuration
 from freki.streams.evaluate.timing import time_in_turn
-from tests.unit.questions import KNOBS
+from tests.unit.questions import OPTIONS
 
 QUERY = ContextQuery(query_id=QueryId("q"), tenant=TenantId("t"), text="Frist", asked_at=Timestamp(0))
 OFF: Mapping[str, Callable[[QueryOptions], bool]] = {
@@ -39,7 +39,7 @@ OFF: Mapping[str, Callable[[QueryOptions], bool]] = {
 }
 
 settings = st.builds(
-    lambda **turned: replace(KNOBS, **turned),
+    lambda **turned: replace(OPTIONS, **turned),
     fusion=st.sampled_from(Fusion),
     reranker=st.sampled_from(RerankerChoice),
     rerank_candidates=st.sampled_from([0, 16]),
@@ -101,7 +101,7 @@ def test_searches_alone_have_every_step_off_and_nothing_but_what_stands_around_h
 
 
 def test_the_ends_of_the_scale_follow_the_steps_and_what_the_user_asks_comes_last() -> None:
-    titles = [row.title for row in rows(replace(KNOBS, mmr_lambda=0.7), ["fusion=zscore", "mmr_lambda=1"])]
+    titles = [row.title for row in rows(replace(OPTIONS, mmr_lambda=0.7), ["fusion=zscore", "mmr_lambda=1"])]
 
     assert titles == [
         "as set",
@@ -122,7 +122,7 @@ def test_the_ends_of_the_scale_follow_the_steps_and_what_the_user_asks_comes_las
 )
 def test_a_row_that_cannot_be_or_turns_nothing_is_refused(also: str, expected: str) -> None:
     with pytest.raises(InvalidQuery, match=expected):
-        rows(KNOBS, [also])
+        rows(OPTIONS, [also])
 
 
 async def test_every_question_is_asked_of_every_value_in_turn_after_a_round_that_warms_up() -> None:

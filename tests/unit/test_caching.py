@@ -30,7 +30,7 @@ from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, Retrieval
 from freki.streams.retrieve.retriever import Retriever
 from tests.unit.deliveries import Event
 from tests.unit.isolation import NAMES, PRINCIPALS, Version, options, versions
-from tests.unit.questions import KNOBS, Broken, now, stores
+from tests.unit.questions import OPTIONS, Broken, now, stores
 from tests.unit.receipts import a_receipt
 from tests.unit.revisions import TENANT, World, revision
 from tests.unit.test_retriever import TEXTS
@@ -77,7 +77,7 @@ class Service:
         return Retriever(
             RetrievalModels(embedder=embedder, vectors=vectors),
             stores(store, search),
-            QueryDefaults(options=replace(KNOBS, cached=True, reranker=RerankerChoice.NONE)),
+            QueryDefaults(options=replace(OPTIONS, cached=True, reranker=RerankerChoice.NONE)),
             Clocks(now=now, ns=time.time_ns),
         )
 

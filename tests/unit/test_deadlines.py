@@ -18,7 +18,7 @@ from freki.streams.retrieve.budget.in_flight import CROWD_S, InFlight
 from freki.streams.retrieve.budget.load import Load
 from freki.streams.retrieve.parsed_query import ParsedQuery
 from freki.streams.retrieve.steps.query_parser import QueryParser
-from tests.unit.questions import KNOBS
+from tests.unit.questions import OPTIONS
 
 times = st.floats(0.001, 10, allow_nan=False)
 
@@ -305,12 +305,12 @@ class TestAdmission:
 def _admission(clock: Clock, *, estimates: Estimates | None = None, in_flight: InFlight | None = None) -> Admission:
     estimates = estimates or Estimates(clock)
     return Admission(
-        deadline_ms=KNOBS.deadline_ms, estimates=estimates, in_flight=in_flight or InFlight(clock.ms), now=clock.ms
+        deadline_ms=OPTIONS.deadline_ms, estimates=estimates, in_flight=in_flight or InFlight(clock.ms), now=clock.ms
     )
 
 
 def _parsed(clock: Clock, deadline_ms: int) -> ParsedQuery:
-    understand = QueryParser(defaults=KNOBS, profiles={}, analyse_text=query_terms, clock_ns=lambda: 0)
+    understand = QueryParser(defaults=OPTIONS, profiles={}, analyse_text=query_terms, clock_ns=lambda: 0)
     return understand(_query(clock, max(1, deadline_ms)), "", clock.ms())
 
 

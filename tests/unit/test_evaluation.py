@@ -33,7 +33,7 @@ from freki.streams.evaluate.result import Answered, Evaluation, Run, SetResult, 
 from freki.streams.ingest.chunk import content_hash
 from tests.contract.index_records import root
 from tests.unit.evaluations import hit, result
-from tests.unit.questions import KNOBS
+from tests.unit.questions import OPTIONS
 
 NOW = Timestamp(1_700_000_000_000)
 QUESTIONS = [
@@ -67,7 +67,7 @@ def examiner(freki: Answering, *, threshold: float = 0.5) -> Examiner:
     return Examiner(
         freki,
         tenant=TenantId("t"),
-        defaults=KNOBS,
+        defaults=OPTIONS,
         threshold=threshold,
         max_in_flight=3,
         now=lambda: NOW,

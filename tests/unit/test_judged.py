@@ -25,7 +25,7 @@ from freki.schemas import (
 from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.steps.judged import DAY_MS, JudgementBounds, Judgements, judgement_key, key_parts
-from tests.unit.questions import KNOBS, now, stores
+from tests.unit.questions import OPTIONS, now, stores
 from tests.unit.revisions import TENANT, World, revision
 
 BOUNDS = JudgementBounds(most=1_000, most_of_judge=100, half_life_days=90, least_cosine=0.9)
@@ -127,7 +127,7 @@ async def ranking(world: World, judgements: Judgements | None, **options: Any) -
     retriever = Retriever(
         RetrievalModels(embedder=world.embedder),
         stores(world.index),
-        QueryDefaults(options=replace(KNOBS, reranker=RerankerChoice.NONE)),
+        QueryDefaults(options=replace(OPTIONS, reranker=RerankerChoice.NONE)),
         Clocks(now=now, ns=time.time_ns),
         judgements=judgements,
     )

@@ -27,7 +27,7 @@ from freki.streams.retrieve.budget.breaker import FAILURES, REST_MS
 from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.steps.llm_reranker import LlmReranker
-from tests.unit.questions import KNOBS, Broken, stores
+from tests.unit.questions import OPTIONS, Broken, stores
 from tests.unit.rerank_pairs import paired
 from tests.unit.revisions import TENANT, World, revision
 from tests.unit.test_metrics import Reading
@@ -83,7 +83,7 @@ class Chain:
         self._retriever = Retriever(
             RetrievalModels(embedder=world.embedder, rerankers=rerankers),
             stores(store),
-            QueryDefaults(options=replace(KNOBS, deadline_ms=DEADLINE_MS)),
+            QueryDefaults(options=replace(OPTIONS, deadline_ms=DEADLINE_MS)),
             Clocks(now=clock, ns=lambda: clock.ms * 1_000_000),
             meters=meters,
         )

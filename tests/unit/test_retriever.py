@@ -25,7 +25,7 @@ from freki.schemas import (
 from freki.schemas.arrays import Floats
 from freki.schemas.index import ManifestPage, PageId, RerankPair
 from freki.streams.ports import Embedder
-from tests.unit.questions import KNOBS, Broken, ask, kinds, now, retriever
+from tests.unit.questions import OPTIONS, Broken, ask, kinds, now, retriever
 from tests.unit.revisions import TENANT, World, revision
 
 TEXTS = ["der antrag ist schriftlich zu stellen", "die gebühr beträgt zehn euro", "über den antrag entscheidet das amt"]
@@ -239,7 +239,7 @@ async def test_fused_scores_lie_in_0_to_1_and_set_the_order(world: World, fusion
 
 
 async def test_the_better_the_words_match_the_less_vectors_weigh(world: World) -> None:
-    asked = retriever(world, defaults=replace(KNOBS, hybrid_alpha=None))
+    asked = retriever(world, defaults=replace(OPTIONS, hybrid_alpha=None))
     alphas: list[float] = []
     for text in ("Was kostet die Kopie eines Bescheids?", "Wer entscheidet über den Antrag beim Amt?"):
         result = await ask(asked, text)

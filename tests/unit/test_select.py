@@ -29,7 +29,7 @@ from freki.streams.retrieve.query_log import QueryLog
 from freki.streams.retrieve.search_result import SearchedVariant, SearchResult, question_of
 from freki.streams.retrieve.steps.live import LiveDocument
 from freki.streams.retrieve.steps.select import select
-from tests.unit.questions import KNOBS
+from tests.unit.questions import OPTIONS
 from tests.unit.revisions import TENANT
 
 Candidate = tuple[str, float, float | None]
@@ -75,7 +75,7 @@ def ranked(
     )
     query = EmbeddedQuery(
         query=ContextQuery(query_id=QueryId("q"), tenant=TENANT, text="?", asked_at=Timestamp(0)),
-        options=replace(KNOBS, **turned),
+        options=replace(OPTIONS, **turned),
         analysis=analysis,
         text="?",
         trace_id="",

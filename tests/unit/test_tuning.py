@@ -23,7 +23,7 @@ from freki.streams.evaluate.trials import grid, parse_tuned_option
 from freki.streams.evaluate.tuner import Tuner
 from freki.streams.evaluate.tuning import TunedSet, Tuning, TuningStep
 from tests.unit.evaluations import hit, result
-from tests.unit.questions import KNOBS
+from tests.unit.questions import OPTIONS
 
 NDCG = FIGURES[0]
 SLOW_MS, FAST_MS = 50, 10
@@ -41,9 +41,9 @@ class Machine:
     async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:
         assert patience_s > 0
         self.asked.append(query)
-        reranked = KNOBS.with_overrides(query).rerank_candidates > 0
+        reranked = OPTIONS.with_overrides(query).rerank_candidates > 0
         self.now_ns += (SLOW_MS if reranked else FAST_MS) * 1_000_000
-        alpha = KNOBS.with_overrides(query).alpha_for(keyword=False) or 0.0
+        alpha = OPTIONS.with_overrides(query).alpha_for(keyword=False) or 0.0
         worse = round(10 * abs(alpha - self._best_alpha)) + (self._needs_reranker and not reranked)
         # Every third question is easy, whatever is set.
         before = 0 if int(query.text.split()[-1]) % 3 == 0 else min(worse, 7)
@@ -79,7 +79,7 @@ class Tuned:
         self._examiner = Examiner(
             machine,
             tenant=TenantId("t"),
-            defaults=KNOBS,
+            defaults=OPTIONS,
             threshold=0.0,
             max_in_flight=2,
             now=lambda: Timestamp(0),
@@ -88,13 +88,13 @@ class Tuned:
         self.ledger = AnswerLog(
             {**posed, **fresh},
             visit=self._visit,
-            defaults=KNOBS,
+            defaults=OPTIONS,
             clock_ns=lambda: machine.now_ns,
             advance=self._advance,
         )
         self.tuner = Tuner(
             posed,
-            [parse_tuned_option(turn, KNOBS) for turn in turns],
+            [parse_tuned_option(turn, OPTIONS) for turn in turns],
             ledger=self.ledger,
             figure=NDCG,
             folds=5,
@@ -133,23 +133,23 @@ def kept(steps: Sequence[TuningStep], settings: Mapping[str, str] | None = None)
 
 
 def test_the_present_value_is_among_the_values_and_known() -> None:
-    numbers, names = parse_tuned_option("alpha=0.8, 0.3", KNOBS), parse_tuned_option("fusion=rrf,weighted", KNOBS)
+    numbers, names = parse_tuned_option("alpha=0.8, 0.3", OPTIONS), parse_tuned_option("fusion=rrf,weighted", OPTIONS)
 
     assert [value.text for value in numbers.values] == ["alpha=0.3", "alpha=0.6", "alpha=0.8"]
     assert numbers.present.text == "alpha=0.6"
     assert [value.text for value in names.values] == ["fusion=rrf", "fusion=weighted"]
     assert names.present.text == "fusion=weighted"
-    assert parse_tuned_option("keyword_alpha=0.5", KNOBS).present.overrides == {"alpha": 0.4}
-    assert parse_tuned_option("candidates=50", KNOBS).present.text == "candidates=200"
-    assert parse_tuned_option("reranker=cosine", KNOBS).present.overrides == {"reranker": RerankerChoice.AUTO}
-    assert parse_tuned_option("levels=1,1+2", KNOBS).present.overrides == {}
-    assert parse_tuned_option("widen=spelling+vector,spelling", KNOBS).present.text == "widen=none"
-    assert parse_tuned_option("per_document=1", KNOBS).present.text == "per_document=0"
-    assert parse_tuned_option("fold_at=0.9", KNOBS).present.text == "fold_at=1.0"
+    assert parse_tuned_option("keyword_alpha=0.5", OPTIONS).present.overrides == {"alpha": 0.4}
+    assert parse_tuned_option("candidates=50", OPTIONS).present.text == "candidates=200"
+    assert parse_tuned_option("reranker=cosine", OPTIONS).present.overrides == {"reranker": RerankerChoice.AUTO}
+    assert parse_tuned_option("levels=1,1+2", OPTIONS).present.overrides == {}
+    assert parse_tuned_option("widen=spelling+vector,spelling", OPTIONS).present.text == "widen=none"
+    assert parse_tuned_option("per_document=1", OPTIONS).present.text == "per_document=0"
+    assert parse_tuned_option("fold_at=0.9", OPTIONS).present.text == "fold_at=1.0"
 
 
 def test_an_option_that_stands_at_different_values_for_different_questions_is_left_as_set_or_turned_for_some() -> None:
-    options = replace(KNOBS, usual_blend=0.0, exact_blend=4.0)
+    options = replace(OPTIONS, usual_blend=0.0, exact_blend=4.0)
 
     assert parse_tuned_option("rerank_blend=0,4", options).present.overrides == {}
     assert parse_tuned_option("usual_blend=2", options).present.text == "usual_blend=0.0"
@@ -157,7 +157,7 @@ def test_an_option_that_stands_at_different_values_for_different_questions_is_le
 
 
 def test_every_option_of_the_grid_has_one_present_value_whatever_is_set() -> None:
-    for options in (KNOBS, replace(KNOBS, fusion=Fusion.RRF, rrf_k=45, hybrid_alpha=0.65, rerank_candidates=500)):
+    for options in (OPTIONS, replace(OPTIONS, fusion=Fusion.RRF, rrf_k=45, hybrid_alpha=0.65, rerank_candidates=500)):
         for turn in grid(options):
             assert turn.values.count(turn.present) == 1
             assert len({value.text for value in turn.values}) == len(turn.values) > 2
@@ -175,12 +175,12 @@ def test_every_option_of_the_grid_has_one_present_value_whatever_is_set() -> Non
 )
 def test_values_that_cannot_be_tried_are_refused(text: str, expected: str) -> None:
     with pytest.raises(InvalidQuery, match=expected):
-        parse_tuned_option(text, KNOBS)
+        parse_tuned_option(text, OPTIONS)
 
 
 def test_what_is_set_for_some_questions_only_is_turned_for_these() -> None:
     turns = [
-        parse_tuned_option(f"{name}=0.1", KNOBS) for name in ("alpha", "keyword_alpha", "usual_blend", "exact_blend")
+        parse_tuned_option(f"{name}=0.1", OPTIONS) for name in ("alpha", "keyword_alpha", "usual_blend", "exact_blend")
     ]
 
     assert [turn.concerns(keyword=False, exact=False) for turn in turns] == [True, False, True, False]

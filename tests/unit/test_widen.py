@@ -24,7 +24,7 @@ from freki.streams.retrieve.steps.query_parser import QueryParser
 from freki.streams.retrieve.steps.rewrite import is_written
 from freki.streams.retrieve.steps.variants import MAX_VARIANTS, VARIANTS_WEIGHT, VariantMaker, share_weight
 from freki.streams.retrieve.steps.widen import Widener
-from tests.unit.questions import KNOBS, Broken, ask, kinds, now, retriever
+from tests.unit.questions import OPTIONS, Broken, ask, kinds, now, retriever
 from tests.unit.revisions import TENANT, World, revision
 from tests.unit.test_retriever import TEXTS
 
@@ -99,7 +99,7 @@ async def test_a_second_search_that_fails_leaves_what_the_first_one_found(world:
 
 def a_query(text: str = "Wie hoch ist die Gebühr?", **options: Any) -> EmbeddedQuery:
     query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text=text, asked_at=now(), **options)
-    parse = QueryParser(defaults=KNOBS, profiles={}, analyse_text=query_terms, clock_ns=time.time_ns)
+    parse = QueryParser(defaults=OPTIONS, profiles={}, analyse_text=query_terms, clock_ns=time.time_ns)
     return EmbeddedQuery.of(parse(query, "", now()), None, {})
 
 
@@ -119,7 +119,7 @@ def test_no_second_search_begins_where_time_is_short() -> None:
     given_ = without_hits(a_query(**ALWAYS))
 
     before = widener.wants(given_)
-    estimates.learn("load", KNOBS.deadline_ms)
+    estimates.learn("load", OPTIONS.deadline_ms)
 
     assert before
     assert not widener.wants(given_)
@@ -127,7 +127,7 @@ def test_no_second_search_begins_where_time_is_short() -> None:
 
 
 async def test_a_result_tells_the_weight_of_the_search_that_it_is_of(world: World) -> None:
-    asked = retriever(world, defaults=replace(KNOBS, hybrid_alpha=None))
+    asked = retriever(world, defaults=replace(OPTIONS, hybrid_alpha=None))
 
     alone = await ask(asked, "Wie hoch ist die Gebühr?", widen=())
     widened = await ask(asked, "Wie hoch ist die Gebühr?", **ALWAYS)

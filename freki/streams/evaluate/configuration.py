@@ -10,11 +10,10 @@ from freki.operators.errors import InvalidQuery
 from freki.operators.validate_query import validate_query
 from freki.schemas import ContextQuery, QueryId, TenantId, Timestamp
 from freki.schemas.names import record
+from freki.schemas.query_options import QUERY_OPTIONS
 
-_NO_KNOBS = frozenset(
-    {"query_id", "tenant", "text", "asked_at", "principals", "reply_to", "filters", "at_least", "explain", "expect"}
-    | {"chunk_ids", "document_ids"}
-)
+_OTHER_FIELDS = frozenset({"kind", "levels", "language", "target_model"})
+"""Fields of ContextQuery that a configuration may set although they are not query options."""
 NONE = "none"
 _TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
 
@@ -60,7 +59,8 @@ def parse_configuration(text: str) -> Configuration:
 def _options() -> dict[str, Callable[[str], object]]:
     """Return the query fields that a configuration may set, with parsers of their values."""
     hints = get_type_hints(ContextQuery)
-    return {field.name: _reader(hints[field.name]) for field in fields(ContextQuery) if field.name not in _NO_KNOBS}
+    allowed = _OTHER_FIELDS | {option.name for option in QUERY_OPTIONS.values() if option.in_query}
+    return {field.name: _reader(hints[field.name]) for field in fields(ContextQuery) if field.name in allowed}
 
 
 def _reader(hint: Any) -> Callable[[str], object]:  # noqa: ANN401 - a type

@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from freki.operators.evaluate import (
     RankedDocument,
@@ -21,6 +21,7 @@ from freki.schemas.names import record
 from freki.schemas.query_options import QueryOptions
 from freki.streams.evaluate.configuration import Configuration
 from freki.streams.evaluate.result import Answered, KeptRank, Run
+from freki.streams.ports import QueryClient
 
 DEPTH = 200
 """Maximum number of hits of a query."""
@@ -40,13 +41,6 @@ T = TypeVar("T")
 
 _HITS = {HIT_1: 1, HIT_5: 5}
 _REPORTED = frozenset({NoticeKind.DEGRADED, NoticeKind.SKIPPED, NoticeKind.FRESHNESS, NoticeKind.REJECTED})
-
-
-class Asks(Protocol):
-    """Client of a running Freki."""
-
-    async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:
-        """Return the answer. Raises TimeoutError after `patience_s` seconds."""
 
 
 @record
@@ -82,7 +76,7 @@ class Examiner:
 
     def __init__(
         self,
-        asker: Asks,
+        asker: QueryClient,
         *,
         tenant: TenantId,
         defaults: QueryOptions,

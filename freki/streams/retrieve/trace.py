@@ -214,7 +214,7 @@ def _search(retrieval: Retrieval, result: ContextResult) -> Attributes:
         **({} if analysis.alpha is None else {names.FREKI_ANALYSIS_ALPHA: analysis.alpha}),
         names.FREKI_RERANKER: retrieval.hits.reranker,
         **{
-            f"{names.FREKI_KNOB}{option.name}": value
+            f"{names.FREKI_OPTION_PREFIX}{option.name}": value
             for option in fields(options)
             if (value := getattr(options, option.name)) is not None
         },
