@@ -101,6 +101,10 @@ class MemoryIndex:
             for row_id, (row, _) in (await self.fetch(row_ids)).items()
         }
 
+    async def token_codes(self, row_ids: Sequence[RowId]) -> Mapping[RowId, str]:
+        """Read the codes of token vectors."""
+        return {row_id: row.token_codes for row_id, (row, _) in (await self.fetch(row_ids)).items()}
+
     async def upsert(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
         """Write rows; vectors: (rows, width), finite, of which each row's embedder has its part.
 
@@ -303,7 +307,7 @@ class MemoryIndex:
             if permits(scope, chunk)
         )
         hits = [
-            Candidate(chunk_id=chunk.chunk_id, root_id=chunk.root_id, score=value)
+            Candidate(chunk_id=chunk.chunk_id, row_id=chunk.row_id, root_id=chunk.root_id, score=value)
             for chunk, value in scored
             if value is not None
         ]

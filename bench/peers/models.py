@@ -92,14 +92,14 @@ class Models:
     def embed_passages(self, texts: Sequence[str]) -> list[Vector]:
         """Embed passages and count them."""
         self.embedded += len(texts)
-        vectors: list[Vector] = self._background.wait(self.embedder.embed_passages(texts)).tolist()
+        vectors: list[Vector] = self._background.wait(self.embedder.embed_passages(texts)).vectors.tolist()
         return vectors
 
     def embed_query(self, text: str) -> Vector:
         """Embed a query."""
         if text in self._kept:
             return self._kept[text]
-        vectors: list[Vector] = self._background.wait(self.embedder.embed_queries([text])).tolist()
+        vectors: list[Vector] = self._background.wait(self.embedder.embed_queries([text])).vectors.tolist()
         return vectors[0]
 
     def keep(self, question: str) -> None:

@@ -171,7 +171,7 @@ async def _point(ground: Ground, stack: Stack, filler: Filler, size: int, asked:
 
 async def _timed(filler: Filler, asked: Sequence[str], number: int) -> Figures:
     """Time each call, sequentially; writes repeat existing rows."""
-    index, vectors = filler.index, await filler.embedder.embed_queries(asked)
+    index, vectors = filler.index, (await filler.embedder.embed_queries(asked)).vectors
     terms = [analyse_text(text, language="de") for text in asked]
     rows = await _rows(index, filler.chunk_ids[:ROWS])
     roots = await index.roots(filler.root_ids[:number])

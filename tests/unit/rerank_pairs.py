@@ -10,15 +10,6 @@ def paired(texts: Iterable[tuple[str, str]]) -> list[RerankPair]:
     return [pair(query, text) for query, text in texts]
 
 
-def pair(query: str, text: str, *, language: str = "de", asked_in: str = "de", heading: str = "") -> RerankPair:
+def pair(query: str, text: str, *, heading: str = "") -> RerankPair:
     """Make one pair."""
-    return RerankPair(
-        query=query,
-        query_language=asked_in,
-        heading=heading,
-        text=text,
-        language=language,
-        fused=0.5,
-        lexical=0.5,
-        cosine=0.8,
-    )
+    return RerankPair(query=query, heading=heading, text=text)

@@ -111,7 +111,8 @@ async def test_one_ranking_holds_chunks_of_all_embedders() -> None:
     await world.feed(revision("a", 1, ["red wine", "red shoes", "blue sky"], code=["red shoes"]))
     scope = Scope(tenant=TENANT, principals=(), levels=(ChunkLevel.PARAGRAPH,), filters=())
 
-    (dense,) = await world.index.dense(await world.embedder.embed_queries(["a red"]), [scope], limit=9, strong=True)
+    asked = await world.embedder.embed_queries(["a red"])
+    (dense,) = await world.index.dense(asked.vectors, [scope], limit=9, strong=True)
     (lexical,) = await world.index.lexical(["red"], [scope], limit=9, strong=True)
 
     rows = await rows_by_chunk(world)
@@ -124,7 +125,7 @@ async def test_the_score_is_the_product_of_the_rows_of_question_and_chunk() -> N
     world = apart()
     await world.feed(revision("a", 1, ["red wine", "red shoes", "blue sky"], code=["red shoes"]))
     scope = Scope(tenant=TENANT, principals=(), levels=(ChunkLevel.PARAGRAPH,), filters=())
-    question = await world.embedder.embed_queries(["the red wine"])
+    question = (await world.embedder.embed_queries(["the red wine"])).vectors
 
     (found,) = await world.index.dense(question, [scope], limit=9, strong=True)
 

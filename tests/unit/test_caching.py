@@ -58,13 +58,13 @@ class Service:
             return BoundedCache("c", most_bytes=most_bytes, seconds=60)
 
         self.epochs = Epochs(strong=strong)
-        caches = Caches(vectors=cache(), rankings=cache(), answers=cache(), epochs=self.epochs)
+        caches = Caches(embeddings=cache(), rankings=cache(), answers=cache(), epochs=self.epochs)
         self.store = Counting(store or world.index)
         self.embedder = Counting(world.embedder)
         search = CachedSearch(self.store, rankings=caches.rankings, epochs=self.epochs)
         self.plain = self._retriever(world.index, world.embedder, world.index)
         self.remembering = CachingRetriever(
-            self._retriever(self.store, self.embedder, search, vectors=caches.vectors),
+            self._retriever(self.store, self.embedder, search, embeddings=caches.embeddings),
             caches=caches,
             search=self.store,
             roots=self.store,
@@ -73,9 +73,9 @@ class Service:
             now=now,
         )
 
-    def _retriever(self, store: Any, embedder: Any, search: Any, vectors: Any = None) -> Retriever:
+    def _retriever(self, store: Any, embedder: Any, search: Any, embeddings: Any = None) -> Retriever:
         return Retriever(
-            RetrievalModels(embedder=embedder, vectors=vectors),
+            RetrievalModels(embedder=embedder, embeddings=embeddings),
             stores(store, search),
             QueryDefaults(options=replace(OPTIONS, cached=True, reranker=RerankerChoice.NONE)),
             Clocks(now=now, ns=time.time_ns),

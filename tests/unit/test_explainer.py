@@ -2,7 +2,7 @@
 
 import pytest
 
-from freki.schemas import ContextResult, DocumentId, Explanation, Filter, FilterOperator
+from freki.schemas import ContextResult, DocumentId, Explanation, Filter, FilterOperator, RerankerChoice
 from tests.unit.questions import ask, retriever
 from tests.unit.revisions import World, revision
 from tests.unit.test_retriever import TEXTS, Scorer
@@ -62,7 +62,13 @@ async def test_what_others_beat_is_lost_where_hits_are_chosen(world: World) -> N
 
 async def test_what_stands_too_far_down_after_fusion_is_lost_before_it_is_read(world: World) -> None:
     result = await ask(
-        retriever(world), "Gebühr zehn euro", expect=(DocumentId("b"),), top_k=1, rerank_candidates=1, alpha=0.5
+        retriever(world),
+        "Gebühr zehn euro",
+        expect=(DocumentId("b"),),
+        top_k=1,
+        rerank_candidates=1,
+        alpha=0.5,
+        reranker=RerankerChoice.NONE,
     )
 
     (expected,) = explained(result).expected

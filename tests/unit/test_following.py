@@ -5,8 +5,8 @@ import structlog
 
 from freki.infra.models.fake import FakeEmbedder
 from freki.schemas import DocumentId, IndexOutcome, Judgement, OutcomeStatus
-from freki.schemas.arrays import Floats
 from freki.schemas.avro import Codec
+from freki.schemas.embeddings import Embeddings
 from freki.streams.retrieve.cache.epochs import Epochs
 from freki.streams.retrieve.follow_judgements import erase_deleted, erase_what_is_left, follow_judgements
 from freki.streams.retrieve.steps.judged import Judgements, judgement_key, key_parts
@@ -22,7 +22,7 @@ ENCODE = Codec(Judgement).encode
 class Counting(FakeEmbedder):
     embedded = 0
 
-    async def embed_queries(self, texts: Sequence[str]) -> Floats:
+    async def embed_queries(self, texts: Sequence[str]) -> Embeddings:
         self.embedded += len(texts)
         return await super().embed_queries(texts)
 

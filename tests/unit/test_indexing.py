@@ -88,7 +88,9 @@ async def test_a_text_that_comes_again_in_its_tenant_is_not_embedded_again() -> 
     key = root_id(TENANT, DocumentId("b"))
     rows = await rows_of(world.index, key)
     for row, vector in rows.values():
-        assert np.allclose(vector, (await world.embedder.embed_passages([with_context(row.context, row.text)]))[0])
+        assert np.allclose(
+            vector, ((await world.embedder.embed_passages([with_context(row.context, row.text)])).vectors)[0]
+        )
 
 
 def _situated(batch: ContextualChunkBatch, context: str) -> ContextualChunkBatch:

@@ -56,7 +56,7 @@ async def filled(*judgements: Judgement, bounds: JudgementBounds = BOUNDS) -> Ju
 
 
 async def boosts(judgements: Judgements, question: str = QUESTION, tenant: str = TENANT) -> dict[str, float]:
-    [vector] = await FakeEmbedder(dim=16).embed_queries([question])
+    [vector] = (await FakeEmbedder(dim=16).embed_queries([question])).vectors
     return dict(judgements.boosts(TenantId(tenant), vector, now=now()))
 
 

@@ -1,16 +1,17 @@
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from freki.infra.models import FakeEmbedder, apart_identities, check_models, embedder_identity, joint_identity
 from freki.infra.models.embedder import OnnxEmbedder
 from freki.infra.models.multi_embedder import Family, Likeness, likeness_of, open_embedder
 from freki.infra.settings import ModelSettings, Settings
 from freki.schemas import ChunkKind
+from freki.schemas.embeddings import Embeddings
 from freki.schemas.errors import Misconfigured
 from tests.unit.tiny_models import letter_tokenizer, write_cross_encoder, write_hub_files, write_sentence_encoder
 
@@ -31,11 +32,11 @@ async def test_products_are_a_linear_map_of_cosines_that_takes_unrelated_texts_t
     joined = family(*likeness)
     highest = max(one, two, three)
 
-    questions = await joined.embed_queries(TEXTS)
+    questions = (await joined.embed_queries(TEXTS)).vectors
     for kind, dim, unrelated in ((ChunkKind.PROSE, 16, one), (ChunkKind.CODE, 8, two), (ChunkKind.TABLE, 32, three)):
-        passages = await joined.of(kind).embed_passages(TEXTS)
+        passages = (await joined.of(kind).embed_passages(TEXTS)).vectors
         single = FakeEmbedder(dim)
-        before = await single.embed_queries(TEXTS) @ (await single.embed_passages(TEXTS)).T
+        before = (await single.embed_queries(TEXTS)).vectors @ ((await single.embed_passages(TEXTS)).vectors).T
         share = (before - unrelated) / (1 - unrelated)
         np.testing.assert_allclose(questions @ passages.T, highest + (1 - highest) * share, atol=1e-5)
         np.testing.assert_allclose(np.linalg.norm(passages, axis=1), 1, atol=1e-5)
@@ -45,8 +46,8 @@ async def test_products_are_a_linear_map_of_cosines_that_takes_unrelated_texts_t
 async def test_chunks_of_two_embedders_have_nothing_in_common() -> None:
     joined = family(Likeness(0.7, 0.7), Likeness(0.1, 0.1))
 
-    prose = await joined.of(ChunkKind.PROSE).embed_passages(TEXTS)
-    code = await joined.of(ChunkKind.CODE).embed_passages(TEXTS)
+    prose = (await joined.of(ChunkKind.PROSE).embed_passages(TEXTS)).vectors
+    code = (await joined.of(ChunkKind.CODE).embed_passages(TEXTS)).vectors
 
     assert prose.shape == code.shape == (len(TEXTS), joined.dim)
     assert not (prose @ code.T).any()
@@ -55,7 +56,7 @@ async def test_chunks_of_two_embedders_have_nothing_in_common() -> None:
 async def test_parts_of_longer_texts_stand_in_the_same_place() -> None:
     joined = family(Likeness(0.7, 0.7), Likeness(0.1, 0.1))
 
-    within = await joined.of(ChunkKind.CODE).embed_within(["red wine"], [[(0, 3)]])
+    within = (await joined.of(ChunkKind.CODE).embed_within(["red wine"], [[(0, 3)]])).vectors
 
     assert np.flatnonzero(within[0]).min() == 17
     assert np.linalg.norm(within[0]) == pytest.approx(1)
@@ -63,8 +64,8 @@ async def test_parts_of_longer_texts_stand_in_the_same_place() -> None:
 
 async def test_an_embedder_that_tells_no_texts_apart_is_refused() -> None:
     class Same(FakeEmbedder):
-        async def embed_passages(self, texts: object) -> NDArray[np.float32]:
-            return np.tile(np.eye(1, self.dim, dtype=np.float32), (len(list(texts)), 1))  # type: ignore[call-overload]
+        async def embed_passages(self, texts: Sequence[str]) -> Embeddings:
+            return Embeddings(np.tile(np.eye(1, self.dim, dtype=np.float32), (len(texts), 1)), [])
 
         embed_queries = embed_passages
 
@@ -96,7 +97,7 @@ async def test_the_identity_is_known_without_loading_a_model(settings: ModelSett
         assert embedder.of(ChunkKind.CODE).fingerprint == apart.embedder
         assert embedder.fingerprint == joint_identity(settings)
         assert (dim, apart.dim, embedder.dim) == (9, 25, 34)
-        assert (await embedder.of(ChunkKind.CODE).embed_passages(["for i in x"])).shape == (1, 34)
+        assert ((await embedder.of(ChunkKind.CODE).embed_passages(["for i in x"])).vectors).shape == (1, 34)
 
 
 async def test_without_the_setting_there_is_one_embedder_as_ever(settings: ModelSettings) -> None:

@@ -112,7 +112,7 @@ async def test_a_model_of_the_hub_is_downloaded_and_its_states_are_pooled(
     settings: ModelSettings, table: Floats
 ) -> None:
     async with OnnxEmbedder(settings) as embedder:
-        vectors = await embedder.embed_passages(["w5", "w7 w8 w9"])
+        vectors = (await embedder.embed_passages(["w5", "w7 w8 w9"])).vectors
 
     # [CLS] is 2, [SEP] is 3, word i is 4 + i; the prefix is the word w2
     expected = [mean_of(table, [2, 6, 9, 3]), mean_of(table, [2, 6, 11, 12, 13, 3])]
@@ -178,7 +178,9 @@ async def test_a_repository_on_disk_is_read_as_sentence_transformers_wrote_it(re
 
     async with OnnxEmbedder(local(repository)) as embedder:
         assert embedder.model.manifest.max_tokens == 32
-        vectors = np.concatenate([await embedder.embed_queries(["w5"]), await embedder.embed_passages(["w5"])])
+        vectors = np.concatenate(
+            [(await embedder.embed_queries(["w5"])).vectors, (await embedder.embed_passages(["w5"])).vectors]
+        )
 
     assert vectors == pytest.approx(np.array([mean_of(table, [2, 5, 9, 3]), mean_of(table, [2, 6, 9, 3])]), abs=1e-6)
 
@@ -187,7 +189,7 @@ async def test_a_repository_that_pools_by_its_first_token_is_pooled_so(repositor
     write_hub_files(repository, pooling="pooling_mode_cls_token")
 
     async with OnnxEmbedder(local(repository)) as embedder:
-        vectors = await embedder.embed_passages(["w5"])
+        vectors = (await embedder.embed_passages(["w5"])).vectors
 
     assert vectors == pytest.approx(np.array([mean_of(table, [2])]), abs=1e-6)
 

@@ -37,7 +37,7 @@ async def test_a_part_of_a_text_has_the_states_of_its_tokens_by_a_foreign_model(
     expected = table[word_tokenizer().token_to_id("w6")] + table[word_tokenizer().token_to_id("w7")]
 
     async with OnnxEmbedder(ModelSettings(embedder=str(tmp_path), late_window_tokens=8)) as embedder:
-        (found,) = await embedder.embed_within(["w5 w6 w7 w8"], [[(3, 8)]])
+        (found,) = (await embedder.embed_within(["w5 w6 w7 w8"], [[(3, 8)]])).vectors
         fingerprint = embedder.fingerprint
 
     assert found == pytest.approx(expected / np.linalg.norm(expected), abs=1e-5)

@@ -22,7 +22,7 @@ from freki.schemas import (
     TypedBy,
     VersionFloor,
 )
-from freki.schemas.arrays import Floats
+from freki.schemas.embeddings import Embeddings
 from freki.schemas.index import ManifestPage, PageId, RerankPair
 from freki.streams.ports import Embedder
 from tests.unit.questions import OPTIONS, Broken, ask, kinds, now, retriever
@@ -57,9 +57,11 @@ class Knowing:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._embedder, name)
 
-    async def embed_queries(self, texts: Sequence[str]) -> Floats:
+    async def embed_queries(self, texts: Sequence[str]) -> Embeddings:
         types = [self._types.get(text, QueryType.AGGREGATIVE) for text in texts]
-        return np.eye(self._embedder.dim, dtype=np.float32)[[list(QueryType).index(each) for each in types]]
+        places = [list(QueryType).index(each) for each in types]
+        found = await self._embedder.embed_queries(texts)
+        return Embeddings(np.eye(self._embedder.dim, dtype=np.float32)[places], found.tokens)
 
 
 @pytest.fixture
@@ -74,8 +76,8 @@ async def test_hits_carry_every_score_and_their_place(world: World) -> None:
 
     hit = result.hits[0]
     assert (hit.document_id, hit.version, hit.path) == ("a", 1, f"0/{TEXTS.index(hit.text)}")
-    assert hit.score == hit.fused_score
-    assert hit.rerank_score is not None
+    assert hit.score == hit.rerank_score
+    assert hit.fused_score == 1
     assert hit.dense_score is not None
     assert [item.rank for item in result.hits] == list(range(1, len(result.hits) + 1))
 
@@ -113,15 +115,20 @@ async def test_the_reranker_sets_score_and_order(world: World) -> None:
 
 
 @pytest.mark.parametrize("fusion", list(Fusion))
-async def test_rerankers_see_what_search_said_between_0_and_1(world: World, fusion: Fusion) -> None:
-    scorer = Scorer("gebühr")
+async def test_late_interaction_scores_all_candidates_between_0_and_1(world: World, fusion: Fusion) -> None:
+    result = await ask(retriever(world), fusion=fusion)
 
-    await ask(retriever(world, rerankers=[scorer]), fusion=fusion)
+    assert result.reranker == "local"
+    assert all(0 < hit.rerank_score < 1 for hit in result.hits if hit.rerank_score is not None)
+    assert all(hit.rerank_score is not None for hit in result.hits)
 
-    assert all(0 <= each.fused <= 1 and 0 <= each.lexical <= 1 for each in scorer.seen)
-    assert max(each.fused for each in scorer.seen) > 0.5
-    assert max(each.lexical for each in scorer.seen) == 1
-    assert {(each.query_language, each.language) for each in scorer.seen} == {("de", "de")}
+
+async def test_without_stored_token_vectors_cosines_give_the_scores(world: World) -> None:
+    result = await ask(retriever(world, Broken(world.index, "token_codes")))
+
+    assert result.hits
+    assert result.reranker == "cosine"
+    assert ("match", NoticeKind.DEGRADED) in kinds(result)
 
 
 async def test_candidates_that_were_not_reranked_come_last_and_are_counted(world: World) -> None:
@@ -170,9 +177,12 @@ async def test_narrower_access_counts_from_the_commit(world: World) -> None:
 
 
 async def test_a_threshold_leaves_out_hits_and_says_so(world: World) -> None:
-    result = await ask(retriever(world), min_score=0.99)
+    best, *others = (await ask(retriever(world))).hits
 
-    assert len(result.hits) == 1
+    result = await ask(retriever(world), min_score=best.score)
+
+    assert others
+    assert [hit.chunk_id for hit in result.hits] == [best.chunk_id]
     assert ("threshold", NoticeKind.DROPPED) in kinds(result)
 
 

@@ -82,7 +82,7 @@ def ranked(
         received_at=Timestamp(0),
         count_tokens=None,
         log=QueryLog(lambda: 0),
-        vector=None,
+        embedding=None,
         boosts={},
     )
     row: Any = None

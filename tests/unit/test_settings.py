@@ -59,7 +59,7 @@ class TestEmptyCountsAsNotSet:
         assert settings.llm.url is settings.registry.url is None
         assert settings.registry.username == "me"
         assert settings.models == ModelSettings()
-        assert settings.models.reranker == "freki-reranker-1"
+        assert settings.models.reranker == "late-interaction"
 
     def test_an_empty_list_zero_and_false_are_values(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("FREKI_RETRIEVAL__WIDEN", "[]")

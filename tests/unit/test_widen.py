@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from freki.operators.analyse_text import query_terms
 from freki.schemas import ChunkId, ContextQuery, Fusion, NoticeKind, QueryId, RootId, Widening, WidenWhen
-from freki.schemas.index import Candidate
+from freki.schemas.index import Candidate, RowId
 from freki.streams.observe.meters import Meters
 from freki.streams.retrieve.budget.attempts import Attempts
 from freki.streams.retrieve.budget.estimates import Estimates
@@ -169,7 +169,7 @@ async def test_words_are_corrected_only_by_texts_that_the_asker_may_read() -> No
 
 
 def hit(name: str, score: float) -> Candidate:
-    return Candidate(chunk_id=ChunkId(name), root_id=RootId("r"), score=score)
+    return Candidate(chunk_id=ChunkId(name), row_id=RowId(name), root_id=RootId("r"), score=score)
 
 
 rankings = st.lists(

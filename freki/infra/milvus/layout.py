@@ -12,7 +12,7 @@ from freki.schemas.errors import Rejected
 
 Row = dict[str, Any]
 
-VERSION = 5
+VERSION = 6
 """Version of the columns; a generation of another version is not opened."""
 
 KEY_BYTES = 128
@@ -93,6 +93,7 @@ CHUNKS = Layout(
         Column("edition", Kind.INTEGER),
         Column("embedder", Kind.TEXT),
         Column("metadata_hash", Kind.TEXT),
+        Column("token_codes", Kind.TEXT),
         Column("dense", Kind.VECTOR),
     ),
 )

@@ -111,4 +111,7 @@ def _best_first(hit: Candidate) -> tuple[float, ChunkId]:
 
 
 def _candidate(hit: Row) -> Candidate:
-    return Candidate(chunk_id=hit["entity"]["chunk_id"], root_id=hit["entity"]["root_id"], score=hit["distance"])
+    found = hit["entity"]
+    return Candidate(
+        chunk_id=found["chunk_id"], row_id=found["row_id"], root_id=found["root_id"], score=hit["distance"]
+    )

@@ -162,7 +162,7 @@ class MilvusStore:
                     anns_field=column,
                     filter=condition,
                     limit=min(limit, MAX_LIMIT),
-                    output_fields=["chunk_id", "root_id"],
+                    output_fields=["row_id", "chunk_id", "root_id"],
                     consistency_level="Strong" if strong else "Bounded",
                 )
             except NoTerms:

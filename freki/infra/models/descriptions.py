@@ -13,15 +13,6 @@ class ModelKind(StrEnum):
     RERANKER = "reranker"
 
 
-class Architecture(StrEnum):
-    """Architecture of a reranker."""
-
-    CROSS_ENCODER = "cross-encoder"
-    """Query and text as one input."""
-    MATCHING = "matching"
-    """Query and text encoded separately, then their tokens compared (late interaction)."""
-
-
 class Pooling(StrEnum):
     """Pooling of token states into one vector, where the graph does not include it."""
 
@@ -40,8 +31,6 @@ class ModelDescription(BaseModel):
     """Dimension of vectors; None for a reranker."""
     max_tokens: int = Field(ge=8)
     """Maximum tokens of the input, including special ones."""
-    architecture: Architecture = Architecture.CROSS_ENCODER
-    """Architecture of a reranker; meaningless for an embedder."""
     pooling: Pooling = Pooling.MEAN
     query_prefix: str = ""
     passage_prefix: str = ""
@@ -77,8 +66,8 @@ class WheelSource:
     sha256: str
     recipe: str
     """Version of the build in `build.py`; another recipe gives other vectors."""
-    layers: int | None = None
-    """Number of lowest layers that a reranker of type MATCHING uses."""
+    projection: str | None = None
+    """File of the projection to token vectors, in the directory of this module."""
     known: tuple[KnownVector, ...] = ()
 
     @property
@@ -131,8 +120,6 @@ class RegisteredModel:
     description: ModelDescription
     sources: tuple[Source, ...]
     """Sources in the order in which they are tried."""
-    companion: str | None = None
-    """Name of an embedder that a reranker uses in addition."""
 
     def fingerprint(self, source: Source) -> str:
         """Return the fingerprint of the model from a source."""

@@ -1,7 +1,7 @@
 """Embedder on an ONNX model."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from types import TracebackType
 from typing import Self
@@ -20,10 +20,14 @@ from freki.infra.settings import ModelSettings
 from freki.infra.telemetry.calls import Calls
 from freki.schemas import ChunkKind
 from freki.schemas.arrays import Floats
+from freki.schemas.embeddings import Embeddings
 from freki.schemas.errors import Misconfigured
 
 ROOM_TOKENS = 24
 """Tokens of a window reserved for prefix and special tokens, and for windows longer than planned."""
+
+
+_NO_TOKENS = np.empty((0, 0), np.float32)
 
 
 class OnnxEmbedder:
@@ -74,46 +78,66 @@ class OnnxEmbedder:
         """Return this embedder: it embeds all kinds."""
         return self
 
-    async def embed_passages(self, texts: Sequence[str]) -> Floats:
-        """Embed passages, (texts, dim)."""
-        return await self._embed(self.model.manifest.passage_prefix, texts)
+    async def embed_passages(self, texts: Sequence[str]) -> Embeddings:
+        """Embed passages."""
+        return await self._embed(self.model.manifest.passage_prefix, texts, self.model.passages)
 
-    async def embed_within(self, windows: Sequence[str], spans: Sequence[Sequence[Span]]) -> Floats:
-        """Embed spans of windows by the states of their tokens in the window, (spans, dim)."""
+    async def embed_within(self, windows: Sequence[str], spans: Sequence[Sequence[Span]]) -> Embeddings:
+        """Embed spans of windows by the states of their tokens in the window."""
         started = time.perf_counter()
         prefix = self.model.manifest.passage_prefix
         encodings = await self._runner.call(self.model.encode_placed, [prefix + window for window in windows])
         shifted = [[(start + len(prefix), end + len(prefix)) for start, end in within] for within in spans]
         firsts = list(accumulate(map(len, spans), initial=0))
-        vectors = np.empty((firsts[-1], self.dim), np.float32)
+        found = _Rows(firsts[-1], self.dim)
         for batch in pack([len(encoding) for encoding in encodings], budget=self._budget):
             rows = [row for index in batch for row in range(firsts[index], firsts[index + 1])]
-            vectors[rows] = await self._runner.call(
-                self.model.vectors_within, [encodings[index] for index in batch], [shifted[index] for index in batch]
-            )
+            within = [encodings[index] for index in batch], [shifted[index] for index in batch]
+            found.put(rows, await self._runner.call(self.model.within, *within))
         self._count(encodings, started)
-        return vectors
+        return found.embeddings
 
-    async def embed_queries(self, texts: Sequence[str]) -> Floats:
-        """Embed queries, (texts, dim)."""
-        return await self._embed(self.model.manifest.query_prefix, texts)
+    async def embed_queries(self, texts: Sequence[str]) -> Embeddings:
+        """Embed queries."""
+        return await self._embed(self.model.manifest.query_prefix, texts, self.model.queries)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text, without special ones."""
         return self.model.count(texts)
 
-    async def _embed(self, prefix: str, texts: Sequence[str]) -> Floats:
+    async def _embed(
+        self, prefix: str, texts: Sequence[str], model: Callable[[Sequence[Encoding]], Embeddings]
+    ) -> Embeddings:
         started = time.perf_counter()
         encodings = await self._runner.call(self.model.encode, [prefix + text for text in texts])
-        vectors = np.empty((len(texts), self.dim), np.float32)
+        found = _Rows(len(texts), self.dim)
         for batch in pack([len(encoding) for encoding in encodings], budget=self._budget):
-            vectors[batch] = await self._runner.call(self.model.vectors, [encodings[index] for index in batch])
+            found.put(batch, await self._runner.call(model, [encodings[index] for index in batch]))
         self._count(encodings, started)
-        return vectors
+        return found.embeddings
 
     def _count(self, encodings: Sequence[Encoding], started: float) -> None:
         tokens, seconds = sum(map(len, encodings)), time.perf_counter() - started
         self._calls.computed("embeddings", self.model.manifest.name, tokens=tokens, seconds=seconds)
+
+
+class _Rows:
+    """Embeddings that are filled batch by batch."""
+
+    def __init__(self, texts: int, dim: int) -> None:
+        self._vectors = np.empty((texts, dim), np.float32)
+        self._tokens: list[Floats] = [_NO_TOKENS] * texts
+
+    @property
+    def embeddings(self) -> Embeddings:
+        return Embeddings(self._vectors, self._tokens)
+
+    def put(self, places: Sequence[int], found: Embeddings) -> None:
+        self._vectors[places] = found.vectors
+        # A model without token vectors gives none.
+        for place, tokens in zip(places, found.tokens, strict=False):
+            # A copy: a view would keep the whole batch in memory.
+            self._tokens[place] = tokens.copy()
 
 
 def _check_window(manifest: ModelManifest, tokens: int) -> None:

@@ -10,8 +10,12 @@ import numpy as np
 
 from freki.schemas import ChunkKind
 from freki.schemas.arrays import Floats
+from freki.schemas.embeddings import Embeddings
 
 _WORD = re.compile(r"\w+")
+TOKEN_DIM = 16
+# Rows of length 1 get variance 1 per dimension.
+_SCALE = np.float32(np.sqrt(TOKEN_DIM))
 
 
 class FakeEmbedder:
@@ -26,24 +30,24 @@ class FakeEmbedder:
         """Return this embedder."""
         return self
 
-    async def embed_passages(self, texts: Sequence[str]) -> Floats:
-        """Embed passages, (texts, dim)."""
-        return self._embed(texts)
+    async def embed_passages(self, texts: Sequence[str]) -> Embeddings:
+        """Embed passages."""
+        return Embeddings(self._embed(texts), [_SCALE * self._tokens(text) for text in texts])
 
-    async def embed_within(self, windows: Sequence[str], spans: Sequence[Sequence[tuple[int, int]]]) -> Floats:
-        """Embed spans, mixed with the vectors of their windows; (spans, dim)."""
-        rows = [
-            2 * self._embed([window[start:end]]) + self._embed([window])
-            for window, within in zip(windows, spans, strict=True)
-            for start, end in within
+    async def embed_within(self, windows: Sequence[str], spans: Sequence[Sequence[tuple[int, int]]]) -> Embeddings:
+        """Embed spans; their vectors are mixed with those of their windows."""
+        placed = [
+            (window, window[start:end]) for window, within in zip(windows, spans, strict=True) for start, end in within
         ]
+        rows = [2 * self._embed([span]) + self._embed([window]) for window, span in placed]
         mixed = np.vstack(rows) if rows else np.empty((0, self.dim), np.float32)
         unit: Floats = mixed / np.linalg.norm(mixed, axis=1, keepdims=True)
-        return unit
+        return Embeddings(unit, [_SCALE * self._tokens(span) for _, span in placed])
 
-    async def embed_queries(self, texts: Sequence[str]) -> Floats:
-        """Embed queries, (texts, dim)."""
-        return self._embed(texts)
+    async def embed_queries(self, texts: Sequence[str]) -> Embeddings:
+        """Embed queries; all words weigh the same."""
+        found = [self._tokens(text) for text in texts]
+        return Embeddings(self._embed(texts), [rows / (_SCALE * max(1, len(rows))) for rows in found])
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Return the number of words of each text."""
@@ -58,6 +62,15 @@ class FakeEmbedder:
                 vectors[row, self._place(word)] += count
         unit: Floats = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
         return unit
+
+    def _tokens(self, text: str) -> Floats:
+        """Return one row of length 1 per word, (words, TOKEN_DIM); equal words have equal rows."""
+        words = _WORD.findall(text.lower())
+        rows = np.zeros((len(words), TOKEN_DIM), np.float32)
+        for row, word in enumerate(words):
+            digest = hashlib.blake2b(word.encode(), digest_size=TOKEN_DIM).digest()
+            rows[row] = np.where(np.frombuffer(digest, np.uint8) % 2, 1, -1) / np.sqrt(TOKEN_DIM)
+        return rows
 
     def _place(self, word: str) -> int:
         return int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest()) % self.dim

@@ -25,7 +25,7 @@ from freki.infra.models.embedder import OnnxEmbedder
 from freki.infra.models.manifest import MANIFEST, read_manifest
 from freki.infra.models.multi_embedder import alone
 from freki.infra.models.progress import Progress, unseen
-from freki.infra.models.registry import MODELS, companion_of, known_of
+from freki.infra.models.registry import MODELS, known_of
 from freki.infra.models.reranker import OnnxReranker, sigmoid
 from freki.infra.settings import ModelSettings
 from freki.schemas.index import RerankPair
@@ -70,7 +70,7 @@ class ModelCheck:
 
 def describe_models(settings: ModelSettings) -> list[ModelInfo]:
     """Return the models of the registry, then directories chosen by the settings."""
-    names = [settings.embedder, *apart_embedders(settings), settings.reranker]
+    names = [settings.embedder, *apart_embedders(settings), settings.cross_encoder]
     chosen = [name for name in names if name and name not in MODELS]
     directories = [Path(name).expanduser() for name in chosen]
     return [
@@ -91,7 +91,7 @@ async def check_models(settings: ModelSettings) -> list[ModelCheck]:
     apart_identities(settings)
     checks = [await _check_embedder(settings)]
     checks += [await _check_embedder(alone(settings, chosen)) for chosen in apart_embedders(settings)]
-    if settings.reranker:
+    if settings.cross_encoder:
         checks.append(await _check_reranker(settings))
     return checks
 
@@ -102,10 +102,8 @@ def _chosen(settings: ModelSettings) -> Iterator[tuple[str, ModelKind]]:
     apart_identities(settings)
     for chosen in apart_embedders(settings):
         yield chosen, ModelKind.EMBEDDER
-    if settings.reranker:
-        yield settings.reranker, ModelKind.RERANKER
-        if companion := companion_of(settings.reranker):
-            yield companion, ModelKind.EMBEDDER
+    if settings.cross_encoder:
+        yield settings.cross_encoder, ModelKind.RERANKER
 
 
 def _registered(settings: ModelSettings, model: RegisteredModel) -> ModelInfo:
@@ -144,12 +142,11 @@ def _size(directory: Path) -> int:
 async def _check_embedder(settings: ModelSettings) -> ModelCheck:
     async with OnnxEmbedder(settings) as embedder:
         model = embedder.model
-        question, answer, other = np.concatenate(
-            [await embedder.embed_queries([_QUESTION]), await embedder.embed_passages([_ANSWER, _OTHER])]
-        )
+        (question,) = (await embedder.embed_queries([_QUESTION])).vectors
+        answer, other = (await embedder.embed_passages([_ANSWER, _OTHER])).vectors
         wrong = [] if question @ answer > question @ other else ["another text is closer to a question than its answer"]
         known = [each for each in known_of(model.fingerprint) if isinstance(each, KnownVector)]
-        vectors = await embedder.embed_queries([each.text for each in known])
+        vectors = (await embedder.embed_queries([each.text for each in known])).vectors
         for each, vector in zip(known, vectors, strict=True):
             difference = float(np.abs(vector[: len(each.leading)] - each.leading).max())
             if difference > each.tolerance:
@@ -177,9 +174,7 @@ async def _check_reranker(settings: ModelSettings) -> ModelCheck:
 
 
 def _pair(query: str, text: str) -> RerankPair:
-    return RerankPair(
-        query=query, query_language="de", heading="", text=text, language="de", fused=0.5, lexical=0.5, cosine=0.8
-    )
+    return RerankPair(query=query, heading="", text=text)
 
 
 def _check(name: str, wrong: list[str], known: int, tokens_per_s: float) -> ModelCheck:

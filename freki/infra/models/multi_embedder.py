@@ -25,7 +25,7 @@ from freki.infra.models.session import Span
 from freki.infra.settings import ModelSettings
 from freki.infra.telemetry.calls import Calls
 from freki.schemas import ChunkKind
-from freki.schemas.arrays import Floats
+from freki.schemas.embeddings import Embeddings
 from freki.schemas.errors import Misconfigured
 from freki.schemas.index import Apart
 
@@ -103,21 +103,19 @@ class Family:
         """Return the embedder of a kind."""
         return self._own.get(kind, self._members[0])
 
-    async def embed_passages(self, texts: Sequence[str]) -> Floats:
+    async def embed_passages(self, texts: Sequence[str]) -> Embeddings:
         """Embed texts of no kind."""
         return await self._members[0].embed_passages(texts)
 
-    async def embed_within(self, windows: Sequence[str], spans: Sequence[Sequence[Span]]) -> Floats:
+    async def embed_within(self, windows: Sequence[str], spans: Sequence[Sequence[Span]]) -> Embeddings:
         """Embed parts of longer texts of no kind."""
         return await self._members[0].embed_within(windows, spans)
 
-    async def embed_queries(self, texts: Sequence[str]) -> Floats:
-        """Embed queries by all embedders, (texts, dim)."""
-        rows: Floats = sum(
-            await asyncio.gather(*(member.embed_queries(texts) for member in self._members)),
-            start=np.zeros((len(texts), self.dim), np.float32),
-        )
-        return rows
+    async def embed_queries(self, texts: Sequence[str]) -> Embeddings:
+        """Embed queries by all embedders; the token vectors are those of the default one."""
+        found = await asyncio.gather(*(member.embed_queries(texts) for member in self._members))
+        blocks = (each.vectors for each in found)
+        return Embeddings(sum(blocks, start=np.zeros((len(texts), self.dim), np.float32)), found[0].tokens)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens by the default embedder, which defines the size of all chunks."""
@@ -141,28 +139,29 @@ class Member:
         """Return this embedder."""
         return self
 
-    async def embed_passages(self, texts: Sequence[str]) -> Floats:
-        """Embed passages, (texts, dim)."""
+    async def embed_passages(self, texts: Sequence[str]) -> Embeddings:
+        """Embed passages."""
         return self._placed(await self._embedder.embed_passages(texts))
 
-    async def embed_within(self, windows: Sequence[str], spans: Sequence[Sequence[Span]]) -> Floats:
-        """Embed spans of windows by the states of their tokens in the window, (spans, dim)."""
+    async def embed_within(self, windows: Sequence[str], spans: Sequence[Sequence[Span]]) -> Embeddings:
+        """Embed spans of windows by the states of their tokens in the window."""
         return self._placed(await self._embedder.embed_within(windows, spans))
 
-    async def embed_queries(self, texts: Sequence[str]) -> Floats:
-        """Embed queries for the chunks of this embedder, (texts, dim)."""
+    async def embed_queries(self, texts: Sequence[str]) -> Embeddings:
+        """Embed queries for the chunks of this embedder."""
         return self._placed(await self._embedder.embed_queries(texts))
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens by this embedder, without special ones."""
         return self._embedder.count_tokens(texts)
 
-    def _placed(self, vectors: Floats) -> Floats:
-        rows = np.zeros((len(vectors), self.dim), np.float32)
+    def _placed(self, found: Embeddings) -> Embeddings:
+        rows = np.zeros((len(found.vectors), self.dim), np.float32)
         last = self._first + self._embedder.dim
-        rows[:, self._first : last] = self._scale * vectors
+        rows[:, self._first : last] = self._scale * found.vectors
         rows[:, last] = self._constant
-        return rows
+        # Token vectors of two embedders cannot be compared.
+        return Embeddings(rows, found.tokens if self._first == 0 else [tokens[:0] for tokens in found.tokens])
 
 
 async def likeness_of(embedder: Single) -> Likeness:
@@ -170,7 +169,8 @@ async def likeness_of(embedder: Single) -> Likeness:
 
     Raises Misconfigured where they are too high to distinguish related texts.
     """
-    questions, passages = await embedder.embed_queries(_QUESTIONS), await embedder.embed_passages(_PASSAGES)
+    questions = (await embedder.embed_queries(_QUESTIONS)).vectors
+    passages = (await embedder.embed_passages(_PASSAGES)).vectors
     unrelated = ~np.eye(len(_PASSAGES), dtype=bool)
     likeness = Likeness(*(float((one @ passages.T)[unrelated].mean()) for one in (questions, passages)))
     if likeness.asked > MOST_UNRELATED:

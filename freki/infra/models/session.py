@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import onnxruntime as ort
@@ -11,10 +12,13 @@ from numpy.typing import NDArray
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 from tokenizers import Encoding, Tokenizer
 
+from freki.infra.models.bert import PASSAGE_TOKENS, QUERY_TOKENS
+from freki.infra.models.build import VOCABULARY
 from freki.infra.models.descriptions import ModelKind, Pooling
 from freki.infra.models.manifest import TOKENIZER, ModelManifest, dim_of, fingerprint_of, read_manifest
 from freki.infra.models.tokenizer import open_tokenizer, pad_id
 from freki.schemas.arrays import Floats
+from freki.schemas.embeddings import Embeddings
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 
 Span = tuple[int, int]
@@ -49,12 +53,31 @@ LASTING = (
 """Permanent errors of onnxruntime: an invalid model or call."""
 
 
+_TINY = 1e-9
+
+
+class Pieces(NamedTuple):
+    """What a model with token vectors knows of each piece of its vocabulary."""
+
+    weights: Floats
+    """Weight in a query, (pieces,)."""
+    kept: NDArray[np.bool_]
+    """Whether its token vector is stored with a passage, (pieces,)."""
+
+
 class Model:
     """An open model. Calls block and are not thread-safe, except `count`."""
 
     def __init__(
-        self, manifest: ModelManifest, fingerprint: str, tokenizer: Tokenizer, session: ort.InferenceSession
+        self,
+        manifest: ModelManifest,
+        fingerprint: str,
+        tokenizer: Tokenizer,
+        session: ort.InferenceSession,
+        *,
+        pieces: Pieces | None = None,
     ) -> None:
+        """Wrap an open session; pieces: None for a model without token vectors."""
         self.manifest = manifest
         self.fingerprint = fingerprint
         self._tokenizer = tokenizer
@@ -65,6 +88,8 @@ class Model:
         self._output = _output_of(session, manifest)
         self._states = _states_of(session)
         self._pad = pad_id(tokenizer)
+        self._pieces = pieces
+        self._prefix = {each: self._ids_of(each) for each in (manifest.passage_prefix, manifest.query_prefix)}
 
     @property
     def dim(self) -> int:
@@ -97,41 +122,48 @@ class Model:
             self._tokenizer.post_process(encoded[query], text) for (query, _), text in zip(pairs, texts, strict=True)
         ]
 
-    def vectors(self, batch: Sequence[Encoding]) -> Floats:
-        """Embed a batch as one padded matrix; returns (texts, dim), rows of length 1."""
-        output, mask = self._run(batch)
-        states = output if output.ndim != _STATES_NDIM else _pool(output, mask, self.manifest.pooling)
-        if states.shape[1] != self.dim:
-            raise Misconfigured(f"{self.manifest.name} gives vectors of {states.shape[1]} numbers, not {self.dim}")
-        return _unit(states)
+    def passages(self, batch: Sequence[Encoding]) -> Embeddings:
+        """Embed a batch of passages, with their prefix, as one padded matrix."""
+        output, tokens, mask = self._embedded(batch, self._output, PASSAGE_TOKENS)
+        chosen = [self._stored(encoding) for encoding in batch] if self._pieces else []
+        return Embeddings(
+            self._pooled(output, mask),
+            [row[: len(own)][own] for row, own in zip(tokens, chosen, strict=True)] if self._pieces else [],
+        )
 
-    def vectors_within(self, batch: Sequence[Encoding], spans: Sequence[Sequence[Span]]) -> Floats:
-        """Embed spans of texts by the mean state of their tokens; returns (spans, dim), rows of length 1.
+    def queries(self, batch: Sequence[Encoding]) -> Embeddings:
+        """Embed a batch of queries, with their prefix, as one padded matrix."""
+        output, tokens, mask = self._embedded(batch, self._output, QUERY_TOKENS)
+        if self._pieces is None:
+            return Embeddings(self._pooled(output, mask), [])
+        weighted = [self._weighted(encoding, row) for encoding, row in zip(batch, tokens, strict=True)]
+        return Embeddings(self._pooled(output, mask), weighted)
 
-        batch: texts from `encode_placed`. A span in the truncated part has the vector of the remaining text.
+    def within(self, batch: Sequence[Encoding], spans: Sequence[Sequence[Span]]) -> Embeddings:
+        """Embed spans of passages by the mean state of their tokens.
+
+        batch: texts from `encode_placed`. A span in the truncated part has the embedding of the remaining text.
         """
-        states, mask = self._run(batch, self._states)
+        states, tokens, mask = self._embedded(batch, self._states, PASSAGE_TOKENS)
         if states.ndim != _STATES_NDIM:
             raise Misconfigured(f"{self.manifest.name} gives no states of tokens, which late chunking needs")
-        rows = []
+        vectors, of_tokens = [], []
         for row, (encoding, within) in enumerate(zip(batch, spans, strict=True)):
             offsets = np.array(encoding.offsets)
             for start, end in within:
                 own = (offsets[:, 0] < end) & (offsets[:, 1] > start)
                 chosen = own if own.any() else mask[row, : len(encoding)] > 0
-                rows.append(states[row, : len(encoding)][chosen].sum(axis=0))
-        return _unit(np.array(rows, np.float32).reshape(-1, self.dim))
+                vectors.append(states[row, : len(encoding)][chosen].sum(axis=0))
+                if self._pieces is not None:
+                    of_tokens.append(tokens[row, : len(encoding)][chosen & self._stored(encoding)])
+        return Embeddings(_unit(np.array(vectors, np.float32).reshape(-1, self.dim)), of_tokens)
 
     def logits(self, batch: Sequence[Encoding]) -> Floats:
         """Score a batch of pairs as one padded matrix; returns (pairs,), any real numbers."""
-        output, _ = self._run(batch)
+        (output,), _ = self._run(batch, self._output)
         if output.size != len(batch):
             raise Misconfigured(f"{self.manifest.name} gives {output.shape[1:]} numbers a pair, not one")
         return output.reshape(-1)
-
-    def tokens(self, batch: Sequence[Encoding]) -> Floats:
-        """Return the states of tokens, (texts, tokens, dim), rows of length 1."""
-        return self._run(batch)[0]
 
     def _encode(self, texts: Sequence[str]) -> list[Encoding]:
         return self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
@@ -143,7 +175,49 @@ class Model:
             encoding.truncate(room)
         return [self._tokenizer.post_process(encoding) for encoding in encodings]
 
-    def _run(self, batch: Sequence[Encoding], output: str | None = None) -> tuple[Floats, NDArray[np.int64]]:
+    def _ids_of(self, prefix: str) -> list[int]:
+        return list(self._encode([prefix.strip()])[0].ids) if prefix.strip() else []
+
+    def _stored(self, encoding: Encoding) -> NDArray[np.bool_]:
+        """Return which tokens of a passage are stored, (tokens,): not its prefix, nor common and special pieces."""
+        pieces = self._known_pieces
+        chosen: NDArray[np.bool_] = pieces.kept[np.array(encoding.ids)]
+        chosen[: 1 + len(self._prefix[self.manifest.passage_prefix])] = False
+        return chosen
+
+    def _weighted(self, encoding: Encoding, tokens: Floats) -> Floats:
+        """Return the token vectors of a query's words, scaled by their share of the weight."""
+        ids = np.array(encoding.ids)
+        lead = 1 + len(self._prefix[self.manifest.query_prefix])
+        # Without <s>, prefix and </s>, unless there are no other tokens.
+        words = slice(lead, len(ids) - 1) if len(ids) > lead + 1 else slice(0, len(ids))
+        weights = self._known_pieces.weights[ids[words]]
+        found: Floats = tokens[words] * (weights / max(float(weights.sum()), _TINY))[:, None]
+        return found
+
+    @property
+    def _known_pieces(self) -> Pieces:
+        if self._pieces is None:
+            raise RuntimeError(f"{self.manifest.name} gives no token vectors")
+        return self._pieces
+
+    def _pooled(self, output: Floats, mask: NDArray[np.int64]) -> Floats:
+        states = output if output.ndim != _STATES_NDIM else _pool(output, mask, self.manifest.pooling)
+        if states.shape[1] != self.dim:
+            raise Misconfigured(f"{self.manifest.name} gives vectors of {states.shape[1]} numbers, not {self.dim}")
+        return _unit(states)
+
+    def _embedded(
+        self, batch: Sequence[Encoding], output: str, tokens: str
+    ) -> tuple[Floats, Floats, NDArray[np.int64]]:
+        """Return an output, the token vectors (empty for a model without any), and the mask."""
+        if self._pieces is None:
+            (found,), mask = self._run(batch, output)
+            return found, np.empty((len(batch), 0, 0), np.float32), mask
+        (found, of_tokens), mask = self._run(batch, output, tokens)
+        return found, of_tokens, mask
+
+    def _run(self, batch: Sequence[Encoding], *outputs: str) -> tuple[list[Floats], NDArray[np.int64]]:
         ids = np.full((len(batch), max(map(len, batch))), self._pad, np.int64)
         mask, types = np.zeros_like(ids), np.zeros_like(ids)
         for row, encoding in enumerate(batch):
@@ -152,8 +226,8 @@ class Model:
             types[row, : len(encoding)] = encoding.type_ids
         feeds = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
         with _translated(f"cannot run {self.manifest.name}"):
-            found = self._session.run([output or self._output], {name: feeds[name] for name in self._inputs})[0]
-        return np.asarray(found, np.float32), mask
+            found = self._session.run(outputs, {name: feeds[name] for name in self._inputs})
+        return [np.asarray(each, np.float32) for each in found], mask
 
 
 def open_model(directory: Path, *, threads: int) -> Model:
@@ -177,7 +251,16 @@ def open_model(directory: Path, *, threads: int) -> Model:
         )
     except (*TRANSIENT, *LASTING) as error:
         raise Misconfigured(f"{directory / manifest.weights} is not a model that onnxruntime runs: {error}") from error
-    return Model(manifest, fingerprint_of(directory, manifest), open_tokenizer(directory / TOKENIZER), session)
+    tokenizer = open_tokenizer(directory / TOKENIZER)
+    fingerprint = fingerprint_of(directory, manifest)
+    return Model(manifest, fingerprint, tokenizer, session, pieces=_pieces(directory, session))
+
+
+def _pieces(directory: Path, session: ort.InferenceSession) -> Pieces | None:
+    if PASSAGE_TOKENS not in {each.name for each in session.get_outputs()}:
+        return None
+    with np.load(directory / VOCABULARY, allow_pickle=False) as archive:
+        return Pieces(archive["weights"].astype(np.float32), archive["kept"].astype(bool))
 
 
 def _output_of(session: ort.InferenceSession, manifest: ModelManifest) -> str:

@@ -1,4 +1,4 @@
-"""A cache of the vectors of passages."""
+"""A cache of embedded passages."""
 
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
@@ -6,18 +6,18 @@ from hashlib import blake2b
 from cachetools import LRUCache
 
 from freki.infra.telemetry.calls import Calls
-from freki.schemas.arrays import Floats
+from freki.schemas.embeddings import PassageEmbedding
 
 _ENTRY_BYTES = 512
 """Estimated overhead per entry."""
 
 
 EmbeddingCacheKey = tuple[str, ...]
-"""Tenant, then everything that determines the vector: an embedded text, or a span of a window."""
+"""Tenant, then everything that determines the embedding: an embedded text, or a span of a window."""
 
 
 class VectorCache:
-    """LRU cache of vectors, bounded in bytes; 0 disables it. Not thread-safe.
+    """LRU cache of embedded passages, bounded in bytes; 0 disables it. Not thread-safe.
 
     Entries are separate per tenant: the time of embedding must not reveal texts of others. Texts are stored as hashes
     only, in memory.
@@ -26,22 +26,22 @@ class VectorCache:
     def __init__(self, fingerprint: str, most_bytes: int, calls: Calls | None = None) -> None:
         self._model = blake2b(fingerprint.encode(), digest_size=16).digest()
         self._calls = calls or Calls()
-        self._vectors: LRUCache[bytes, Floats] = LRUCache(most_bytes, getsizeof=_size)
+        self._passages: LRUCache[bytes, PassageEmbedding] = LRUCache(most_bytes, getsizeof=_size)
 
-    def among(self, passages: Iterable[EmbeddingCacheKey]) -> dict[EmbeddingCacheKey, Floats]:
-        """Return the cached vectors of these passages."""
-        looked_up = {passage: self._vectors.get(self._key(passage)) for passage in passages}
-        found = {passage: vector for passage, vector in looked_up.items() if vector is not None}
+    def among(self, passages: Iterable[EmbeddingCacheKey]) -> dict[EmbeddingCacheKey, PassageEmbedding]:
+        """Return those of these passages that are cached."""
+        looked_up = {passage: self._passages.get(self._key(passage)) for passage in passages}
+        found = {passage: each for passage, each in looked_up.items() if each is not None}
         self._calls.looked_up("passages", hits=len(found), misses=len(looked_up) - len(found))
         return found
 
-    def keep(self, vectors: Mapping[EmbeddingCacheKey, Floats]) -> None:
-        """Store vectors, evicting the least recently used ones."""
-        for passage, vector in vectors.items():
-            if _size(vector) <= self._vectors.maxsize:
+    def keep(self, passages: Mapping[EmbeddingCacheKey, PassageEmbedding]) -> None:
+        """Store passages, evicting the least recently used ones."""
+        for key, passage in passages.items():
+            if _size(passage) <= self._passages.maxsize:
                 # Copy: a view would keep the whole matrix in memory.
-                self._vectors[self._key(passage)] = vector.copy()
-        self._calls.holds("passages", int(self._vectors.currsize))
+                self._passages[self._key(key)] = passage._replace(vector=passage.vector.copy())
+        self._calls.holds("passages", int(self._passages.currsize))
 
     def _key(self, made: EmbeddingCacheKey) -> bytes:
         # Lengths delimit the parts.
@@ -50,5 +50,5 @@ class VectorCache:
         return blake2b(content, digest_size=16, key=self._model).digest()
 
 
-def _size(vector: Floats) -> int:
-    return vector.nbytes + _ENTRY_BYTES
+def _size(passage: PassageEmbedding) -> int:
+    return passage.size + _ENTRY_BYTES

@@ -9,6 +9,9 @@ from pydantic import BeforeValidator, Field, SecretStr, model_validator
 from freki.infra.settings.section import SecretFile, SettingsSection
 from freki.schemas import ChunkKind
 
+LATE_INTERACTION = "late-interaction"
+"""Value of FREKI_MODELS__RERANKER for reranking by stored token vectors."""
+
 # Names of environment variables are case-insensitive.
 _Kind = Annotated[ChunkKind, BeforeValidator(str.upper)]
 
@@ -30,8 +33,9 @@ class ModelSettings(SettingsSection):
         "`FREKI_CHUNKING__MAX_TOKENS`, or 0: off",
     )
     reranker: str | None = Field(
-        default="freki-reranker-1",
-        description="Name in the registry, or a directory; `none`: the order is hybrid search's",
+        default=LATE_INTERACTION,
+        description="`late-interaction`: by stored token vectors; or a cross-encoder after it, by its name in the "
+        "registry or a directory; `none`: the order is hybrid search's",
     )
     allow_download: bool = Field(default=False, description="May models come from the Hugging Face hub?")
     threads: int = Field(default=0, ge=0, description="Threads a model uses; 0: all cores")
@@ -39,9 +43,11 @@ class ModelSettings(SettingsSection):
     embed_cache_mb: int = Field(
         default=64, ge=0, description="Room for vectors of passages that were embedded, in MiB; 0: none are remembered"
     )
-    rerank_cache_mb: int = Field(
-        default=64, ge=0, description="Room for texts that the reranker has read, in MiB for each of its two models"
-    )
+
+    @property
+    def cross_encoder(self) -> str | None:
+        """Name or directory of the chosen cross-encoder; None without one."""
+        return None if self.reranker == LATE_INTERACTION else self.reranker
 
     @property
     def all_embedders(self) -> str:

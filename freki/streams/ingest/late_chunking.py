@@ -4,9 +4,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
-from freki.schemas.arrays import Floats
+from freki.operators.late_interaction import token_codes
+from freki.schemas.embeddings import Embeddings, PassageEmbedding
 from freki.streams.ports import Embedder
 
 
@@ -21,12 +20,13 @@ class Embeddable(NamedTuple):
     """Half-open span of the chunk in the window, in code points."""
 
 
-async def embed_each(embedder: Embedder, chunks: Sequence[Embeddable]) -> Floats:
-    """Return the vectors of chunks, (chunks, dim); each window is encoded once."""
-    vectors = np.empty((len(chunks), embedder.dim), np.float32)
+async def embed_each(embedder: Embedder, chunks: Sequence[Embeddable]) -> list[PassageEmbedding]:
+    """Embed chunks; each window is encoded once."""
+    found: dict[int, PassageEmbedding] = {}
     without_window = [place for place, chunk in enumerate(chunks) if chunk.window is None]
     if without_window:
-        vectors[without_window] = await embedder.embed_passages([chunks[place].text for place in without_window])
+        texts = [chunks[place].text for place in without_window]
+        found |= zip(without_window, _passages(await embedder.embed_passages(texts)), strict=True)
     by_window: defaultdict[str, list[int]] = defaultdict(list)
     for place, chunk in enumerate(chunks):
         if chunk.window is not None:
@@ -34,5 +34,10 @@ async def embed_each(embedder: Embedder, chunks: Sequence[Embeddable]) -> Floats
     if by_window:
         spans = [[(chunks[place].start, chunks[place].end) for place in places] for places in by_window.values()]
         places = [place for each in by_window.values() for place in each]
-        vectors[places] = await embedder.embed_within(list(by_window), spans)
-    return vectors
+        found |= zip(places, _passages(await embedder.embed_within(list(by_window), spans)), strict=True)
+    return [found[place] for place in range(len(chunks))]
+
+
+def _passages(embeddings: Embeddings) -> list[PassageEmbedding]:
+    codes = token_codes(embeddings.tokens)
+    return [PassageEmbedding(*each) for each in zip(embeddings.vectors, codes, strict=True)]

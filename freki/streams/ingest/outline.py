@@ -126,7 +126,7 @@ def similarities_by(embedder: Embedder) -> Similarities:
     loop = asyncio.get_running_loop()
 
     def similarities(texts: Sequence[str]) -> Sequence[float]:
-        vectors = asyncio.run_coroutine_threadsafe(embedder.embed_passages(texts), loop).result()
+        vectors = asyncio.run_coroutine_threadsafe(embedder.embed_passages(texts), loop).result().vectors
         neighbours: list[float] = (vectors[:-1] * vectors[1:]).sum(axis=1).tolist()
         return neighbours
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from freki.schemas import ChunkKind, Completion, NoCompletion, Prompt
-from freki.schemas.arrays import Floats
+from freki.schemas.embeddings import Embeddings, PassageEmbedding
 from freki.schemas.index import RerankPair
 
 T = TypeVar("T")
@@ -18,7 +18,7 @@ class AnalyseText(Protocol):
 
 
 class Embedder(Protocol):
-    """Embedding model: texts to rows of L2 norm 1, dtype float32, shape (texts, dim).
+    """Embedding model: a vector for each text, and vectors of its tokens where the model gives some.
 
     If kinds of chunks have their own embedders, the row of a query has a part of norm 1 for each embedder: its dot
     product with the row of a chunk is the cosine by the chunk's embedder.
@@ -39,17 +39,17 @@ class Embedder(Protocol):
     def of(self, kind: ChunkKind) -> "Embedder":
         """Return the embedder of a kind of chunks; its `dim` is the same."""
 
-    async def embed_passages(self, texts: Sequence[str]) -> Floats:
-        """Return the vectors of passages; texts beyond the model's limit are truncated."""
+    async def embed_passages(self, texts: Sequence[str]) -> Embeddings:
+        """Embed passages; texts beyond the model's limit are truncated."""
 
-    async def embed_within(self, windows: Sequence[str], spans: Sequence[Sequence[tuple[int, int]]]) -> Floats:
-        """Return the vectors of spans, pooled from the states that their tokens have in their window (late chunking).
+    async def embed_within(self, windows: Sequence[str], spans: Sequence[Sequence[tuple[int, int]]]) -> Embeddings:
+        """Embed spans by the states that their tokens have in their window (late chunking).
 
         spans: half-open spans of each window, in code points. Returns one row per span, window by window.
         """
 
-    async def embed_queries(self, texts: Sequence[str]) -> Floats:
-        """Return the vectors of queries."""
+    async def embed_queries(self, texts: Sequence[str]) -> Embeddings:
+        """Embed queries."""
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text by the model's tokenizer, without special tokens."""
@@ -60,13 +60,13 @@ EmbeddingCacheKey = tuple[str, ...]
 
 
 class Vectors(Protocol):
-    """Cache of passage vectors, which may evict any of them at any time."""
+    """Cache of embedded passages, which may evict any of them at any time."""
 
-    def among(self, passages: Iterable[EmbeddingCacheKey]) -> Mapping[EmbeddingCacheKey, Floats]:
-        """Return the vectors of the passages that are cached, shape (dim,) each."""
+    def among(self, passages: Iterable[EmbeddingCacheKey]) -> Mapping[EmbeddingCacheKey, PassageEmbedding]:
+        """Return those of the passages that are cached."""
 
-    def keep(self, vectors: Mapping[EmbeddingCacheKey, Floats]) -> None:
-        """Add vectors."""
+    def keep(self, passages: Mapping[EmbeddingCacheKey, PassageEmbedding]) -> None:
+        """Add passages."""
 
 
 class Cache(Protocol[T]):

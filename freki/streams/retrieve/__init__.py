@@ -18,10 +18,11 @@ follow_judgements  judgements of users, and their erasure
 steps/, in the order in which they run:
 query_parser     options, language, terms and type of a query
 wait             until the index holds versions that the query asks for
-query_vectors    vectors of queries
+query_embeddings vectors of queries and of their tokens
 judged           judgements on similar queries
-search           candidates: both searches, fusion, live check, rows
+search           candidates: both searches, fusion, late interaction, live check, rows
 fuse             one ranking of several
+match            late interaction of token vectors
 live, keep_live  candidates that are live and readable
 load             rows of candidates, and folding of equal texts
 widen            further searches of variants of the query

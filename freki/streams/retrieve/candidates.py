@@ -31,6 +31,8 @@ class LiveChunk:
     lexical: float | None = None
     variant: int = 0
     """Index of the first variant that found it; 0: the query itself."""
+    matched: float | None = None
+    """Probability by late interaction of stored token vectors; null: not matched."""
 
     @property
     def root(self) -> Root:

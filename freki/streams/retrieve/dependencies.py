@@ -5,7 +5,7 @@ from dataclasses import field
 
 from freki.operators.analyse_text import query_terms
 from freki.schemas import Timestamp
-from freki.schemas.arrays import Floats
+from freki.schemas.embeddings import QueryEmbedding
 from freki.schemas.names import record
 from freki.schemas.query_options import QueryOptions
 from freki.streams.ports import AnalyseText, Cache, ChunkRows, ChunkSearch, Embedder, Reranker, Roots
@@ -33,8 +33,10 @@ class RetrievalModels:
     embedder: Embedder
     rerankers: Sequence[Reranker] = ()
     rewriter: Rewriter | None = None
-    vectors: Cache[Floats] | None = None
-    """Cache of vectors of queries."""
+    embeddings: Cache[QueryEmbedding] | None = None
+    """Cache of embedded queries."""
+    late_interaction: bool = True
+    """Whether stored token vectors rank candidates."""
 
 
 @record

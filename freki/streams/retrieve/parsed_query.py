@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from freki.operators.analyse_query import phrases_of
 from freki.schemas import ChunkId, ContextQuery, QueryAnalysis, RequestKind, RootId, Timestamp
 from freki.schemas.arrays import Floats
+from freki.schemas.embeddings import QueryEmbedding
 from freki.schemas.index import Scope
 from freki.schemas.names import extended, record
 from freki.schemas.query_options import QueryOptions
@@ -47,7 +48,7 @@ class ParsedQuery:
 
     @property
     def wanted(self) -> int:
-        """Number of candidates to load, for reranking and for diversity."""
+        """Number of the best candidates to load, for reranking by a model and for diversity."""
         usual = max(self.options.rerank_candidates, 2 * self.options.top_k)
         return max(usual, MIN_QUOTED_CANDIDATES) if self.quoted else usual
 
@@ -69,17 +70,22 @@ class ParsedQuery:
 
 @record
 class EmbeddedQuery(ParsedQuery):
-    """A parsed query with its vector and the judgements on similar queries."""
+    """A parsed query with its embedding and the judgements on similar queries."""
 
-    vector: Floats | None
-    """Shape (dim,); null: not embedded, or embedding failed."""
+    embedding: QueryEmbedding | None
+    """Null: not embedded, or embedding failed."""
     boosts: Mapping[str, float]
     """Judgements of users by chunk and by root, -1..1."""
 
     @classmethod
-    def of(cls, parsed: ParsedQuery, vector: Floats | None, boosts: Mapping[str, float]) -> "EmbeddedQuery":
-        """Add vector and judgements to a parsed query."""
-        return extended(cls, parsed, vector=vector, boosts=boosts)
+    def of(cls, parsed: ParsedQuery, embedding: QueryEmbedding | None, boosts: Mapping[str, float]) -> "EmbeddedQuery":
+        """Add embedding and judgements to a parsed query."""
+        return extended(cls, parsed, embedding=embedding, boosts=boosts)
+
+    @property
+    def vector(self) -> Floats | None:
+        """Vector of the query, (dim,)."""
+        return None if self.embedding is None else self.embedding.vector
 
     def similarity(self, vector: Floats) -> float | None:
         """Return the similarity of a chunk (0: any two texts, 1: query and answer), or None without a query vector."""

@@ -1,7 +1,7 @@
 """Answer batches of queries.
 
 For the whole batch, with one call of a model or the store per step: parse → wait → embed, type by examples → search
-(dense and BM25 at once), fuse, keep live, load → widen (search variants, then the same).
+(dense and BM25 at once), fuse, match (late interaction), keep live, load → widen (search variants, then the same).
 For each query by itself: exact → rerank → select → locate → expand → look beyond → augment → compose → explain.
 A step that fails or finds no time is left out, and a notice in the result says so: there is always an answer.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 from freki.operators.step_budget import OptionalStep, affordable
 from freki.schemas import ContextQuery, ContextResult, Notice, NoticeKind, QueryId, TenantId
-from freki.schemas.arrays import Floats
+from freki.schemas.embeddings import QueryEmbedding
 from freki.schemas.index import Watermark
 from freki.streams.observe.meters import Meters
 from freki.streams.retrieve.budget.admit import Admission
@@ -34,8 +34,8 @@ from freki.streams.retrieve.steps.expand import EXPAND, Expansion
 from freki.streams.retrieve.steps.filtered_out import FilteredOutCounter
 from freki.streams.retrieve.steps.judged import Judgements
 from freki.streams.retrieve.steps.locate import locate
+from freki.streams.retrieve.steps.query_embeddings import EmbedQueries, QueryEmbeddings
 from freki.streams.retrieve.steps.query_parser import QueryParser
-from freki.streams.retrieve.steps.query_vectors import EmbedQueries, QueryVectors
 from freki.streams.retrieve.steps.rerank import Reranking
 from freki.streams.retrieve.steps.search import Search, Searcher
 from freki.streams.retrieve.steps.select import select
@@ -81,8 +81,8 @@ class Retriever:
             analyse_text=defaults.analyse_text,
             clock_ns=clocks.ns,
         )
-        self._embed = EmbedQueries(QueryVectors(embedder, models.vectors), attempts)
-        self._searcher = Searcher(stores, attempts)
+        self._embed = EmbedQueries(QueryEmbeddings(embedder, models.embeddings), attempts)
+        self._searcher = Searcher(stores, attempts, late_interaction=models.late_interaction)
         self._read = ChunkReader(stores, attempts)
         self._widen = Widener(
             searcher=self._searcher,
@@ -179,8 +179,10 @@ class Retriever:
         with self._admission.counted(len(parsed)):
             # Watermarks first: commits after them may be missing from the search.
             texts = [[query.text] if query.is_embedded else [] for query in parsed]
-            watermarks, vectors = await asyncio.gather(self._searcher.watermarks(parsed), self._embed(parsed, texts))
-            queries = [self._embedded(query, next(iter(own), None)) for query, own in zip(parsed, vectors, strict=True)]
+            watermarks, embeddings = await asyncio.gather(self._searcher.watermarks(parsed), self._embed(parsed, texts))
+            queries = [
+                self._embedded(query, next(iter(own), None)) for query, own in zip(parsed, embeddings, strict=True)
+            ]
             progress.update((place, nothing_found(query)) for place, query in enumerate(queries))
             found = await self._candidates([Search(query=query, variants=[question_of(query)]) for query in queries])
         return watermarks, [
@@ -188,13 +190,15 @@ class Retriever:
             for query, candidates in zip(queries, found, strict=True)
         ]
 
-    def _embedded(self, parsed: ParsedQuery, vector: Floats | None) -> EmbeddedQuery:
+    def _embedded(self, parsed: ParsedQuery, embedding: QueryEmbedding | None) -> EmbeddedQuery:
         """Type a query by examples, and look up the judgements on similar queries."""
+        vector = None if embedding is None else embedding.vector
         typed = self._parse.by_examples(parsed, vector)
         counts = self._judgements is not None and typed.options.feedback and vector is not None
         if not counts or self._judgements is None or vector is None:
-            return EmbeddedQuery.of(typed, vector, {})
-        return EmbeddedQuery.of(typed, vector, self._judgements.boosts(typed.query.tenant, vector, now=self._now()))
+            return EmbeddedQuery.of(typed, embedding, {})
+        boosts = self._judgements.boosts(typed.query.tenant, vector, now=self._now())
+        return EmbeddedQuery.of(typed, embedding, boosts)
 
     async def _candidates(self, searches: Sequence[Search]) -> list[LoadedCandidates]:
         """Search for candidates, or read the chunks that queries name."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from freki.schemas import ChunkId, RootId, Widening
 from freki.schemas.arrays import Floats
-from freki.schemas.index import Candidate, IndexedChunk, Root
+from freki.schemas.index import Candidate, IndexedChunk, Root, RowId
 from freki.schemas.names import record
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
 
@@ -41,12 +41,15 @@ class Ranked(NamedTuple):
     """A chunk in the fused ranking, with the score of each retriever; it may no longer be live."""
 
     chunk_id: ChunkId
+    row_id: RowId
     root_id: RootId
     fused: float
     dense: float | None
     lexical: float | None
     variant: int
     """Index of the first variant that found it."""
+    matched: float | None = None
+    """Probability by late interaction; null: not matched."""
 
 
 @record

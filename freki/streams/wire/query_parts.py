@@ -65,7 +65,8 @@ class QueryParts:
                 embedder=await parts.open_embedder(),
                 rerankers=await self._open_rerankers(),
                 rewriter=await self._open_rewriter(),
-                vectors=caches.vectors if caches else None,
+                embeddings=caches.embeddings if caches else None,
+                late_interaction=self._settings.models.reranker is not None,
             ),
             Stores(
                 search=CachedSearch(index, rankings=caches.rankings, epochs=caches.epochs) if caches else index,
@@ -114,7 +115,7 @@ class QueryParts:
             return BoundedCache(name, most_bytes=max_bytes, seconds=settings.cache_s, calls=self._parts.calls)
 
         return Caches(
-            vectors=cache("question_vectors", 0.1),
+            embeddings=cache("question_vectors", 0.1),
             rankings=cache("rankings", 0.4),
             answers=cache("answers", 0.5),
             epochs=Epochs(strong=settings.strong),
@@ -130,7 +131,7 @@ class QueryParts:
             rerankers.append(await parts.opened.enter_async_context(VertexReranker(settings.vertex_reranker)))
         if settings.llm.url is not None:
             rerankers.append(LlmReranker(await parts.open_llm(), parts.token_ledger()))
-        if settings.models.reranker:
+        if settings.models.cross_encoder is not None:
             reranker = OnnxReranker(settings.models, calls=parts.calls)
             rerankers.append(await parts.opened.enter_async_context(reranker))
         return rerankers

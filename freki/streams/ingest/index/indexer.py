@@ -13,7 +13,7 @@ from opentelemetry.trace import Tracer
 
 from freki.operators.fence import Action, Decision, decide
 from freki.schemas import ChunkId, IndexOutcome, OutcomeStatus, RootId, Timestamp
-from freki.schemas.arrays import Floats
+from freki.schemas.embeddings import PassageEmbedding
 from freki.schemas.index import Root, row_id
 from freki.streams.deliver.lanes import Lane
 from freki.streams.ingest.index.commit import Committer, Draft, Swept
@@ -124,10 +124,10 @@ class Indexer:
             while slices:
                 # The store writes one slice while the model embeds the next one.
                 piece_slice = slices.pop(0)
-                vectors = await self._vectors.of_slice(piece_slice)
+                passages = await self._vectors.of_slice(piece_slice)
                 if committing is not None:
                     yield await committing, remaining([piece_slice, *slices])
-                committing = asyncio.create_task(self._commit(piece_slice, vectors, bases))
+                committing = asyncio.create_task(self._commit(piece_slice, passages, bases))
                 if slices and self._scheduler.should_yield(lane):
                     break
             if committing is not None:
@@ -151,11 +151,13 @@ class Indexer:
         compared = (compare(part, stored, named, fits=fits) for parts in in_parts(pieces) for part in parts)
         return packed(compared, self._rules.slice_tokens)
 
-    async def _commit(self, piece_slice: Slice, vectors: Mapping[ChunkId, Floats], bases: Bases) -> list[IndexOutcome]:
+    async def _commit(
+        self, piece_slice: Slice, passages: Mapping[ChunkId, PassageEmbedding], bases: Bases
+    ) -> list[IndexOutcome]:
         """Write and commit a slice; repeat the decision for documents with a concurrent commit of another owner."""
         outcomes: list[IndexOutcome] = []
         while True:
-            draft = await self._draft(piece_slice, vectors)
+            draft = await self._draft(piece_slice, passages)
             complete = [piece for piece in piece_slice.pieces if piece.complete]
             # Before the check: existing pages stay until a newer revision is committed, which the check would detect.
             found = await self._committer.manifests(complete, draft)
@@ -185,9 +187,9 @@ class Indexer:
                 piece_slice.take(part)
             if not piece_slice.pieces:
                 return outcomes
-            vectors = await self._vectors.of_slice(piece_slice)
+            passages = await self._vectors.of_slice(piece_slice)
 
-    async def _draft(self, piece_slice: Slice, vectors: Mapping[ChunkId, Floats]) -> Draft:
+    async def _draft(self, piece_slice: Slice, passages: Mapping[ChunkId, PassageEmbedding]) -> Draft:
         attempt = self._committer.new_attempt()
         written = {**piece_slice.to_embed, **piece_slice.to_copy}
         row_ids = piece_slice.reused | {chunk_id: row_id(chunk_id, attempt) for chunk_id in written}
@@ -198,13 +200,14 @@ class Indexer:
                 row_id=row_ids[chunk.chunk.chunk_id],
                 edition=0,
                 embedder=self._vectors.embedder.of(chunk.chunk.kind).fingerprint,
+                token_codes=passages[chunk.chunk.chunk_id].token_codes,
                 analyse_text=self._rules.analyse_text,
             )
             for piece, chunk in written.values()
         ]
         pages = [page for piece in piece_slice.pieces for page in manifest_pages(piece, row_ids, attempt)]
         return await self._committer.write(
-            attempt, rows, self._vectors.matrix([vectors[chunk_id] for chunk_id in written]), pages
+            attempt, rows, self._vectors.matrix([passages[chunk_id] for chunk_id in written]), pages
         )
 
     async def _confirm(

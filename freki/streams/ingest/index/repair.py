@@ -64,7 +64,7 @@ class Repair:
 
     async def _write(self, chunks: Chunks) -> None:
         """Commit an edition with new rows for these chunks, unless a newer root is committed meanwhile."""
-        vectors = await self._vectors.of_chunks(chunks)
+        passages = await self._vectors.of_chunks(chunks)
         attempt = self._committer.new_attempt()
         bases = await self._committer.look_up({piece.root_id for piece, _ in chunks.values()})
         versions = {piece.root_id: piece.revision.version for piece, _ in chunks.values()}
@@ -84,9 +84,12 @@ class Repair:
             )
             for old, page in read.items()
         }
-        rows = [self._row(*chunks[chunk_id], new=new, live=live) for chunk_id, new in new_rows.items()]
+        rows = [
+            self._row(*chunks[chunk_id], new=new, token_codes=passages[chunk_id].token_codes, live=live)
+            for chunk_id, new in new_rows.items()
+        ]
         draft = await self._committer.write(
-            attempt, rows, self._vectors.matrix([vectors[row.chunk_id] for row in rows]), list(pages.values())
+            attempt, rows, self._vectors.matrix([passages[row.chunk_id] for row in rows]), list(pages.values())
         )
         same, _ = await self._committer.unchanged(dict(live))
         await self._committer.abandon(draft, live.keys() - same)
@@ -94,13 +97,16 @@ class Repair:
             await self._committer.commit([_edition(live[key], pages, attempt) for key in sorted(same)])
             await self._committer.sweep(sorted(same))
 
-    def _row(self, piece: Piece, chunk: ContextualChunk, *, new: RowId, live: Mapping[RootId, Root]) -> IndexedChunk:
+    def _row(
+        self, piece: Piece, chunk: ContextualChunk, *, new: RowId, token_codes: str, live: Mapping[RootId, Root]
+    ) -> IndexedChunk:
         return chunk_row(
             piece,
             chunk,
             row_id=new,
             edition=live[piece.root_id].edition + 1,
             embedder=self._vectors.embedder.of(chunk.chunk.kind).fingerprint,
+            token_codes=token_codes,
             analyse_text=self._analyse_text,
         )
 

@@ -1,4 +1,4 @@
-"""Vectors of the chunks of a slice: copied from the store, cached, or computed by a model."""
+"""Embeddings of the chunks of a slice: copied from the store, cached, or computed by a model."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,6 +8,7 @@ from opentelemetry.trace import Tracer
 
 from freki.schemas import ChunkId, ContextualChunk, RootId, Timestamp
 from freki.schemas.arrays import Floats
+from freki.schemas.embeddings import PassageEmbedding
 from freki.schemas.index import StoredRow
 from freki.streams.ingest.index.pieces import Piece, Slice
 from freki.streams.ingest.index.records import EmbedCounts, cache_key
@@ -20,7 +21,7 @@ PieceChunk = tuple[Piece, ContextualChunk]
 
 
 class ChunkVectors:
-    """Source of chunk vectors that embeds each text once, and counts embedded chunks per revision."""
+    """Source of embedded chunks that embeds each text once, and counts embedded chunks per revision."""
 
     def __init__(
         self,
@@ -47,45 +48,46 @@ class ChunkVectors:
         """Return and reset the counts of a revision."""
         return self._tallies.pop((piece.root_id, piece.revision.version), EmbedCounts())
 
-    async def of_slice(self, piece_slice: Slice) -> dict[ChunkId, Floats]:
-        """Return the vectors of all chunks that get a row, shape (dim,) each."""
+    async def of_slice(self, piece_slice: Slice) -> dict[ChunkId, PassageEmbedding]:
+        """Embed all chunks that get a row."""
         copied = await self._copied(piece_slice)
         # A source row may have been deleted meanwhile.
         lost = {chunk_id: chunk for chunk_id, chunk in piece_slice.to_copy.items() if chunk_id not in copied}
         return copied | await self.of_chunks({**piece_slice.to_embed, **lost})
 
-    async def of_chunks(self, chunks: Mapping[ChunkId, PieceChunk]) -> dict[ChunkId, Floats]:
-        """Return the vectors of chunks from the cache or a model, shape (dim,) each."""
+    async def of_chunks(self, chunks: Mapping[ChunkId, PieceChunk]) -> dict[ChunkId, PassageEmbedding]:
+        """Return the embeddings of chunks from the cache or a model."""
         keys = {
             chunk_id: cache_key(piece, chunk, embedder=self.embedder.of(chunk.chunk.kind).fingerprint)
             for chunk_id, (piece, chunk) in chunks.items()
         }
-        vectors = dict(self._cache.among(keys.values()))
+        passages = dict(self._cache.among(keys.values()))
         unknown: dict[EmbeddingCacheKey, PieceChunk] = {}
         for chunk_id, key in keys.items():
-            if key not in vectors:
+            if key not in passages:
                 unknown.setdefault(key, chunks[chunk_id])
         for embedder, share in self._by_embedder(unknown):
             new = dict(zip(share, await self._embed(embedder, list(share.values())), strict=True))
             self._cache.keep(new)
-            vectors.update(new)
+            passages.update(new)
         embedded_at = self._now()
         for piece, chunk in unknown.values():
             tally = self._tallies.setdefault((piece.root_id, piece.revision.version), EmbedCounts())
             tally.embedded += 1
             tally.tokens += chunk.chunk.tokens
             tally.embedded_at = embedded_at
-        return {chunk_id: vectors[key] for chunk_id, key in keys.items()}
+        return {chunk_id: passages[key] for chunk_id, key in keys.items()}
 
-    def matrix(self, vectors: Sequence[Floats]) -> Floats:
-        """Stack vectors, (vectors, dim); there may be none."""
-        return np.array(vectors, np.float32).reshape(-1, self.embedder.dim)
+    def matrix(self, passages: Sequence[PassageEmbedding]) -> Floats:
+        """Stack the vectors of passages, (passages, dim); there may be none."""
+        return np.array([each.vector for each in passages], np.float32).reshape(-1, self.embedder.dim)
 
-    async def _copied(self, piece_slice: Slice) -> dict[ChunkId, Floats]:
+    async def _copied(self, piece_slice: Slice) -> dict[ChunkId, PassageEmbedding]:
         if not piece_slice.to_copy:
             return {}
         stored = await self._rows.fetch(list(piece_slice.sources.values()))
-        return {chunk_id: stored[row_id][1] for chunk_id, row_id in piece_slice.sources.items() if row_id in stored}
+        found = {key: PassageEmbedding(vector, row.token_codes) for key, (row, vector) in stored.items()}
+        return {chunk_id: found[row_id] for chunk_id, row_id in piece_slice.sources.items() if row_id in found}
 
     def _by_embedder(
         self, chunks: Mapping[EmbeddingCacheKey, PieceChunk]
@@ -99,7 +101,7 @@ class ChunkVectors:
             shares[embedder.fingerprint][key] = (piece, chunk)
         return ((embedders[fingerprint], share) for fingerprint, share in shares.items())
 
-    async def _embed(self, embedder: Embedder, chunks: Sequence[PieceChunk]) -> Floats:
+    async def _embed(self, embedder: Embedder, chunks: Sequence[PieceChunk]) -> list[PassageEmbedding]:
         tokens = sum(chunk.chunk.tokens for _, chunk in chunks)
 
         def described() -> Attributes:

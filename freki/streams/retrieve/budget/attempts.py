@@ -22,7 +22,7 @@ MIN_RESERVE_S = 0.01
 """Minimum reserve for sending the answer, in seconds, before its duration is known."""
 MIN_STEP_S = 0.01
 """Minimum time, in seconds, to begin a step that only improves the answer."""
-LOOKING_UP = ("embed", "search.dense", "fuse", "manifest", "load")
+LOOKING_UP = ("embed", "search.dense", "fuse", "match", "manifest", "load")
 """First steps of every query, as far as one waits for another."""
 LEAVING = ("assemble", "send")
 """Steps of every answer, even of one that lacks everything else."""

@@ -20,6 +20,7 @@ from freki.schemas import (
     may_read,
 )
 from freki.schemas.arrays import Floats
+from freki.schemas.embeddings import QueryEmbedding
 from freki.schemas.errors import InfraError
 from freki.schemas.index import Candidate, Root, Scope, Watermark
 from freki.schemas.names import record
@@ -29,7 +30,7 @@ from freki.streams.retrieve.candidates import nothing_found
 from freki.streams.retrieve.parsed_query import EmbeddedQuery, ParsedQuery
 from freki.streams.retrieve.query_log import timed
 from freki.streams.retrieve.retriever import Answered, Retriever
-from freki.streams.retrieve.steps.query_vectors import principals_of
+from freki.streams.retrieve.steps.query_embeddings import principals_of
 
 CANDIDATE_BYTES = 384
 """Approximate size of a cached candidate: two ids, a score, and the record around them."""
@@ -58,7 +59,7 @@ class Ranking:
 class Caches:
     """Caches of one process."""
 
-    vectors: Cache[Floats]
+    embeddings: Cache[QueryEmbedding]
     rankings: Cache[Ranking]
     answers: Cache[Answer]
     epochs: Epochs

@@ -35,13 +35,14 @@ def fuse(query: EmbeddedQuery, variants: Sequence[SearchedVariant]) -> tuple[lis
     dense = [each.dense for each in variants if each.dense is not None]
     lexical = [each.lexical for each in variants if each.lexical is not None]
     best_dense, best_lexical = _best(dense), _best(lexical)
-    owners = {hit.chunk_id: hit.root_id for ranking in (*dense, *lexical) for hit in ranking}
+    found = {hit.chunk_id: hit for ranking in (*dense, *lexical) for hit in ranking}
     first = _first_variants(variants)
     alpha = None if query.options.fusion is Fusion.RRF else _alpha(query, variants, dense, lexical)
     ranked = [
         Ranked(
             hit.chunk_id,
-            owners[hit.chunk_id],
+            found[hit.chunk_id].row_id,
+            found[hit.chunk_id].root_id,
             hit.score,
             best_dense.get(hit.chunk_id),
             best_lexical.get(hit.chunk_id),
@@ -50,6 +51,12 @@ def fuse(query: EmbeddedQuery, variants: Sequence[SearchedVariant]) -> tuple[lis
         for hit in _hits(query, variants, dense, lexical, alpha)
     ]
     return (_lifted(query, ranked) if query.boosts else ranked), alpha
+
+
+def fused_in_unit(fusion: Fusion, fused: Sequence[float]) -> list[float]:
+    """Return the fused scores in 0..1: sums of reciprocal ranks are some hundredths."""
+    best = max(fused, default=0.0) if fusion is Fusion.RRF else 1.0
+    return [each / best if best > 0 else each for each in fused]
 
 
 def _lifted(query: EmbeddedQuery, ranked: list[Ranked]) -> list[Ranked]:

@@ -130,7 +130,7 @@ class Judgements:
         entries = [self._tenants[tenant_id].entries[key] for tenant_id, key in some]
         if entries:
             texts = [entry.judgement.question[:QUESTION_CHARACTERS] for entry in entries]
-            vectors = await self._embedder.embed_queries(texts)
+            vectors = (await self._embedder.embed_queries(texts)).vectors
             for place, entry, vector in zip(some, entries, vectors, strict=True):
                 # Meanwhile it may have been erased or replaced.
                 entry.vector = vector / np.linalg.norm(vector)

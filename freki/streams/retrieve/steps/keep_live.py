@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from freki.schemas import ChunkId, NoticeKind, RootId, may_read
-from freki.schemas.index import Candidate, Rank
+from freki.schemas.index import Candidate, Rank, RowId
 from freki.schemas.names import record
 from freki.streams.ports import Roots
 from freki.streams.retrieve.budget.attempts import Attempts
@@ -14,6 +14,7 @@ from freki.streams.retrieve.query_log import timed
 from freki.streams.retrieve.search_result import Ranked, SearchedVariant, SearchResult
 from freki.streams.retrieve.steps.fuse import fuse
 from freki.streams.retrieve.steps.live import LiveDocument, read_live
+from freki.streams.retrieve.steps.match import TokenCodes, match
 
 STEP = "manifest"
 NOT_LIVE = "it is not of a live revision"
@@ -31,9 +32,13 @@ class LiveCandidates:
 
 
 async def keep_live(
-    roots: Roots, attempts: Attempts, queries: Sequence[EmbeddedQuery], searches: Sequence[SearchResult]
+    roots: Roots,
+    attempts: Attempts,
+    queries: Sequence[EmbeddedQuery],
+    searches: Sequence[SearchResult],
+    token_codes: TokenCodes,
 ) -> tuple[list[LiveCandidates], bool]:
-    """Fuse, and take from the top of each ranking as many live and readable candidates as are wanted.
+    """Fuse and match, and take the best live and readable candidates, as many as are wanted.
 
     The flag is False if live revisions could not be read.
     """
@@ -41,11 +46,16 @@ async def keep_live(
     started_ns = logs[0].clock_ns()
     selections = [_LiveSelection(query, search) for query, search in zip(queries, searches, strict=True)]
     ended_ns = logs[0].clock_ns()
+    codes = await token_codes(queries, [each.ranked for each in selections])
+    for selection in selections:
+        selection.match(codes)
+    matched_ns = logs[0].clock_ns()
     with timed(logs, STEP, lambda place: len(selections[place].found)):
         is_live = await _take_best(roots, attempts, selections)
         for log, each in zip(logs, selections, strict=True):
             # Counted here, without documents that the principals may not read.
             log.ran("fuse", started_ns, len(each.ranked), ended_ns=ended_ns)
+            log.ran("match", ended_ns, each.matched, ended_ns=matched_ns)
     return [each.result() for each in selections], is_live
 
 
@@ -75,6 +85,7 @@ class _LiveSelection:
 
     def __init__(self, query: EmbeddedQuery, search: SearchResult) -> None:
         self.query = query
+        self._codes: Mapping[RowId, str] = {}
         self._variants = list(search.variants)
         self._roots = dict(search.roots)
         self._history = History()
@@ -82,9 +93,15 @@ class _LiveSelection:
 
     def _start(self) -> None:
         self.ranked, self._alpha = fuse(self.query, self._variants)
+        self._best_first = match(self.query, self.ranked, self._codes)
         self.found: list[LiveChunk] = []
         self.dead = 0
         self._at = 0
+
+    def match(self, codes: Mapping[RowId, str]) -> None:
+        """Order by late interaction; codes: of the rows that were read."""
+        self._codes = codes
+        self._best_first = match(self.query, self.ranked, codes)
 
     def result(self) -> LiveCandidates:
         search = SearchResult(
@@ -93,11 +110,16 @@ class _LiveSelection:
         return LiveCandidates(search=search, found=tuple(self.found), history=self._history, has_moved=self.dead > 0)
 
     @property
+    def matched(self) -> int:
+        """Number of candidates that late interaction scored."""
+        return sum(each.matched is not None for each in self._best_first)
+
+    @property
     def is_short(self) -> bool:
-        return len(self.found) < self.query.wanted and self._at < len(self.ranked)
+        return len(self.found) < self.query.wanted and self._at < len(self._best_first)
 
     def next_slice(self) -> list[Ranked]:
-        return self.ranked[self._at : self._at + self.query.wanted]
+        return self._best_first[self._at : self._at + self.query.wanted]
 
     def hide_unreadable(self, ranked: Sequence[Ranked], live: Mapping[RootId, LiveDocument]) -> bool:
         """Remove documents that the principals may not read, and fuse again: they must not move or be counted.
@@ -161,6 +183,7 @@ def _live_chunk(ranked: Ranked, document: LiveDocument) -> LiveChunk:
         dense=ranked.dense,
         lexical=ranked.lexical,
         variant=ranked.variant,
+        matched=ranked.matched,
     )
 
 

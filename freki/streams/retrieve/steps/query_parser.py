@@ -54,7 +54,7 @@ class QueryParser:
     async def learn(self, embedder: Embedder) -> None:
         """Embed the examples of each query type. Before that, a query that no rule types is FACTUAL."""
         examples = example_wordings()
-        vectors = await embedder.embed_queries([example.text for example in examples])
+        vectors = (await embedder.embed_queries([example.text for example in examples])).vectors
         self._prototypes = fit_prototypes(vectors, [example.query_type for example in examples])
 
     def __call__(self, query: ContextQuery, trace_id: str, received_at: Timestamp) -> ParsedQuery:

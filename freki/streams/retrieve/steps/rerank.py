@@ -1,11 +1,14 @@
-"""Rescore the best candidates of a query; if a reranker fails, the next of its chain takes over."""
+"""Rescore the best candidates of a query by a model, or keep the scores of late interaction (`match`).
+
+If a reranker fails, the next of its chain takes over.
+"""
 
 from collections.abc import Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
 from freki.operators.breadcrumb import with_context
-from freki.schemas import Fusion, NoticeKind, RerankerChoice
+from freki.schemas import NoticeKind, RerankerChoice
 from freki.schemas.index import RerankPair
 from freki.schemas.names import extended
 from freki.streams.ports import Reranker
@@ -15,7 +18,6 @@ from freki.streams.retrieve.budget.in_flight import InFlight
 from freki.streams.retrieve.candidates import NO_RERANKER, LoadedCandidates, LoadedChunk, RankedCandidates
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
 from freki.streams.retrieve.query_log import timed
-from freki.streams.retrieve.steps.query_vectors import principals_of
 
 STEP = "rerank"
 REMOTE = "remote"
@@ -38,13 +40,14 @@ _CHAIN = {
 _MISSING = {
     REMOTE: "no remote reranker: set FREKI_REMOTE_RERANKER__URL",
     VERTEX: "no ranking by Vertex AI: set FREKI_VERTEX_RERANKER__PROJECT",
-    LOCAL: "no reranker: cosine gives scores, hybrid search the order; set FREKI_MODELS__RERANKER",
+    LOCAL: "no reranker: cosine gives scores, hybrid search the order; set FREKI_MODELS__RERANKER, and choose an "
+    "embedder with token vectors",
     LLM: "no language model to rerank with: set FREKI_LLM__URL and FREKI_LLM__MODEL",
 }
 
 
 class Reranking:
-    """Reranks one query at a time: the cost depends on the time that the query has left."""
+    """Reranks one query at a time: the cost of models depends on the time that the query has left."""
 
     def __init__(self, rerankers: Sequence[Reranker], *, attempts: Attempts, in_flight: InFlight) -> None:
         self._rerankers = {reranker.name: reranker for reranker in rerankers}
@@ -55,16 +58,22 @@ class Reranking:
     async def __call__(
         self, query: EmbeddedQuery, candidates: LoadedCandidates, later: Collection[str]
     ) -> RankedCandidates:
-        """Score the best candidates, as many as there is time for; later: further steps that need time after it."""
+        """Score the best candidates by a model, as many as there is time for, or take the scores of late interaction.
+
+        later: further steps that need time after it.
+        """
+        choice = query.options.reranker
+        if not candidates.found or choice is RerankerChoice.NONE:
+            return extended(RankedCandidates, candidates, head=(), reranker=NO_RERANKER)
         head = candidates.found[: query.options.rerank_candidates]
-        if not head or query.options.reranker is RerankerChoice.NONE:
-            return extended(RankedCandidates, candidates, head=head, reranker=NO_RERANKER)
-        for name in _CHAIN[query.options.reranker]:
+        for name in _CHAIN[choice]:
+            if name == LOCAL and name not in self._rerankers and candidates.found[0].matched is not None:
+                return _scored(candidates, candidates.found, [each.matched for each in candidates.found], name)
             scores = await self._scores(query, name, head, later)
             if scores is not None:
                 self._note_unranked(query, name, scores)
                 return _scored(candidates, head, scores, name)
-        return extended(RankedCandidates, candidates, head=head, reranker=NO_RERANKER)
+        return extended(RankedCandidates, candidates, head=(), reranker=NO_RERANKER)
 
     def _note_unranked(self, query: EmbeddedQuery, name: str, scores: Sequence[float | None]) -> None:
         left_out = sum(score is None for score in scores)
@@ -138,26 +147,11 @@ def _cosines(query: EmbeddedQuery, head: Sequence[LoadedChunk]) -> list[float] |
 
 
 def _pairs(query: EmbeddedQuery, head: Sequence[LoadedChunk]) -> list[RerankPair]:
-    cosines = _cosines(query, head) or [0.0] * len(head)
-    best = max((each.lexical or 0.0 for each in head), default=0.0)
     return [
         RerankPair(
             query=query.text,
-            query_language=query.analysis.language,
             heading=next((heading for heading in reversed(each.row.heading_path) if heading), ""),
             text=with_context(each.row.context, each.row.text),
-            language=each.row.language,
-            fused=fused,
-            lexical=(each.lexical or 0.0) / best if best > 0 else 0.0,
-            cosine=cosine,
-            asker=(query.query.tenant, *principals_of(query.query)),
-            readers=(each.root.tenant, *sorted(set(each.root.principals))),
         )
-        for each, fused, cosine in zip(head, fused_in_unit(query.options.fusion, head), cosines, strict=True)
+        for each in head
     ]
-
-
-def fused_in_unit(fusion: Fusion, candidates: Sequence[LoadedChunk]) -> list[float]:
-    """Return the fused scores in 0..1: sums of reciprocal ranks are some hundredths."""
-    best = max((each.fused for each in candidates), default=0.0) if fusion is Fusion.RRF else 1.0
-    return [each.fused / best if best > 0 else each.fused for each in candidates]

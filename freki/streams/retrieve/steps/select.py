@@ -11,10 +11,11 @@ from freki.operators.diversify import maximal_marginal_relevance
 from freki.operators.limit_each import limit_each
 from freki.schemas import ExactKind, NoticeKind, RerankerChoice
 from freki.schemas.names import extended
-from freki.streams.retrieve.candidates import RankedCandidates, ScoredChunk, Selection
+from freki.streams.retrieve.candidates import LoadedChunk, RankedCandidates, ScoredChunk, Selection
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
 from freki.streams.retrieve.query_log import timed
-from freki.streams.retrieve.steps.rerank import COSINE, LLM, LOCAL, PROBABILITIES, REMOTE, VERTEX, fused_in_unit
+from freki.streams.retrieve.steps.fuse import fused_in_unit
+from freki.streams.retrieve.steps.rerank import COSINE, LLM, LOCAL, PROBABILITIES, REMOTE, VERTEX
 
 Relevance = NDArray[np.float64]
 
@@ -63,7 +64,7 @@ def _score(query: EmbeddedQuery, candidates: RankedCandidates) -> tuple[list[Sco
     lowest = min(reranked, default=1.0)
     scores = [
         # In the fused order, and at most as good as the worst reranked candidate.
-        lowest * (each.fused if lowest >= 0 else 2 - each.fused)
+        lowest * (_before(each) if lowest >= 0 else 2 - _before(each))
         if each.reranked is None or only_shown
         else each.reranked
         for each in candidates.found
@@ -71,15 +72,20 @@ def _score(query: EmbeddedQuery, candidates: RankedCandidates) -> tuple[list[Sco
     scored = _judged(query, candidates, scores)
     relevance = np.array([each.score + each.judged for each in scored], np.float64)
     if candidates.reranker in PROBABILITIES:
-        fused = np.array(fused_in_unit(query.options.fusion, candidates.found), np.float64)
+        fused = np.array(fused_in_unit(query.options.fusion, [each.fused for each in candidates.found]), np.float64)
         relevance = blend(relevance, fused, weight=query.options.blend_for(exact=_names_a_norm(query)))
 
     def rank(place: int) -> tuple[bool, float, float, str]:
         each = scored[place]
-        return each.reranked is None, -relevance[place], -each.fused, each.chunk_id
+        return each.reranked is None, -relevance[place], -_before(each), each.chunk_id
 
     order = sorted(range(len(scored)), key=rank)
     return [scored[place] for place in order], relevance[order]
+
+
+def _before(chunk: LoadedChunk) -> float:
+    """Return the score before a model reranks, 0..1: by late interaction, or fused."""
+    return chunk.fused if chunk.matched is None else chunk.matched
 
 
 def _judged(query: EmbeddedQuery, candidates: RankedCandidates, scores: Sequence[float]) -> list[ScoredChunk]:
@@ -99,7 +105,7 @@ def _diversified(query: EmbeddedQuery, selection: Selection, relevance: Relevanc
     """
     reached = sum(each.reranked is not None for each in selection.found)
     head, rest = selection.found[:reached], selection.found[reached:]
-    by_search = np.array([each.fused + each.judged for each in rest], np.float64)
+    by_search = np.array([_before(each) + each.judged for each in rest], np.float64)
     trade_off = query.options.mmr_lambda
     found = [
         *_by_margin(head, relevance[:reached], trade_off, unrelated),

@@ -13,7 +13,7 @@ from freki.streams.retrieve.candidates import LoadedCandidates, QueryCandidates
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
 from freki.streams.retrieve.query_log import timed
 from freki.streams.retrieve.search_result import QueryVariant
-from freki.streams.retrieve.steps.query_vectors import EmbedQueries
+from freki.streams.retrieve.steps.query_embeddings import EmbedQueries
 from freki.streams.retrieve.steps.rewrite import STEP, Rewriter, is_written
 from freki.streams.retrieve.steps.search import Search, Searcher
 from freki.streams.retrieve.steps.variants import VariantMaker, share_weight
@@ -121,8 +121,10 @@ class Widener:
     ) -> list[list[QueryVariant]]:
         """Add vectors to the variants that are to be searched by one."""
         lacking = [[each.text for each in own if each.embeds and each.vector is None] for own in variants]
-        vectors = await self._embed(queries, lacking)
-        return [_with_vectors(own, iter(made)) for own, made in zip(variants, vectors, strict=True)]
+        embedded = await self._embed(queries, lacking)
+        return [
+            _with_vectors(own, (each.vector for each in made)) for own, made in zip(variants, embedded, strict=True)
+        ]
 
 
 def _with_vectors(variants: Sequence[QueryVariant], vectors: Iterator[Floats]) -> list[QueryVariant]:
