@@ -18,7 +18,7 @@ follow_judgements  judgements of users, and their erasure
 steps/, in the order in which they run:
 query_parser     options, language, terms and type of a query
 wait             until the index holds versions that the query asks for
-query_embeddings vectors of queries and of their tokens
+query_embeddings  vectors of queries and of their tokens
 judged           judgements on similar queries
 search           candidates: both searches, fusion, late interaction, live check, rows
 fuse             one ranking of several
