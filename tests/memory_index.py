@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -152,19 +152,16 @@ class MemoryIndex:
         pages = ((key, self._pages.get(_root_of(key), {}).get(key)) for key in map(checked_long_key, page_ids))
         return {key: page for key, page in pages if page is not None}
 
-    async def places(
-        self, roots: Sequence[Root], chunk_ids: Sequence[ChunkId]
-    ) -> Mapping[RootId, Mapping[ChunkId, Place]]:
-        """Tell which of these chunks the manifests of these roots name, on which page, and by which row."""
-        wanted = set(chunk_ids)
+    async def naming(
+        self, root_ids: Sequence[RootId], chunk_ids: Sequence[ChunkId]
+    ) -> Mapping[PageId, Mapping[ChunkId, Place]]:
+        """Tell which of these chunks the pages of documents name, and by which row."""
+        wanted = set(map(checked_key, chunk_ids))
         return {
-            root.root_id: {
-                entry.chunk_id: Place(page.page_id, entry.row_id)
-                for page in (await self.pages(root.pages)).values()
-                for entry in page.entries
-                if entry.chunk_id in wanted
-            }
-            for root in roots
+            page.page_id: places
+            for key in map(checked_key, root_ids)
+            for page in self._pages.get(key, {}).values()
+            if (places := _places(page, wanted))
         }
 
     async def page_heads(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Sequence[PageHead]]:
@@ -395,3 +392,11 @@ def _similarity(query: Floats, _chunk: IndexedChunk, vector: Floats) -> float:
     """Give the cosine; 0 where either has no length."""
     norms = float(np.linalg.norm(query) * np.linalg.norm(vector))
     return float(query @ vector) / norms if norms else 0.0
+
+
+def _places(page: ManifestPage, wanted: Collection[ChunkId]) -> dict[ChunkId, Place]:
+    return {
+        entry.chunk_id: Place(page.page_id, entry.row_id, index, len(page.entries))
+        for index, entry in enumerate(page.entries)
+        if entry.chunk_id in wanted
+    }

@@ -33,6 +33,7 @@ from freki.schemas.index import (
     StoredRow,
     deleted,
     page_id,
+    places_in,
     standing,
 )
 from freki.streams.ports import ChunkRows, ChunkSearch, Roots
@@ -583,19 +584,17 @@ class IndexContract:
         live = root("r", version=7, pages=tuple(each.page_id for each in pages))
         roots = [live, root("nowhere"), root("gone", deleted=True), root("s", version=7, pages=(others[-1].page_id,))]
 
-        placed = await index.places(roots, [*named[2:5], ChunkId("unknown")])
+        naming = await index.naming([each.root_id for each in roots], [*named[2:5], ChunkId("unknown")])
 
         expected = {
-            entry.chunk_id: Place(each.page_id, row(entry.chunk_id, "a1")) for each in pages for entry in each.entries
+            entry.chunk_id: Place(each.page_id, row(entry.chunk_id, "a1"), position=place, entries=3)
+            for each in pages
+            for place, entry in enumerate(each.entries)
         }
-        assert placed == {
-            "r": {chunk_id: expected[chunk_id] for chunk_id in named[2:5]},
-            "nowhere": {},
-            "gone": {},
-            "s": {},
-        }
-        assert await index.places([live], []) == {"r": {}}
-        assert await index.places([], named) == {}
+        assert places_in(live, naming) == {chunk_id: expected[chunk_id] for chunk_id in named[2:5]}
+        assert not any(places_in(each, naming) for each in roots[1:])
+        assert await index.naming([live.root_id], []) == {}
+        assert await index.naming([], named) == {}
 
     async def test_an_edition_places_chunks_on_new_pages_and_on_those_that_stayed(self, index: Index) -> None:
         stayed, old = page("r", 7, 0), page("r", 7, 1)
@@ -604,13 +603,11 @@ class IndexContract:
         [first], [second] = stayed.entries, old.entries
         better = root("r", version=7, edition=1, attempt=Attempt("a2"), pages=(stayed.page_id, new.page_id))
 
-        placed = await index.places([better], [first.chunk_id, second.chunk_id])
+        naming = await index.naming([better.root_id], [first.chunk_id, second.chunk_id])
 
-        assert placed == {
-            "r": {
-                first.chunk_id: Place(stayed.page_id, row(first.chunk_id, "a1")),
-                second.chunk_id: Place(new.page_id, row(second.chunk_id, "a2")),
-            }
+        assert places_in(better, naming) == {
+            first.chunk_id: Place(stayed.page_id, row(first.chunk_id, "a1")),
+            second.chunk_id: Place(new.page_id, row(second.chunk_id, "a2")),
         }
 
     async def test_all_pages_of_documents_are_listed_with_whether_they_are_checked(self, index: Index) -> None:

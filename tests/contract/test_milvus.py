@@ -256,9 +256,9 @@ async def test_nothing_to_do_is_no_call() -> None:
 
     nothing: list[Any] = [await index.stored([]), await index.fetch([]), await index.roots([])]
     nothing += [await index.commits([]), await index.rows_of([]), await index.pages([]), await index.page_heads([])]
-    nothing += [await index.passages([]), await index.places([], [])]
+    nothing += [await index.passages([]), await index.naming([], [])]
     assert not any(nothing)
-    assert await index.places([root("r")], [ChunkId("c")]) == {"r": {}}
+    assert await index.naming([RootId("r")], [ChunkId("c")]) == {}
     await index.upsert([], any_vectors(0))
     await index.delete([])
     await index.write_pages([])

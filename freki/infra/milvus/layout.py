@@ -119,7 +119,6 @@ MANIFESTS = Layout(
     (
         Column("id", Kind.TEXT, KEY_BYTES),
         Column("root_id", Kind.TEXT, KEY_BYTES),
-        Column("revision", Kind.TEXT, KEY_BYTES),
         Column("version", Kind.INTEGER),
         Column("edition", Kind.INTEGER),
         Column("attempt", Kind.TEXT, KEY_BYTES),
@@ -138,7 +137,7 @@ MANIFESTS = Layout(
         _PLACEHOLDER,
     ),
 )
-"""Manifest pages: id = PageId, revision = root_id:version; arrays have one element per entry.
+"""Manifest pages: id = PageId; arrays have one element per entry.
 
 A page that may be committed has a mark: a second row without entries, whose id ends with `:checked`.
 """

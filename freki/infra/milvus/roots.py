@@ -1,13 +1,13 @@
 """Roots, manifest pages and watermarks in Milvus."""
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 
 from freki.infra.milvus.connection import MilvusConnection
 from freki.infra.milvus.escape import checked_key, checked_long_key
 from freki.infra.milvus.filters import listed
-from freki.infra.milvus.layout import DOCUMENTS, MANIFESTS, PLACEHOLDER
-from freki.infra.milvus.rows import ROOT, heads_of, mark_of, mark_row, page_of, page_row, revision_of, root_of, root_row
+from freki.infra.milvus.layout import DOCUMENTS, MANIFESTS, PLACEHOLDER, Row
+from freki.infra.milvus.rows import ROOT, heads_of, mark_of, mark_row, page_of, page_row, root_of, root_row
 from freki.infra.milvus.store import BATCH_KEYS, batched
 from freki.infra.milvus.watermarks import WATERMARK, farthest, last_watermarks, writer_of
 from freki.schemas import ChunkId, RootId, Timestamp
@@ -52,29 +52,22 @@ class MilvusRoots(MilvusConnection):
         rows = await self._store.lookup(MANIFESTS, keys, _PAGE_FIELDS, size=SCANNED_PAGES)
         return {page.page_id: page for page in map(page_of, rows)}
 
-    async def places(
-        self, roots: Sequence[Root], chunk_ids: Sequence[ChunkId]
-    ) -> Mapping[RootId, Mapping[ChunkId, Place]]:
-        """Return the page and row of each of these chunks that the manifests of these roots name.
+    async def naming(
+        self, root_ids: Sequence[RootId], chunk_ids: Sequence[ChunkId]
+    ) -> Mapping[PageId, Mapping[ChunkId, Place]]:
+        """Return where the manifest pages of documents, of any revision, name these chunks.
 
         The store selects the pages: reading whole manifests takes thirty times as long.
         """
-        found: dict[RootId, dict[ChunkId, Place]] = {root.root_id: {} for root in roots}
-        wanted, named = set(chunk_ids), {page_id for root in roots for page_id in root.pages}
-        if not wanted or not named:
+        found: dict[PageId, dict[ChunkId, Place]] = {}
+        keys, wanted = sorted(map(checked_key, root_ids)), set(map(checked_key, chunk_ids))
+        if not wanted or not keys:
             return found
-        fields = ["id", "root_id", "chunk_ids", "row_ids"]
-        revisions = [revision_of(root.root_id, root.version) for root in roots]
-        for batch in batched(sorted(revisions), BATCH_KEYS):
-            condition = f"revision in {listed(batch)} and array_contains_any(chunk_ids, {listed(wanted)})"
+        fields = ["id", "chunk_ids", "row_ids"]
+        for batch in batched(keys, BATCH_KEYS):
+            condition = f"root_id in {listed(batch)} and array_contains_any(chunk_ids, {listed(wanted)})"
             async for rows in self._store.scan(MANIFESTS, condition, fields, by="id", size=SCANNED_PLACES):
-                for row in rows:
-                    if row["id"] in named:
-                        found[RootId(row["root_id"])] |= {
-                            ChunkId(chunk_id): Place(PageId(row["id"]), RowId(row_id))
-                            for chunk_id, row_id in zip(row["chunk_ids"], row["row_ids"], strict=True)
-                            if chunk_id in wanted
-                        }
+                found |= {PageId(row["id"]): _places(row, wanted) for row in rows}
         return found
 
     async def page_heads(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Sequence[PageHead]]:
@@ -140,3 +133,13 @@ class MilvusRoots(MilvusConnection):
         await self._store.upsert(DOCUMENTS, [*map(self._watermarks.row, merged), *emptied])
         # A process that has written again meanwhile keeps its row.
         await self._store.delete(DOCUMENTS, [row["id"] for row in emptied], f"searchable_at < {before:d}")
+
+
+def _places(row: Row, wanted: Collection[str]) -> dict[ChunkId, Place]:
+    """Return the places of these chunks on a page."""
+    count = len(row["chunk_ids"])
+    return {
+        ChunkId(chunk_id): Place(PageId(row["id"]), RowId(row_id), index, count)
+        for index, (chunk_id, row_id) in enumerate(zip(row["chunk_ids"], row["row_ids"], strict=True))
+        if chunk_id in wanted
+    }

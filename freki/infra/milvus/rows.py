@@ -140,18 +140,12 @@ def _page_ids(root_id: RootId, version: int, runs: Sequence[tuple[str, int]]) ->
     return tuple(page_id(root_id, version, part, attempt) for part, attempt in enumerate(attempts))
 
 
-def revision_of(root_id: RootId, version: int) -> str:
-    """Return the key of one version of a document."""
-    return f"{checked_key(root_id)}:{version}"
-
-
 def page_row(page: ManifestPage) -> Row:
     """Return the row of a manifest page. Raises Rejected if its key or that of its mark is invalid."""
     checked_long_key(mark_of(page.page_id))
     return {
         "id": checked_long_key(page.page_id),
-        "root_id": page.root_id,
-        "revision": revision_of(page.root_id, page.version),
+        "root_id": checked_key(page.root_id),
         "version": page.version,
         "edition": page.edition,
         "attempt": page.attempt,

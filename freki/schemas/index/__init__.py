@@ -7,7 +7,7 @@ from freki.schemas.index.chunk_rows import IndexedChunk, Passage, RowHead, Store
 from freki.schemas.index.generation import Apart, Generation, Statistics
 from freki.schemas.index.keys import Attempt, CommitId, PageId, RowId, attempt_of_page, attempt_of_row, page_id, row_id
 from freki.schemas.index.manifests import ManifestEntry, ManifestPage, PageHead, Place
-from freki.schemas.index.roots import Rank, Root, Watermark, deleted, standing
+from freki.schemas.index.roots import Rank, Root, Watermark, deleted, places_in, standing
 from freki.schemas.index.search import Candidate, RerankPair, Scope
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "attempt_of_row",
     "deleted",
     "page_id",
+    "places_in",
     "row_id",
     "standing",
 ]

@@ -61,3 +61,7 @@ class Place(NamedTuple):
 
     page_id: PageId
     row_id: RowId
+    position: int = 0
+    """Index of its entry on the page."""
+    entries: int = 1
+    """Number of entries of the page."""

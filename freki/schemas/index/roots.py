@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from freki.schemas.index.keys import Attempt, CommitId, PageId, attempt_of_page
-from freki.schemas.names import DocumentId, RootId, TenantId, Timestamp, record
+from freki.schemas.index.manifests import Place
+from freki.schemas.names import ChunkId, DocumentId, RootId, TenantId, Timestamp, record
 
 
 class Rank(NamedTuple):
@@ -116,3 +117,8 @@ class Watermark:
     committed_at: Timestamp
     commits: int = 0
     """Number of commits; grows independently of clocks."""
+
+
+def places_in(root: Root, naming: Mapping[PageId, Mapping[ChunkId, Place]]) -> dict[ChunkId, Place]:
+    """Return the places on the pages of a root; naming: places by page, also of pages of other revisions."""
+    return {chunk_id: place for page in root.pages for chunk_id, place in naming.get(page, {}).items()}

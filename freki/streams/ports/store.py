@@ -63,10 +63,10 @@ class Roots(Protocol):
     async def pages(self, page_ids: Sequence[PageId]) -> Mapping[PageId, ManifestPage]:
         """Return manifest pages; missing ones are absent."""
 
-    async def places(
-        self, roots: Sequence[Root], chunk_ids: Sequence[ChunkId]
-    ) -> Mapping[RootId, Mapping[ChunkId, Place]]:
-        """Return page and row of each chunk that the manifests of these roots contain."""
+    async def naming(
+        self, root_ids: Sequence[RootId], chunk_ids: Sequence[ChunkId]
+    ) -> Mapping[PageId, Mapping[ChunkId, Place]]:
+        """Return where the manifest pages of documents, of any revision, name these chunks."""
 
     async def page_heads(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Sequence[PageHead]]:
         """Return all manifest pages of documents, whether a root refers to them or not."""

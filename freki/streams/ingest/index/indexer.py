@@ -14,7 +14,7 @@ from opentelemetry.trace import Tracer
 from freki.operators.fence import Action, Decision, decide
 from freki.schemas import ChunkId, IndexOutcome, OutcomeStatus, RootId, Timestamp
 from freki.schemas.embeddings import PassageEmbedding
-from freki.schemas.index import Root, row_id
+from freki.schemas.index import Root, places_in, row_id
 from freki.streams.deliver.lanes import Lane
 from freki.streams.ingest.index.commit import Committer, Draft, Swept
 from freki.streams.ingest.index.compare import compare
@@ -145,8 +145,8 @@ class Indexer:
         with step(self._tracer, "compare", lambda: {attributes.FREKI_ITEMS: len(chunk_ids)}):
             stored = await self._store.stored(chunk_ids)
             live = [base for piece in pieces if (base := bases.get(piece.root_id)) is not None and not base.deleted]
-            places = await self._store.places(live, list(stored)) if live and stored else {}
-        named = {chunk_id: place.row_id for of_root in places.values() for chunk_id, place in of_root.items()}
+            naming = await self._store.naming([root.root_id for root in live], list(stored)) if live and stored else {}
+        named = {chunk_id: place.row_id for root in live for chunk_id, place in places_in(root, naming).items()}
         fits = self._vectors.fits
         compared = (compare(part, stored, named, fits=fits) for parts in in_parts(pieces) for part in parts)
         return packed(compared, self._rules.slice_tokens)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from freki.schemas import ContextualChunk, RootId
-from freki.schemas.index import Attempt, IndexedChunk, ManifestPage, PageId, Root, RowId, row_id
+from freki.schemas.index import Attempt, IndexedChunk, ManifestPage, PageId, Root, RowId, places_in, row_id
 from freki.streams.deliver.lanes import Lane
 from freki.streams.ingest.index.commit import Committer
 from freki.streams.ingest.index.pieces import Chunks, Piece, Slice, packed
@@ -51,8 +51,9 @@ class Repair:
         chunks = {chunk.chunk.chunk_id: (piece, chunk) for piece in pieces for chunk in piece.chunks}
         if not chunks:
             return {}
-        places = await self._store.places([bases[piece.root_id] for piece in pieces], list(chunks))
-        named = {chunk_id: place.row_id for of_root in places.values() for chunk_id, place in of_root.items()}
+        roots = [bases[piece.root_id] for piece in pieces]
+        naming = await self._store.naming([root.root_id for root in roots], list(chunks))
+        named = {key: place.row_id for root in roots for key, place in places_in(root, naming).items()}
         stored = await self._store.stored(list(named))
         rows = {row.row_id: row for of_chunk in stored.values() for row in of_chunk}
         return {
@@ -69,10 +70,12 @@ class Repair:
         bases = await self._committer.look_up({piece.root_id for piece, _ in chunks.values()})
         versions = {piece.root_id: piece.revision.version for piece, _ in chunks.values()}
         live = {key: base for key, base in bases.items() if not base.deleted and base.version == versions[key]}
-        places = await self._store.places(list(live.values()), list(chunks))
+        naming = await self._store.naming(list(live), list(chunks))
         # All pages: a concurrent edition's sweep would delete pages shared by both editions.
         read = await self._store.pages([page_id for base in live.values() for page_id in base.pages])
-        new_rows = {chunk_id: row_id(chunk_id, attempt) for of_root in places.values() for chunk_id in of_root}
+        new_rows = {
+            chunk_id: row_id(chunk_id, attempt) for root in live.values() for chunk_id in places_in(root, naming)
+        }
         pages = {
             old: replace(
                 page,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from freki.schemas import ChunkId, ChunkKind, Filter, FilterOperator, NoticeKind, RootId
 from freki.schemas.arrays import Floats
-from freki.schemas.index import Candidate, ManifestEntry, Root
+from freki.schemas.index import Candidate, ManifestEntry, Root, places_in
 from freki.streams.retrieve.budget.attempts import LEAVING, Attempts
 from freki.streams.retrieve.candidates import Further, LocatedHits
 from freki.streams.retrieve.dependencies import Stores
@@ -94,7 +94,7 @@ class Expansion:
         self, roots: Mapping[RootId, Root], within: Iterable[RootId], chunk_ids: Sequence[ChunkId]
     ) -> dict[ChunkId, ManifestEntry]:
         """Read only the manifest pages that name these chunks."""
-        places = await self._stores.roots.places([roots[key] for key in within], chunk_ids)
-        wanted = {place.page_id for found in places.values() for place in found.values()}
+        naming = await self._stores.roots.naming(list(within), chunk_ids)
+        wanted = {place.page_id for key in within for place in places_in(roots[key], naming).values()}
         pages = await self._stores.roots.pages(sorted(wanted))
         return {entry.chunk_id: entry for page in pages.values() for entry in page.entries}

@@ -1,12 +1,16 @@
 """Read which of the found chunks are live, and where they stand in their documents."""
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from freki.schemas import ChunkId, RootId
-from freki.schemas.index import ManifestEntry, PageId, Place, Root, RowId
+from freki.schemas.index import ManifestEntry, PageId, Place, Root, RowId, places_in
 from freki.streams.ports import Roots
+
+BESIDE = 32
+"""Entries that are read at least on either side of a hit, for neighbours and sections of 4,000 characters."""
 
 
 class Placeable(Protocol):
@@ -37,24 +41,24 @@ class LiveDocument:
 async def read_live(roots: Roots, found: Iterable[Placeable]) -> dict[RootId, LiveDocument]:
     """Look up the documents of found chunks, without deleted and unknown ones, and the places of live chunks."""
     chunk_ids: dict[ChunkId, RootId] = {hit.chunk_id: hit.root_id for hit in found}
-    live = {key: root for key, root in (await roots.roots(list(set(chunk_ids.values())))).items() if not root.deleted}
-    placed = await roots.places(
-        list(live.values()),
-        [chunk_id for chunk_id, key in chunk_ids.items() if key in live],
-    )
-    return {key: LiveDocument(root, placed.get(key, {})) for key, root in live.items()}
+    keys = list(dict.fromkeys(chunk_ids.values()))
+    # At once: pages of a revision that is committed in between may be missing, so that its chunks are not live yet.
+    standing, naming = await asyncio.gather(roots.roots(keys), roots.naming(keys, list(chunk_ids)))
+    return {key: LiveDocument(root, places_in(root, naming)) for key, root in standing.items() if not root.deleted}
 
 
 async def read_around(roots: Roots, hits: Sequence[tuple[ChunkId, LiveDocument]]) -> dict[RootId, list[ManifestEntry]]:
-    """Read the manifest pages of hits and the pages beside them; return their entries in reading order.
+    """Return the manifest entries around hits in reading order, of their pages and of one beside a hit near an end.
 
     A document whose revision was replaced meanwhile has no entries, or none of its hits.
     """
     wanted: dict[PageId, None] = {}
     for chunk_id, document in hits:
-        pages = document.root.pages
-        at = pages.index(document.places[chunk_id].page_id)
-        wanted.update(dict.fromkeys(pages[max(0, at - 1) : at + 2]))
+        pages, place = document.root.pages, document.places[chunk_id]
+        at = pages.index(place.page_id)
+        first = at - (place.position < BESIDE)
+        last = at + (place.entries - place.position <= BESIDE)
+        wanted.update(dict.fromkeys(pages[max(0, first) : last + 1]))
     entries: dict[RootId, list[ManifestEntry]] = {document.root.root_id: [] for _, document in hits}
     for page in (await roots.pages(list(wanted))).values():
         entries[page.root_id] += page.entries
