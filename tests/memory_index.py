@@ -101,9 +101,9 @@ class MemoryIndex:
             for row_id, (row, _) in (await self.fetch(row_ids)).items()
         }
 
-    async def token_codes(self, row_ids: Sequence[RowId]) -> Mapping[RowId, str]:
+    async def match_codes(self, row_ids: Sequence[RowId]) -> Mapping[RowId, str]:
         """Read the codes of token vectors."""
-        return {row_id: row.token_codes for row_id, (row, _) in (await self.fetch(row_ids)).items()}
+        return {row_id: row.match_code for row_id, (row, _) in (await self.fetch(row_ids)).items()}
 
     async def upsert(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
         """Write rows; vectors: (rows, width), finite, of which each row's embedder has its part.

@@ -1,49 +1,88 @@
-"""Late interaction of stored token vectors: their codes, and MaxSim of a query with many texts.
+"""Comparison of a query with stored passages: their codes, and the similarities of a query with many of them.
 
-A code is text of printable ASCII, so that any store keeps it: each character holds two numbers, each rounded to one of
-nine levels. Token vectors come scaled to variance 1 per dimension, for which the levels have the least squared error;
-the token vectors of queries are not rounded, and carry the inverse scale and the weight of each token.
+A code is printable ASCII, so that any store keeps it: the token vectors of a passage, and after a bar the distilled
+vectors of its text and, if it has one, of its heading.
+
+- Of a token vector each character holds two numbers, each rounded to one of nine levels. The numbers have variance 1,
+  for which these levels have the least squared error; the query's are not rounded, and carry the inverse scale and the
+  weight of each token.
+- Of a distilled vector each character holds one number, rounded to 1/10.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from freki.schemas.arrays import Floats
+from freki.schemas.embeddings import Embeddings, QueryEmbedding
 
 _UNIT = 27
 LEVELS = np.array([-61, -40, -25, -12, 0, 12, 25, 40, 61], np.float32) / _UNIT
 """Levels of least squared error for a normal distribution, in units of 1/27. Source: Max, IRE 1960."""
+_BETWEEN = (LEVELS[1:] + LEVELS[:-1]) / 2
 _EXACT = 2**18
 """Sum of a query row in integers: with levels up to 61, sums stay below 2^24, so that 32-bit floats add exactly."""
-MATCH = 4.0
-COSINE = 4.0
-LEXICAL = 0.0
-"""Weights of MaxSim, cosine and BM25 share beside the fused score."""
-SLOPE = 3.605
-SHIFT = -25.882
-"""Map of the weighted sum to log-odds, fitted on held-out queries: docs/reranker.md."""
-_BETWEEN = (LEVELS[1:] + LEVELS[:-1]) / 2
 _TINY = 1e-9
 _FIRST = ord("*")
-"""Character of the two lowest levels; the last one is `z`."""
+"""Character of the lowest numbers; the last one is `z`."""
+_CHARACTERS = len(LEVELS) ** 2
+_STEP = 0.1
+"""Precision of distilled vectors, whose numbers have variance 1: 4 standard deviations fit on either side of 0."""
+_BAR = "|"
 _PAIRS = np.zeros((256, 2), np.float32)
-_PAIRS[_FIRST : _FIRST + len(LEVELS) ** 2] = _UNIT * np.stack(np.meshgrid(LEVELS, LEVELS, indexing="ij"), -1).reshape(
-    -1, 2
-)
+_PAIRS[_FIRST : _FIRST + _CHARACTERS] = _UNIT * np.stack(np.meshgrid(LEVELS, LEVELS, indexing="ij"), -1).reshape(-1, 2)
 # One look-up gives both numbers of a character.
 _DECODED = _PAIRS.view(np.uint64).reshape(-1)
 
 
-def token_codes(texts: Sequence[Floats]) -> list[str]:
-    """Return the code of the token vectors of each text, (tokens, dim): dim / 2 characters a token.
+class Similarities(NamedTuple):
+    """Similarities of a query with passages, (passages,) each; nan where either has no such vectors."""
 
-    Raises ValueError if dim is odd.
+    tokens: Floats
+    """Weighted mean over the query's tokens of the largest similarity with a token of the passage (MaxSim)."""
+    text: Floats
+    """Cosine of the distilled vectors of query and text."""
+    heading: Floats
+    """Cosine of the distilled vectors of query and heading."""
+
+
+def match_codes(passages: Embeddings) -> list[str]:
+    """Return the code of each passage; empty for one without token vectors and distilled vectors.
+
+    Raises ValueError if the dimension of token vectors is odd.
     """
+    tokens = _coded(passages.tokens, _pairs, per_character=2)
+    distilled = _coded(passages.distilled, _singles, per_character=1)
+    return [f"{own}{_BAR}{further}" if further else own for own, further in zip(tokens, distilled, strict=True)]
+
+
+def similarities(query: QueryEmbedding, codes: Sequence[str]) -> Similarities:
+    """Compare a query with passages by their codes. The result for a passage does not depend on the others.
+
+    Raises ValueError for a code that does not hold whole vectors of the query's dimensions.
+    Source: Khattab and Zaharia, SIGIR 2020, doi:10.1145/3397271.3401075. Deviation: tokens of the query are weighted.
+    """
+    parts = [code.partition(_BAR) for code in codes]
+    text, heading = _cosines(query.distilled, [distilled for _, _, distilled in parts])
+    return Similarities(_max_similarities(query.tokens, [tokens for tokens, _, _ in parts]), text, heading)
+
+
+def _coded(texts: Sequence[Floats], characters: "_Characters", *, per_character: int) -> list[str]:
     if not texts:
         return []
-    rows = np.concatenate(texts)
+    coded = characters(np.concatenate(texts)).tobytes().decode("ascii")
+    ends = (np.cumsum([text.size for text in texts]) // per_character).tolist()
+    return [coded[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+class _Characters(Protocol):
+    def __call__(self, rows: Floats) -> NDArray[np.uint8]:
+        """Return the characters of rows, (rows, characters)."""
+
+
+def _pairs(rows: Floats) -> NDArray[np.uint8]:
     tokens, dim = rows.shape
     if dim % 2:
         raise ValueError(f"dim must be even, got {dim}")
@@ -52,27 +91,25 @@ def token_codes(texts: Sequence[Floats]) -> list[str]:
     for border in _BETWEEN:
         steps += rows > border
     pairs = steps.reshape(tokens, dim // 2, 2)
-    characters = (_FIRST + len(LEVELS) * pairs[..., 0] + pairs[..., 1]).tobytes().decode("ascii")
-    ends = (np.cumsum([len(text) for text in texts]) * (dim // 2)).tolist()
-    return [characters[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    found: NDArray[np.uint8] = _FIRST + len(LEVELS) * pairs[..., 0] + pairs[..., 1]
+    return found
 
 
-def max_similarities(query: Floats, codes: Sequence[str]) -> Floats:
-    """Return for each text the sum over the query's tokens of the largest dot product with a token of the text.
+def _singles(rows: Floats) -> NDArray[np.uint8]:
+    steps = np.clip(np.rint(rows / _STEP) + _CHARACTERS // 2, 0, _CHARACTERS - 1)
+    found: NDArray[np.uint8] = _FIRST + steps.astype(np.uint8)
+    return found
 
-    query: (tokens, dim), each row scaled by its token's weight. Returns (texts,); nan for a text with an empty code.
-    Raises ValueError for a code that does not hold whole tokens of this dimension.
-    Source: Khattab and Zaharia, SIGIR 2020, doi:10.1145/3397271.3401075. Deviation: tokens of the query are weighted.
-    """
+
+def _max_similarities(query: Floats, codes: Sequence[str]) -> Floats:
     width = query.shape[1] // 2
-    if any(len(code) % width for code in codes):
-        raise ValueError(f"a code does not hold whole tokens of {width} characters")
     found = np.full(len(codes), np.nan, np.float32)
     filled = [place for place, code in enumerate(codes) if code]
     if not filled or not len(query):
         return found
-    characters = np.frombuffer("".join(codes).encode("ascii"), np.uint8)
-    tokens = _DECODED[characters].view(np.float32).reshape(-1, 2 * width)
+    if any(len(code) % width for code in codes):
+        raise ValueError(f"a code does not hold whole tokens of {width} characters")
+    tokens = _DECODED[_bytes(codes)].view(np.float32).reshape(-1, 2 * width)
     lengths = np.array([len(codes[place]) // width for place in filled])
     starts = np.cumsum(lengths) - lengths
     # In integers, so that a score does not depend on the other texts: sums of floats depend on how BLAS divides them.
@@ -83,19 +120,68 @@ def max_similarities(query: Floats, codes: Sequence[str]) -> Floats:
     return found
 
 
+def _cosines(query: Floats, codes: Sequence[str]) -> tuple[Floats, Floats]:
+    """Return the cosines with the first and the second vector of each code, (codes,) each."""
+    found = np.full((len(codes), 2), np.nan, np.float32)
+    width = len(query)
+    if width and any(codes):
+        if any(len(code) not in (0, width, 2 * width) for code in codes):
+            raise ValueError(f"a code does not hold one or two vectors of {width} characters")
+        rows = (_bytes(codes).astype(np.int16) - (_FIRST + _CHARACTERS // 2)).reshape(-1, width).astype(np.float32)
+        scale = _EXACT / max(float(np.abs(query).sum()), _TINY)
+        products = rows @ np.rint(query * scale) / (scale * np.maximum(np.linalg.norm(rows, axis=1), _TINY))
+        places = [(at, field) for at, code in enumerate(codes) for field in range(len(code) // width)]
+        if places:
+            found[tuple(np.array(places).T)] = products
+    return found[:, 0], found[:, 1]
+
+
+def _bytes(codes: Sequence[str]) -> NDArray[np.uint8]:
+    return np.frombuffer("".join(codes).encode("ascii"), np.uint8)
+
+
+class Weights(NamedTuple):
+    """Weights of a sum of scores, and the map of the sum to log-odds, fitted on held-out questions."""
+
+    fused: float
+    cosine: float
+    lexical: float
+    tokens: float
+    text: float
+    heading: float
+    slope: float
+    shift: float
+
+
+WEIGHTS = Weights(fused=1, cosine=4, lexical=0, tokens=4, text=0, heading=0, slope=3.605, shift=-25.882)
+"""Learnt by `python -m freki.training`, see docs/reranker.md."""
+
+
 def relevance(
-    similarities: Floats, *, fused: Sequence[float], cosines: Sequence[float], lexical: Sequence[float]
+    found: Similarities, *, fused: Sequence[float], cosines: Sequence[float], lexical: Sequence[float]
 ) -> Floats:
     """Return the probability that each candidate is relevant, (candidates,), by a calibrated weighted sum.
 
-    similarities: of `max_similarities`; a candidate without one (nan) gets the median of the others. fused and lexical:
-    0..1. Raises ValueError where lengths differ.
+    fused and lexical: 0..1. A candidate without one of the similarities (nan) gets the median of the others; one
+    without a heading that of its text. Raises ValueError where lengths differ.
     """
-    if len({len(similarities), len(fused), len(cosines), len(lexical)}) > 1:
-        raise ValueError("each candidate needs a similarity, a fused score, a cosine and a BM25 share")
-    known = similarities[~np.isnan(similarities)]
-    matches = np.where(np.isnan(similarities), np.median(known) if len(known) else 0.0, similarities)
-    sums = np.asarray(fused) + MATCH * matches + COSINE * np.asarray(cosines) + LEXICAL * np.asarray(lexical)
+    if len({len(found.tokens), len(fused), len(cosines), len(lexical)}) > 1:
+        raise ValueError("each candidate needs its similarities, a fused score, a cosine and a BM25 share")
+    text = _filled(found.text)
+    sums = (
+        WEIGHTS.fused * np.asarray(fused)
+        + WEIGHTS.cosine * np.asarray(cosines)
+        + WEIGHTS.lexical * np.asarray(lexical)
+        + WEIGHTS.tokens * _filled(found.tokens)
+        + WEIGHTS.text * text
+        + WEIGHTS.heading * np.where(np.isnan(found.heading), text, found.heading)
+    )
     # By tanh, which does not overflow.
-    probabilities: Floats = (0.5 * (1 + np.tanh((SLOPE * sums + SHIFT) / 2))).astype(np.float32)
+    probabilities: Floats = (0.5 * (1 + np.tanh((WEIGHTS.slope * sums + WEIGHTS.shift) / 2))).astype(np.float32)
     return probabilities
+
+
+def _filled(values: Floats) -> Floats:
+    known = values[~np.isnan(values)]
+    found: Floats = np.where(np.isnan(values), np.median(known) if len(known) else 0.0, values)
+    return found

@@ -7,7 +7,7 @@ from freki.schemas.arrays import Floats
 
 
 class Embeddings(NamedTuple):
-    """Embeddings of several texts: one vector each, and vectors of their tokens for late interaction."""
+    """Embeddings of several texts: one vector each, and what late interaction compares."""
 
     vectors: Floats
     """(texts, dim), rows of L2 norm 1."""
@@ -17,6 +17,12 @@ class Embeddings(NamedTuple):
     Those of passages have about variance 1 per dimension. Those of queries are scaled inversely and by the weight of
     the token, so that the sum of the largest dot products of each with a passage's tokens is a mean of cosines.
     """
+    distilled: Sequence[Floats]
+    """Vectors that imitate those of another encoder, (fields, distilled_dim) of each text; no rows without any.
+
+    Fields of a passage are its text and, if it has one, its heading; a query has one. Rows of passages have about
+    variance 1 per dimension, those of queries length 1.
+    """
 
 
 class PassageEmbedding(NamedTuple):
@@ -24,13 +30,13 @@ class PassageEmbedding(NamedTuple):
 
     vector: Floats
     """(dim,)"""
-    token_codes: str
-    """Code of its token vectors, see `operators.late_interaction`; empty without any."""
+    match_code: str
+    """What late interaction compares, see `operators.late_interaction`; empty without any."""
 
     @property
     def size(self) -> int:
         """Bytes in memory."""
-        return self.vector.nbytes + len(self.token_codes)
+        return self.vector.nbytes + len(self.match_code)
 
 
 class QueryEmbedding(NamedTuple):
@@ -40,8 +46,10 @@ class QueryEmbedding(NamedTuple):
     """(dim,)"""
     tokens: Floats
     """(tokens, token_dim), see Embeddings; no rows for an embedder without token vectors."""
+    distilled: Floats
+    """(distilled_dim,); no numbers for an embedder without distilled vectors."""
 
     @property
     def size(self) -> int:
         """Bytes in memory."""
-        return self.vector.nbytes + self.tokens.nbytes
+        return self.vector.nbytes + self.tokens.nbytes + self.distilled.nbytes

@@ -6,13 +6,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from freki.infra.models.fake import FakeEmbedder
+from freki.infra.models.fake import TOKEN_DIM, FakeEmbedder, bags_of, words_of
 from freki.schemas.arrays import Floats
 from freki.schemas.embeddings import Embeddings
 
 DIM = 16
 TOKEN_S = 0.002
-_FAKE = FakeEmbedder(DIM)
 
 
 class SlowEmbedder(FakeEmbedder):
@@ -22,7 +21,7 @@ class SlowEmbedder(FakeEmbedder):
         super().__init__(DIM)
         self._token_s = token_s
 
-    async def embed_passages(self, texts: Sequence[str]) -> Embeddings:
+    async def embed_passages(self, texts: Sequence[str], headings: Sequence[str] = ()) -> Embeddings:  # noqa: ARG002
         return await self._embedded(texts)
 
     async def embed_queries(self, texts: Sequence[str]) -> Embeddings:
@@ -31,15 +30,16 @@ class SlowEmbedder(FakeEmbedder):
     async def _embedded(self, texts: Sequence[str]) -> Embeddings:
         await asyncio.sleep(self._token_s * sum(self.count_tokens(texts)))
         vectors = np.array([_vector(text) for text in texts], np.float32).reshape(-1, DIM)
-        return Embeddings(vectors, [_tokens(text) for text in texts])
+        tokens = [_tokens(text) for text in texts]
+        return Embeddings(vectors, tokens, [_vector(text).reshape(1, TOKEN_DIM) for text in texts])
 
 
 @lru_cache(maxsize=50_000)
 def _vector(text: str) -> Floats:
-    vector: Floats = _FAKE._embed([text])[0]
+    vector: Floats = bags_of([text], DIM)[0]
     return vector
 
 
 @lru_cache(maxsize=50_000)
 def _tokens(text: str) -> Floats:
-    return _FAKE._tokens(text)
+    return words_of(text)

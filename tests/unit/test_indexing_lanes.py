@@ -232,10 +232,10 @@ async def test_urgent_work_is_done_between_the_slices_of_a_large_document() -> N
     begun = asyncio.Event()
     embed = world.embedder.embed_passages
 
-    async def embed_passages(texts: Any) -> Any:
+    async def embed_passages(texts: Any, headings: Any = ()) -> Any:
         begun.set()
         await asyncio.sleep(0)
-        return await embed(texts)
+        return await embed(texts, headings)
 
     world.embedder.embed_passages = embed_passages  # type: ignore[method-assign]
 

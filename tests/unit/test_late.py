@@ -33,7 +33,7 @@ from tests.received import received
 
 WINDOW = "Der Imker sieht nach den Bienen. Er füttert sie."
 ALONE = Embeddable("Honig ist süß.")
-FIRST, SECOND = Embeddable("", WINDOW, 0, 32), Embeddable("", WINDOW, 33, len(WINDOW))
+FIRST, SECOND = Embeddable("", "", WINDOW, 0, 32), Embeddable("", "", WINDOW, 33, len(WINDOW))
 
 
 async def test_chunks_in_windows_and_others_keep_their_order() -> None:
@@ -42,7 +42,7 @@ async def test_chunks_in_windows_and_others_keep_their_order() -> None:
     mixed = await embed_each(embedder, [FIRST, ALONE, SECOND])
 
     singles = [await embed_each(embedder, [each]) for each in (FIRST, ALONE, SECOND)]
-    assert [each.token_codes for each in mixed] == [single.token_codes for (single,) in singles]
+    assert [each.match_code for each in mixed] == [single.match_code for (single,) in singles]
     expected = np.array([single.vector for (single,) in singles])
     assert np.array([each.vector for each in mixed]) == pytest.approx(expected)
     assert mixed[1].vector == pytest.approx((await embedder.embed_passages([ALONE.text])).vectors[0])

@@ -1,18 +1,40 @@
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from freki.operators.late_interaction import LEVELS, max_similarities, relevance, token_codes
+from freki.operators.late_interaction import LEVELS, Similarities, match_codes, relevance, similarities
 from freki.schemas.arrays import Floats
+from freki.schemas.embeddings import Embeddings, QueryEmbedding
 
-DIM = 6
+DIM, DISTILLED = 6, 8
+NO_ROWS = np.empty((0, 0), np.float32)
 numbers = st.floats(-4, 4, width=32)
 
 
-def rows(least: int = 0) -> st.SearchStrategy[Floats]:
-    return st.integers(least, 5).flatmap(lambda count: arrays(np.float32, (count, DIM), elements=numbers))
+def rows(dim: int = DIM, least: int = 0, most: int = 5) -> st.SearchStrategy[Floats]:
+    return st.integers(least, most).flatmap(lambda count: arrays(np.float32, (count, dim), elements=numbers))
+
+
+fields = rows(DISTILLED, most=2)
+queries = st.builds(
+    QueryEmbedding,
+    st.just(np.ones(1, np.float32)),
+    rows(least=1),
+    arrays(np.float32, (DISTILLED,), elements=numbers),
+)
+
+
+def passages(tokens: Sequence[Floats], distilled: Sequence[Floats] | None = None) -> Embeddings:
+    vectors = np.ones((len(tokens), 1), np.float32)
+    return Embeddings(vectors, tokens, [NO_ROWS] * len(tokens) if distilled is None else distilled)
+
+
+def asked(tokens: Floats) -> QueryEmbedding:
+    return QueryEmbedding(np.ones(1, np.float32), tokens, np.empty(0, np.float32))
 
 
 def rounded(text: Floats) -> Floats:
@@ -21,11 +43,11 @@ def rounded(text: Floats) -> Floats:
     return found
 
 
-@given(texts=st.lists(rows(), max_size=6), query=rows(1))
+@given(texts=st.lists(rows(), max_size=6), query=rows(least=1))
 def test_similarities_are_those_of_the_rounded_vectors(texts: list[Floats], query: Floats) -> None:
-    found = max_similarities(query, token_codes(texts))
+    found = similarities(asked(query), match_codes(passages(texts)))
 
-    for similarity, text in zip(found, texts, strict=True):
+    for similarity, text in zip(found.tokens, texts, strict=True):
         if len(text):
             # A number half-way between two levels may go to either.
             assert similarity == pytest.approx((query @ rounded(text).T).max(axis=1).sum(), abs=0.01 * DIM * len(query))
@@ -33,29 +55,36 @@ def test_similarities_are_those_of_the_rounded_vectors(texts: list[Floats], quer
             assert np.isnan(similarity)
 
 
-@given(texts=st.lists(rows(), max_size=6))
-def test_codes_are_printable_and_hold_half_a_character_a_number(texts: list[Floats]) -> None:
-    codes = token_codes(texts)
+@given(texts=st.lists(st.tuples(rows(), fields), min_size=1, max_size=6))
+def test_codes_are_printable_and_hold_all_vectors(texts: list[tuple[Floats, Floats]]) -> None:
+    codes = match_codes(passages(*map(list, zip(*texts, strict=True))))
 
-    assert [len(code) for code in codes] == [len(text) * DIM // 2 for text in texts]
-    assert all(code.isascii() and code.isprintable() for code in codes if code)
-
-
-@given(texts=st.lists(rows(1), min_size=1, max_size=6), query=rows(1), data=st.data())
-def test_a_score_does_not_depend_on_the_other_texts(texts: list[Floats], query: Floats, data: st.DataObject) -> None:
-    codes = token_codes(texts)
-    order = data.draw(st.permutations(range(len(codes))))
-
-    shuffled = max_similarities(query, [codes[place] for place in order])
-
-    assert (shuffled == max_similarities(query, codes)[list(order)]).all()
+    for code, (tokens, distilled) in zip(codes, texts, strict=True):
+        assert code.isascii()
+        assert code == "" or code.isprintable()
+        assert len(code.replace("|", "")) == tokens.size // 2 + distilled.size
 
 
-@given(text=rows(1), further=rows(1), query=rows(1))
+@given(texts=st.lists(st.tuples(rows(), fields), min_size=1, max_size=6), query=queries, data=st.data())
+def test_a_score_does_not_depend_on_the_other_texts(
+    texts: list[tuple[Floats, Floats]], query: QueryEmbedding, data: st.DataObject
+) -> None:
+    codes = match_codes(passages(*map(list, zip(*texts, strict=True))))
+    order = data.draw(st.lists(st.sampled_from(range(len(codes))), min_size=1))
+
+    some = similarities(query, [codes[place] for place in order])
+
+    for values, every in zip(some, similarities(query, codes), strict=True):
+        assert np.array_equal(values, every[order], equal_nan=True)
+
+
+@given(text=rows(least=1), further=rows(least=1), query=rows(least=1))
 def test_a_longer_text_is_at_least_as_similar(text: Floats, further: Floats, query: Floats) -> None:
-    short, long = max_similarities(query, token_codes([text, np.concatenate([text, further])]))
+    codes = match_codes(passages([text, np.concatenate([text, further])]))
 
-    assert long >= short - 1e-4
+    short, long = similarities(asked(query), codes).tokens
+
+    assert long >= short
 
 
 def test_rounding_keeps_the_order_of_texts_that_differ_clearly() -> None:
@@ -66,42 +95,62 @@ def test_rounding_keeps_the_order_of_texts_that_differ_clearly() -> None:
         np.concatenate([query[:shared], rng.standard_normal((30, 64)).astype(np.float32)]) for shared in (8, 6, 4, 2, 0)
     ]
 
-    found = max_similarities(query, token_codes(texts))
+    found = similarities(asked(query), match_codes(passages(texts))).tokens
 
     assert list(np.argsort(-found)) == [0, 1, 2, 3, 4]
 
 
+def test_distilled_vectors_are_compared_by_their_cosine() -> None:
+    rng = np.random.default_rng(2)
+    distilled = [rng.standard_normal((count, 64)).astype(np.float32) for count in (1, 2, 0)]
+    query = rng.standard_normal(64).astype(np.float32)
+    query /= np.linalg.norm(query)
+    tokens = [np.ones((1, DIM), np.float32)] * 3
+
+    codes = match_codes(passages(tokens, distilled))
+    found = similarities(QueryEmbedding(np.ones(1, np.float32), tokens[0], query), codes)
+
+    unit = [each / np.linalg.norm(each, axis=1, keepdims=True) for each in distilled]
+    assert found.text[:2] == pytest.approx([unit[0][0] @ query, unit[1][0] @ query], abs=0.01)
+    assert found.heading[1] == pytest.approx(unit[1][1] @ query, abs=0.01)
+    assert np.isnan([found.text[2], found.heading[0], found.heading[2]]).all()
+
+
 def test_no_texts_have_no_codes_and_no_similarities() -> None:
-    assert token_codes([]) == []
-    assert max_similarities(np.ones((2, DIM), np.float32), []).shape == (0,)
+    assert match_codes(passages([])) == []
+    assert similarities(asked(np.ones((2, DIM), np.float32)), []).tokens.shape == (0,)
 
 
 def test_what_does_not_fit_is_refused() -> None:
+    ones = np.ones((2, DIM), np.float32)
     with pytest.raises(ValueError, match="even"):
-        token_codes([np.ones((2, 5), np.float32)])
+        match_codes(passages([np.ones((2, 5), np.float32)]))
     with pytest.raises(ValueError, match="whole tokens"):
-        max_similarities(np.ones((2, DIM), np.float32), ["****"])
+        similarities(asked(ones), ["****"])
+    with pytest.raises(ValueError, match="one or two vectors"):
+        similarities(QueryEmbedding(ones[0], ones, np.ones(4, np.float32)), ["***|***"])
     with pytest.raises(ValueError, match="each candidate"):
-        relevance(np.ones(2, np.float32), fused=[1.0], cosines=[1.0, 1.0], lexical=[0.0, 0.0])
+        relevance(Similarities(*np.ones((3, 2))), fused=[1.0], cosines=[1.0, 1.0], lexical=[0.0, 0.0])
 
 
-@given(
-    first=st.tuples(*[st.floats(0, 1, width=32)] * 4),
-    more=st.tuples(*[st.floats(0, 1, width=32)] * 4),
-)
+evidence = st.tuples(*[st.floats(0, 1, width=32)] * 6)
+
+
+@given(first=evidence, more=evidence)
 def test_more_of_any_evidence_never_lowers_the_probability(first: tuple[float, ...], more: tuple[float, ...]) -> None:
-    best = tuple(map(max, first, more))
-    similarities, fused, cosines, lexical = zip(first, best, strict=True)
+    tokens, text, heading, fused, cosines, lexical = zip(first, tuple(map(max, first, more)), strict=True)
 
-    low, high = relevance(np.array(similarities, np.float32), fused=fused, cosines=cosines, lexical=lexical)
+    found = Similarities(*(np.array(each, np.float32) for each in (tokens, text, heading)))
+    low, high = relevance(found, fused=fused, cosines=cosines, lexical=lexical)
 
     assert 0 <= low <= high <= 1
 
 
 def test_a_text_without_token_vectors_gets_the_usual_similarity() -> None:
-    similarities = np.array([0.9, np.nan, 0.5, 0.7], np.float32)
+    tokens = np.array([0.9, np.nan, 0.5, 0.7], np.float32)
+    nothing = np.full(4, np.nan, np.float32)
 
-    found = relevance(similarities, fused=[0.5] * 4, cosines=[0.8] * 4, lexical=[0.0] * 4)
+    found = relevance(Similarities(tokens, nothing, nothing), fused=[0.5] * 4, cosines=[0.8] * 4, lexical=[0.0] * 4)
 
     assert found[1] == pytest.approx(found[3])
     assert found[0] > found[1] > found[2]

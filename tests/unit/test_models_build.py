@@ -99,7 +99,7 @@ def test_the_float_graph_computes_bert(
 def test_eight_bits_stay_close_to_floats(weights: E5S1, built: Model) -> None:
     encodings = built.encode(["Haus am see", "42", "the quick brown fox jumps over the lazy dog."])
 
-    vectors = built.passages(encodings).vectors
+    vectors = built.passages(encodings, [0] * len(encodings)).vectors
 
     cosines = [vector @ bert(weights, encoding.ids) for vector, encoding in zip(vectors, encodings, strict=True)]
     assert min(cosines) > 0.99
@@ -109,9 +109,9 @@ def test_eight_bits_stay_close_to_floats(weights: E5S1, built: Model) -> None:
 def test_batch_mates_do_not_change_a_vector(built: Model, others: list[str], data: st.DataObject) -> None:
     texts = data.draw(st.permutations(["Haus", *others]))
 
-    vectors = built.passages(built.encode(texts)).vectors
+    vectors = built.passages(built.encode(texts), [0] * len(texts)).vectors
 
-    alone = built.passages(built.encode(["Haus"])).vectors
+    alone = built.passages(built.encode(["Haus"]), [0]).vectors
     assert vectors[texts.index("Haus")] == pytest.approx(alone[0], abs=1e-6)
 
 

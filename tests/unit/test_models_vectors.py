@@ -28,7 +28,7 @@ def test_what_is_remembered_is_what_was_kept_and_the_latest_stays(kept: list[tup
     assert set(kept[-3:]) <= set(found)
     assert len(found) <= 4
     assert all((each.vector == passages[key].vector).all() for key, each in found.items())
-    assert all(each.token_codes == passages[key].token_codes for key, each in found.items())
+    assert all(each.match_code == passages[key].match_code for key, each in found.items())
 
 
 @given(mine=made, other=made)

@@ -61,7 +61,7 @@ class Knowing:
         types = [self._types.get(text, QueryType.AGGREGATIVE) for text in texts]
         places = [list(QueryType).index(each) for each in types]
         found = await self._embedder.embed_queries(texts)
-        return Embeddings(np.eye(self._embedder.dim, dtype=np.float32)[places], found.tokens)
+        return Embeddings(np.eye(self._embedder.dim, dtype=np.float32)[places], found.tokens, found.distilled)
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ async def test_late_interaction_scores_all_candidates_between_0_and_1(world: Wor
 
 
 async def test_without_stored_token_vectors_cosines_give_the_scores(world: World) -> None:
-    result = await ask(retriever(world, Broken(world.index, "token_codes")))
+    result = await ask(retriever(world, Broken(world.index, "match_codes")))
 
     assert result.hits
     assert result.reranker == "cosine"

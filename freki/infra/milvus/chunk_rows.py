@@ -54,10 +54,10 @@ class MilvusChunkRows(MilvusConnection):
             for _, row in rows
         }
 
-    async def token_codes(self, row_ids: Sequence[RowId]) -> Mapping[RowId, str]:
+    async def match_codes(self, row_ids: Sequence[RowId]) -> Mapping[RowId, str]:
         """Return the codes of the token vectors of rows; missing rows are absent."""
-        rows = await self._chunk_rows(row_ids, ["row_id", "token_codes"], size=FETCHED_CODES)
-        return {RowId(row["row_id"]): row["token_codes"] for _, row in rows}
+        rows = await self._chunk_rows(row_ids, ["row_id", "match_code"], size=FETCHED_CODES)
+        return {RowId(row["row_id"]): row["match_code"] for _, row in rows}
 
     async def upsert(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
         """Write rows; vectors: (rows, width), finite; a row uses the block of its embedder.

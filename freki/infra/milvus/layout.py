@@ -93,7 +93,7 @@ CHUNKS = Layout(
         Column("edition", Kind.INTEGER),
         Column("embedder", Kind.TEXT),
         Column("metadata_hash", Kind.TEXT),
-        Column("token_codes", Kind.TEXT),
+        Column("match_code", Kind.TEXT),
         Column("dense", Kind.VECTOR),
     ),
 )

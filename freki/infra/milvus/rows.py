@@ -68,7 +68,7 @@ def chunk_row(chunk: IndexedChunk, vector: Floats) -> Row:
         "edition": chunk.edition,
         "embedder": chunk.embedder,
         "metadata_hash": chunk.metadata_hash,
-        "token_codes": chunk.token_codes,
+        "match_code": chunk.match_code,
         "dense": vector,
     }
 
@@ -98,7 +98,7 @@ def chunk_of(row: Row) -> tuple[IndexedChunk, Floats]:
         embedder=row["embedder"],
         metadata_hash=row["metadata_hash"],
         context_key=row["context_key"],
-        token_codes=row["token_codes"],
+        match_code=row["match_code"],
     )
     return chunk, np.asarray(row["dense"], dtype=np.float32)
 

@@ -22,8 +22,10 @@ _OPSET = 21
 _IR_VERSION = 10
 INPUTS = ("input_ids", "attention_mask")
 OUTPUT = "sentence_embedding"
-PASSAGE_TOKENS = "passage_tokens"
-QUERY_TOKENS = "query_tokens"
+FIELDS = "field_weights"
+"""Optional input, (batch, fields, tokens) of float32: the weight of each token in the mean of each field of a text."""
+TOKENS = {"passage": "passage_tokens", "query": "query_tokens"}
+DISTILLED = {"passage": "passage_distilled", "query": "query_distilled"}
 
 
 class Projection(NamedTuple):
@@ -67,6 +69,8 @@ class Graph:
     def model(self, outputs: Sequence[str]) -> onnx.ModelProto:
         """Return the model of the graph; input_ids and attention_mask: (batch, tokens) of int64."""
         inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "tokens"]) for name in INPUTS]
+        if any(FIELDS in node.input for node in self._nodes):
+            inputs.append(helper.make_tensor_value_info(FIELDS, TensorProto.FLOAT, ["batch", "fields", "tokens"]))
         results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
         graph = helper.make_graph(self._nodes, "bert", inputs, results, self._constants)
         opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid(CONTRIB, 1)]
@@ -103,17 +107,41 @@ class FloatDense:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TokenProjection:
-    """Linear maps from states of tokens, each layer's of length 1, to token vectors."""
+class LateInteractionHead:
+    """Maps from states of tokens, each of length 1, to what late interaction compares, of passages or of queries.
 
-    layers: tuple[int, ...]
-    """Layers whose states are concatenated; 1 is the lowest."""
-    passages: Floats
-    """(layers x hidden, token_dim); the vectors have about variance 1 per dimension."""
-    queries: Floats
-    """(layers x hidden, token_dim)"""
+    Token vectors: states @ tokens + shift. Distilled vectors: x @ skip + relu(x @ hidden + hidden_bias) @ out + bias,
+    with x the means of states over the tokens of a field.
+    """
+
+    tokens: Floats
+    """(hidden, token_dim)"""
+    shift: Floats
+    """(token_dim,)"""
+    hidden: Floats
+    """(layers x hidden, width)"""
+    hidden_bias: Floats
+    """(width,)"""
+    out: Floats
+    """(width, dim)"""
+    skip: Floats
+    """(layers x hidden, dim)"""
+    bias: Floats
+    """(dim,)"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateInteractionHeads:
+    """Both heads, and what they know of each piece of the vocabulary."""
+
+    token_layer: int
+    """Layer whose states become token vectors; 1 is the lowest."""
+    distilled_layers: tuple[int, ...]
+    """Layers whose states are concatenated for distilled vectors."""
+    passages: LateInteractionHead
+    queries: LateInteractionHead
     weights: Floats
-    """Weight of each piece of the vocabulary in a query, (pieces,)."""
+    """Weight of each piece in a query, (pieces,)."""
     kept: NDArray[np.bool_]
     """Whether the token vector of a piece is stored with a passage, (pieces,)."""
 
@@ -136,16 +164,16 @@ class Weights(Protocol):
 
 
 def write_encoder(
-    graph: Graph, weights: Weights, dense: Dense, *, token_projection: TokenProjection | None = None
+    graph: Graph, weights: Weights, dense: Dense, *, heads: LateInteractionHeads | None = None
 ) -> list[str]:
     """Add embeddings, layers, mean pooling and the L2 norm; returns the outputs' names.
 
-    These are the text's vector, (batch, hidden), and the states of its tokens before, (batch, tokens, hidden); with a
-    projection also the token vectors of passages and of queries, (batch, tokens, token_dim).
+    These are the text's vector, (batch, hidden), and the states of its tokens before, (batch, tokens, hidden); with
+    heads also TOKENS, (batch, tokens, token_dim), and DISTILLED, (batch, fields, dim), of passages and of queries.
     """
     layers = _layers(graph, weights, dense)
     outputs = [graph.add("LpNormalization", [_sum(graph, layers[-1])], OUTPUT, axis=-1, p=2), layers[-1]]
-    return outputs if token_projection is None else [*outputs, *_token_vectors(graph, layers, token_projection)]
+    return outputs if heads is None else [*outputs, *_heads(graph, layers, heads)]
 
 
 def _layers(graph: Graph, weights: Weights, dense: Dense) -> list[str]:
@@ -159,16 +187,27 @@ def _layers(graph: Graph, weights: Weights, dense: Dense) -> list[str]:
     return states
 
 
-def _token_vectors(graph: Graph, layers: Sequence[str], projection: TokenProjection) -> list[str]:
-    chosen = [
-        graph.add("LpNormalization", [layers[layer - 1]], f"tokens.l{layer}", axis=-1, p=2)
-        for layer in projection.layers
-    ]
-    states = chosen[0] if len(chosen) == 1 else graph.add("Concat", chosen, "tokens.states", axis=-1)
-    return [
-        graph.add("MatMul", [states, graph.constant(f"{output}.weights", matrix)], output)
-        for output, matrix in ((PASSAGE_TOKENS, projection.passages), (QUERY_TOKENS, projection.queries))
-    ]
+def _heads(graph: Graph, layers: Sequence[str], heads: LateInteractionHeads) -> list[str]:
+    unit = {
+        layer: graph.add("LpNormalization", [layers[layer - 1]], f"unit.l{layer}", axis=-1, p=2)
+        for layer in sorted({heads.token_layer, *heads.distilled_layers})
+    }
+    chosen = graph.add("Concat", [unit[layer] for layer in heads.distilled_layers], "unit", axis=-1)
+    fields = graph.add("MatMul", [FIELDS, chosen], "fields.states")
+    outputs = []
+    for role, head in (("passage", heads.passages), ("query", heads.queries)):
+        outputs.append(_affine(graph, unit[heads.token_layer], (head.tokens, head.shift), TOKENS[role]))
+        wide = _affine(graph, fields, (head.hidden, head.hidden_bias), f"{role}.wide")
+        deep = _affine(graph, graph.add("Relu", [wide], f"{role}.relu"), (head.out, head.bias), f"{role}.deep")
+        flat = graph.add("MatMul", [fields, graph.constant(f"{role}.skip", head.skip)], f"{role}.flat")
+        outputs.append(graph.add("Add", [deep, flat], DISTILLED[role]))
+    return outputs
+
+
+def _affine(graph: Graph, source: str, weights: tuple[Floats, Floats], output: str) -> str:
+    matrix, bias = weights
+    product = graph.add("MatMul", [source, graph.constant(f"{output}.weights", matrix)], f"{output}.product")
+    return graph.add("Add", [product, graph.constant(f"{output}.bias", bias)], output)
 
 
 def _sum(graph: Graph, state: str) -> str:

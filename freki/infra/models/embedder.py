@@ -1,7 +1,7 @@
 """Embedder on an ONNX model."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from types import TracebackType
 from typing import Self
@@ -27,7 +27,7 @@ ROOM_TOKENS = 24
 """Tokens of a window reserved for prefix and special tokens, and for windows longer than planned."""
 
 
-_NO_TOKENS = np.empty((0, 0), np.float32)
+_NONE = np.empty((0, 0), np.float32)
 
 
 class OnnxEmbedder:
@@ -78,9 +78,20 @@ class OnnxEmbedder:
         """Return this embedder: it embeds all kinds."""
         return self
 
-    async def embed_passages(self, texts: Sequence[str]) -> Embeddings:
-        """Embed passages."""
-        return await self._embed(self.model.manifest.passage_prefix, texts, self.model.passages)
+    async def embed_passages(self, texts: Sequence[str], headings: Sequence[str] = ()) -> Embeddings:
+        """Embed passages; headings: the beginning of each text that is its heading."""
+        started = time.perf_counter()
+        prefix = self.model.manifest.passage_prefix
+        encodings = await self._runner.call(self.model.encode, [prefix + text for text in texts])
+        distinct = list(dict.fromkeys(headings))
+        lengths = dict(zip(distinct, await self._runner.call(self.model.count, distinct), strict=True))
+        found = _Rows(len(texts), self.dim)
+        for batch in pack([len(encoding) for encoding in encodings], budget=self._budget):
+            of_headings = [lengths[headings[index]] if headings else 0 for index in batch]
+            chosen = [encodings[index] for index in batch]
+            found.put(batch, await self._runner.call(self.model.passages, chosen, of_headings))
+        self._count(encodings, started)
+        return found.embeddings
 
     async def embed_within(self, windows: Sequence[str], spans: Sequence[Sequence[Span]]) -> Embeddings:
         """Embed spans of windows by the states of their tokens in the window."""
@@ -99,22 +110,18 @@ class OnnxEmbedder:
 
     async def embed_queries(self, texts: Sequence[str]) -> Embeddings:
         """Embed queries."""
-        return await self._embed(self.model.manifest.query_prefix, texts, self.model.queries)
+        started = time.perf_counter()
+        prefix = self.model.manifest.query_prefix
+        encodings = await self._runner.call(self.model.encode, [prefix + text for text in texts])
+        found = _Rows(len(texts), self.dim)
+        for batch in pack([len(encoding) for encoding in encodings], budget=self._budget):
+            found.put(batch, await self._runner.call(self.model.queries, [encodings[index] for index in batch]))
+        self._count(encodings, started)
+        return found.embeddings
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text, without special ones."""
         return self.model.count(texts)
-
-    async def _embed(
-        self, prefix: str, texts: Sequence[str], model: Callable[[Sequence[Encoding]], Embeddings]
-    ) -> Embeddings:
-        started = time.perf_counter()
-        encodings = await self._runner.call(self.model.encode, [prefix + text for text in texts])
-        found = _Rows(len(texts), self.dim)
-        for batch in pack([len(encoding) for encoding in encodings], budget=self._budget):
-            found.put(batch, await self._runner.call(model, [encodings[index] for index in batch]))
-        self._count(encodings, started)
-        return found.embeddings
 
     def _count(self, encodings: Sequence[Encoding], started: float) -> None:
         tokens, seconds = sum(map(len, encodings)), time.perf_counter() - started
@@ -126,18 +133,19 @@ class _Rows:
 
     def __init__(self, texts: int, dim: int) -> None:
         self._vectors = np.empty((texts, dim), np.float32)
-        self._tokens: list[Floats] = [_NO_TOKENS] * texts
+        self._tokens: list[Floats] = [_NONE] * texts
+        self._distilled: list[Floats] = [_NONE] * texts
 
     @property
     def embeddings(self) -> Embeddings:
-        return Embeddings(self._vectors, self._tokens)
+        return Embeddings(self._vectors, self._tokens, self._distilled)
 
     def put(self, places: Sequence[int], found: Embeddings) -> None:
         self._vectors[places] = found.vectors
         # A model without token vectors gives none.
-        for place, tokens in zip(places, found.tokens, strict=False):
-            # A copy: a view would keep the whole batch in memory.
-            self._tokens[place] = tokens.copy()
+        for place, tokens, distilled in zip(places, found.tokens, found.distilled, strict=False):
+            # Copies: views would keep the whole batch in memory.
+            self._tokens[place], self._distilled[place] = tokens.copy(), distilled.copy()
 
 
 def _check_window(manifest: ModelManifest, tokens: int) -> None:

@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from freki.schemas.embeddings import Embeddings
 
 _WORD = re.compile(r"\w+")
 TOKEN_DIM = 16
+"""Dimension of token vectors and of distilled vectors."""
 # Rows of length 1 get variance 1 per dimension.
 _SCALE = np.float32(np.sqrt(TOKEN_DIM))
 
@@ -30,47 +32,51 @@ class FakeEmbedder:
         """Return this embedder."""
         return self
 
-    async def embed_passages(self, texts: Sequence[str]) -> Embeddings:
-        """Embed passages."""
-        return Embeddings(self._embed(texts), [_SCALE * self._tokens(text) for text in texts])
+    async def embed_passages(self, texts: Sequence[str], headings: Sequence[str] = ()) -> Embeddings:
+        """Embed passages; headings: the beginning of each text that is its heading."""
+        fields = [[text, heading] if heading else [text] for text, heading in zip_longest(texts, headings)]
+        tokens = [_SCALE * words_of(text) for text in texts]
+        return Embeddings(bags_of(texts, self.dim), tokens, [_SCALE * bags_of(own, TOKEN_DIM) for own in fields])
 
     async def embed_within(self, windows: Sequence[str], spans: Sequence[Sequence[tuple[int, int]]]) -> Embeddings:
         """Embed spans; their vectors are mixed with those of their windows."""
         placed = [
             (window, window[start:end]) for window, within in zip(windows, spans, strict=True) for start, end in within
         ]
-        rows = [2 * self._embed([span]) + self._embed([window]) for window, span in placed]
+        rows = [2 * bags_of([span], self.dim) + bags_of([window], self.dim) for window, span in placed]
         mixed = np.vstack(rows) if rows else np.empty((0, self.dim), np.float32)
         unit: Floats = mixed / np.linalg.norm(mixed, axis=1, keepdims=True)
-        return Embeddings(unit, [_SCALE * self._tokens(span) for _, span in placed])
+        tokens = [_SCALE * words_of(span) for _, span in placed]
+        return Embeddings(unit, tokens, [_SCALE * bags_of([span], TOKEN_DIM) for _, span in placed])
 
     async def embed_queries(self, texts: Sequence[str]) -> Embeddings:
         """Embed queries; all words weigh the same."""
-        found = [self._tokens(text) for text in texts]
-        return Embeddings(self._embed(texts), [rows / (_SCALE * max(1, len(rows))) for rows in found])
+        found = [words_of(text) for text in texts]
+        tokens = [rows / (_SCALE * max(1, len(rows))) for rows in found]
+        return Embeddings(bags_of(texts, self.dim), tokens, [bags_of([text], TOKEN_DIM) for text in texts])
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Return the number of words of each text."""
         return [len(_WORD.findall(text)) for text in texts]
 
-    def _embed(self, texts: Sequence[str]) -> Floats:
-        vectors = np.zeros((len(texts), self.dim), np.float32)
-        for row, text in enumerate(texts):
-            # A component common to all texts, so that no vector is 0 and no two are opposite.
-            vectors[row, 0] = 1
-            for word, count in Counter(_WORD.findall(text.lower())).items():
-                vectors[row, self._place(word)] += count
-        unit: Floats = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-        return unit
 
-    def _tokens(self, text: str) -> Floats:
-        """Return one row of length 1 per word, (words, TOKEN_DIM); equal words have equal rows."""
-        words = _WORD.findall(text.lower())
-        rows = np.zeros((len(words), TOKEN_DIM), np.float32)
-        for row, word in enumerate(words):
-            digest = hashlib.blake2b(word.encode(), digest_size=TOKEN_DIM).digest()
-            rows[row] = np.where(np.frombuffer(digest, np.uint8) % 2, 1, -1) / np.sqrt(TOKEN_DIM)
-        return rows
+def bags_of(texts: Sequence[str], dim: int) -> Floats:
+    """Return hashed bags of words of length 1, (texts, dim)."""
+    vectors = np.zeros((len(texts), dim), np.float32)
+    for row, text in enumerate(texts):
+        # A component common to all texts, so that no vector is 0 and no two are opposite.
+        vectors[row, 0] = 1
+        for word, count in Counter(_WORD.findall(text.lower())).items():
+            vectors[row, int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest()) % dim] += count
+    unit: Floats = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return unit
 
-    def _place(self, word: str) -> int:
-        return int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest()) % self.dim
+
+def words_of(text: str) -> Floats:
+    """Return one row of length 1 per word, (words, TOKEN_DIM); equal words have equal rows."""
+    words = _WORD.findall(text.lower())
+    rows = np.zeros((len(words), TOKEN_DIM), np.float32)
+    for row, word in enumerate(words):
+        digest = hashlib.blake2b(word.encode(), digest_size=TOKEN_DIM).digest()
+        rows[row] = np.where(np.frombuffer(digest, np.uint8) % 2, 1, -1) / np.sqrt(TOKEN_DIM)
+    return rows

@@ -103,9 +103,9 @@ class Family:
         """Return the embedder of a kind."""
         return self._own.get(kind, self._members[0])
 
-    async def embed_passages(self, texts: Sequence[str]) -> Embeddings:
+    async def embed_passages(self, texts: Sequence[str], headings: Sequence[str] = ()) -> Embeddings:
         """Embed texts of no kind."""
-        return await self._members[0].embed_passages(texts)
+        return await self._members[0].embed_passages(texts, headings)
 
     async def embed_within(self, windows: Sequence[str], spans: Sequence[Sequence[Span]]) -> Embeddings:
         """Embed parts of longer texts of no kind."""
@@ -115,7 +115,7 @@ class Family:
         """Embed queries by all embedders; the token vectors are those of the default one."""
         found = await asyncio.gather(*(member.embed_queries(texts) for member in self._members))
         blocks = (each.vectors for each in found)
-        return Embeddings(sum(blocks, start=np.zeros((len(texts), self.dim), np.float32)), found[0].tokens)
+        return found[0]._replace(vectors=sum(blocks, start=np.zeros((len(texts), self.dim), np.float32)))
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens by the default embedder, which defines the size of all chunks."""
@@ -139,9 +139,9 @@ class Member:
         """Return this embedder."""
         return self
 
-    async def embed_passages(self, texts: Sequence[str]) -> Embeddings:
+    async def embed_passages(self, texts: Sequence[str], headings: Sequence[str] = ()) -> Embeddings:
         """Embed passages."""
-        return self._placed(await self._embedder.embed_passages(texts))
+        return self._placed(await self._embedder.embed_passages(texts, headings))
 
     async def embed_within(self, windows: Sequence[str], spans: Sequence[Sequence[Span]]) -> Embeddings:
         """Embed spans of windows by the states of their tokens in the window."""
@@ -160,8 +160,10 @@ class Member:
         last = self._first + self._embedder.dim
         rows[:, self._first : last] = self._scale * found.vectors
         rows[:, last] = self._constant
-        # Token vectors of two embedders cannot be compared.
-        return Embeddings(rows, found.tokens if self._first == 0 else [tokens[:0] for tokens in found.tokens])
+        if self._first == 0:
+            return found._replace(vectors=rows)
+        # What late interaction compares is not comparable between embedders.
+        return Embeddings(rows, [tokens[:0] for tokens in found.tokens], [each[:0] for each in found.distilled])
 
 
 async def likeness_of(embedder: Single) -> Likeness:

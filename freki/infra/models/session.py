@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 from tokenizers import Encoding, Tokenizer
 
-from freki.infra.models.bert import PASSAGE_TOKENS, QUERY_TOKENS
+from freki.infra.models.bert import DISTILLED, FIELDS, TOKENS
 from freki.infra.models.build import VOCABULARY
 from freki.infra.models.descriptions import ModelKind, Pooling
 from freki.infra.models.manifest import TOKENIZER, ModelManifest, dim_of, fingerprint_of, read_manifest
@@ -26,7 +26,7 @@ Span = tuple[int, int]
 
 # Texts, tokens, dimensions.
 _STATES_NDIM = 3
-_INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
+_INPUTS = {"input_ids", "attention_mask", "token_type_ids", FIELDS}
 
 # Fusions that are slower than the separate operators, see `bert.py`.
 _SLOW_FUSIONS = ("BiasGeluFusion", "SkipLayerNormFusion")
@@ -56,7 +56,7 @@ LASTING = (
 _TINY = 1e-9
 
 
-class Pieces(NamedTuple):
+class Vocabulary(NamedTuple):
     """What a model with token vectors knows of each piece of its vocabulary."""
 
     weights: Floats
@@ -75,7 +75,7 @@ class Model:
         tokenizer: Tokenizer,
         session: ort.InferenceSession,
         *,
-        pieces: Pieces | None = None,
+        pieces: Vocabulary | None = None,
     ) -> None:
         """Wrap an open session; pieces: None for a model without token vectors."""
         self.manifest = manifest
@@ -89,7 +89,8 @@ class Model:
         self._states = _states_of(session)
         self._pad = pad_id(tokenizer)
         self._pieces = pieces
-        self._prefix = {each: self._ids_of(each) for each in (manifest.passage_prefix, manifest.query_prefix)}
+        prefixes = (manifest.passage_prefix, manifest.query_prefix)
+        self._prefix_tokens = {each: self.count([each.strip()])[0] if each.strip() else 0 for each in prefixes}
 
     @property
     def dim(self) -> int:
@@ -122,41 +123,45 @@ class Model:
             self._tokenizer.post_process(encoded[query], text) for (query, _), text in zip(pairs, texts, strict=True)
         ]
 
-    def passages(self, batch: Sequence[Encoding]) -> Embeddings:
-        """Embed a batch of passages, with their prefix, as one padded matrix."""
-        output, tokens, mask = self._embedded(batch, self._output, PASSAGE_TOKENS)
-        chosen = [self._stored(encoding) for encoding in batch] if self._pieces else []
-        return Embeddings(
-            self._pooled(output, mask),
-            [row[: len(own)][own] for row, own in zip(tokens, chosen, strict=True)] if self._pieces else [],
-        )
+    def passages(self, batch: Sequence[Encoding], headings: Sequence[int]) -> Embeddings:
+        """Embed a batch of passages, with their prefix, as one padded matrix; headings: number of tokens of each."""
+        own = [self._content(encoding, self.manifest.passage_prefix) for encoding in batch]
+        whole_and_heading = [
+            [content, content & (content.cumsum() <= heading)] if heading else [content]
+            for content, heading in zip(own, headings, strict=True)
+        ]
+        output, tokens, distilled, mask = self._embedded(batch, "passage", self._output, whole_and_heading)
+        # A model without token vectors gives none.
+        of_texts = zip(tokens, own, batch, strict=False)
+        stored = [row[: len(chosen)][chosen & self._kept(encoding)] for row, chosen, encoding in of_texts]
+        return Embeddings(self._pooled(output, mask), stored, distilled)
 
     def queries(self, batch: Sequence[Encoding]) -> Embeddings:
         """Embed a batch of queries, with their prefix, as one padded matrix."""
-        output, tokens, mask = self._embedded(batch, self._output, QUERY_TOKENS)
-        if self._pieces is None:
-            return Embeddings(self._pooled(output, mask), [])
-        weighted = [self._weighted(encoding, row) for encoding, row in zip(batch, tokens, strict=True)]
-        return Embeddings(self._pooled(output, mask), weighted)
+        own = [self._content(encoding, self.manifest.query_prefix) for encoding in batch]
+        output, tokens, distilled, mask = self._embedded(batch, "query", self._output, [[each] for each in own])
+        weighted = [
+            self._weighted(encoding, row[: len(chosen)], chosen)
+            for row, chosen, encoding in zip(tokens, own, batch, strict=False)
+        ]
+        return Embeddings(self._pooled(output, mask), weighted, [_unit(rows) for rows in distilled])
 
     def within(self, batch: Sequence[Encoding], spans: Sequence[Sequence[Span]]) -> Embeddings:
         """Embed spans of passages by the mean state of their tokens.
 
         batch: texts from `encode_placed`. A span in the truncated part has the embedding of the remaining text.
         """
-        states, tokens, mask = self._embedded(batch, self._states, PASSAGE_TOKENS)
+        fields = [self._spans(encoding, within) for encoding, within in zip(batch, spans, strict=True)]
+        states, tokens, distilled, _ = self._embedded(batch, "passage", self._states, fields)
         if states.ndim != _STATES_NDIM:
             raise Misconfigured(f"{self.manifest.name} gives no states of tokens, which late chunking needs")
-        vectors, of_tokens = [], []
-        for row, (encoding, within) in enumerate(zip(batch, spans, strict=True)):
-            offsets = np.array(encoding.offsets)
-            for start, end in within:
-                own = (offsets[:, 0] < end) & (offsets[:, 1] > start)
-                chosen = own if own.any() else mask[row, : len(encoding)] > 0
-                vectors.append(states[row, : len(encoding)][chosen].sum(axis=0))
-                if self._pieces is not None:
-                    of_tokens.append(tokens[row, : len(encoding)][chosen & self._stored(encoding)])
-        return Embeddings(_unit(np.array(vectors, np.float32).reshape(-1, self.dim)), of_tokens)
+        placed = [(row, chosen) for row, own in enumerate(fields) for chosen in own]
+        vectors = [states[row, : len(chosen)][chosen].sum(axis=0) for row, chosen in placed]
+        return Embeddings(
+            _unit(np.array(vectors, np.float32).reshape(-1, self.dim)),
+            [tokens[row, : len(chosen)][chosen & self._kept(batch[row])] for row, chosen in placed if len(tokens)],
+            [rows[place : place + 1] for rows in distilled for place in range(len(rows))],
+        )
 
     def logits(self, batch: Sequence[Encoding]) -> Floats:
         """Score a batch of pairs as one padded matrix; returns (pairs,), any real numbers."""
@@ -175,28 +180,32 @@ class Model:
             encoding.truncate(room)
         return [self._tokenizer.post_process(encoding) for encoding in encodings]
 
-    def _ids_of(self, prefix: str) -> list[int]:
-        return list(self._encode([prefix.strip()])[0].ids) if prefix.strip() else []
+    def _content(self, encoding: Encoding, prefix: str) -> NDArray[np.bool_]:
+        """Return which tokens are not special ones or those of the prefix, (tokens,); all if there are no others."""
+        lead = 1 + self._prefix_tokens[prefix]
+        chosen = np.zeros(len(encoding), bool)
+        chosen[lead:-1] = True
+        return chosen if chosen.any() else ~chosen
 
-    def _stored(self, encoding: Encoding) -> NDArray[np.bool_]:
-        """Return which tokens of a passage are stored, (tokens,): not its prefix, nor common and special pieces."""
-        pieces = self._known_pieces
-        chosen: NDArray[np.bool_] = pieces.kept[np.array(encoding.ids)]
-        chosen[: 1 + len(self._prefix[self.manifest.passage_prefix])] = False
-        return chosen
+    def _kept(self, encoding: Encoding) -> NDArray[np.bool_]:
+        """Return which tokens are of pieces that are stored, (tokens,)."""
+        kept: NDArray[np.bool_] = self._vocabulary.kept[np.array(encoding.ids)]
+        return kept
 
-    def _weighted(self, encoding: Encoding, tokens: Floats) -> Floats:
+    def _spans(self, encoding: Encoding, spans: Sequence[Span]) -> list[NDArray[np.bool_]]:
+        """Return which tokens belong to each span, (tokens,)."""
+        offsets = np.array(encoding.offsets)
+        found = [(offsets[:, 0] < end) & (offsets[:, 1] > start) for start, end in spans]
+        return [own if own.any() else np.ones(len(encoding), bool) for own in found]
+
+    def _weighted(self, encoding: Encoding, tokens: Floats, chosen: NDArray[np.bool_]) -> Floats:
         """Return the token vectors of a query's words, scaled by their share of the weight."""
-        ids = np.array(encoding.ids)
-        lead = 1 + len(self._prefix[self.manifest.query_prefix])
-        # Without <s>, prefix and </s>, unless there are no other tokens.
-        words = slice(lead, len(ids) - 1) if len(ids) > lead + 1 else slice(0, len(ids))
-        weights = self._known_pieces.weights[ids[words]]
-        found: Floats = tokens[words] * (weights / max(float(weights.sum()), _TINY))[:, None]
+        weights = self._vocabulary.weights[np.array(encoding.ids)[chosen]]
+        found: Floats = tokens[chosen] * (weights / max(float(weights.sum()), _TINY))[:, None]
         return found
 
     @property
-    def _known_pieces(self) -> Pieces:
+    def _vocabulary(self) -> Vocabulary:
         if self._pieces is None:
             raise RuntimeError(f"{self.manifest.name} gives no token vectors")
         return self._pieces
@@ -208,23 +217,33 @@ class Model:
         return _unit(states)
 
     def _embedded(
-        self, batch: Sequence[Encoding], output: str, tokens: str
-    ) -> tuple[Floats, Floats, NDArray[np.int64]]:
-        """Return an output, the token vectors (empty for a model without any), and the mask."""
+        self, batch: Sequence[Encoding], role: str, output: str, fields: Sequence[Sequence[NDArray[np.bool_]]]
+    ) -> tuple[Floats, Floats, list[Floats], NDArray[np.int64]]:
+        """Return an output, token vectors, distilled vectors of each text's fields with variance 1, and the mask.
+
+        fields: which tokens belong to each, (tokens,). Token and distilled vectors are empty for a model without any.
+        """
         if self._pieces is None:
             (found,), mask = self._run(batch, output)
-            return found, np.empty((len(batch), 0, 0), np.float32), mask
-        (found, of_tokens), mask = self._run(batch, output, tokens)
-        return found, of_tokens, mask
+            return found, np.empty((0, 0, 0), np.float32), [], mask
+        weights = np.zeros((len(batch), max(map(len, fields)), max(map(len, batch))), np.float32)
+        for row, of_text in enumerate(fields):
+            for place, chosen in enumerate(of_text):
+                weights[row, place, : len(chosen)] = chosen / max(int(chosen.sum()), 1)
+        (found, tokens, distilled), mask = self._run(batch, output, TOKENS[role], DISTILLED[role], fields=weights)
+        scale = np.float32(np.sqrt(distilled.shape[2]))
+        return found, tokens, [scale * _unit(row[: len(own)]) for row, own in zip(distilled, fields, strict=True)], mask
 
-    def _run(self, batch: Sequence[Encoding], *outputs: str) -> tuple[list[Floats], NDArray[np.int64]]:
+    def _run(
+        self, batch: Sequence[Encoding], *outputs: str, fields: Floats | None = None
+    ) -> tuple[list[Floats], NDArray[np.int64]]:
         ids = np.full((len(batch), max(map(len, batch))), self._pad, np.int64)
         mask, types = np.zeros_like(ids), np.zeros_like(ids)
         for row, encoding in enumerate(batch):
             ids[row, : len(encoding)] = encoding.ids
             mask[row, : len(encoding)] = 1
             types[row, : len(encoding)] = encoding.type_ids
-        feeds = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
+        feeds = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types, FIELDS: fields}
         with _translated(f"cannot run {self.manifest.name}"):
             found = self._session.run(outputs, {name: feeds[name] for name in self._inputs})
         return [np.asarray(each, np.float32) for each in found], mask
@@ -256,11 +275,11 @@ def open_model(directory: Path, *, threads: int) -> Model:
     return Model(manifest, fingerprint, tokenizer, session, pieces=_pieces(directory, session))
 
 
-def _pieces(directory: Path, session: ort.InferenceSession) -> Pieces | None:
-    if PASSAGE_TOKENS not in {each.name for each in session.get_outputs()}:
+def _pieces(directory: Path, session: ort.InferenceSession) -> Vocabulary | None:
+    if TOKENS["passage"] not in {each.name for each in session.get_outputs()}:
         return None
     with np.load(directory / VOCABULARY, allow_pickle=False) as archive:
-        return Pieces(archive["weights"].astype(np.float32), archive["kept"].astype(bool))
+        return Vocabulary(archive["weights"].astype(np.float32), archive["kept"].astype(bool))
 
 
 def _output_of(session: ort.InferenceSession, manifest: ModelManifest) -> str:

@@ -37,7 +37,7 @@ class IndexedChunk:
     """Hash of the fields that can change without the content: readers, attributes, analyser."""
     context_key: str = ""
     """Context key of the contextual chunk."""
-    token_codes: str = ""
+    match_code: str = ""
     """Code of the token vectors, see `operators.late_interaction`; empty for an embedder without any."""
 
 

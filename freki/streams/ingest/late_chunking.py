@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from freki.operators.late_interaction import token_codes
+from freki.operators.late_interaction import match_codes
 from freki.schemas.embeddings import Embeddings, PassageEmbedding
 from freki.streams.ports import Embedder
 
@@ -14,6 +14,8 @@ class Embeddable(NamedTuple):
 
     text: str
     """Text to embed without a window."""
+    heading: str = ""
+    """Beginning of the text that is its heading."""
     window: str | None = None
     start: int = 0
     end: int = 0
@@ -26,7 +28,11 @@ async def embed_each(embedder: Embedder, chunks: Sequence[Embeddable]) -> list[P
     without_window = [place for place, chunk in enumerate(chunks) if chunk.window is None]
     if without_window:
         texts = [chunks[place].text for place in without_window]
-        found |= zip(without_window, _passages(await embedder.embed_passages(texts)), strict=True)
+        found |= zip(
+            without_window,
+            _passages(await embedder.embed_passages(texts, [chunks[place].heading for place in without_window])),
+            strict=True,
+        )
     by_window: defaultdict[str, list[int]] = defaultdict(list)
     for place, chunk in enumerate(chunks):
         if chunk.window is not None:
@@ -39,5 +45,5 @@ async def embed_each(embedder: Embedder, chunks: Sequence[Embeddable]) -> list[P
 
 
 def _passages(embeddings: Embeddings) -> list[PassageEmbedding]:
-    codes = token_codes(embeddings.tokens)
+    codes = match_codes(embeddings)
     return [PassageEmbedding(*each) for each in zip(embeddings.vectors, codes, strict=True)]

@@ -39,8 +39,11 @@ class Embedder(Protocol):
     def of(self, kind: ChunkKind) -> "Embedder":
         """Return the embedder of a kind of chunks; its `dim` is the same."""
 
-    async def embed_passages(self, texts: Sequence[str]) -> Embeddings:
-        """Embed passages; texts beyond the model's limit are truncated."""
+    async def embed_passages(self, texts: Sequence[str], headings: Sequence[str] = ()) -> Embeddings:
+        """Embed passages; texts beyond the model's limit are truncated.
+
+        headings: the beginning of each text that is its heading, or empty; none: no text has one.
+        """
 
     async def embed_within(self, windows: Sequence[str], spans: Sequence[Sequence[tuple[int, int]]]) -> Embeddings:
         """Embed spans by the states that their tokens have in their window (late chunking).

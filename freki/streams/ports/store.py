@@ -35,7 +35,7 @@ class ChunkRows(Protocol):
     async def passages(self, row_ids: Sequence[RowId]) -> Mapping[RowId, Passage]:
         """Return the texts of rows with headings and contexts; missing rows are absent."""
 
-    async def token_codes(self, row_ids: Sequence[RowId]) -> Mapping[RowId, str]:
+    async def match_codes(self, row_ids: Sequence[RowId]) -> Mapping[RowId, str]:
         """Return the codes of the token vectors of rows; missing rows are absent."""
 
     async def upsert(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:

@@ -200,7 +200,7 @@ class Indexer:
                 row_id=row_ids[chunk.chunk.chunk_id],
                 edition=0,
                 embedder=self._vectors.embedder.of(chunk.chunk.kind).fingerprint,
-                token_codes=passages[chunk.chunk.chunk_id].token_codes,
+                match_code=passages[chunk.chunk.chunk_id].match_code,
                 analyse_text=self._rules.analyse_text,
             )
             for piece, chunk in written.values()

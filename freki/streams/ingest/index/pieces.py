@@ -56,10 +56,10 @@ class Piece:
         """Return the input of the vector of one of the piece's chunks."""
         chunk, text = contextual.chunk, with_context(contextual.context, contextual.chunk.text)
         if chunk.window < 0:
-            return Embeddable(text)
+            return Embeddable(text, contextual.context)
         part = next(part for part in self.parts if part.chunks and chunk.ordinal <= part.chunks[-1].chunk.ordinal)
         return Embeddable(
-            text, part.windows[chunk.window], chunk.window_start, chunk.window_start + chunk.end - chunk.start
+            text, "", part.windows[chunk.window], chunk.window_start, chunk.window_start + chunk.end - chunk.start
         )
 
 

@@ -44,7 +44,7 @@ def chunk_row(
     row_id: RowId,
     edition: int,
     embedder: str,
-    token_codes: str,
+    match_code: str,
     analyse_text: AnalyseText,
 ) -> IndexedChunk:
     """Return the row of a chunk."""
@@ -71,7 +71,7 @@ def chunk_row(
         version=revision.version,
         edition=edition,
         embedder=embedder,
-        token_codes=token_codes,
+        match_code=match_code,
         metadata_hash=piece.metadata_hash,
     )
 

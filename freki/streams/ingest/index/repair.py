@@ -88,7 +88,7 @@ class Repair:
             for old, page in read.items()
         }
         rows = [
-            self._row(*chunks[chunk_id], new=new, token_codes=passages[chunk_id].token_codes, live=live)
+            self._row(*chunks[chunk_id], new=new, match_code=passages[chunk_id].match_code, live=live)
             for chunk_id, new in new_rows.items()
         ]
         draft = await self._committer.write(
@@ -101,7 +101,7 @@ class Repair:
             await self._committer.sweep(sorted(same))
 
     def _row(
-        self, piece: Piece, chunk: ContextualChunk, *, new: RowId, token_codes: str, live: Mapping[RootId, Root]
+        self, piece: Piece, chunk: ContextualChunk, *, new: RowId, match_code: str, live: Mapping[RootId, Root]
     ) -> IndexedChunk:
         return chunk_row(
             piece,
@@ -109,7 +109,7 @@ class Repair:
             row_id=new,
             edition=live[piece.root_id].edition + 1,
             embedder=self._vectors.embedder.of(chunk.chunk.kind).fingerprint,
-            token_codes=token_codes,
+            match_code=match_code,
             analyse_text=self._analyse_text,
         )
 

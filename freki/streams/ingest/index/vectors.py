@@ -86,7 +86,7 @@ class ChunkVectors:
         if not piece_slice.to_copy:
             return {}
         stored = await self._rows.fetch(list(piece_slice.sources.values()))
-        found = {key: PassageEmbedding(vector, row.token_codes) for key, (row, vector) in stored.items()}
+        found = {key: PassageEmbedding(vector, row.match_code) for key, (row, vector) in stored.items()}
         return {chunk_id: found[row_id] for chunk_id, row_id in piece_slice.sources.items() if row_id in found}
 
     def _by_embedder(

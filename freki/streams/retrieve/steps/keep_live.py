@@ -14,7 +14,7 @@ from freki.streams.retrieve.query_log import timed
 from freki.streams.retrieve.search_result import Ranked, SearchedVariant, SearchResult
 from freki.streams.retrieve.steps.fuse import fuse
 from freki.streams.retrieve.steps.live import LiveDocument, read_live
-from freki.streams.retrieve.steps.match import TokenCodes, match
+from freki.streams.retrieve.steps.match import MatchCodes, match
 
 STEP = "manifest"
 NOT_LIVE = "it is not of a live revision"
@@ -36,7 +36,7 @@ async def keep_live(
     attempts: Attempts,
     queries: Sequence[EmbeddedQuery],
     searches: Sequence[SearchResult],
-    token_codes: TokenCodes,
+    match_codes: MatchCodes,
 ) -> tuple[list[LiveCandidates], bool]:
     """Fuse and match, and take the best live and readable candidates, as many as are wanted.
 
@@ -46,7 +46,7 @@ async def keep_live(
     started_ns = logs[0].clock_ns()
     selections = [_LiveSelection(query, search) for query, search in zip(queries, searches, strict=True)]
     ended_ns = logs[0].clock_ns()
-    codes = await token_codes(queries, [each.ranked for each in selections])
+    codes = await match_codes(queries, [each.ranked for each in selections])
     for selection in selections:
         selection.match(codes)
     matched_ns = logs[0].clock_ns()

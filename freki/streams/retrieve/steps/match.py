@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from freki.operators.late_interaction import max_similarities, relevance
+from freki.operators.late_interaction import relevance, similarities
 from freki.schemas import RerankerChoice
 from freki.schemas.index import RowId
 from freki.streams.ports import ChunkRows
@@ -17,7 +17,7 @@ STEP = "match"
 _WITHOUT = frozenset({RerankerChoice.NONE, RerankerChoice.COSINE})
 
 
-class TokenCodes:
+class MatchCodes:
     """Reads the token vectors of candidates, in one call for several queries."""
 
     def __init__(self, rows: ChunkRows, attempts: Attempts, *, late_interaction: bool) -> None:
@@ -37,7 +37,7 @@ class TokenCodes:
         wanted = list(dict.fromkeys(row_id for _, row_ids in matched for row_id in row_ids))
         if not wanted:
             return {}
-        call = self._rows.token_codes(wanted)
+        call = self._rows.match_codes(wanted)
         return await self._attempts([query for query, _ in matched], STEP, call) or {}
 
 
@@ -46,19 +46,19 @@ def match(query: EmbeddedQuery, ranked: Sequence[Ranked], codes: Mapping[RowId, 
     head, rest = ranked[: query.options.depth], ranked[query.options.depth :]
     if query.embedding is None or not codes or not _is_matched(query):
         return list(ranked)
-    similarities = max_similarities(query.embedding.tokens, [codes.get(each.row_id, "") for each in head])
-    if np.isnan(similarities).all():
+    found = similarities(query.embedding, [codes.get(each.row_id, "") for each in head])
+    if np.isnan(found.tokens).all():
         return list(ranked)
     # Dense search gave all others a lower cosine.
     least = min((each.dense for each in ranked if each.dense is not None), default=0.0)
     best = max((each.lexical or 0.0 for each in head), default=0.0)
     probabilities = relevance(
-        similarities,
+        found,
         fused=fused_in_unit(query.options.fusion, [each.fused for each in head]),
         cosines=[least if each.dense is None else each.dense for each in head],
         lexical=[(each.lexical or 0.0) / best if best > 0 else 0.0 for each in head],
     ).tolist()
-    matched = [each._replace(matched=found) for each, found in zip(head, probabilities, strict=True)]
+    matched = [each._replace(matched=probability) for each, probability in zip(head, probabilities, strict=True)]
 
     def first(each: Ranked) -> tuple[float, str]:
         return -(each.matched or 0.0) - query.lift(each.chunk_id, each.root_id), each.chunk_id

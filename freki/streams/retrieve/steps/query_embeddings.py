@@ -37,7 +37,10 @@ class QueryEmbeddings:
     async def _made(self, texts: Sequence[str]) -> list[QueryEmbedding]:
         found = await self._embedder.embed_queries(texts)
         # A copy of the row: a view would keep the whole matrix in memory.
-        return [QueryEmbedding(vector.copy(), tokens) for vector, tokens in zip(*found, strict=True)]
+        return [
+            QueryEmbedding(vector.copy(), tokens, distilled.reshape(-1))
+            for vector, tokens, distilled in zip(*found, strict=True)
+        ]
 
 
 class EmbedQueries:
