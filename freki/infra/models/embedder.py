@@ -1,7 +1,8 @@
 """Embedder on an ONNX model."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import accumulate
 from types import TracebackType
 from typing import Self
@@ -33,15 +34,16 @@ _NONE = np.empty((0, 0), np.float32)
 class OnnxEmbedder:
     """The embedder of the settings; opening it makes the model if it is not in the cache.
 
-    With the default model the vector of a text does not depend on its batch (within 1e-6). Batches are queued one by
-    one, so that a query does not wait for a whole document. One instance per process suffices.
+    With the default model the vector of a text does not depend on its batch (within 1e-6). Batches run side by side,
+    one thread each; those of concurrent calls alternate, and queries do not wait for passages. One instance per
+    process suffices.
     """
 
     def __init__(self, settings: ModelSettings, progress: Progress = unseen, *, calls: Calls | None = None) -> None:
         self._calls = calls or Calls()
         self._budget = settings.batch_tokens
         self._late_tokens = settings.late_window_tokens
-        self._runner = Runner(settings, settings.embedder, ModelKind.EMBEDDER, progress)
+        self._runner = Runner(settings, settings.embedder, ModelKind.EMBEDDER, progress, side_by_side=True)
 
     async def __aenter__(self) -> Self:
         await self._runner.__aenter__()
@@ -81,15 +83,19 @@ class OnnxEmbedder:
     async def embed_passages(self, texts: Sequence[str], headings: Sequence[str] = ()) -> Embeddings:
         """Embed passages; headings: the beginning of each text that is its heading."""
         started = time.perf_counter()
-        prefix = self.model.manifest.passage_prefix
-        encodings = await self._runner.call(self.model.encode, [prefix + text for text in texts])
+        encodings = await self._runner.call(
+            self.model.encode, [self.model.manifest.passage_prefix + text for text in texts]
+        )
         distinct = list(dict.fromkeys(headings))
-        lengths = dict(zip(distinct, await self._runner.call(self.model.count, distinct), strict=True))
+        counts = dict(zip(distinct, await self._runner.call(self.model.count, distinct), strict=True))
+        of_headings = [counts[heading] for heading in headings] or [0] * len(texts)
         found = _Rows(len(texts), self.dim)
-        for batch in pack([len(encoding) for encoding in encodings], budget=self._budget):
-            of_headings = [lengths[headings[index]] if headings else 0 for index in batch]
+
+        def fill(batch: Sequence[int]) -> None:
             chosen = [encodings[index] for index in batch]
-            found.put(batch, await self._runner.call(self.model.passages, chosen, of_headings))
+            found.put(batch, self.model.passages(chosen, [of_headings[index] for index in batch]))
+
+        await self._runner.call_each(partial(fill, batch) for batch in self._packed(encodings))
         self._count(encodings, started)
         return found.embeddings
 
@@ -101,10 +107,13 @@ class OnnxEmbedder:
         shifted = [[(start + len(prefix), end + len(prefix)) for start, end in within] for within in spans]
         firsts = list(accumulate(map(len, spans), initial=0))
         found = _Rows(firsts[-1], self.dim)
-        for batch in pack([len(encoding) for encoding in encodings], budget=self._budget):
+
+        def fill(batch: Sequence[int]) -> None:
             rows = [row for index in batch for row in range(firsts[index], firsts[index + 1])]
-            within = [encodings[index] for index in batch], [shifted[index] for index in batch]
-            found.put(rows, await self._runner.call(self.model.within, *within))
+            chosen = [encodings[index] for index in batch]
+            found.put(rows, self.model.within(chosen, [shifted[index] for index in batch]))
+
+        await self._runner.call_each(partial(fill, batch) for batch in self._packed(encodings))
         self._count(encodings, started)
         return found.embeddings
 
@@ -112,16 +121,25 @@ class OnnxEmbedder:
         """Embed queries."""
         started = time.perf_counter()
         prefix = self.model.manifest.query_prefix
-        encodings = await self._runner.call(self.model.encode, [prefix + text for text in texts])
+        encodings = await self._runner.call_urgently(self.model.encode, [prefix + text for text in texts])
         found = _Rows(len(texts), self.dim)
-        for batch in pack([len(encoding) for encoding in encodings], budget=self._budget):
-            found.put(batch, await self._runner.call(self.model.queries, [encodings[index] for index in batch]))
+
+        def fill(batch: Sequence[int]) -> None:
+            found.put(batch, self.model.queries([encodings[index] for index in batch]))
+
+        await self._runner.call_each((partial(fill, batch) for batch in self._packed(encodings)), urgent=True)
         self._count(encodings, started)
         return found.embeddings
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text, without special ones."""
         return self.model.count(texts)
+
+    def _packed(self, encodings: Sequence[Encoding]) -> Iterator[list[int]]:
+        """Pack texts into batches, smaller ones where otherwise some threads would have none."""
+        lengths = list(map(len, encodings))
+        share = -(-sum(lengths) // self._runner.at_once)
+        return pack(lengths, budget=max(1, min(self._budget, share)))
 
     def _count(self, encodings: Sequence[Encoding], started: float) -> None:
         tokens, seconds = sum(map(len, encodings)), time.perf_counter() - started

@@ -66,7 +66,7 @@ class Vocabulary(NamedTuple):
 
 
 class Model:
-    """An open model. Calls block and are not thread-safe, except `count`."""
+    """An open model. Calls block and are thread-safe: sessions and tokenizers keep no state between calls."""
 
     def __init__(
         self,

@@ -38,8 +38,12 @@ class ModelSettings(SettingsSection):
         "registry or a directory; `none`: the order is hybrid search's",
     )
     allow_download: bool = Field(default=False, description="May models come from the Hugging Face hub?")
-    threads: int = Field(default=0, ge=0, description="Threads a model uses; 0: all cores")
-    batch_tokens: int = Field(default=2048, ge=512, description="Most tokens of one padded batch")
+    threads: int = Field(
+        default=0, ge=0, description="Threads a model uses, of which the embedder gives each batch one; 0: all cores"
+    )
+    batch_tokens: int = Field(
+        default=512, ge=64, description="Most tokens of one padded batch: small ones stay in the cache of a core"
+    )
     embed_cache_mb: int = Field(
         default=64, ge=0, description="Room for vectors of passages that were embedded, in MiB; 0: none are remembered"
     )
