@@ -11,7 +11,7 @@ from tests.simulation.broker import Broker, Place, Record
 from tests.simulation.groups import Assignment, Coordinator, Fenced
 from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.network import Network
-from tests.simulation.stream import Account, Event, Stream, message
+from tests.simulation.stream import Account, Event, Message, Stream, message
 
 T = TypeVar("T")
 
@@ -86,11 +86,15 @@ class Consumer:
         else:
             self._told.set()
 
+    def holds(self, message: Message) -> bool:
+        """Tell whether the partition of a record is still this consumer's."""
+        return not self._is_leaving and message.epoch == self._epoch
+
     def acknowledge(self, event: Event) -> None:
         """Note that a record is done, unless its partition was taken away since."""
         message = event.message
         account = self._accounts.get((message.topic, message.partition))
-        if account is None or event.epoch != self._epoch:
+        if account is None or message.epoch != self._epoch:
             return
         account.done.add(message.offset)
         if self.passes_gaps:
@@ -110,7 +114,7 @@ class Consumer:
             # What waits is dropped before what is at hand is given up, or it would be taken in its place.
             self._is_leaving = True
             for stream in self.streams.values():
-                stream.events.clear()
+                stream.waiting.clear()
             await self._on_revoked()
             await self._commit()
             self._give_up()
@@ -149,7 +153,7 @@ class Consumer:
         self._accounts = {}
         self._broker.unlisten(self._wake.set)
         for stream in self.streams.values():
-            stream.events.clear()
+            stream.waiting.clear()
 
     async def _fetch(self) -> None:
         while True:
@@ -185,7 +189,7 @@ class Consumer:
                 self._wake.set()
             for record in records:
                 account.handed_out.append(record.offset)
-                stream.events.append(Event(message(record), self._epoch))
+                stream.waiting.append(Event(message(record, self._epoch)))
             if records:
                 stream.arrived.set()
             elif not account.handed_out and account.finished < following:

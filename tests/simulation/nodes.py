@@ -157,11 +157,14 @@ class Worker:
             await adapter.reclaim(self.surroundings.new_store(self.process), self.now)
 
     async def _consume(self, running: Running) -> None:
-        consumer = next(
-            each for each in self.consumers if running.topic in each.streams and each.name.endswith(f"@{running.group}")
-        )
-        stream = cast("Any", consumer.streams[running.topic])
+        stream = cast("Any", self._consumer(running.topic, running.group).streams[running.topic])
         await running.stage.consume(stream, running.delivery, running.batching)
+
+    def _consumer(self, topic: str, group: str) -> Consumer:
+        return next(each for each in self.consumers if topic in each.streams and each.name.endswith(f"@{group}"))
+
+    def _holds(self, topic: str, group: str, message: Any) -> bool:
+        return self._consumer(topic, group).holds(message)
 
     def _made(self, apps: dict[str, Any]) -> Sequence[Running]:
         around = self.surroundings
@@ -186,7 +189,8 @@ class Worker:
             )
             batching = options.get("batching", Batching(records=around.batch_events, wait_s=BATCH_WAIT_S))
             app = apps.setdefault(group, SimpleNamespace(conf=SimpleNamespace(id=group), should_stop=False))
-            stage = Stage(app, name, source, meters=_METERS)
+            holds = partial(self._holds, source, group)
+            stage = Stage(app, name, source, meters=_METERS, holds=holds)
             stage.progress = Progress(around.loop.time)
             made.append(Running(stage, delivery, group, source, batching))
 

@@ -21,14 +21,15 @@ class Message:
     key: bytes | None
     value: bytes | None
     headers: Headers
+    epoch: int
+    """The assignment that it was read in."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A message of one assignment."""
+    """A message on its way through a stage."""
 
     message: Message
-    epoch: int
 
 
 class Stream:
@@ -36,24 +37,20 @@ class Stream:
 
     def __init__(self, acknowledge: Callable[["Event"], None]) -> None:
         self._acknowledge = acknowledge
-        self.events: deque[Event] = deque()
+        self.waiting: deque[Event] = deque()
         self.arrived = asyncio.Event()
 
     def noack(self) -> Self:
         """Give itself: nothing is acknowledged here but by `ack`."""
         return self
 
-    async def noack_take(self, most: int, within: float) -> AsyncIterator[list[Event]]:
-        """Give what has arrived, as batches."""
+    async def events(self) -> AsyncIterator[Event]:
+        """Give what has arrived, one by one."""
         while True:
-            while not self.events:
+            while not self.waiting:
                 self.arrived.clear()
                 await self.arrived.wait()
-            if within > 0 and len(self.events) < most:
-                await asyncio.sleep(within)
-            batch = [self.events.popleft() for _ in range(min(most, len(self.events)))]
-            if batch:
-                yield batch
+            yield self.waiting.popleft()
 
     async def ack(self, event: Event) -> None:
         """Note that a record is done."""
@@ -80,7 +77,7 @@ class Account:
             self.finished = max(self.finished, self.position)
 
 
-def message(record: Record) -> Message:
+def message(record: Record, epoch: int) -> Message:
     """Hand a record on."""
     return Message(
         record.topic,
@@ -90,4 +87,5 @@ def message(record: Record) -> Message:
         record.key,
         record.value,
         record.headers,
+        epoch,
     )

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from freki.streams.deliver.gather import Gathering
 from tests.simulation.broker import Broker
 from tests.simulation.consumer import Consumer
 from tests.simulation.groups import Coordinator, Fenced
@@ -49,7 +50,8 @@ class Bench:
     async def work(self, consumer: Consumer, *, acknowledge: bool = True) -> None:
         consumer.start()
         stream = consumer.streams[TOPIC]
-        async for events in stream.noack_take(4, within=0.0):
+        arriving = Gathering(stream.events(), most=4, wait_s=0.0)
+        while events := await arriving.next():
             for event in events:
                 self.note(consumer, event)
                 if acknowledge:
@@ -135,7 +137,8 @@ def test_a_later_record_that_is_done_does_not_move_the_commit_past_an_earlier_on
 
         async def work() -> None:
             consumer.start()
-            async for events in stream.noack_take(10, within=0.5):
+            arriving = Gathering(stream.events(), most=10, wait_s=0.5)
+            while events := await arriving.next():
                 for event in events:
                     if event.message.offset != 1:
                         await stream.ack(event)

@@ -97,31 +97,28 @@ class Stream:
     """What a stage needs of Faust's: batches as they come, and acknowledgements."""
 
     def __init__(self) -> None:
-        self.batches: asyncio.Queue[list[Any] | None] = asyncio.Queue()
+        self.waiting: asyncio.Queue[Any] = asyncio.Queue()
         self.acked: list[int] = []
 
     def noack(self) -> "Stream":
         return self
 
-    async def noack_take(self, most: int, within: float) -> AsyncIterator[list[Any]]:
-        assert (most, within) == (8, 0.01)
-        while (batch := await self.batches.get()) is not None:
-            yield batch
+    async def events(self) -> AsyncIterator[Any]:
+        while (event := await self.waiting.get()) is not None:
+            yield event
 
     async def ack(self, event: Any) -> None:
         self.acked.append(event.message.offset)
 
     def put(self, *offsets: int) -> None:
-        self.batches.put_nowait(
-            [
+        for offset in offsets:
+            self.waiting.put_nowait(
                 SimpleNamespace(
                     message=SimpleNamespace(
                         topic="t", partition=0, offset=offset, timestamp=0.0, key=b"k", value=b"v", headers=None
                     )
                 )
-                for offset in offsets
-            ]
-        )
+            )
 
 
 class Held:
@@ -148,9 +145,14 @@ class Running:
         self.stream, self.delivery = Stream(), delivery or Held()
         app = SimpleNamespace(conf=SimpleNamespace(id="g"), should_stop=False)
         self.stage = Stage(cast("Any", app), "retrieve", "t", meters=Meters(), holds=holds)
-        batching = Batching(records=8, wait_s=0.01, in_flight=at_once)
+        batching = Batching(records=8, wait_s=0.0, in_flight=at_once)
         work = self.stage.consume(cast("Any", self.stream), cast("Delivery[Any]", self.delivery), batching)
         self.task = asyncio.create_task(work)
+
+    async def put(self, *offsets: int) -> None:
+        """Let records arrive that form a batch of their own, unless one in flight holds it back."""
+        self.stream.put(*offsets)
+        await self.settle()
 
     async def settle(self) -> None:
         for _ in range(20):
@@ -160,8 +162,7 @@ class Running:
 async def test_batches_are_delivered_side_by_side_up_to_a_number_and_acknowledged_when_done() -> None:
     running = Running(at_once=2)
     for offset in range(3):
-        running.stream.put(offset)
-    await running.settle()
+        await running.put(offset)
     both = list(running.delivery.begun)
 
     running.delivery.told[1].set_result(None)
@@ -175,9 +176,8 @@ async def test_batches_are_delivered_side_by_side_up_to_a_number_and_acknowledge
 
 async def test_one_batch_waits_for_another_unless_told_otherwise() -> None:
     running = Running(at_once=1)
-    running.stream.put(0, 1)
-    running.stream.put(2)
-    await running.settle()
+    await running.put(0, 1)
+    await running.put(2)
 
     assert running.delivery.begun == [[0, 1]]
     running.task.cancel()
@@ -185,9 +185,8 @@ async def test_one_batch_waits_for_another_unless_told_otherwise() -> None:
 
 async def test_a_batch_that_fails_stops_the_stage_and_is_not_acknowledged() -> None:
     running = Running(at_once=2)
-    running.stream.put(0)
-    running.stream.put(1)
-    await running.settle()
+    await running.put(0)
+    await running.put(1)
 
     running.delivery.told[0].set_exception(ConnectionError("the store is down"))
 
@@ -198,12 +197,11 @@ async def test_a_batch_that_fails_stops_the_stage_and_is_not_acknowledged() -> N
 
 async def test_a_stage_that_leaves_finishes_what_is_at_hand_and_begins_nothing() -> None:
     running = Running(at_once=2)
-    running.stream.put(0)
-    await running.settle()
+    await running.put(0)
 
     draining = asyncio.create_task(running.stage.drain())
     await running.settle()
-    running.stream.put(1)
+    await running.put(1)
     waits = not draining.done()
     running.delivery.told[0].set_result(None)
     await draining
@@ -216,7 +214,7 @@ async def test_a_stage_that_leaves_finishes_what_is_at_hand_and_begins_nothing()
 
 async def test_a_stream_that_ends_by_itself_is_an_error() -> None:
     running = Running(at_once=2)
-    running.stream.batches.put_nowait(None)
+    running.stream.waiting.put_nowait(None)
 
     with pytest.raises(StreamEnded):
         await running.task
@@ -224,8 +222,7 @@ async def test_a_stream_that_ends_by_itself_is_an_error() -> None:
 
 async def test_partitions_that_move_are_waited_for_and_what_is_done_in_time_is_acknowledged() -> None:
     running = Running(at_once=2)
-    running.stream.put(0)
-    await running.settle()
+    await running.put(0)
 
     releasing = asyncio.create_task(running.stage.release(60.0))
     await running.settle()
@@ -239,14 +236,12 @@ async def test_partitions_that_move_are_waited_for_and_what_is_done_in_time_is_a
 
 async def test_what_is_not_done_in_time_is_given_up_and_the_stage_goes_on() -> None:
     running = Running(at_once=2)
-    running.stream.put(0)
-    running.stream.put(1)
-    await running.settle()
+    await running.put(0)
+    await running.put(1)
 
     await running.stage.release(0.0)
     given_up = [told.cancelled() for told in running.delivery.told.values()]
-    running.stream.put(2)
-    await running.settle()
+    await running.put(2)
     running.delivery.told[2].set_result(None)
     await running.settle()
 
@@ -266,12 +261,10 @@ async def test_a_batch_that_fails_when_it_is_given_up_stops_nothing() -> None:
                 raise ConnectionError("cut off") from None
 
     running = Running(at_once=1, delivery=Fails())
-    running.stream.put(0)
-    await running.settle()
+    await running.put(0)
 
     await running.stage.release(0.0)
-    running.stream.put(1)
-    await running.settle()
+    await running.put(1)
     running.delivery.told[1].set_result(None)
     await running.settle()
 
@@ -282,10 +275,9 @@ async def test_a_batch_that_fails_when_it_is_given_up_stops_nothing() -> None:
 
 async def test_records_that_are_not_held_any_more_are_dropped_without_a_word() -> None:
     running = Running(at_once=1, holds=lambda message: message.offset != 1)
-    running.stream.put(0, 1)
-    running.stream.put(1)
-    running.stream.put(2)
-    await running.settle()
+    await running.put(0, 1)
+    await running.put(1)
+    await running.put(2)
     running.delivery.told[0].set_result(None)
     await running.settle()
     running.delivery.told[2].set_result(None)

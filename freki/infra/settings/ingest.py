@@ -124,7 +124,9 @@ class IngestSettings(SettingsSection):
     """Batching of the ingest stages."""
 
     batch_events: int = Field(default=32, ge=1, description="Most events handled together")
-    batch_wait_s: float = Field(default=0.02, ge=0, description="How long a batch waits to fill")
+    batch_wait_s: float = Field(
+        default=0.02, ge=0, description="Longest wait for a batch to fill, which ends when no further event arrives"
+    )
     slice_tokens: int = Field(default=8192, ge=512, description="Tokens embedded before the next commits")
     deleted_retention_days: float = Field(
         default=30,

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +16,7 @@ from mode.supervisors import CrashingSupervisor
 from freki.infra.kafka import holds, on_lost, on_revoked
 from freki.schemas.names import Timestamp, record
 from freki.streams.deliver.delivery import Delivery
+from freki.streams.deliver.gather import Gathering
 from freki.streams.deliver.progress import Progress
 from freki.streams.messages import Headers
 from freki.streams.observe.lag import Lag
@@ -38,7 +39,7 @@ class Batching:
     records: int
     """Maximum records per batch."""
     wait_s: float
-    """Maximum wait for a batch to fill, in seconds."""
+    """Maximum wait for a batch to fill, in seconds; it ends earlier when no further record arrives."""
     in_flight: int = 1
     """Maximum batches in flight; with more than one, records of one key may be done in any order."""
 
@@ -86,12 +87,13 @@ class Stage:
 
     async def consume(self, stream: StreamT[Any], delivery: Delivery[Any], batching: Batching) -> None:
         """Deliver batches, and acknowledge each once all of its records are done."""
-        # Without `noack` before `noack_take`, Faust acknowledges the records that it drops when a batched stream ends.
+        # Without `noack`, Faust acknowledges each event when the next one is taken.
         manual = cast("faust.Stream[EventT[Any]]", cast("faust.Stream[Any]", stream).noack())
-        batches = aiter(manual.noack_take(batching.records, within=batching.wait_s))
+        # Faust's own batches wake up once per wait, even if nothing arrives.
+        arriving = Gathering(manual.events(), most=batching.records, wait_s=batching.wait_s)
         try:
             async with asyncio.TaskGroup() as group:
-                while (events := await self._next(batches, batching.in_flight)) is not None:
+                while (events := await self._next(arriving, batching.in_flight)) is not None:
                     # Records of partitions revoked meanwhile are read again by their new owner.
                     events = [event for event in events if self._holds(event.message)]
                     if not events:
@@ -101,16 +103,16 @@ class Stage:
                     task.add_done_callback(self._ended)
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from failures
+        finally:
+            arriving.close()
         if not self.app.should_stop:
             raise StreamEnded(f"{self.name}: Faust ended the stream")
 
-    async def _next(
-        self, batches: AsyncIterator[Sequence[EventT[Any]]], max_in_flight: int
-    ) -> Sequence[EventT[Any]] | None:
+    async def _next(self, arriving: Gathering[EventT[Any]], max_in_flight: int) -> Sequence[EventT[Any]] | None:
         """Return the next batch once fewer than `max_in_flight` are in flight: records that wait form one batch."""
         while len(self._in_flight) >= max_in_flight:
             await asyncio.wait(self._in_flight, return_when=asyncio.FIRST_COMPLETED)
-        events = await anext(batches, None)
+        events = await arriving.next()
         if self._draining:
             # Never acknowledged, so the next process reads them.
             await asyncio.Event().wait()
