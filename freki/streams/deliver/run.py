@@ -66,7 +66,11 @@ async def _first_failure_or_stop(
     stages: Sequence[Stage], stop: asyncio.Event, look_behind: LookBehind, beside: Collection[asyncio.Task[None]]
 ) -> None:
     stopped = asyncio.create_task(stop.wait())
-    watches = [asyncio.create_task(_watch(stage, look_behind)) for stage in stages]
+    # One look at the backlog for all lanes of an app.
+    apps = dict.fromkeys(stage.app for stage in stages)
+    watches = [
+        asyncio.create_task(_watch(app, [stage for stage in stages if stage.app is app], look_behind)) for app in apps
+    ]
     try:
         done, _ = await asyncio.wait({stopped, *watches, *beside}, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
@@ -77,20 +81,26 @@ async def _first_failure_or_stop(
         await asyncio.gather(stopped, *watches, return_exceptions=True)
 
 
-async def _watch(stage: Stage, look_behind: LookBehind) -> None:
-    """Raise once the stage has failed or stalled."""
+async def _watch(app: faust.App, stages: Sequence[Stage], look_behind: LookBehind) -> None:
+    """Raise once the app has crashed, or one of its stages has stalled."""
     while True:
         for _ in range(_CHECKS_PER_WATCH):
             await asyncio.sleep(_CHECK_S)
-            if stage.app.crashed:
-                raise crash_of(stage.app) or StreamEnded(f"{stage.name}: Faust crashed")
-        backlog = await look_behind(stage.app)
-        if backlog is not None:
-            backlog = {place: records for place, records in backlog.items() if place[0] == stage.topic}
-            stage.lag.seen(backlog, now=Timestamp(time.time_ns() // 1_000_000))
-        stage.progress.seen(backlog=backlog is None or any(backlog.values()))
-        if stage.progress.stalled:
-            raise Stalled(f"{stage.name}: records wait, but the stage has finished none for too long")
+            if app.crashed:
+                raise crash_of(app) or StreamEnded(f"{stages[0].name}: Faust crashed")
+        backlog = await look_behind(app)
+        for stage in stages:
+            _compare(stage, backlog)
+
+
+def _compare(stage: Stage, backlog: Backlog | None) -> None:
+    """Report the backlog of an app to one of its stages; raise Stalled if records wait for too long."""
+    own = None if backlog is None else {place: left for place, left in backlog.items() if place[0] == stage.topic}
+    if own is not None:
+        stage.lag.seen(own, now=Timestamp(time.time_ns() // 1_000_000))
+    stage.progress.seen(backlog=own is None or any(own.values()))
+    if stage.progress.stalled:
+        raise Stalled(f"{stage.name}: records wait, but the stage has finished none for too long")
 
 
 async def _within(limit_s: float, work: Callable[[], Awaitable[None]]) -> None:

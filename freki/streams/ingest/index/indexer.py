@@ -120,22 +120,29 @@ class Indexer:
         yield await self._end(ended, decisions, bases), writes
         committing: asyncio.Task[list[IndexOutcome]] | None = None
         slices = await self._sliced(writes, bases)
+        embedding = self._embedding(slices)
         try:
-            while slices:
-                # The store writes one slice while the model embeds the next one.
-                piece_slice = slices.pop(0)
-                passages = await self._vectors.of_slice(piece_slice)
+            while embedding is not None:
+                passages, piece_slice = await embedding, slices.pop(0)
+                # The model embeds the next slice while the store writes this one and receipts are sent.
+                is_over = not slices or self._scheduler.should_yield(lane)
+                embedding = None if is_over else self._embedding(slices)
                 if committing is not None:
                     yield await committing, remaining([piece_slice, *slices])
                 committing = asyncio.create_task(self._commit(piece_slice, passages, bases))
-                if slices and self._scheduler.should_yield(lane):
-                    break
             if committing is not None:
                 yield await committing, remaining(slices)
         finally:
+            if embedding is not None:
+                embedding.cancel()
+                await asyncio.gather(embedding, return_exceptions=True)
             if committing is not None:
                 # Not cancelled: the write must end before another lane gets its turn.
                 await asyncio.gather(committing, return_exceptions=True)
+
+    def _embedding(self, slices: Sequence[Slice]) -> asyncio.Task[dict[ChunkId, PassageEmbedding]] | None:
+        """Begin to embed the first slice; None if there is none."""
+        return asyncio.create_task(self._vectors.of_slice(slices[0])) if slices else None
 
     async def _sliced(self, pieces: Sequence[Piece], bases: Bases) -> list[Slice]:
         """Compare pieces with the store, and divide them into slices at boundaries of parts."""
