@@ -436,19 +436,11 @@ QUERY = Dashboard(
         ),
         Panel(
             title="Candidates not reranked for the deadline",
-            description="Per second. They keep the order of hybrid search.",
+            description="Per second. They keep the order of late interaction.",
             unit="ops",
             queries=_one("sum(rate(freki_candidates_skipped_total[$__rate_interval]))", "skipped"),
             width=6,
             nothing="none",
-        ),
-        Panel(
-            title="Reranker's memory",
-            description="Share of candidates whose rerank score was cached.",
-            unit="percentunit",
-            queries=_remembered("rerank"),
-            width=6,
-            nothing="no lookups",
         ),
         Panel(
             title="Questions that wait",

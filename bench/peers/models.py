@@ -2,19 +2,28 @@
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from freki.infra.models import OnnxEmbedder, OnnxReranker
+import numpy as np
+from cachetools import LRUCache
+
+from bench.peers.lowest_layers import open_lowest_layers
+from freki.infra.models import OnnxEmbedder
+from freki.infra.models.packing import pack
+from freki.infra.models.session import Model
 from freki.infra.settings import ModelSettings
-from freki.operators.detect_language import detect_language
-from freki.schemas.index import RerankPair
+from freki.operators.late_interaction import match_codes, relevance, similarities
+from freki.schemas.embeddings import QueryEmbedding
 from freki.schemas.names import record
 
 T = TypeVar("T")
 Vector = list[float]
+KEPT_TEXTS = 20_000
+"""Texts whose codes the reranker keeps."""
+BATCH_TOKENS = 1024
 
 
 @record
@@ -56,7 +65,8 @@ class Models:
         self._background = background
         self._opened = AsyncExitStack()
         self._embedder: OnnxEmbedder | None = None
-        self._reranker: OnnxReranker | None = None
+        self._reranker: Model | None = None
+        self._codes: LRUCache[str, str] = LRUCache(KEPT_TEXTS)
         self._kept: dict[str, Vector] = {}
         self.embedded = 0
 
@@ -77,11 +87,10 @@ class Models:
         return self._embedder
 
     @property
-    def reranker(self) -> OnnxReranker:
+    def reranker(self) -> Model:
         """Opened reranker."""
         if self._reranker is None:
-            entering = self._opened.enter_async_context(OnnxReranker(ModelSettings()))
-            self._reranker = self._background.wait(entering)
+            self._reranker = open_lowest_layers(ModelSettings())
         return self._reranker
 
     @property
@@ -115,25 +124,26 @@ class Models:
         return [""] * self.count_tokens(text)
 
     def rerank(self, question: str, candidates: Sequence[Candidate]) -> list[float]:
-        """Score candidates, 0..1.
+        """Score candidates, 0..1, by late interaction; the codes of texts are kept.
 
         Unlike in Freki, the reranker gets no cosine and no BM25 share: fused hits lack them.
         """
-        best = max((each.score for each in candidates), default=0.0)
-        language = detect_language(question)
-        pairs = [
-            RerankPair(
-                query=question,
-                query_language=language,
-                heading=each.title,
-                text=each.text,
-                language=each.language,
-                # Sums of reciprocal ranks, by which all three frameworks fuse, are a few hundredths.
-                fused=each.score / best if best > 0 else 0.0,
-                lexical=0.0,
-                cosine=0.0,
-            )
-            for each in candidates
-        ]
-        scores = self._background.wait(self.reranker.score(pairs, budget_s=None))
-        return [score or 0.0 for score in scores]
+        if not candidates:
+            return []
+        self._encode(dict.fromkeys(each.text for each in candidates))
+        asked = self.reranker.queries(self.reranker.encode([self.reranker.manifest.query_prefix + question]))
+        query = QueryEmbedding(asked.vectors[0], asked.tokens[0], np.empty(0, np.float32))
+        best = max(each.score for each in candidates)
+        found = similarities(query, [self._codes[each.text].partition("|")[0] for each in candidates])
+        # Sums of reciprocal ranks, by which all three frameworks fuse, are a few hundredths.
+        fused = [each.score / best if best > 0 else 0.0 for each in candidates]
+        nothing = [0.0] * len(candidates)
+        scores: list[float] = relevance(found, fused=fused, cosines=nothing, lexical=nothing).tolist()
+        return scores
+
+    def _encode(self, texts: Iterable[str]) -> None:
+        unknown = [text for text in texts if text not in self._codes]
+        encodings = self.reranker.encode([self.reranker.manifest.passage_prefix + text for text in unknown])
+        for batch in pack([len(each) for each in encodings], budget=BATCH_TOKENS):
+            embedded = self.reranker.passages([encodings[place] for place in batch], [0] * len(batch))
+            self._codes.update(zip((unknown[place] for place in batch), match_codes(embedded), strict=True))

@@ -151,7 +151,7 @@ async def _one_call(model: Model, texts: Sequence[str], advance: Advance) -> Spe
         while piece := [model.manifest.passage_prefix + text for text in islice(rest, SLICE_TEXTS)]:
             encodings = await asyncio.to_thread(model.encode, piece)
             for batch in pack(list(map(len, encodings)), budget=ONE_CALL_TOKENS):
-                await asyncio.to_thread(model.vectors, [encodings[index] for index in batch])
+                await asyncio.to_thread(model.passages, [encodings[index] for index in batch], [0] * len(batch))
             advance(len(piece))
     return spent
 

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from bench.pipeline.ground import Advance, Asked, Figures, Ground, Stack, ask, ask_once, indexed, open_filled, questions
 from bench.pipeline.plots import lines, short
-from bench.pipeline.query import DEADLINE_MS, FORGETFUL, lateness, reranked
+from bench.pipeline.query import DEADLINE_MS, lateness, reranked
 from freki.schemas import ResultStatus
 from freki.streams.wire.connect import open_asker
 
@@ -37,7 +37,7 @@ async def measure(ground: Ground) -> Figures:
 
 
 async def _at_size(ground: Ground, size: int, asked: Sequence[str], seconds: float) -> Figures:
-    async with open_filled(ground, size, FORGETFUL) as stack:
+    async with open_filled(ground, size) as stack:
         held = await indexed(stack.settings)
         await ask(stack.settings, asked[:WARM_UP], at_once=1)
         with ground.step("queries that arrive at random", round(seconds * sum(RATES))) as advance:

@@ -13,9 +13,6 @@ A burst is `BURST` concurrent queries to an idle worker.
 
 With a deadline of `DEADLINE_MS`, an answer is late if the client receives it after that; skipped work is taken from the
 notices of the answers.
-
-Reranking is `on` if the reranker scores every candidate, and `again` if all scores come from its cache; production lies
-between both.
 """
 
 from collections import Counter, defaultdict
@@ -40,13 +37,10 @@ COLOURS = ("#08519c", "#6baed6", "#006d2c", "#74c476", "#a63603", "#fd8d3c")
 CUT = {NoticeKind.DEGRADED, NoticeKind.SKIPPED}
 DEADLINE_MS = 300
 BURST, BURSTS = 20, 5
-RERANKING = {"on": RerankerChoice.AUTO, "again": RerankerChoice.AUTO, "off": RerankerChoice.NONE}
-FORGETFUL = {"FREKI_MODELS__RERANK_CACHE_MB": "0"}
-# More than the candidates of all queries need.
-MINDFUL = {"FREKI_MODELS__RERANK_CACHE_MB": "2048"}
-MODEL = ("embed", "rerank")
+RERANKING = {"on": RerankerChoice.AUTO, "off": RerankerChoice.NONE}
+MODEL = ("embed",)
 SEARCHES = ("search.dense", "search.lexical")
-STORE = (*SEARCHES, "manifest", "load", "locate", "freshness", "augment")
+STORE = (*SEARCHES, "match", "manifest", "load", "locate", "freshness", "augment")
 
 
 async def measure(ground: Ground) -> Figures:
@@ -56,15 +50,12 @@ async def measure(ground: Ground) -> Figures:
 
 
 async def _at_size(ground: Ground, size: int, asked: Sequence[str]) -> Figures:
-    async with open_filled(ground, size, FORGETFUL) as stack:
+    async with open_filled(ground, size) as stack:
         held = await indexed(stack.settings)
         await ask(stack.settings, asked[:WARM_UP], at_once=1)
         runs = await _runs(ground, stack, asked, ("on", "off"))
         hurried = await _hurried(ground, stack, asked)
         bursts = await _bursts(ground, stack, asked)
-    async with open_filled(ground, size, MINDFUL) as stack:
-        await ask(stack.settings, asked, at_once=1)
-        runs += await _runs(ground, stack, asked, ("again",))
     runs.sort(key=lambda run: (run["at_once"], list(RERANKING).index(run["reranking"])))
     return {"documents": len(held), "chunks": sum(held.values()), "runs": runs, "hurried": hurried, "bursts": bursts}
 
@@ -190,8 +181,7 @@ def tables(figures: Figures) -> list[Table]:
 def _whole(figures: Figures, size: Figures) -> Table:
     table = Table(
         title=f"Query latency, ms, with {size['chunks']:,} chunks in the index",
-        caption=f"{figures['questions']} queries per row; again: all rerank scores come from the cache; "
-        "cut short: a step was left out or shortened to keep the deadline",
+        caption=f"{figures['questions']} queries per row; cut short: a step was shortened or left out for the deadline",
     )
     for column in ("in flight", "reranking", "p50", "p95", "p99", "questions/s", "cut short"):
         table.add_column(column, justify="right")

@@ -29,29 +29,23 @@ from bench.pipeline.ground import (
     questions,
 )
 from bench.pipeline.plots import short
-from bench.pipeline.query import stage_times
 from freki.schemas import DocumentChange, DocumentId, RerankerChoice, TenantId
 from freki.streams.wire.connect import open_asker
 
 TITLE = "Rights: what latency reveals about unreadable documents"
 QUESTIONS, QUICK_QUESTIONS = 300, 32
-REMEMBERED_QUESTIONS = 48
-"""Number of queries: few, or the client's own queries would fill the cache with all texts."""
 WARM_UP = 8
 ASKER, OTHER = "anna", "ben"
 SHARED, APART = TenantId("rights-shared"), TenantId("rights-apart")
 SHARES = ("p50", "p95")
-# More than the candidates of all queries need.
-MINDFUL = {"FREKI_MODELS__RERANK_CACHE_MB": "2048"}
 
 
 async def measure(ground: Ground) -> Figures:
-    """Measure hidden chunks at each size, then cached scores."""
+    """Measure hidden chunks at each size."""
     asked = await questions(ground, QUICK_QUESTIONS if ground.quick else QUESTIONS)
     return {
         "questions": len(asked),
         "hidden": [await _hidden(ground, size, asked) for size in ground.sizes],
-        "remembered": await _remembered(ground, asked[: WARM_UP + REMEMBERED_QUESTIONS]),
     }
 
 
@@ -83,30 +77,6 @@ async def _hide(ground: Ground, stack: Stack, changes: Iterator[DocumentChange],
     return hidden
 
 
-async def _remembered(ground: Ground, asked: Sequence[str]) -> list[Figures]:
-    own = list(some(ground.corpus.documents(), characters=QUESTIONS_FROM))
-    async with ground.open_stack(environment=MINDFUL) as stack:
-        await _publish(ground, stack, _readable(own, ASKER, OTHER, tenant=SHARED))
-        for reader in (ASKER, OTHER):
-            await _publish(ground, stack, _readable(own, reader, tenant=APART))
-        return [await _asked_before(ground, stack, tenant, asked) for tenant in (SHARED, APART)]
-
-
-async def _asked_before(ground: Ground, stack: Stack, tenant: TenantId, asked: Sequence[str]) -> Figures:
-    times: dict[str, list[float]] = {"first": [], "after": []}
-    async with open_asker(stack.settings) as asker:
-        with ground.step(f"questions, {tenant}", len(asked)) as advance:
-            for turn, text in enumerate(asked):
-                before = "after" if turn % 2 else "first"
-                if before == "after":
-                    await ask_once(asker, text, tenant=tenant, principals=(OTHER,))
-                answer = await ask_once(asker, text, tenant=tenant, principals=(ASKER,))
-                if turn >= WARM_UP:
-                    times[before].append(stage_times(answer.result.stages).get("rerank", 0.0))
-                advance(1)
-    return {"tenant": tenant, **{name: _spread(values) for name, values in times.items()}}
-
-
 def _readable(changes: Iterable[DocumentChange], *readers: str, tenant: TenantId = TENANT) -> Iterator[DocumentChange]:
     """Yield copies of documents for these readers; each set of readers has its own."""
     for change in changes:
@@ -126,7 +96,7 @@ def _spread(values: Iterable[float]) -> dict[str, float]:
 
 
 def tables(figures: Figures) -> list[Table]:
-    """Return a table for each half: both latencies, their difference and ratio."""
+    """Return a table of both latencies, their difference and ratio."""
     hidden = Table(
         title="Query latency beside chunks that the client may not read, ms",
         caption=f"{figures['questions'] - WARM_UP} queries, alternating between two concurrent stacks",
@@ -136,17 +106,7 @@ def tables(figures: Figures) -> list[Table]:
     for size in figures["hidden"]:
         for share in SHARES:
             hidden.add_row(f"{size['chunks']:,}", share, *_compared(size["without"][share], size["with"][share]))
-    remembered = Table(
-        title="Queries asked before by another client: reranking, ms",
-        caption="shared: both may read the same documents; apart: each has separate documents of the same texts",
-    )
-    for column in ("documents", "share", "asked first", "asked after another", "difference", "ratio"):
-        remembered.add_column(column, justify="right")
-    for each in figures["remembered"]:
-        for share in SHARES:
-            what = each["tenant"].removeprefix("rights-")
-            remembered.add_row(what, share, *_compared(each["first"][share], each["after"][share]))
-    return [hidden, remembered]
+    return [hidden]
 
 
 def _compared(before: float, after: float) -> tuple[str, str, str, str]:

@@ -130,7 +130,7 @@ class QueryOptions:
     )
     widen: tuple[Widening, ...] = _option((Widening.SPELLING,), "Kinds of further searches: docs/queries.md", _FURTHER)
     widen_when: WidenWhen = _option(WidenWhen.WEAK, "When: always, or where the first one looks weak", _FURTHER)
-    rerank_candidates: int = _option(16, "How many candidates are rescored", _RERANKING, bounds=(0, 500))
+    rerank_candidates: int = _option(16, "How many of the best a model rescores", _RERANKING, bounds=(0, 500))
     rerank_blend: float | None = _option(
         None, "Weight of hybrid search beside the reranker", _RERANKING, bounds=(0, 1000), set_by=SetBy.QUERY
     )

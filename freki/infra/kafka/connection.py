@@ -29,7 +29,8 @@ class BrokerProfile:
     hand_over_s: float
     """Time to finish work in flight when partitions are revoked; the group waits meanwhile."""
     fetch_wait_ms: int
-    """Maximum wait of a fetch; the local broker sleeps half of it even when records arrive, Kafka answers at once."""
+    """Maximum wait of a fetch; the local broker sleeps half of it even when records arrive (`wakeups.py` avoids that
+    where it can), Kafka answers at once."""
     idempotent: bool
     """Whether the producer is idempotent; the local broker does not support aiokafka's request for a producer id."""
 

@@ -16,6 +16,7 @@ from faust.types.transports import TPorTopicSet
 from freki.infra.kafka.connection import BrokerProfile
 from freki.infra.kafka.offsets import Offsets
 from freki.infra.kafka.reader import ISOLATION
+from freki.infra.kafka.wakeups import Pauses, pace
 from freki.infra.settings import KafkaSettings
 
 _log = structlog.get_logger(__name__)
@@ -32,12 +33,23 @@ Lost = Callable[[str, int, int], None]
 class _ConsumerThread(driver.AIOKafkaConsumerThread):
     """Reads committed records only, with the fetch wait of the profile instead of 1500 ms; records positions."""
 
+    _pauses: Pauses | None = None
+
     def _create_worker_consumer(self, transport: driver.Transport) -> Any:  # noqa: ANN401 - aiokafka is untyped
         consumer = super()._create_worker_consumer(transport)
         consumer._fetch_max_wait_ms = cast("Transport", transport).profile.fetch_wait_ms  # noqa: SLF001
         # Faust reads uncommitted records unless it writes its own transactions.
         consumer._isolation_level = ISOLATION  # noqa: SLF001
         return consumer
+
+    async def on_start(self) -> None:
+        await super().on_start()
+        self._pauses = pace(self._consumer, cast("Transport", self.transport).settings)
+
+    async def on_thread_stop(self) -> None:
+        await super().on_thread_stop()
+        if self._pauses is not None:
+            self._pauses.close()
 
     async def _fetch_records(self, *args: Any, **kwargs: Any) -> RecordMap:  # noqa: ANN401 - passed on as they are
         # Recorded here, where positions advance: Faust may drop fetched records on their way to the stream.

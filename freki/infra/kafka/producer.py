@@ -9,6 +9,7 @@ from aiokafka.structs import RecordMetadata
 
 from freki.infra.kafka.connection import PROFILES, REQUEST_MARGIN_BYTES, client_options, connecting, translated
 from freki.infra.kafka.records import Position
+from freki.infra.kafka.wakeups import Ringer, directory_of
 from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import Rejected
 
@@ -25,6 +26,7 @@ class KafkaProducer:
         self._settings = settings
         self._slots = asyncio.Semaphore(_IN_FLIGHT)
         self._client: AIOKafkaProducer | None = None
+        self._ringer: Ringer | None = None
 
     async def __aenter__(self) -> Self:
         """Connect. Raises Unavailable, or Misconfigured naming the setting."""
@@ -45,6 +47,8 @@ class KafkaProducer:
             await client.stop()
             raise
         self._client = client
+        directory = directory_of(self._settings)
+        self._ringer = Ringer(directory) if directory is not None else None
         return self
 
     async def __aexit__(
@@ -54,6 +58,8 @@ class KafkaProducer:
         if self._client is not None:
             client, self._client = self._client, None
             await client.stop()
+        if self._ringer is not None:
+            self._ringer.close()
 
     async def send(
         self, topic: str, *, key: bytes | None, value: bytes | None, headers: tuple[tuple[str, bytes], ...] = ()
@@ -82,4 +88,6 @@ class KafkaProducer:
                 metadata = await stored
         finally:
             self._slots.release()
+        if self._ringer is not None:
+            self._ringer.ring(topic)
         return Position(metadata.partition, metadata.offset)

@@ -10,6 +10,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from freki.infra.kafka.batches import read_any_header_names
 from freki.infra.kafka.connection import PROFILES, REQUEST_MARGIN_BYTES, client_options, connecting, translated
 from freki.infra.kafka.records import Record
+from freki.infra.kafka.wakeups import Pauses, pace
 from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import Misconfigured
 
@@ -32,6 +33,7 @@ class Reader:
         self._topic = topic
         self._start = start
         self._client: AIOKafkaConsumer | None = None
+        self._pauses: Pauses | None = None
         self.ends: Mapping[int, int] = {}
         """End offset of each partition when the reader was opened."""
 
@@ -56,6 +58,7 @@ class Reader:
             await _stop(client)
             raise
         self._client = client
+        self._pauses = pace(client, self._settings)
         return self
 
     async def __aexit__(
@@ -65,6 +68,8 @@ class Reader:
         if self._client is not None:
             client, self._client = self._client, None
             await _stop(client)
+        if self._pauses is not None:
+            self._pauses.close()
 
     async def _take_position(self, client: AIOKafkaConsumer) -> None:
         # Metadata of all topics: a request for one would create it where the broker allows that. The client does not

@@ -42,7 +42,7 @@ class AblationRow:
 
 
 def _reranks(options: QueryOptions) -> bool:
-    return options.reranker is not RerankerChoice.NONE and options.rerank_candidates > 0
+    return options.reranker is not RerankerChoice.NONE
 
 
 def _blends(options: QueryOptions) -> bool:

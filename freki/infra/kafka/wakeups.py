@@ -1,0 +1,166 @@
+"""Wake-ups of readers of the local broker, whose fetches do not end when records arrive.
+
+A reader pauses between empty fetches. After a record is stored, its producer sends the name of the topic to the readers
+of this user on this machine, as a datagram to a Unix socket each; they fetch at once. A lost datagram delays a record
+until the end of the pause, as records of other producers are.
+"""
+
+import asyncio
+import os
+import socket
+import stat
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from freki.infra.settings import KafkaSettings
+
+FETCH_MS = 2
+"""Wait of a fetch in the local broker: with 0 it returns nothing even where there are records."""
+PAUSE_S = 0.05
+"""Pause after an empty fetch, in seconds; five consumers with it cost the broker a thirtieth of a core."""
+SHORT_PAUSE_S = 0.01
+"""The same while records arrive."""
+ACTIVE_S = 1.0
+"""Time after a record in which pauses are short, in seconds."""
+RING_EVERY_S = 0.003
+"""Minimum interval of wake-ups for one topic, in seconds."""
+_MAX_NAME_BYTES = 1024
+_SUFFIX = ".sock"
+_numbers = count()
+
+
+def directory_of(settings: KafkaSettings) -> Path | None:
+    """Return the directory of the sockets of a local broker; None for other brokers, or where it cannot be private."""
+    if settings.profile != "local" or not hasattr(socket, "AF_UNIX"):
+        return None
+    # Short, because the path of a socket has at most 107 bytes.
+    base = Path(tempfile.gettempdir()) / f"freki-{os.getuid()}"
+    path = base / settings.bootstrap.rpartition(":")[2]
+    try:
+        for each in (base, path):
+            each.mkdir(mode=0o700, exist_ok=True)
+            found = each.lstat()
+            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+                return None
+    except OSError:
+        return None
+    return path
+
+
+class Ringer:
+    """Sender of wake-ups."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.settimeout(0)
+        self._rung: dict[str, float] = {}
+        self._later: dict[str, asyncio.TimerHandle] = {}
+
+    def ring(self, topic: str) -> None:
+        """Wake up the readers of a topic, at intervals of at least `RING_EVERY_S`; never raises."""
+        wait_s = self._rung.get(topic, 0.0) + RING_EVERY_S - time.monotonic()
+        if wait_s <= 0:
+            self._send(topic)
+        elif topic not in self._later:
+            self._later[topic] = asyncio.get_running_loop().call_later(wait_s, self._send, topic)
+
+    def close(self) -> None:
+        """Send no more wake-ups."""
+        for timer in self._later.values():
+            timer.cancel()
+        self._socket.close()
+
+    def _send(self, topic: str) -> None:
+        self._later.pop(topic, None)
+        self._rung[topic] = time.monotonic()
+        with suppress(OSError):
+            for path in self._directory.glob(f"*{_SUFFIX}"):
+                try:
+                    self._socket.sendto(topic.encode(), str(path))
+                except ConnectionRefusedError:
+                    # Its process ended without removing it.
+                    path.unlink(missing_ok=True)
+                except OSError:
+                    continue
+
+
+class Pauses:
+    """Pauses of a reader between empty fetches, which wake-ups for its topics end."""
+
+    def __init__(self, directory: Path, topics: Callable[[], Collection[str]]) -> None:
+        """Listen from now on, in the running event loop. Raises OSError if that is not possible."""
+        self._topics = topics
+        self._path = directory / f"{os.getpid()}-{next(_numbers)}{_SUFFIX}"
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.settimeout(0)
+        try:
+            self._socket.bind(str(self._path))
+        except OSError:
+            self._socket.close()
+            raise
+        self._woken = asyncio.Event()
+        self._active_until = 0.0
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._socket, self._read)
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._loop.remove_reader(self._socket)
+        self._socket.close()
+        self._path.unlink(missing_ok=True)
+
+    async def after(self, fetch: Callable[[], Awaitable[bool]]) -> bool:
+        """Run a fetch; pause if it returned False: no record. A wake-up since its beginning ends the pause."""
+        self._woken.clear()
+        found = await fetch()
+        now = time.monotonic()
+        if found:
+            self._active_until = now + ACTIVE_S
+            return True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SHORT_PAUSE_S if now < self._active_until else PAUSE_S):
+                await self._woken.wait()
+        return False
+
+    def _read(self) -> None:
+        with suppress(OSError):
+            while topic := self._socket.recv(_MAX_NAME_BYTES):
+                if topic.decode(errors="replace") in self._topics():
+                    self._woken.set()
+
+
+def pace(consumer: Any, settings: KafkaSettings) -> Pauses | None:  # noqa: ANN401 - aiokafka is untyped
+    """Let a started consumer of aiokafka pause between empty fetches; None for brokers that end a fetch with a record.
+
+    Call it in the event loop of the consumer, and close the result after the consumer.
+    """
+    directory = directory_of(settings)
+    if directory is None:
+        return None
+
+    def topics() -> Collection[str]:
+        return {place.topic for place in consumer.assignment()}
+
+    try:
+        pauses = Pauses(directory, topics)
+    except OSError:
+        return None
+    fetcher = consumer._fetcher  # noqa: SLF001
+    process = fetcher._proc_fetch_request  # noqa: SLF001
+
+    async def paced(*request: Any) -> bool:  # noqa: ANN401 - passed on as they are
+        try:
+            return await pauses.after(lambda: process(*request))
+        except asyncio.CancelledError:
+            # As aiokafka's own: it awaits the requests that it cancels, and expects no error.
+            return False
+
+    fetcher._proc_fetch_request = paced  # noqa: SLF001
+    fetcher._fetch_max_wait_ms = FETCH_MS  # noqa: SLF001
+    return pauses
