@@ -144,7 +144,7 @@ async def test_a_document_that_is_replaced_while_it_is_read_is_read_again(world:
     async def replace() -> None:
         await world.feed(revision("a", 2, new))
 
-    for moment in ("roots", "places", "fetch", "pages"):
+    for moment in ("roots", "naming", "fetch", "pages"):
         fresh = World()
         await fresh.feed(revision("a", 1, TEXTS))
         world = fresh

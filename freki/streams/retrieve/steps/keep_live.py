@@ -1,14 +1,16 @@
 """Fuse rankings, and keep the best candidates that are live and that the principals may read."""
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from freki.schemas import ChunkId, NoticeKind, RootId, may_read
-from freki.schemas.index import Candidate, Rank, RowId
+from freki.schemas.arrays import Floats
+from freki.schemas.index import Candidate, IndexedChunk, Rank, RowId
 from freki.schemas.names import record
-from freki.streams.ports import Roots
 from freki.streams.retrieve.budget.attempts import Attempts
 from freki.streams.retrieve.candidates import History, LiveChunk
+from freki.streams.retrieve.dependencies import Stores
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
 from freki.streams.retrieve.query_log import timed
 from freki.streams.retrieve.search_result import Ranked, SearchedVariant, SearchResult
@@ -20,19 +22,25 @@ STEP = "manifest"
 NOT_LIVE = "it is not of a live revision"
 
 
+Row = tuple[IndexedChunk, Floats]
+"""A row with its vector."""
+
+
 @record
 class LiveCandidates:
     """Live candidates of a query before their rows are read, best first."""
 
     search: SearchResult
     found: Sequence[LiveChunk]
+    rows: Mapping[RowId, Row]
+    """Rows that were read already: of most candidates."""
     history: History
     has_moved: bool
     """Were some candidates not live? Their documents changed since the index was written or searched."""
 
 
 async def keep_live(
-    roots: Roots,
+    stores: Stores,
     attempts: Attempts,
     queries: Sequence[EmbeddedQuery],
     searches: Sequence[SearchResult],
@@ -51,7 +59,7 @@ async def keep_live(
         selection.match(codes)
     matched_ns = logs[0].clock_ns()
     with timed(logs, STEP, lambda place: len(selections[place].found)):
-        is_live = await _take_best(roots, attempts, selections)
+        is_live = await _take_best(stores, attempts, selections)
         for log, each in zip(logs, selections, strict=True):
             # Counted here, without documents that the principals may not read.
             log.ran("fuse", started_ns, len(each.ranked), ended_ns=ended_ns)
@@ -59,18 +67,19 @@ async def keep_live(
     return [each.result() for each in selections], is_live
 
 
-async def _take_best(roots: Roots, attempts: Attempts, selections: "Sequence[_LiveSelection]") -> bool:
+async def _take_best(stores: Stores, attempts: Attempts, selections: "Sequence[_LiveSelection]") -> bool:
     short = list(selections)
     while short:
         # The best candidates are nearly always live, so that looking further down is seldom necessary.
         slices = [each.next_slice() for each in short]
         candidates = [each for ranked in slices for each in ranked]
-        live = await attempts([each.query for each in short], STEP, read_live(roots, candidates))
-        if live is None:
+        found = await attempts([each.query for each in short], STEP, _read(stores, candidates))
+        if found is None:
             return False
+        live, rows = found
         for each, ranked in zip(short, slices, strict=True):
             if not each.hide_unreadable(ranked, live):
-                each.take_live(ranked, live)
+                each.take_live(ranked, live, rows)
         short = [each for each in short if each.is_short]
     for each in selections:
         each.keep_newest()
@@ -78,6 +87,20 @@ async def _take_best(roots: Roots, attempts: Attempts, selections: "Sequence[_Li
             message = f"{each.dead} candidates are not of a live revision"
             each.query.log.notice(STEP, NoticeKind.DROPPED, message)
     return True
+
+
+async def _read(
+    stores: Stores, candidates: Sequence[Ranked]
+) -> tuple[Mapping[RootId, LiveDocument], Mapping[RowId, Row]]:
+    """Read live revisions, and at once the rows that were found: they are nearly always those of the live revision."""
+    row_ids = list(dict.fromkeys(each.row_id for each in candidates))
+    live, rows = await asyncio.gather(
+        read_live(stores.roots, candidates), stores.rows.fetch(row_ids), return_exceptions=True
+    )
+    if isinstance(live, BaseException):
+        raise live
+    # `load` reads what is missing, and tells if it cannot.
+    return live, {} if isinstance(rows, BaseException) else rows
 
 
 class _LiveSelection:
@@ -95,6 +118,7 @@ class _LiveSelection:
         self.ranked, self._alpha = fuse(self.query, self._variants)
         self._best_first = match(self.query, self.ranked, self._codes)
         self.found: list[LiveChunk] = []
+        self.rows: dict[RowId, Row] = {}
         self.dead = 0
         self._at = 0
 
@@ -107,7 +131,9 @@ class _LiveSelection:
         search = SearchResult(
             variants=tuple(self._variants), ranked=tuple(self.ranked), alpha=self._alpha, roots=self._roots
         )
-        return LiveCandidates(search=search, found=tuple(self.found), history=self._history, has_moved=self.dead > 0)
+        return LiveCandidates(
+            search=search, found=tuple(self.found), rows=self.rows, history=self._history, has_moved=self.dead > 0
+        )
 
     @property
     def matched(self) -> int:
@@ -140,8 +166,11 @@ class _LiveSelection:
         self._drop("the asker may not read it any more", chunk_ids)
         return True
 
-    def take_live(self, ranked: Sequence[Ranked], live: Mapping[RootId, LiveDocument]) -> None:
+    def take_live(
+        self, ranked: Sequence[Ranked], live: Mapping[RootId, LiveDocument], rows: Mapping[RowId, Row]
+    ) -> None:
         """Add live chunks to the candidates; count the others."""
+        self.rows.update({each.row_id: rows[each.row_id] for each in ranked if each.row_id in rows})
         dead = []
         for each in ranked:
             document = live.get(each.root_id)

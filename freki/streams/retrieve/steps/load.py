@@ -20,10 +20,10 @@ STEP = "load"
 async def load(
     rows: ChunkRows, attempts: Attempts, queries: Sequence[EmbeddedQuery], found: Sequence[LiveCandidates]
 ) -> tuple[list[LoadedCandidates], bool]:
-    """Read the rows of all candidates in one call; the flag is False if that failed."""
-    wanted = list(dict.fromkeys(chunk.row_id for each in found for chunk in each.found))
+    """Read the rows of all candidates that were not read yet, in one call; the flag is False if that failed."""
+    missing = list(dict.fromkeys(each.row_id for live in found for each in live.found if each.row_id not in live.rows))
     with timed([query.log for query in queries], STEP, lambda place: len(found[place].found)):
-        fetched = await attempts(queries, STEP, rows.fetch(wanted))
+        fetched = await attempts(queries, STEP, rows.fetch(missing)) if missing else {}
     loaded = [
         _folded(_loaded(live, fetched), query.options.fold_at) for query, live in zip(queries, found, strict=True)
     ]
@@ -31,7 +31,7 @@ async def load(
 
 
 def _loaded(live: LiveCandidates, fetched: Mapping[RowId, tuple[IndexedChunk, Floats]] | None) -> LoadedCandidates:
-    rows = fetched or {}
+    rows = {**live.rows, **(fetched or {})}
     there = [chunk for chunk in live.found if chunk.row_id in rows]
     gone = [chunk.chunk_id for chunk in live.found if chunk.row_id not in rows]
     return LoadedCandidates(

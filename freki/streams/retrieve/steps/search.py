@@ -74,7 +74,7 @@ class Searcher:
     async def _live(self, searches: Sequence[Search]) -> tuple[list[LiveCandidates], bool]:
         results = await self._search(searches)
         queries = [search.query for search in searches]
-        return await keep_live(self._stores.roots, self._attempts, queries, results, self._match_codes)
+        return await keep_live(self._stores, self._attempts, queries, results, self._match_codes)
 
     async def _search(self, searches: Sequence[Search]) -> list[SearchResult]:
         """Search the variants of all queries by both retrievers at once."""
