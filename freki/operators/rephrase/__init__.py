@@ -14,7 +14,7 @@ from freki.operators.rephrase.compounds import with_joined, with_split
 from freki.operators.rephrase.feedback import feedback_terms, feedback_vector
 from freki.operators.rephrase.spelling import corrected
 from freki.operators.rephrase.statement import as_statement
-from freki.operators.rephrase.synonyms import is_word, synonyms_of, with_synonyms
+from freki.operators.rephrase.synonyms import is_word, load_synonyms, synonyms_of, with_synonyms
 
 __all__ = [
     "as_statement",
@@ -22,6 +22,7 @@ __all__ = [
     "feedback_terms",
     "feedback_vector",
     "is_word",
+    "load_synonyms",
     "made_short",
     "spelt_out",
     "synonyms_of",

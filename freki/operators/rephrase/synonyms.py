@@ -48,6 +48,12 @@ def is_word(word: str, *, language: str) -> bool:
     return stemmer.stemWord(word.casefold()) in synonyms
 
 
+def load_synonyms() -> None:
+    """Read the thesauruses, which takes a second, before the first word is looked up."""
+    for language in _STEMMERS:
+        _thesaurus(language)
+
+
 def _replaced(question: str, choices: Sequence[tuple[str, ...]], place: int) -> str:
     each = iter(choices)
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from freki.operators.rephrase import load_synonyms
 from freki.operators.step_budget import OptionalStep, affordable
 from freki.schemas import ContextQuery, ContextResult, Notice, NoticeKind, QueryId, TenantId
 from freki.schemas.embeddings import QueryEmbedding
@@ -150,7 +151,8 @@ class Retriever:
         return self._parse(query, trace_id, self._now())
 
     async def warm_up(self) -> None:
-        """Learn the types of queries, and ask once, so that the first query waits for no models and connections."""
+        """Learn the types of queries, and ask once, so that no query waits for files, models and connections."""
+        await asyncio.to_thread(load_synonyms)
         await self._parse.learn(self._embedder)
         probe = ContextQuery(
             query_id=QueryId("warm-up"), tenant=TenantId("warm-up"), text="Was ist das?", asked_at=self._now()
