@@ -101,10 +101,6 @@ class MemoryIndex:
             for row_id, (row, _) in (await self.fetch(row_ids)).items()
         }
 
-    async def match_codes(self, row_ids: Sequence[RowId]) -> Mapping[RowId, str]:
-        """Read the codes of token vectors."""
-        return {row_id: row.match_code for row_id, (row, _) in (await self.fetch(row_ids)).items()}
-
     async def upsert(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
         """Write rows; vectors: (rows, width), finite, of which each row's embedder has its part.
 
@@ -304,7 +300,13 @@ class MemoryIndex:
             if permits(scope, chunk)
         )
         hits = [
-            Candidate(chunk_id=chunk.chunk_id, row_id=chunk.row_id, root_id=chunk.root_id, score=value)
+            Candidate(
+                chunk_id=chunk.chunk_id,
+                row_id=chunk.row_id,
+                root_id=chunk.root_id,
+                score=value,
+                match_code=chunk.match_code,
+            )
             for chunk, value in scored
             if value is not None
         ]

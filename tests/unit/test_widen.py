@@ -87,7 +87,7 @@ async def test_all_variants_of_a_batch_are_searched_by_one_call(world: World) ->
     assert (store.calls["dense"], store.calls["lexical"], store.calls["fetch"]) == (2, 2, 2)
 
 
-@pytest.mark.parametrize("fails", ["dense", "lexical", "roots", "places", "fetch"])
+@pytest.mark.parametrize("fails", ["dense", "lexical", "roots", "naming", "fetch"])
 async def test_a_second_search_that_fails_leaves_what_the_first_one_found(world: World, fails: str) -> None:
     alone = await ask(retriever(world), "Wie hoch ist die Gebühr?", widen=())
 

@@ -20,10 +20,6 @@ FETCHED_CHUNKS = 200
 """Chunk rows per read: about 60 MB at their largest; messages above 64 MiB are refused."""
 
 
-FETCHED_CODES = 800
-"""Token codes per read: about 50 MB at their largest."""
-
-
 class MilvusChunkRows(MilvusConnection):
     """Satisfies ChunkRows of `streams.ports`."""
 
@@ -53,11 +49,6 @@ class MilvusChunkRows(MilvusConnection):
             )
             for _, row in rows
         }
-
-    async def match_codes(self, row_ids: Sequence[RowId]) -> Mapping[RowId, str]:
-        """Return the codes of the token vectors of rows; missing rows are absent."""
-        rows = await self._chunk_rows(row_ids, ["row_id", "match_code"], size=FETCHED_CODES)
-        return {RowId(row["row_id"]): row["match_code"] for _, row in rows}
 
     async def upsert(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
         """Write rows; vectors: (rows, width), finite; a row uses the block of its embedder.

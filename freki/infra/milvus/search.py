@@ -113,5 +113,9 @@ def _best_first(hit: Candidate) -> tuple[float, ChunkId]:
 def _candidate(hit: Row) -> Candidate:
     found = hit["entity"]
     return Candidate(
-        chunk_id=found["chunk_id"], row_id=found["row_id"], root_id=found["root_id"], score=hit["distance"]
+        chunk_id=found["chunk_id"],
+        row_id=found["row_id"],
+        root_id=found["root_id"],
+        score=hit["distance"],
+        match_code=found["match_code"],
     )

@@ -28,8 +28,8 @@ BATCH_BYTES = 16_000_000
 """Maximum size of an upsert; the server refuses messages above 64 MiB."""
 BATCH_KEYS = 5_000
 """Maximum keys per filter expression."""
-SEARCH_ROWS = 100_000
-"""Maximum rows per search call, over all its queries."""
+SEARCH_ROWS = 2_000
+"""Maximum rows per search call, over all its queries: 40 MB at their largest, and messages above 64 MiB are refused."""
 DDL_TIMEOUT_S = 120.0
 """Timeout for creating and loading a collection, which is slow on a cluster."""
 
@@ -150,7 +150,7 @@ class MilvusStore:
     async def search(
         self, layout: Layout, column: str, data: Sequence[Any], condition: str, *, limit: int, strong: bool
     ) -> list[list[Row]]:
-        """Return the nearest chunks of each datum: `distance`, and the ids of chunk and root under `entity`."""
+        """Return the nearest chunks of each datum: `distance`, and ids and match code under `entity`."""
         found: list[list[Row]] = []
         for batch in batched(data, max(1, SEARCH_ROWS // limit)):
             try:
@@ -162,7 +162,7 @@ class MilvusStore:
                     anns_field=column,
                     filter=condition,
                     limit=min(limit, MAX_LIMIT),
-                    output_fields=["row_id", "chunk_id", "root_id"],
+                    output_fields=["row_id", "chunk_id", "root_id", "match_code"],
                     consistency_level="Strong" if strong else "Bounded",
                 )
             except NoTerms:

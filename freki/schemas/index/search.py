@@ -36,3 +36,5 @@ class Candidate:
     root_id: RootId
     score: float
     """Cosine similarity, or BM25; higher is better; comparable within one ranking."""
+    match_code: str = ""
+    """What late interaction compares, see `operators.late_interaction`."""

@@ -35,9 +35,6 @@ class ChunkRows(Protocol):
     async def passages(self, row_ids: Sequence[RowId]) -> Mapping[RowId, Passage]:
         """Return the texts of rows with headings and contexts; missing rows are absent."""
 
-    async def match_codes(self, row_ids: Sequence[RowId]) -> Mapping[RowId, str]:
-        """Return the codes of the token vectors of rows; missing rows are absent."""
-
     async def upsert(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
         """Write rows, idempotently. vectors: (rows, dim)."""
 

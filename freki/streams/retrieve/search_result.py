@@ -48,6 +48,8 @@ class Ranked(NamedTuple):
     lexical: float | None
     variant: int
     """Index of the first variant that found it."""
+    match_code: str = ""
+    """What late interaction compares."""
     matched: float | None = None
     """Probability by late interaction; null: not matched."""
 

@@ -33,7 +33,7 @@ from freki.streams.retrieve.retriever import Answered, Retriever
 from freki.streams.retrieve.steps.query_embeddings import principals_of
 
 CANDIDATE_BYTES = 384
-"""Approximate size of a cached candidate: two ids, a score, and the record around them."""
+"""Approximate size of a cached candidate without its code: three ids, a score, and the record around them."""
 _CACHEABLE = frozenset({ResultStatus.COMPLETE, ResultStatus.EMPTY})
 """Status of results that are cached: no step failed or was cut by the deadline."""
 
@@ -136,7 +136,8 @@ class CachedSearch:
             epoch = epochs[place]
             if epoch is not None:
                 ranking = Ranking(candidates=tuple(candidates), epoch=epoch)
-                self._rankings.keep(keys[place], ranking, size=CANDIDATE_BYTES * len(candidates))
+                size = sum(CANDIDATE_BYTES + len(each.match_code) for each in candidates)
+                self._rankings.keep(keys[place], ranking, size=size)
         return dict(zip(places, found, strict=True))
 
 

@@ -47,6 +47,7 @@ def fuse(query: EmbeddedQuery, variants: Sequence[SearchedVariant]) -> tuple[lis
             best_dense.get(hit.chunk_id),
             best_lexical.get(hit.chunk_id),
             first[hit.chunk_id],
+            found[hit.chunk_id].match_code,
         )
         for hit in _hits(query, variants, dense, lexical, alpha)
     ]

@@ -16,7 +16,7 @@ from freki.streams.retrieve.query_log import timed
 from freki.streams.retrieve.search_result import Ranked, SearchedVariant, SearchResult
 from freki.streams.retrieve.steps.fuse import fuse
 from freki.streams.retrieve.steps.live import LiveDocument, read_live
-from freki.streams.retrieve.steps.match import MatchCodes, match
+from freki.streams.retrieve.steps.match import match
 
 STEP = "manifest"
 NOT_LIVE = "it is not of a live revision"
@@ -44,7 +44,8 @@ async def keep_live(
     attempts: Attempts,
     queries: Sequence[EmbeddedQuery],
     searches: Sequence[SearchResult],
-    match_codes: MatchCodes,
+    *,
+    late_interaction: bool,
 ) -> tuple[list[LiveCandidates], bool]:
     """Fuse and match, and take the best live and readable candidates, as many as are wanted.
 
@@ -54,9 +55,9 @@ async def keep_live(
     started_ns = logs[0].clock_ns()
     selections = [_LiveSelection(query, search) for query, search in zip(queries, searches, strict=True)]
     ended_ns = logs[0].clock_ns()
-    codes = await match_codes(queries, [each.ranked for each in selections])
-    for selection in selections:
-        selection.match(codes)
+    if late_interaction:
+        for selection in selections:
+            selection.match()
     matched_ns = logs[0].clock_ns()
     with timed(logs, STEP, lambda place: len(selections[place].found)):
         is_live = await _take_best(stores, attempts, selections)
@@ -108,7 +109,7 @@ class _LiveSelection:
 
     def __init__(self, query: EmbeddedQuery, search: SearchResult) -> None:
         self.query = query
-        self._codes: Mapping[RowId, str] = {}
+        self._is_matched = False
         self._variants = list(search.variants)
         self._roots = dict(search.roots)
         self._history = History()
@@ -116,16 +117,16 @@ class _LiveSelection:
 
     def _start(self) -> None:
         self.ranked, self._alpha = fuse(self.query, self._variants)
-        self._best_first = match(self.query, self.ranked, self._codes)
+        self._best_first = match(self.query, self.ranked) if self._is_matched else self.ranked
         self.found: list[LiveChunk] = []
         self.rows: dict[RowId, Row] = {}
         self.dead = 0
         self._at = 0
 
-    def match(self, codes: Mapping[RowId, str]) -> None:
-        """Order by late interaction; codes: of the rows that were read."""
-        self._codes = codes
-        self._best_first = match(self.query, self.ranked, codes)
+    def match(self) -> None:
+        """Order by late interaction."""
+        self._is_matched = True
+        self._best_first = match(self.query, self.ranked)
 
     def result(self) -> LiveCandidates:
         search = SearchResult(

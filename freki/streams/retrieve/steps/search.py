@@ -19,7 +19,6 @@ from freki.streams.retrieve.query_log import QueryLog, timed
 from freki.streams.retrieve.search_result import QueryVariant, SearchedVariant, SearchResult
 from freki.streams.retrieve.steps.keep_live import LiveCandidates, keep_live
 from freki.streams.retrieve.steps.load import load
-from freki.streams.retrieve.steps.match import MatchCodes
 
 Call = Callable[[], Awaitable[list[list[Candidate]]]]
 Asked = Sequence[tuple[EmbeddedQuery, QueryVariant]]
@@ -42,7 +41,7 @@ class Searcher:
     def __init__(self, stores: Stores, attempts: Attempts, *, late_interaction: bool) -> None:
         self._stores = stores
         self._attempts = attempts
-        self._match_codes = MatchCodes(stores.rows, attempts, late_interaction=late_interaction)
+        self._late_interaction = late_interaction
 
     async def watermarks(self, queries: Sequence[ParsedQuery]) -> Sequence[Watermark]:
         """Return how far the index is."""
@@ -74,7 +73,7 @@ class Searcher:
     async def _live(self, searches: Sequence[Search]) -> tuple[list[LiveCandidates], bool]:
         results = await self._search(searches)
         queries = [search.query for search in searches]
-        return await keep_live(self._stores, self._attempts, queries, results, self._match_codes)
+        return await keep_live(self._stores, self._attempts, queries, results, late_interaction=self._late_interaction)
 
     async def _search(self, searches: Sequence[Search]) -> list[SearchResult]:
         """Search the variants of all queries by both retrievers at once."""
