@@ -70,13 +70,12 @@ schemas: $(READY) ## Freeze the next version of each Avro contract whose record 
 	@$(BIN)/python -m freki.schemas.avro
 	@$(BIN)/python -m tests.golden
 
-train: $(READY) ## Train the reranker on DATA=folder; with SETS=folders also measure it and write its card
+train: $(READY) ## Train late interaction on DATA=folder; SETS="folder=N ..." also fits its weights on every N-th query
 	@test -n "$(DATA)" || { echo "DATA= is missing: a folder with NAME-LANGUAGE.jsonl.zst files of pairs"; exit 2; }
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[train]'
 	@$(BIN)/python -m freki.training train --data $(DATA) --out $(OUT) $(ARGS)
 ifneq ($(SETS),)
-	@$(BIN)/python -m freki.training measure $(SETS) --out $(OUT)
-	@$(BIN)/python -m freki.training card $(OUT)/run.json $(OUT)/figures.json $(OUT)/card.md
+	@$(BIN)/python -m freki.training weigh $(SETS) --out $(OUT)
 endif
 
 clean: ## Remove the environments and the local stack's state

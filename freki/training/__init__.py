@@ -1,21 +1,21 @@
-"""Training and evaluation of the bundled reranker: `python -m freki.training --help`.
+"""Training of late interaction, which reranks candidates: `python -m freki.training --help`.
 
 dataset    documents and training queries
 pairs      reading of a dataset from files
 sources    known files: conversion of lines, sampling weights, licences
-examples   split into training and held-out queries
 cache      arrays cached on disk
-encoders   the embedder of hybrid search, with cached vectors
-mining     hybrid search in memory
+encoders   embedders of whole texts, with cached vectors
+states     states of tokens in several layers of the embedder
+means      mean token states of texts, cached
 rarity     weights of word pieces by rarity
-features   features of the reranker, computed by the serving code
-weigh      weights of the features by listwise loss
-calibrate  Platt scaling, and calibration error
+heads      what is learned: token vectors, distilled vectors, and their file
 train      the training pipeline
 run        the record of a training
-figures    metrics of the reranker on a set
-measure    metrics on several sets
-plot, card the model card
+mining     hybrid search in memory
+weigh      weights of features by listwise loss
+calibrate  Platt scaling
+develop    weights and calibration from the development split of evaluation sets
 bundle     packing of a sentence encoder for bundling
+thesaurus  packing of synonyms
 console    progress and errors
 """

@@ -1,4 +1,4 @@
-"""Trains and measures the reranker: `python -m freki.training --help`."""
+"""Trains late interaction: `python -m freki.training --help`."""
 
 import asyncio
 from importlib.util import find_spec
@@ -13,15 +13,13 @@ from freki.infra.settings.read import read_settings
 from freki.schemas.errors import Misconfigured
 from freki.training import bundle as bundling
 from freki.training.cache import ArrayCache
-from freki.training.card import write_card
 from freki.training.console import console, explained, stage
-from freki.training.figures import Figures
-from freki.training.measure import measure_sets
+from freki.training.develop import Fitted, Split, fit
 from freki.training.run import Recipe, TrainingRun
 from freki.training.thesaurus import ENGLISH_HEAD, GERMAN_HEAD, english, german, packed
 from freki.training.train import train_all
 
-RUN, FIGURES = "run.json", "figures.json"
+RUN, WEIGHTS = "run.json", "weights.json"
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -33,49 +31,30 @@ KEPT = Path("~/.cache/freki/training")
 def train(
     *,
     data: Annotated[Path, typer.Option(help="Folder with files NAME-LANGUAGE.jsonl.zst of pairs", show_default=False)],
-    out: Annotated[Path, typer.Option(help="Folder for run.json and piece_weights.npy", show_default=False)],
-    lists: Annotated[int, typer.Option(min=1, help="Questions to learn from, each with its candidates")] = 1200,
-    held_out: Annotated[int, typer.Option(min=2, help="Questions to calibrate and to judge by")] = 600,
+    out: Annotated[Path, typer.Option(help="Folder for late_interaction.npz and run.json", show_default=False)],
+    passages: Annotated[int, typer.Option(min=100, help="Passages to imitate the teacher on")] = 6000,
+    questions: Annotated[int, typer.Option(min=100, help="Questions to imitate the teacher on")] = 8000,
     seed: Annotated[int, typer.Option(min=0, help="Of all that is drawn")] = 7,
     cache: Kept = KEPT,
 ) -> None:
-    """Learn the reranker's weights from questions and their answers: rarity of words, sums, calibration."""
+    """Learn the heads of late interaction from questions and their answers."""
     with explained():
-        _needs("scipy")
-        recipe, models = Recipe(lists=lists, held_out=held_out, seed=seed), read_settings().models
+        recipe, models = Recipe(passages=passages, questions=questions, seed=seed), read_settings().models
         run = train_all(data, out, recipe, settings=models, cache=ArrayCache(cache.expanduser()), stage=stage)
     _write(out / RUN, TypeAdapter(TrainingRun).dump_json(run, indent=1))
 
 
 @app.command()
-def measure(
-    sets: Annotated[list[Path], typer.Argument(help="BEIR-like folders", show_default=False)],
+def weigh(
+    sets: Annotated[list[str], typer.Argument(help="BEIR-like folders as FOLDER=N: every N-th query is used")],
     *,
-    out: Annotated[Path, typer.Option(help="Folder for figures.json", show_default=False)],
-    questions: Annotated[int | None, typer.Option(min=1, help="Ask only so many questions of each set")] = None,
-    cache: Kept = KEPT,
+    out: Annotated[Path, typer.Option(help="Folder for weights.json", show_default=False)],
 ) -> None:
-    """Measure the reranker as it is served: candidates of hybrid search, in its order and reranked."""
+    """Learn the weights of late interaction, and their calibration, from the development split of sets."""
     with explained():
-        _needs("ir_measures")
-        kept = ArrayCache(cache.expanduser())
-        figures = asyncio.run(measure_sets(sets, read_settings().models, kept, stage, most=questions))
-    _write(out / FIGURES, TypeAdapter(Figures).dump_json(figures, indent=1))
-
-
-@app.command()
-def card(
-    run: Annotated[Path, typer.Argument(help="The run.json of `train`", show_default=False)],
-    figures: Annotated[Path, typer.Argument(help="The figures.json of `measure`", show_default=False)],
-    out: Annotated[Path, typer.Argument(help="The card, .md; its plot lies beside it", show_default=False)],
-) -> None:
-    """Write the model's card."""
-    write_card(
-        out,
-        TypeAdapter(TrainingRun).validate_json(run.read_bytes()),
-        TypeAdapter(Figures).validate_json(figures.read_bytes()),
-    )
-    console.print(str(out), soft_wrap=True, highlight=False)
+        _needs("scipy")
+        fitted = asyncio.run(fit([_split(each) for each in sets], read_settings().models, stage))
+    _write(out / WEIGHTS, TypeAdapter(Fitted).dump_json(fitted, indent=1))
 
 
 @app.command()
@@ -93,6 +72,13 @@ def bundle(
 def _needs(package: str) -> None:
     if find_spec(package) is None:
         raise Misconfigured("the training needs more than Freki itself: pip install 'freki[train]'")
+
+
+def _split(text: str) -> Split:
+    directory, _, step = text.rpartition("=")
+    if not directory or not step.isdecimal() or int(step) < 1:
+        raise Misconfigured(f"{text}: write FOLDER=N, such as sets/de-dev=4")
+    return Split(Path(directory), int(step))
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -1,28 +1,12 @@
-"""Platt scaling of logits to probabilities, and their calibration error."""
-
-import math
-from collections.abc import Sequence
+"""Platt scaling of logits to probabilities."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from freki.schemas.arrays import Floats
-from freki.schemas.names import record
 
 _STEPS = 50
 _CLOSE = 1e-9
-_BINS = 10
-
-
-@record
-class Bin:
-    """A bin of candidates whose scores are in one tenth of 0..1."""
-
-    count: int
-    score: float
-    """Mean score."""
-    right: float
-    """Share of relevant candidates."""
 
 
 def platt(logits: Floats, right: NDArray[np.bool_]) -> tuple[float, float]:
@@ -51,22 +35,6 @@ def platt(logits: Floats, right: NDArray[np.bool_]) -> tuple[float, float]:
     if slope <= 0:
         raise ValueError("higher logits are not more often right: nothing was learned")
     return slope, shift
-
-
-def calibration_of(scores: Floats, right: NDArray[np.bool_]) -> tuple[Bin, ...]:
-    """Return the nonempty bins of scores, 0..1, by tenths."""
-    tenths = np.minimum((scores * _BINS).astype(int), _BINS - 1)
-    return tuple(
-        Bin(count=int(among.sum()), score=float(scores[among].mean()), right=float(right[among].mean()))
-        for among in (tenths == tenth for tenth in range(_BINS))
-        if among.any()
-    )
-
-
-def error_of(bins: Sequence[Bin]) -> float:
-    """Return the expected calibration error (ECE). Source: Naeini et al., AAAI 2015."""
-    total = sum(each.count for each in bins)
-    return math.fsum(each.count * abs(each.score - each.right) for each in bins) / max(1, total)
 
 
 def _smoothed(right: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -40,9 +40,9 @@ class Encoder:
     passage_prefix: str = ""
 
 
-def open_encoder(settings: ModelSettings) -> Encoder:
-    """Open the embedder of the settings; it is made if not cached. Raises as `obtain` does."""
-    directory = obtain(settings, settings.embedder, ModelKind.EMBEDDER, unseen)
+def open_encoder(settings: ModelSettings, name: str | None = None) -> Encoder:
+    """Open an embedder, by default that of the settings; it is made if not cached. Raises as `obtain` does."""
+    directory = obtain(settings, name or settings.embedder, ModelKind.EMBEDDER, unseen)
     model = open_model(directory, threads=settings.threads)
     return Encoder(
         fingerprint=model.fingerprint,
@@ -81,5 +81,5 @@ def _embed(model: Model, texts: Sequence[str]) -> Floats:
     encodings = model.encode(texts)
     vectors = np.empty((len(texts), model.dim), np.float32)
     for batch in pack([len(encoding) for encoding in encodings], budget=BATCH_TOKENS):
-        vectors[batch] = model.vectors([encodings[place] for place in batch])
+        vectors[batch] = model.passages([encodings[place] for place in batch], [0] * len(batch)).vectors
     return vectors

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.training.calibrate import calibration_of, error_of, platt
+from freki.training.calibrate import platt
 
 
 @pytest.mark.parametrize(("slope", "shift"), [(1.0, 0.0), (0.3, -2.0), (4.0, 1.0)])
@@ -49,23 +49,3 @@ def test_labels_of_one_kind_are_refused(right: list[bool]) -> None:
 def test_logits_that_tell_the_wrong_way_are_refused() -> None:
     with pytest.raises(ValueError, match="nothing was learned"):
         platt(np.array([3, 2, 1, 0], np.float32), np.array([False, False, True, True]))
-
-
-@given(seed=st.integers(0, 99), size=st.integers(1, 200))
-def test_the_bins_of_a_calibration_hold_every_candidate_once(seed: int, size: int) -> None:
-    rng = np.random.default_rng(seed)
-    scores, right = rng.random(size).astype(np.float32), rng.random(size) < 0.3
-
-    bins = calibration_of(scores, right)
-
-    assert sum(each.count for each in bins) == size
-    assert sum(each.count * each.right for each in bins) == pytest.approx(right.sum())
-    assert sum(each.count * each.score for each in bins) == pytest.approx(float(scores.sum()), rel=1e-4)
-    assert 0 <= error_of(bins) <= 1
-
-
-def test_scores_of_0_and_1_have_bins_too() -> None:
-    bins = calibration_of(np.array([0, 1, 1], np.float32), np.array([False, True, False]))
-
-    assert [(each.count, each.score, each.right) for each in bins] == [(1, 0, 0), (2, 1, 0.5)]
-    assert error_of(bins) == pytest.approx(1 / 3)
