@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-import numpy as np
 from cachetools import LRUCache
 
 from bench.peers.lowest_layers import open_lowest_layers
@@ -15,8 +14,9 @@ from freki.infra.models import OnnxEmbedder
 from freki.infra.models.packing import pack
 from freki.infra.models.session import Model
 from freki.infra.settings import ModelSettings
-from freki.operators.late_interaction import match_codes, relevance, similarities
-from freki.schemas.embeddings import QueryEmbedding
+from freki.operators.detect_language import detect_language
+from freki.operators.late_interaction import ENGLISH, OTHERS, SearchScores, match_codes, relevance, similarities
+from freki.schemas.embeddings import NO_NUMBERS, each_query
 from freki.schemas.names import record
 
 T = TypeVar("T")
@@ -132,13 +132,14 @@ class Models:
             return []
         self._encode(dict.fromkeys(each.text for each in candidates))
         asked = self.reranker.queries(self.reranker.encode([self.reranker.manifest.query_prefix + question]))
-        query = QueryEmbedding(asked.vectors[0], asked.tokens[0], np.empty(0, np.float32))
+        (query,) = each_query(asked._replace(distilled=[NO_NUMBERS]))
         best = max(each.score for each in candidates)
         found = similarities(query, [self._codes[each.text].partition("|")[0] for each in candidates])
         # Sums of reciprocal ranks, by which all three frameworks fuse, are a few hundredths.
         fused = [each.score / best if best > 0 else 0.0 for each in candidates]
         nothing = [0.0] * len(candidates)
-        scores: list[float] = relevance(found, fused=fused, cosines=nothing, lexical=nothing).tolist()
+        weights = ENGLISH if detect_language(question) == "en" else OTHERS
+        scores: list[float] = relevance(found, SearchScores(fused, nothing, nothing), weights=weights).tolist()
         return scores
 
     def _encode(self, texts: Iterable[str]) -> None:

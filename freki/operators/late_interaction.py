@@ -1,7 +1,7 @@
 """Comparison of a query with stored passages: their codes, and the similarities of a query with many of them.
 
-A code is printable ASCII, so that any store keeps it: the token vectors of a passage, and after a bar the distilled
-vectors of its text and, if it has one, of its heading.
+A code is printable ASCII, so that any store keeps it: the token vectors of a passage, with a tilde behind those of its
+heading if it has one, and after a bar the distilled vectors of its text and of its heading.
 
 - Of a token vector each character holds two numbers, each rounded to one of nine levels. The numbers have variance 1,
   for which these levels have the least squared error; the query's are not rounded, and carry the inverse scale and the
@@ -31,6 +31,7 @@ _CHARACTERS = len(LEVELS) ** 2
 _STEP = 0.1
 """Precision of distilled vectors, whose numbers have variance 1: 4 standard deviations fit on either side of 0."""
 _BAR = "|"
+_TILDE = "~"
 _PAIRS = np.zeros((256, 2), np.float32)
 _PAIRS[_FIRST : _FIRST + _CHARACTERS] = _UNIT * np.stack(np.meshgrid(LEVELS, LEVELS, indexing="ij"), -1).reshape(-1, 2)
 # One look-up gives both numbers of a character.
@@ -46,6 +47,8 @@ class Similarities(NamedTuple):
     """Cosine of the distilled vectors of query and text."""
     heading: Floats
     """Cosine of the distilled vectors of query and heading."""
+    heading_tokens: Floats
+    """Mean over the heading's tokens of the largest similarity with a token of the query."""
 
 
 def match_codes(passages: Embeddings) -> list[str]:
@@ -55,7 +58,10 @@ def match_codes(passages: Embeddings) -> list[str]:
     """
     tokens = _coded(passages.tokens, _pairs, per_character=2)
     distilled = _coded(passages.distilled, _singles, per_character=1)
-    return [f"{own}{_BAR}{further}" if further else own for own, further in zip(tokens, distilled, strict=True)]
+    width = passages.tokens[0].shape[1] // 2 if passages.tokens else 0
+    ends = [width * heading for heading in passages.headings] or [0] * len(tokens)
+    marked = (own[:end] + _TILDE + own[end:] if end else own for own, end in zip(tokens, ends, strict=True))
+    return [f"{own}{_BAR}{further}" if further else own for own, further in zip(marked, distilled, strict=True)]
 
 
 def similarities(query: QueryEmbedding, codes: Sequence[str]) -> Similarities:
@@ -66,7 +72,8 @@ def similarities(query: QueryEmbedding, codes: Sequence[str]) -> Similarities:
     """
     parts = [code.partition(_BAR) for code in codes]
     text, heading = _cosines(query.distilled, [distilled for _, _, distilled in parts])
-    return Similarities(_max_similarities(query.tokens, [tokens for tokens, _, _ in parts]), text, heading)
+    tokens, heading_tokens = _max_similarities(query, [tokens for tokens, _, _ in parts])
+    return Similarities(tokens, text, heading, heading_tokens)
 
 
 def _coded(texts: Sequence[Floats], characters: "_Characters", *, per_character: int) -> list[str]:
@@ -101,23 +108,31 @@ def _singles(rows: Floats) -> NDArray[np.uint8]:
     return found
 
 
-def _max_similarities(query: Floats, codes: Sequence[str]) -> Floats:
-    width = query.shape[1] // 2
-    found = np.full(len(codes), np.nan, np.float32)
+def _max_similarities(query: QueryEmbedding, codes: Sequence[str]) -> tuple[Floats, Floats]:
+    width = query.tokens.shape[1] // 2
+    found = np.full((2, len(codes)), np.nan, np.float32)
     filled = [place for place, code in enumerate(codes) if code]
-    if not filled or not len(query):
-        return found
-    if any(len(code) % width for code in codes):
+    if not filled or not len(query.tokens):
+        return found[0], found[1]
+    headings = np.array([max(0, codes[place].find(_TILDE)) for place in filled])
+    characters = "".join(codes).replace(_TILDE, "")
+    lengths = np.array([len(codes[place]) for place in filled]) - (headings > 0)
+    if (lengths % width).any() or (headings % width).any():
         raise ValueError(f"a code does not hold whole tokens of {width} characters")
-    tokens = _DECODED[_bytes(codes)].view(np.float32).reshape(-1, 2 * width)
-    lengths = np.array([len(codes[place]) // width for place in filled])
+    tokens = _DECODED[_bytes(characters)].view(np.float32).reshape(-1, 2 * width)
+    lengths, headings = lengths // width, headings // width
     starts = np.cumsum(lengths) - lengths
     # In integers, so that a score does not depend on the other texts: sums of floats depend on how BLAS divides them.
-    scale = _EXACT / max(float(np.abs(query).sum(axis=1).max()), _TINY)
+    scale = _EXACT / max(float(np.abs(query.tokens).sum(axis=1).max()), _TINY)
     # Query tokens first: each row is contiguous along the tokens of the texts.
-    closest: NDArray[np.float32] = np.maximum.reduceat(np.rint(query * scale) @ tokens.T, starts, axis=1)
-    found[filled] = closest.sum(axis=0, dtype=np.float64) / (_UNIT * scale)
-    return found
+    products: NDArray[np.float32] = np.rint(query.tokens * scale) @ tokens.T
+    closest: NDArray[np.float32] = np.maximum.reduceat(products, starts, axis=1)
+    found[0, filled] = (closest * query.weights[:, None].astype(np.float64)).sum(axis=0) / (_UNIT * scale)
+    for place, start, heading in zip(filled, starts, headings, strict=True):
+        if heading:
+            of_heading = products[:, start : start + heading].max(axis=0)
+            found[1, place] = of_heading.mean(dtype=np.float64) / (_UNIT * scale)
+    return found[0], found[1]
 
 
 def _cosines(query: Floats, codes: Sequence[str]) -> tuple[Floats, Floats]:
@@ -127,7 +142,11 @@ def _cosines(query: Floats, codes: Sequence[str]) -> tuple[Floats, Floats]:
     if width and any(codes):
         if any(len(code) not in (0, width, 2 * width) for code in codes):
             raise ValueError(f"a code does not hold one or two vectors of {width} characters")
-        rows = (_bytes(codes).astype(np.int16) - (_FIRST + _CHARACTERS // 2)).reshape(-1, width).astype(np.float32)
+        rows = (
+            (_bytes("".join(codes)).astype(np.int16) - (_FIRST + _CHARACTERS // 2))
+            .reshape(-1, width)
+            .astype(np.float32)
+        )
         scale = _EXACT / max(float(np.abs(query).sum()), _TINY)
         products = rows @ np.rint(query * scale) / (scale * np.maximum(np.linalg.norm(rows, axis=1), _TINY))
         places = [(at, field) for at, code in enumerate(codes) for field in range(len(code) // width)]
@@ -136,52 +155,75 @@ def _cosines(query: Floats, codes: Sequence[str]) -> tuple[Floats, Floats]:
     return found[:, 0], found[:, 1]
 
 
-def _bytes(codes: Sequence[str]) -> NDArray[np.uint8]:
-    return np.frombuffer("".join(codes).encode("ascii"), np.uint8)
+def _bytes(characters: str) -> NDArray[np.uint8]:
+    return np.frombuffer(characters.encode("ascii"), np.uint8)
 
 
 class Weights(NamedTuple):
     """Weights of a sum of scores, and the map of the sum to log-odds, fitted on held-out questions."""
 
-    fused: float
     cosine: float
     lexical: float
     tokens: float
     text: float
     heading: float
+    heading_tokens: float
     slope: float
     shift: float
 
 
-WEIGHTS = Weights(fused=1, cosine=4, lexical=0, tokens=4, text=0, heading=0, slope=3.605, shift=-25.882)
-"""Learnt by `python -m freki.training`, see docs/reranker.md."""
+ENGLISH = Weights(
+    cosine=3.394,
+    lexical=0.442,
+    tokens=3.852,
+    text=0.485,
+    heading=1.145,
+    heading_tokens=0.959,
+    slope=2.258,
+    shift=-16.031,
+)
+"""Weights for questions in English. Learnt by `python -m freki.training`, see docs/reranker.md."""
+OTHERS = Weights(
+    cosine=16.584, lexical=0.216, tokens=12.881, text=2.145, heading=0.0, heading_tokens=0.0, slope=1.725, shift=-36.585
+)
+"""Weights for questions in other languages."""
 
 
-def relevance(
-    found: Similarities, *, fused: Sequence[float], cosines: Sequence[float], lexical: Sequence[float]
-) -> Floats:
+class SearchScores(NamedTuple):
+    """Scores of search of each candidate, (candidates,) each."""
+
+    fused: Sequence[float]
+    """Score of hybrid search, 0..1."""
+    cosines: Sequence[float]
+    lexical: Sequence[float]
+    """BM25 score as a share of the best one, 0..1."""
+
+
+def relevance(found: Similarities, search: SearchScores, *, weights: Weights) -> Floats:
     """Return the probability that each candidate is relevant, (candidates,), by a calibrated weighted sum.
 
-    fused and lexical: 0..1. A candidate without one of the similarities (nan) gets the median of the others; one
-    without a heading that of its text. Raises ValueError where lengths differ.
+    A candidate without one of the similarities (nan) gets the median of the others; one without a distilled vector of a
+    heading that of its text. Raises ValueError where lengths differ.
     """
-    if len({len(found.tokens), len(fused), len(cosines), len(lexical)}) > 1:
-        raise ValueError("each candidate needs its similarities, a fused score, a cosine and a BM25 share")
-    text = _filled(found.text)
+    if len({len(found.tokens), *map(len, search)}) > 1:
+        raise ValueError("each candidate needs its similarities and its scores of search")
+    text = filled(found.text)
     sums = (
-        WEIGHTS.fused * np.asarray(fused)
-        + WEIGHTS.cosine * np.asarray(cosines)
-        + WEIGHTS.lexical * np.asarray(lexical)
-        + WEIGHTS.tokens * _filled(found.tokens)
-        + WEIGHTS.text * text
-        + WEIGHTS.heading * np.where(np.isnan(found.heading), text, found.heading)
+        np.asarray(search.fused)
+        + weights.cosine * np.asarray(search.cosines)
+        + weights.lexical * np.asarray(search.lexical)
+        + weights.tokens * filled(found.tokens)
+        + weights.text * text
+        + weights.heading * np.where(np.isnan(found.heading), text, found.heading)
+        + weights.heading_tokens * filled(found.heading_tokens)
     )
     # By tanh, which does not overflow.
-    probabilities: Floats = (0.5 * (1 + np.tanh((WEIGHTS.slope * sums + WEIGHTS.shift) / 2))).astype(np.float32)
+    probabilities: Floats = (0.5 * (1 + np.tanh((weights.slope * sums + weights.shift) / 2))).astype(np.float32)
     return probabilities
 
 
-def _filled(values: Floats) -> Floats:
+def filled(values: Floats) -> Floats:
+    """Return values with the median of the known ones in place of nan; 0 without any."""
     known = values[~np.isnan(values)]
     found: Floats = np.where(np.isnan(values), np.median(known) if len(known) else 0.0, values)
     return found

@@ -11,8 +11,8 @@ from freki.infra.evaluation_sets.beir import read_beir
 from freki.infra.models import OnnxEmbedder
 from freki.infra.settings import ModelSettings
 from freki.operators.detect_language import detect_language
-from freki.operators.late_interaction import match_codes, similarities
-from freki.schemas.embeddings import QueryEmbedding
+from freki.operators.late_interaction import filled, match_codes, similarities
+from freki.schemas.embeddings import each_query
 from freki.schemas.evaluation import CorpusDocument
 from freki.schemas.names import record
 from freki.training.calibrate import platt
@@ -21,7 +21,7 @@ from freki.training.encoders import MAX_CHARS, Stage
 from freki.training.mining import HybridSearch
 from freki.training.weigh import Listed, weigh
 
-FEATURES = ("fused", "cosine", "lexical", "tokens", "text", "heading")
+FEATURES = ("fused", "cosine", "lexical", "tokens", "text", "heading", "heading_tokens")
 CANDIDATES = 200
 _BLOCK = 256
 _SAMPLED = 50
@@ -83,8 +83,7 @@ async def _lists(split: Split, embedder: OnnxEmbedder, stage: Stage) -> list[Lis
         search = await asyncio.to_thread(HybridSearch, texts, np.concatenate(vectors), language=language)
         candidates = search.find(questions, embedded.vectors, width=CANDIDATES, advance=advance)
     lists = []
-    for row, question in enumerate(asked):
-        query = QueryEmbedding(embedded.vectors[row], embedded.tokens[row], embedded.distilled[row][0])
+    for row, (question, query) in enumerate(zip(asked, each_query(embedded), strict=True)):
         places = candidates.places[row]
         found_similar = similarities(query, [codes[place] for place in places])
         features = np.column_stack(
@@ -95,6 +94,7 @@ async def _lists(split: Split, embedder: OnnxEmbedder, stage: Stage) -> list[Lis
                 found_similar.tokens,
                 found_similar.text,
                 np.where(np.isnan(found_similar.heading), found_similar.text, found_similar.heading),
+                filled(found_similar.heading_tokens),
             ]
         )
         judged = question.judgements or {}

@@ -9,7 +9,7 @@ import pytest_asyncio
 from freki.infra.models import OnnxEmbedder, check_models
 from freki.infra.settings import ModelSettings
 from freki.operators.late_interaction import Similarities, match_codes, similarities
-from freki.schemas.embeddings import QueryEmbedding
+from freki.schemas.embeddings import each_query
 
 GERMAN = (
     "Wie lange ist die Kündigungsfrist für den Mieter?",
@@ -42,7 +42,7 @@ async def embedder() -> AsyncIterator[OnnxEmbedder]:
 
 async def similarities_of(embedder: OnnxEmbedder, question: str, texts: list[str]) -> Similarities:
     asked = await embedder.embed_queries([question])
-    query = QueryEmbedding(asked.vectors[0], asked.tokens[0], asked.distilled[0].reshape(-1))
+    (query,) = each_query(asked)
     return similarities(query, match_codes(await embedder.embed_passages(texts)))
 
 

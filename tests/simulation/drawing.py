@@ -40,12 +40,12 @@ PARAGRAPHS = 40
 LARGE = (8, 16)
 """Paragraphs of a document that has several parts."""
 SKEWS_MS = (-6_000, -300, 0, 300, 6_000)
-FIRST = ("commit", "commit", "commit", "roots", "roots", "places", "write_pages", "page_heads", "commits", "rows_of")
+FIRST = ("commit", "commit", "commit", "roots", "roots", "naming", "write_pages", "page_heads", "commits", "rows_of")
 """Those of them that name documents, for who is stopped first: mostly it has decided, and not yet done what it will."""
-NEXT = ("places", "places", "write_pages", "write_pages", "roots", "roots", "page_heads", "commit", "rows_of")
+NEXT = ("naming", "places", "write_pages", "write_pages", "roots", "roots", "page_heads", "commit", "rows_of")
 """For who is stopped next: mostly it knows the store, and has not yet written what others would see of it."""
 PARTS = "sends:chunks-bulk"
-BETWEEN = ("roots", "stored", "places", "upsert", "write_pages", "page_heads", "commit", "commits", "rows_of", "delete")
+BETWEEN = ("roots", "stored", "naming", "upsert", "write_pages", "page_heads", "commit", "commits", "rows_of", "delete")
 """Calls of an indexer, in its order: a worker that is stopped before one of them has not done what follows."""
 
 

@@ -31,7 +31,9 @@ class SlowEmbedder(FakeEmbedder):
         await asyncio.sleep(self._token_s * sum(self.count_tokens(texts)))
         vectors = np.array([_vector(text) for text in texts], np.float32).reshape(-1, DIM)
         tokens = [_tokens(text) for text in texts]
-        return Embeddings(vectors, tokens, [_vector(text).reshape(1, TOKEN_DIM) for text in texts])
+        distilled = [_vector(text).reshape(1, TOKEN_DIM) for text in texts]
+        weights = [np.full(len(rows), 1 / max(1, len(rows)), np.float32) for rows in tokens]
+        return Embeddings(vectors, tokens, distilled, [0] * len(texts), weights)
 
 
 @lru_cache(maxsize=50_000)

@@ -58,7 +58,7 @@ def scenario(operations: Sequence[Operation], *stops: Pause, **others: Any) -> S
 
 def test_who_follows_is_stopped_too() -> None:
     changes = [put(6, 1, range(3)), put(10, 2, range(2))]
-    outcome = run(scenario(changes, stop(9.9, "commit", 8.0, then=stop(0, "places", 9.0))))
+    outcome = run(scenario(changes, stop(9.9, "commit", 8.0, then=stop(0, "naming", 9.0))))
 
     stopped = [line.split() for line in outcome.trace if " now Pause " in line]
     assert len({name for *_, name in stopped}) == 2
@@ -81,7 +81,7 @@ CASES: dict[str, Scenario] = {
     # A large version without the old rows waits for its commit; who follows knows the old rows, and undoes it.
     "commits-unchecked": scenario(
         [put(6, 1, range(3)), put(10, 2, range(10, 22)), put(10.14, 3, range(3))],
-        stop(9.9, "commit", 6.0, then=stop(0, "places", 8.0)),
+        stop(9.9, "commit", 6.0, then=stop(0, "naming", 8.0)),
     ),
     # Who wrote the older version has the faster clock.
     "last-write-wins": scenario(

@@ -6,7 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from freki.operators.late_interaction import LEVELS, Similarities, match_codes, relevance, similarities
+from freki.operators.late_interaction import (
+    ENGLISH,
+    LEVELS,
+    OTHERS,
+    SearchScores,
+    Similarities,
+    Weights,
+    match_codes,
+    relevance,
+    similarities,
+)
 from freki.schemas.arrays import Floats
 from freki.schemas.embeddings import Embeddings, QueryEmbedding
 
@@ -21,8 +31,7 @@ def rows(dim: int = DIM, least: int = 0, most: int = 5) -> st.SearchStrategy[Flo
 
 fields = rows(DISTILLED, most=2)
 queries = st.builds(
-    QueryEmbedding,
-    st.just(np.ones(1, np.float32)),
+    lambda tokens, distilled: asked(tokens)._replace(distilled=distilled),
     rows(least=1),
     arrays(np.float32, (DISTILLED,), elements=numbers),
 )
@@ -34,7 +43,8 @@ def passages(tokens: Sequence[Floats], distilled: Sequence[Floats] | None = None
 
 
 def asked(tokens: Floats) -> QueryEmbedding:
-    return QueryEmbedding(np.ones(1, np.float32), tokens, np.empty(0, np.float32))
+    weights = np.full(len(tokens), 1 / len(tokens), np.float32)
+    return QueryEmbedding(np.ones(1, np.float32), tokens, weights, np.empty(0, np.float32))
 
 
 def rounded(text: Floats) -> Floats:
@@ -50,7 +60,7 @@ def test_similarities_are_those_of_the_rounded_vectors(texts: list[Floats], quer
     for similarity, text in zip(found.tokens, texts, strict=True):
         if len(text):
             # A number half-way between two levels may go to either.
-            assert similarity == pytest.approx((query @ rounded(text).T).max(axis=1).sum(), abs=0.01 * DIM * len(query))
+            assert similarity == pytest.approx((query @ rounded(text).T).max(axis=1).mean(), abs=0.01 * DIM)
         else:
             assert np.isnan(similarity)
 
@@ -100,6 +110,18 @@ def test_rounding_keeps_the_order_of_texts_that_differ_clearly() -> None:
     assert list(np.argsort(-found)) == [0, 1, 2, 3, 4]
 
 
+@given(text=rows(least=2), heading=st.integers(1, 2), query=rows(least=1))
+def test_the_tokens_of_a_heading_are_looked_for_in_the_query(text: Floats, heading: int, query: Floats) -> None:
+    codes = match_codes(passages([text, text])._replace(headings=[heading, 0]))
+
+    found = similarities(asked(query), codes)
+
+    expected = (query @ rounded(text[:heading]).T).max(axis=0).mean()
+    assert found.heading_tokens[0] == pytest.approx(expected, abs=0.01 * DIM)
+    assert np.isnan(found.heading_tokens[1])
+    assert found.tokens[0] == found.tokens[1]
+
+
 def test_distilled_vectors_are_compared_by_their_cosine() -> None:
     rng = np.random.default_rng(2)
     distilled = [rng.standard_normal((count, 64)).astype(np.float32) for count in (1, 2, 0)]
@@ -108,7 +130,7 @@ def test_distilled_vectors_are_compared_by_their_cosine() -> None:
     tokens = [np.ones((1, DIM), np.float32)] * 3
 
     codes = match_codes(passages(tokens, distilled))
-    found = similarities(QueryEmbedding(np.ones(1, np.float32), tokens[0], query), codes)
+    found = similarities(asked(tokens[0])._replace(distilled=query), codes)
 
     unit = [each / np.linalg.norm(each, axis=1, keepdims=True) for each in distilled]
     assert found.text[:2] == pytest.approx([unit[0][0] @ query, unit[1][0] @ query], abs=0.01)
@@ -128,20 +150,22 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="whole tokens"):
         similarities(asked(ones), ["****"])
     with pytest.raises(ValueError, match="one or two vectors"):
-        similarities(QueryEmbedding(ones[0], ones, np.ones(4, np.float32)), ["***|***"])
+        similarities(asked(ones)._replace(distilled=np.ones(4, np.float32)), ["***|***"])
     with pytest.raises(ValueError, match="each candidate"):
-        relevance(Similarities(*np.ones((3, 2))), fused=[1.0], cosines=[1.0, 1.0], lexical=[0.0, 0.0])
+        relevance(Similarities(*np.ones((4, 2))), SearchScores([1.0], [1.0, 1.0], [0.0, 0.0]), weights=OTHERS)
 
 
-evidence = st.tuples(*[st.floats(0, 1, width=32)] * 6)
+evidence = st.tuples(*[st.floats(0, 1, width=32)] * 7)
 
 
-@given(first=evidence, more=evidence)
-def test_more_of_any_evidence_never_lowers_the_probability(first: tuple[float, ...], more: tuple[float, ...]) -> None:
-    tokens, text, heading, fused, cosines, lexical = zip(first, tuple(map(max, first, more)), strict=True)
+@given(first=evidence, more=evidence, weights=st.sampled_from([ENGLISH, OTHERS]))
+def test_more_of_any_evidence_never_lowers_the_probability(
+    first: tuple[float, ...], more: tuple[float, ...], weights: Weights
+) -> None:
+    columns = list(zip(first, tuple(map(max, first, more)), strict=True))
 
-    found = Similarities(*(np.array(each, np.float32) for each in (tokens, text, heading)))
-    low, high = relevance(found, fused=fused, cosines=cosines, lexical=lexical)
+    found = Similarities(*(np.array(each, np.float32) for each in columns[:4]))
+    low, high = relevance(found, SearchScores(*columns[4:]), weights=weights)
 
     assert 0 <= low <= high <= 1
 
@@ -150,7 +174,8 @@ def test_a_text_without_token_vectors_gets_the_usual_similarity() -> None:
     tokens = np.array([0.9, np.nan, 0.5, 0.7], np.float32)
     nothing = np.full(4, np.nan, np.float32)
 
-    found = relevance(Similarities(tokens, nothing, nothing), fused=[0.5] * 4, cosines=[0.8] * 4, lexical=[0.0] * 4)
+    scores = SearchScores([0.5] * 4, [0.8] * 4, [0.0] * 4)
+    found = relevance(Similarities(tokens, nothing, nothing, nothing), scores, weights=OTHERS)
 
     assert found[1] == pytest.approx(found[3])
     assert found[0] > found[1] > found[2]

@@ -65,7 +65,7 @@ async def test_parts_of_longer_texts_stand_in_the_same_place() -> None:
 async def test_an_embedder_that_tells_no_texts_apart_is_refused() -> None:
     class Same(FakeEmbedder):
         async def embed_passages(self, texts: Sequence[str], headings: Sequence[str] = ()) -> Embeddings:  # noqa: ARG002
-            return Embeddings(np.tile(np.eye(1, self.dim, dtype=np.float32), (len(texts), 1)), [], [])
+            return Embeddings(np.tile(np.eye(1, self.dim, dtype=np.float32), (len(texts), 1)))
 
         embed_queries = embed_passages
 

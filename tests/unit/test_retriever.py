@@ -62,7 +62,7 @@ class Knowing:
         types = [self._types.get(text, QueryType.AGGREGATIVE) for text in texts]
         places = [list(QueryType).index(each) for each in types]
         found = await self._embedder.embed_queries(texts)
-        return Embeddings(np.eye(self._embedder.dim, dtype=np.float32)[places], found.tokens, found.distilled)
+        return found._replace(vectors=np.eye(self._embedder.dim, dtype=np.float32)[places])
 
 
 @pytest.fixture

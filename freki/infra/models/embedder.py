@@ -21,14 +21,11 @@ from freki.infra.settings import ModelSettings
 from freki.infra.telemetry.calls import Calls
 from freki.schemas import ChunkKind
 from freki.schemas.arrays import Floats
-from freki.schemas.embeddings import Embeddings
+from freki.schemas.embeddings import NO_NUMBERS, NO_ROWS, Embeddings
 from freki.schemas.errors import Misconfigured
 
 ROOM_TOKENS = 24
 """Tokens of a window reserved for prefix and special tokens, and for windows longer than planned."""
-
-
-_NONE = np.empty((0, 0), np.float32)
 
 
 class OnnxEmbedder:
@@ -147,23 +144,28 @@ class OnnxEmbedder:
 
 
 class _Rows:
-    """Embeddings that are filled batch by batch."""
+    """Embeddings that are filled batch by batch, in any order."""
 
     def __init__(self, texts: int, dim: int) -> None:
         self._vectors = np.empty((texts, dim), np.float32)
-        self._tokens: list[Floats] = [_NONE] * texts
-        self._distilled: list[Floats] = [_NONE] * texts
+        self._tokens: list[Floats] = [NO_ROWS] * texts
+        self._distilled: list[Floats] = [NO_ROWS] * texts
+        self._headings = [0] * texts
+        self._weights: list[Floats] = [NO_NUMBERS] * texts
 
     @property
     def embeddings(self) -> Embeddings:
-        return Embeddings(self._vectors, self._tokens, self._distilled)
+        return Embeddings(self._vectors, self._tokens, self._distilled, self._headings, self._weights)
 
     def put(self, places: Sequence[int], found: Embeddings) -> None:
         self._vectors[places] = found.vectors
-        # A model without token vectors gives none.
+        # A model without token vectors gives none. Copies: views would keep the whole batch in memory.
         for place, tokens, distilled in zip(places, found.tokens, found.distilled, strict=False):
-            # Copies: views would keep the whole batch in memory.
             self._tokens[place], self._distilled[place] = tokens.copy(), distilled.copy()
+        for place, heading in zip(places, found.headings, strict=False):
+            self._headings[place] = heading
+        for place, weights in zip(places, found.weights, strict=False):
+            self._weights[place] = weights
 
 
 def _check_window(manifest: ModelManifest, tokens: int) -> None:

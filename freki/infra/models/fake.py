@@ -36,7 +36,9 @@ class FakeEmbedder:
         """Embed passages; headings: the beginning of each text that is its heading."""
         fields = [[text, heading] if heading else [text] for text, heading in zip_longest(texts, headings)]
         tokens = [_SCALE * words_of(text) for text in texts]
-        return Embeddings(bags_of(texts, self.dim), tokens, [_SCALE * bags_of(own, TOKEN_DIM) for own in fields])
+        in_headings = [len(_WORD.findall(heading or "")) for _, heading in zip_longest(texts, headings)]
+        distilled = [_SCALE * bags_of(own, TOKEN_DIM) for own in fields]
+        return Embeddings(bags_of(texts, self.dim), tokens, distilled, headings=in_headings)
 
     async def embed_within(self, windows: Sequence[str], spans: Sequence[Sequence[tuple[int, int]]]) -> Embeddings:
         """Embed spans; their vectors are mixed with those of their windows."""
@@ -47,13 +49,15 @@ class FakeEmbedder:
         mixed = np.vstack(rows) if rows else np.empty((0, self.dim), np.float32)
         unit: Floats = mixed / np.linalg.norm(mixed, axis=1, keepdims=True)
         tokens = [_SCALE * words_of(span) for _, span in placed]
-        return Embeddings(unit, tokens, [_SCALE * bags_of([span], TOKEN_DIM) for _, span in placed])
+        distilled = [_SCALE * bags_of([span], TOKEN_DIM) for _, span in placed]
+        return Embeddings(unit, tokens, distilled, headings=[0] * len(placed))
 
     async def embed_queries(self, texts: Sequence[str]) -> Embeddings:
         """Embed queries; all words weigh the same."""
-        found = [words_of(text) for text in texts]
-        tokens = [rows / (_SCALE * max(1, len(rows))) for rows in found]
-        return Embeddings(bags_of(texts, self.dim), tokens, [bags_of([text], TOKEN_DIM) for text in texts])
+        tokens = [words_of(text) / _SCALE for text in texts]
+        weights = [np.full(len(rows), 1 / max(1, len(rows)), np.float32) for rows in tokens]
+        distilled = [bags_of([text], TOKEN_DIM) for text in texts]
+        return Embeddings(bags_of(texts, self.dim), tokens, distilled, weights=weights)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Return the number of words of each text."""

@@ -25,7 +25,7 @@ from freki.infra.models.session import Span
 from freki.infra.settings import ModelSettings
 from freki.infra.telemetry.calls import Calls
 from freki.schemas import ChunkKind
-from freki.schemas.embeddings import Embeddings
+from freki.schemas.embeddings import NO_NUMBERS, NO_ROWS, Embeddings
 from freki.schemas.errors import Misconfigured
 from freki.schemas.index import Apart
 
@@ -163,7 +163,7 @@ class Member:
         if self._first == 0:
             return found._replace(vectors=rows)
         # What late interaction compares is not comparable between embedders.
-        return Embeddings(rows, [tokens[:0] for tokens in found.tokens], [each[:0] for each in found.distilled])
+        return Embeddings(rows, [NO_ROWS] * len(rows), [NO_ROWS] * len(rows), [0] * len(rows), [NO_NUMBERS] * len(rows))
 
 
 async def likeness_of(embedder: Single) -> Likeness:

@@ -134,17 +134,19 @@ class Model:
         # A model without token vectors gives none.
         of_texts = zip(tokens, own, batch, strict=False)
         stored = [row[: len(chosen)][chosen & self._kept(encoding)] for row, chosen, encoding in of_texts]
-        return Embeddings(self._pooled(output, mask), stored, distilled)
+        return Embeddings(
+            self._pooled(output, mask), stored, distilled, headings=self._stored_headings(batch, own, headings)
+        )
 
     def queries(self, batch: Sequence[Encoding]) -> Embeddings:
         """Embed a batch of queries, with their prefix, as one padded matrix."""
         own = [self._content(encoding, self.manifest.query_prefix) for encoding in batch]
         output, tokens, distilled, mask = self._embedded(batch, "query", self._output, [[each] for each in own])
-        weighted = [
-            self._weighted(encoding, row[: len(chosen)], chosen)
-            for row, chosen, encoding in zip(tokens, own, batch, strict=False)
-        ]
-        return Embeddings(self._pooled(output, mask), weighted, [_unit(rows) for rows in distilled])
+        # A model without token vectors gives none.
+        of_texts = [row[: len(chosen)][chosen] for row, chosen in zip(tokens, own, strict=False)]
+        weights = [self._weights(encoding, chosen) for _, encoding, chosen in zip(tokens, batch, own, strict=False)]
+        distilled = [_unit(rows) for rows in distilled]
+        return Embeddings(self._pooled(output, mask), of_texts, distilled, weights=weights)
 
     def within(self, batch: Sequence[Encoding], spans: Sequence[Sequence[Span]]) -> Embeddings:
         """Embed spans of passages by the mean state of their tokens.
@@ -198,10 +200,21 @@ class Model:
         found = [(offsets[:, 0] < end) & (offsets[:, 1] > start) for start, end in spans]
         return [own if own.any() else np.ones(len(encoding), bool) for own in found]
 
-    def _weighted(self, encoding: Encoding, tokens: Floats, chosen: NDArray[np.bool_]) -> Floats:
-        """Return the token vectors of a query's words, scaled by their share of the weight."""
+    def _stored_headings(
+        self, batch: Sequence[Encoding], own: Sequence[NDArray[np.bool_]], headings: Sequence[int]
+    ) -> list[int]:
+        """Return how many tokens of each heading are stored."""
+        if self._pieces is None:
+            return []
+        return [
+            int((content & self._kept(encoding))[content.cumsum() <= heading].sum())
+            for content, encoding, heading in zip(own, batch, headings, strict=True)
+        ]
+
+    def _weights(self, encoding: Encoding, chosen: NDArray[np.bool_]) -> Floats:
+        """Return the weights of a query's tokens, (tokens,), sum 1."""
         weights = self._vocabulary.weights[np.array(encoding.ids)[chosen]]
-        found: Floats = tokens[chosen] * (weights / max(float(weights.sum()), _TINY))[:, None]
+        found: Floats = weights / max(float(weights.sum()), _TINY)
         return found
 
     @property

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from freki.operators.late_interaction import relevance, similarities
+from freki.operators.late_interaction import ENGLISH, OTHERS, SearchScores, relevance, similarities
 from freki.schemas import RerankerChoice
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
 from freki.streams.retrieve.search_result import Ranked
@@ -25,12 +25,13 @@ def match(query: EmbeddedQuery, ranked: Sequence[Ranked]) -> list[Ranked]:
     # Dense search gave all others a lower cosine.
     least = min((each.dense for each in ranked if each.dense is not None), default=0.0)
     best = max((each.lexical or 0.0 for each in head), default=0.0)
-    probabilities = relevance(
-        found,
+    scores = SearchScores(
         fused=fused_in_unit(query.options.fusion, [each.fused for each in head]),
         cosines=[least if each.dense is None else each.dense for each in head],
         lexical=[(each.lexical or 0.0) / best if best > 0 else 0.0 for each in head],
-    ).tolist()
+    )
+    weights = ENGLISH if query.analysis.language == "en" else OTHERS
+    probabilities = relevance(found, scores, weights=weights).tolist()
     matched = [each._replace(matched=probability) for each, probability in zip(head, probabilities, strict=True)]
 
     def first(each: Ranked) -> tuple[float, str]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from freki.schemas import ContextQuery
-from freki.schemas.embeddings import QueryEmbedding
+from freki.schemas.embeddings import QueryEmbedding, each_query
 from freki.streams.ports import Cache, Embedder
 from freki.streams.retrieve.budget.attempts import Attempts
 from freki.streams.retrieve.parsed_query import ParsedQuery
@@ -35,12 +35,7 @@ class QueryEmbeddings:
         return [known[place] for place in range(len(texts))]
 
     async def _made(self, texts: Sequence[str]) -> list[QueryEmbedding]:
-        found = await self._embedder.embed_queries(texts)
-        # A copy of the row: a view would keep the whole matrix in memory.
-        return [
-            QueryEmbedding(vector.copy(), tokens, distilled.reshape(-1))
-            for vector, tokens, distilled in zip(*found, strict=True)
-        ]
+        return each_query(await self._embedder.embed_queries(texts))
 
 
 class EmbedQueries:
