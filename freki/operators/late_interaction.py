@@ -173,14 +173,14 @@ class Weights(NamedTuple):
 
 
 ENGLISH = Weights(
-    cosine=3.394,
-    lexical=0.442,
-    tokens=3.852,
-    text=0.485,
-    heading=1.145,
-    heading_tokens=0.959,
-    slope=2.258,
-    shift=-16.031,
+    cosine=4.337,
+    lexical=0.525,
+    tokens=4.203,
+    text=0.498,
+    heading=1.119,
+    heading_tokens=1.514,
+    slope=2.108,
+    shift=-17.528,
 )
 """Weights for questions in English. Learnt by `python -m freki.training`, see docs/reranker.md."""
 OTHERS = Weights(
