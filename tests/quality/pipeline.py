@@ -1,20 +1,21 @@
 """The pipeline in one process: real models, chunker, analyser and rules; an index in memory, and no topics."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
 from freki.infra.claims import ClaimStore
 from freki.infra.evaluation_sets import read_set
-from freki.infra.models import OnnxEmbedder, OnnxReranker
+from freki.infra.models import OnnxEmbedder
 from freki.infra.models.vectors import VectorCache
 from freki.infra.settings import ChunkingSettings, ClaimSettings, IngestSettings, ModelSettings, RetrievalSettings
 from freki.operators.analyse_text import ANALYSER, analyse_text
+from freki.operators.late_interaction import ENGLISH, OTHERS
 from freki.schemas import ContextQuery, ContextResult, QueryId, TenantId, Timestamp
 from freki.schemas.evaluation import CorpusDocument, EvaluationSet
-from freki.schemas.index import Generation, RerankPair
+from freki.schemas.index import Generation
 from freki.schemas.names import record
 from freki.streams.evaluate.configuration import parse_configuration
 from freki.streams.evaluate.corpus import missing, roots_of
@@ -24,7 +25,6 @@ from freki.streams.ingest.chunk import Chunker
 from freki.streams.ingest.contextualise import contextualise
 from freki.streams.ingest.index import Indexer, IndexRules, ReceivedPart
 from freki.streams.ingest.outline import Outliner, OutlineRules
-from freki.streams.ports import Reranker
 from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels, Stores
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.wire.from_settings import limits_of, wall_clock
@@ -47,34 +47,18 @@ SURE = 0.5
 MODELS, CHUNKING, RETRIEVAL = ModelSettings(), ChunkingSettings(), RetrievalSettings()
 
 
-class CachingRetriever:
-    """A reranker that scores the same pairs once: each question is asked twice, and has the same candidates."""
-
-    def __init__(self, reranker: Reranker) -> None:
-        self.name = reranker.name
-        self._reranker = reranker
-        self._scores: dict[tuple[RerankPair, ...], list[float | None]] = {}
-
-    async def score(self, pairs: Sequence[RerankPair], *, budget_s: float | None) -> list[float | None]:
-        key = tuple(pairs)
-        if key not in self._scores:
-            self._scores[key] = await self._reranker.score(pairs, budget_s=budget_s)
-        return self._scores[key]
-
-
 class Freki:
     """Indexes sets of documents, each for itself, and asks their questions."""
 
-    def __init__(self, embedder: OnnxEmbedder, reranker: OnnxReranker) -> None:
+    def __init__(self, embedder: OnnxEmbedder) -> None:
         self._embedder = embedder
-        self._reranker = reranker
 
     @property
     def made_with(self) -> Mapping[str, str]:
         """What figures depend on, beside the code."""
         return {
             "embedder": self._embedder.fingerprint,
-            "reranker": self._reranker.model.fingerprint,
+            "reranker": f"{MODELS.reranker} {ENGLISH} {OTHERS}",
             "analyser": ANALYSER,
             "chunking": CHUNKING.model_dump_json(),
             "retrieval": RETRIEVAL.model_dump_json(),
@@ -136,7 +120,7 @@ class Freki:
 
     def _retriever(self, index: MemoryIndex) -> Retriever:
         return Retriever(
-            RetrievalModels(embedder=self._embedder, rerankers=[CachingRetriever(self._reranker)]),
+            RetrievalModels(embedder=self._embedder),
             Stores(search=index, rows=index, roots=index, strong=RETRIEVAL.strong, generation=GENERATION),
             QueryDefaults(options=RETRIEVAL.options),
             Clocks(now=wall_clock, ns=time.time_ns),
@@ -165,8 +149,8 @@ class Measured:
 
 async def measure(directories: Iterable[Path]) -> Measured:
     """Examine sets, each with an index of its own."""
-    async with OnnxEmbedder(MODELS) as embedder, OnnxReranker(MODELS) as reranker:
-        freki = Freki(embedder, reranker)
+    async with OnnxEmbedder(MODELS) as embedder:
+        freki = Freki(embedder)
         runs = {directory.name: await freki.examine(_read(directory)) for directory in directories}
         return Measured(made_with=freki.made_with, runs=runs)
 
