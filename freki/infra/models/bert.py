@@ -192,8 +192,8 @@ def _heads(graph: Graph, layers: Sequence[str], heads: LateInteractionHeads) -> 
         layer: graph.add("LpNormalization", [layers[layer - 1]], f"unit.l{layer}", axis=-1, p=2)
         for layer in sorted({heads.token_layer, *heads.distilled_layers})
     }
-    chosen = graph.add("Concat", [unit[layer] for layer in heads.distilled_layers], "unit", axis=-1)
-    fields = graph.add("MatMul", [FIELDS, chosen], "fields.states")
+    means = [graph.add("MatMul", [FIELDS, unit[layer]], f"mean.l{layer}") for layer in heads.distilled_layers]
+    fields = graph.add("Concat", means, "fields.states", axis=-1)
     outputs = []
     for role, head in (("passage", heads.passages), ("query", heads.queries)):
         outputs.append(_affine(graph, unit[heads.token_layer], (head.tokens, head.shift), TOKENS[role]))
