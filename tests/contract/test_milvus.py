@@ -258,7 +258,6 @@ async def test_nothing_to_do_is_no_call() -> None:
     nothing += [await index.commits([]), await index.rows_of([]), await index.pages([]), await index.page_heads([])]
     nothing += [await index.passages([]), await index.naming([], [])]
     assert not any(nothing)
-    assert await index.naming([RootId("r")], [ChunkId("c")]) == {}
     await index.upsert([], any_vectors(0))
     await index.delete([])
     await index.write_pages([])

@@ -28,8 +28,8 @@ BATCH_BYTES = 16_000_000
 """Maximum size of an upsert; the server refuses messages above 64 MiB."""
 BATCH_KEYS = 5_000
 """Maximum keys per filter expression."""
-SEARCH_ROWS = 2_000
-"""Maximum rows per search call, over all its queries: 40 MB at their largest, and messages above 64 MiB are refused."""
+SEARCH_ROWS = 3_500
+"""Maximum rows per search call, over all its queries: 60 MB at their largest, and messages above 64 MiB are refused."""
 DDL_TIMEOUT_S = 120.0
 """Timeout for creating and loading a collection, which is slow on a cluster."""
 
