@@ -29,8 +29,6 @@ from freki.streams.evaluate.examine import Examiner
 from freki.streams.evaluate.result import Run
 from freki.streams.evaluate.timing import time_in_turn
 
-_CACHED = "the running reranker caches scores: reranking without a cache takes longer than these times"
-
 
 class Found(NamedTuple):
     """Results of a set by title of the row."""
@@ -96,7 +94,6 @@ async def ablate(
                     *places.notes[name],
                     *one.notes,
                     *_of_sample(one, asked[name]),
-                    *([_CACHED] if given.running else []),
                 ]
                 results.append(_result(one, table, found[name], notes))
                 progress.stop()

@@ -22,7 +22,7 @@ from freki.streams.evaluate.questions import TunedQuestion, keyword_questions, t
 from freki.streams.wire.connect import open_asker
 from freki.streams.wire.from_settings import wall_clock
 
-NO_CACHES = {"FREKI_MODELS__RERANK_CACHE_MB": "0", "FREKI_RETRIEVAL__CACHE_MB": "0"}
+NO_CACHES = {"FREKI_RETRIEVAL__CACHE_MB": "0"}
 """Environment without caches: repeated queries must not become faster."""
 
 

@@ -93,17 +93,7 @@ class FloatDense:
     def __call__(self, graph: Graph, source: str, projections: Sequence[Projection]) -> list[str]:
         """Add the layers to the graph."""
         self.sources.append(source)
-        return [
-            graph.add(
-                "Add",
-                [
-                    graph.add("MatMul", [source, graph.constant(f"{name}.weights", weights)], f"{name}.product"),
-                    graph.constant(f"{name}.bias", bias),
-                ],
-                name,
-            )
-            for name, weights, bias in projections
-        ]
+        return [_affine(graph, source, (weights, bias), name) for name, weights, bias in projections]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
