@@ -12,6 +12,8 @@ from rich.console import Console
 
 from freki.cli.evaluate.reports.tuning import draw, write_report
 from freki.cli.evaluate.show_tuning import lines, show_tuning
+from freki.cli.evaluate.tuning_questions import NO_CACHES
+from freki.infra.settings.read import read_settings
 from freki.operators.errors import InvalidQuery
 from freki.operators.evaluate import FIGURES, Asked, TuningVerdict
 from freki.schemas import ContextQuery, ContextResult, DocumentId, Fusion, QueryId, RerankerChoice, TenantId, Timestamp
@@ -337,3 +339,10 @@ async def test_a_tuning_survives_its_file() -> None:
     found = kept(await steps_of("alpha=0.4"))
 
     assert files.validate_json(files.dump_json(found)) == found
+
+
+def test_stacks_that_measure_times_start_with_settings_that_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in NO_CACHES.items():
+        monkeypatch.setenv(name, value)
+
+    assert read_settings().retrieval.cache_mb == 0
