@@ -214,6 +214,10 @@ SIMILARITY = "is more than any text has: the most is 2"
             "FREKI_CLAIMS__INLINE_BYTES=600000 is not below FREKI_KAFKA__MAX_MESSAGE_BYTES=",
         ),
         ("KAFKA__KEY_FILE=key.pem", "FREKI_KAFKA__KEY_FILE is the key of no certificate: set FREKI_KAFKA__CERT_FILE"),
+        (
+            "LOCAL__SINGLE_WORKER=true LOCAL__EMBED_WORKERS=2",
+            "FREKI_LOCAL__SINGLE_WORKER has one process that embeds, FREKI_LOCAL__EMBED_WORKERS is 2",
+        ),
         ("LOCAL__EMBED_WORKERS=5", "FREKI_LOCAL__EMBED_WORKERS=5 is above FREKI_KAFKA__PARTITIONS=4"),
         (
             "LOCAL__BROKER_PORT=9000 LOCAL__STORE_PORT=9000",

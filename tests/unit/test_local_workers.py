@@ -8,6 +8,7 @@ import pytest
 from freki.infra.local.specs import share_cores, worker_spec, workers_of
 from freki.infra.local.state import Ports, StackState
 from freki.infra.settings import KafkaSettings, LocalSettings, ModelSettings, Settings
+from freki.streams.app import STAGES
 
 
 def state(directory: Path) -> StackState:
@@ -40,3 +41,10 @@ def test_threads_that_were_set_stay_as_they_are() -> None:
     workers = workers_of(Settings(local=LocalSettings(embed_workers=2)))
 
     assert not any(share_cores(stages, workers, ModelSettings(threads=3), cores=8) for stages in workers)
+
+
+def test_a_single_worker_runs_every_stage_and_has_all_cores() -> None:
+    (stages,) = workers_of(Settings(local=LocalSettings(single_worker=True)))
+
+    assert set(stages) == set(STAGES)
+    assert share_cores(stages, [stages], ModelSettings(), cores=8) == {}

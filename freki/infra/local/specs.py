@@ -26,6 +26,8 @@ WORKER_STOP_TIMEOUT_S = 35.0
 
 def workers_of(settings: Settings) -> list[tuple[str, ...]]:
     """Return the stages of each worker process."""
+    if settings.local.single_worker:
+        return [("chunk", "contextualise", EMBED, "retrieve")]
     return [("chunk", "contextualise"), *[(EMBED,)] * settings.local.embed_workers, ("retrieve",)]
 
 

@@ -64,6 +64,11 @@ class LocalSettings(SettingsSection):
         description="Processes that embed, up to one for each partition; they share the cores, unless"
         " `FREKI_MODELS__THREADS` says how many each uses",
     )
+    single_worker: bool = Field(
+        default=False,
+        description="Run all stages in one process, which loads the model once: less memory, but answers wait for the"
+        " Python code of indexing",
+    )
 
     @model_validator(mode="after")
     def _check_ports(self) -> Self:
@@ -73,6 +78,20 @@ class LocalSettings(SettingsSection):
             )
         return self
 
+    @model_validator(mode="after")
+    def _check_workers(self) -> Self:
+        if self.single_worker and self.embed_workers > 1:
+            raise ValueError(
+                f"FREKI_LOCAL__SINGLE_WORKER has one process that embeds, FREKI_LOCAL__EMBED_WORKERS is"
+                f" {self.embed_workers}: unset one of them"
+            )
+        return self
+
     def elsewhere(self, state_dir: Path) -> "LocalSettings":
         """Return the settings of another local stack of the same programs, which can run beside this one."""
-        return LocalSettings(state_dir=state_dir, broker=self.broker, kafka_libs=self.kafka_libs)
+        return LocalSettings(
+            state_dir=state_dir,
+            broker=self.broker,
+            kafka_libs=self.kafka_libs,
+            single_worker=self.single_worker,
+        )
