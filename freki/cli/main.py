@@ -2,7 +2,21 @@
 
 import typer
 
-from freki.cli import ask, crawl, git, judge, operate, publish, relay, schemas, status, tools, verify
+from freki.cli import (
+    ask,
+    compare_generations,
+    crawl,
+    generations,
+    git,
+    judge,
+    operate,
+    publish,
+    relay,
+    schemas,
+    status,
+    tools,
+    verify,
+)
 from freki.cli.evaluate import ablate, evaluate, tune
 
 app = typer.Typer(
@@ -27,6 +41,8 @@ app.command("eval")(evaluate.evaluate)
 app.command("tune")(tune.tune)
 app.command("ablate")(ablate.ablate)
 app.command("status")(status.status)
+generations.generations_app.command("compare")(compare_generations.compare_generations)
+app.add_typer(generations.generations_app, name="generations")
 app.add_typer(operate.topics_app, name="topics")
 app.add_typer(operate.models_app, name="models")
 app.add_typer(schemas.schemas_app, name="schemas")

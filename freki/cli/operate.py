@@ -26,6 +26,7 @@ from freki.streams.deliver.replay import place_of
 from freki.streams.wire.acls import acl_lines, rights_of
 from freki.streams.wire.connect import apply_topics
 from freki.streams.wire.from_settings import topics_of
+from freki.streams.wire.serving import leave_unreadable
 from freki.streams.worker import run_worker
 
 topics_app = typer.Typer(help="Topics that Freki needs.", no_args_is_help=True)
@@ -54,7 +55,11 @@ async def up(
         console.print(f"[green]ready[/]  broker {state.bootstrap}  store {state.milvus_uri}  state {state.directory}")
         console.print('In another terminal: freki publish PATH --wait, then freki ask "…". Ctrl-C stops all.')
 
-    await local.up(settings, on_ready=on_ready, report=report, prepare=apply_topics)
+    async def prepare_store(found: Settings) -> None:
+        if (left := await leave_unreadable(found)) is not None:
+            console.print(f"[yellow]{left}; {found.milvus.generation} answers from now on[/]")
+
+    await local.up(settings, on_ready=on_ready, report=report, prepare=apply_topics, prepare_store=prepare_store)
     console.print("stopped")
 
 

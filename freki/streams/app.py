@@ -66,9 +66,9 @@ async def embed(parts: Parts, lane: Lane) -> Stage:
 async def retrieve(parts: Parts, _: Lane) -> Stage:
     """Answer context queries."""
     intake = parts.intake(required(parts.codec(ContextQuery).decode))
-    handler = await parts.open_query_handler(parts.sink(ContextResult, parts.topics.contexts))
+    serving = await parts.open_serving(parts.sink(ContextResult, parts.topics.contexts))
     batching = parts.query_batching()
-    return parts.stage("retrieve", parts.topics.queries, intake, handler.handle, group="retrieve", batching=batching)
+    return parts.stage("retrieve", parts.topics.queries, intake, serving.handle, group="retrieve", batching=batching)
 
 
 FLOW: dict[str, Callable[[Parts, Lane], Awaitable[Stage]]] = {

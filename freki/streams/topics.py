@@ -26,7 +26,7 @@ _QUERY_MS = DAY_MS
 """Retention of queries and results, in milliseconds: they may hold personal data, and no client waits for a day."""
 TOMBSTONE_MS = 7 * DAY_MS
 """Retention of tombstones, in milliseconds: the time in which a reader from the beginning sees all deletions."""
-_SHARED = frozenset({"documents", "judgements", "sources"})
+_SHARED = frozenset({"documents", "queries", "contexts", "judgements", "sources"})
 """Topics shared by all generations."""
 _DEAD_LETTER_MARGIN_BYTES = 32 * 1024
 """Space for the error headers of a dead letter beside a record of the maximum size, in bytes."""
@@ -88,8 +88,9 @@ class Topics:
     ) -> Self:
         """Return the topics of a generation.
 
-        All generations of the index share the topics in `_SHARED`, so that sources publish documents once. Each later
-        generation has its own other topics, so that it can be filled while another one serves.
+        All generations of the index share the topics in `_SHARED`: sources publish documents once, and clients ask
+        without knowing which generation answers. Each later generation has its own other topics, so that it can be
+        filled while another one serves.
         """
         own = "" if generation == FIRST_GENERATION else f".{generation}"
 
@@ -125,6 +126,11 @@ class Topics:
             dead_letters=topic("dead-letters", None, _RECEIPT_MS, margin_bytes=_DEAD_LETTER_MARGIN_BYTES),
             sources=topic("sources", None, TOMBSTONE_MS, cleanup="compact"),
         )
+
+    @property
+    def own(self) -> list[Topic]:
+        """Topics that this generation does not share with others."""
+        return [*self.chunks.values(), *self.contextual_chunks.values(), self.outcomes, self.dead_letters]
 
     def __iter__(self) -> Iterator[Topic]:
         yield self.documents

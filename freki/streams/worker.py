@@ -42,6 +42,6 @@ async def run_worker(settings: Settings, names: Collection[str], stop: asyncio.E
             stages = await make_stages(parts, names)
             health.opened(stages)
             meters.observe_stages(lambda: {stage.name: stage.standing(wall_clock()) for stage in stages})
-            meters.set_build_info(**parts.described)
+            meters.observe_build_info(lambda: parts.described)
             parts.background.spawn(health.watch(parts.check_store))
             await run_stages(stages, stop, look_behind=look_behind, on_ready=on_ready, beside=parts.background.tasks)

@@ -177,6 +177,27 @@ class Admin:
             for place in sorted(places)
         )
 
+    async def rewind(self, group: str, topics: Sequence[str]) -> None:
+        """Let a group without members read topics from the beginning; one that never committed does so anyway."""
+        committed = await self._run(f"read offsets of {group}", _committed, group)
+        places = [place for place in committed if place.topic in topics]
+        if not places:
+            return
+        client = AIOKafkaConsumer(group_id=group, enable_auto_commit=False, **client_options(self._settings))
+        try:
+            async with connecting(f"rewind {group}", self._settings):
+                await client.start()
+                client.assign(places)
+                await client.commit(await client.beginning_offsets(places))
+        finally:
+            await client.stop()
+
+    async def delete_topics(self, names: Sequence[str]) -> None:
+        """Delete topics; absent ones are ignored."""
+        there = [name for name, count in (await self.partitions(names)).items() if count]
+        if there:
+            await self._run("delete topics", _delete, there)
+
     async def held(self, topic: str) -> int:
         """Return the number of records of a topic, from its offsets."""
         client = self._reading()
@@ -211,6 +232,10 @@ def _create(client: KafkaAdminClient, topic: Declared) -> bool:
     except TopicAlreadyExistsError:  # created concurrently
         return False
     return True
+
+
+def _delete(client: KafkaAdminClient, names: Sequence[str]) -> None:
+    client.delete_topics(list(names))
 
 
 def _describe(client: KafkaAdminClient, names: Sequence[str]) -> tuple[TopicState, ...]:

@@ -19,6 +19,7 @@ from freki.infra.local.children import ChildSpec, Event, RestartPolicy
 from freki.infra.local.ports import choose_port, is_free
 from freki.infra.local.specs import (
     BROKER,
+    STORE,
     kafka_spec,
     numbered,
     share_cores,
@@ -47,7 +48,7 @@ PORT_ATTEMPTS = 3
 """Maximum attempts to start: another process may take a free port between its choice and its use."""
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 Prepare = Callable[[Settings], Awaitable[object]]
-"""Prepares an empty broker, such as by creating the topics."""
+"""Prepares a broker or store that is ready, such as by creating the topics."""
 
 
 async def _leave_empty(_settings: Settings) -> None:
@@ -57,7 +58,8 @@ async def _leave_empty(_settings: Settings) -> None:
 class LocalStack:
     """An async context manager that runs the stack; entering returns when everything is ready.
 
-    `prepare` runs after each start of the broker, which may be empty then, before any worker starts. `report` receives
+    `prepare` runs after each start of the broker, which may be empty then, and `prepare_store` after each start of the
+    store, before any worker starts. `report` receives
     all events of the children. `workers`: the stages of each worker process; None: those of the settings. A worker
     creates the file `FREKI_READY_FILE` when its partitions are assigned. `environment`: additional variables of
     workers. `restart`: restart policy of workers.
@@ -71,6 +73,7 @@ class LocalStack:
         *,
         report: Callable[[Event], None],
         prepare: Prepare = _leave_empty,
+        prepare_store: Prepare = _leave_empty,
         workers: Sequence[Sequence[str]] | None = None,
         environment: Mapping[str, str] | None = None,
         restart: RestartPolicy = RestartPolicy(),  # noqa: B008 - frozen
@@ -78,7 +81,7 @@ class LocalStack:
         self._settings = settings
         self._restart = restart
         self._report = report
-        self._prepare = prepare
+        self._prepare = {BROKER: prepare, STORE: prepare_store}
         self._workers = workers_of(settings) if workers is None else workers
         self._environment = environment or {}
         self._directory = settings.local.state_dir.expanduser().absolute()
@@ -153,8 +156,8 @@ class LocalStack:
 
     def _supervise(self, state: StackState, lock: int, *, broker: ChildSpec) -> Supervisor:
         async def prepare(name: str) -> None:
-            if name == BROKER:
-                await self._prepare(settings_for(self._settings, state))
+            if name in self._prepare:
+                await self._prepare[name](settings_for(self._settings, state))
 
         shared = environment_for(self._settings, state)
         workers = (
@@ -189,6 +192,7 @@ async def up(
     on_ready: Callable[[StackState], None],
     report: Callable[[Event], None],
     prepare: Prepare = _leave_empty,
+    prepare_store: Prepare = _leave_empty,
     workers: Sequence[Sequence[str]] | None = None,
 ) -> None:
     """Run a local stack until SIGINT, SIGTERM or SIGHUP; a second one kills it. Main thread only.
@@ -197,7 +201,9 @@ async def up(
     """
 
     async def serve() -> None:
-        async with LocalStack(settings, report=report, prepare=prepare, workers=workers) as stack:
+        async with LocalStack(
+            settings, report=report, prepare=prepare, prepare_store=prepare_store, workers=workers
+        ) as stack:
             on_ready(stack.state)
             await stack.failed()
 

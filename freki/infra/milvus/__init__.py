@@ -2,6 +2,7 @@
 
 index.py         MilvusIndex, made of chunk_rows.py, roots.py and search.py on one connection.py; import it from there,
                  so that the rest of the package needs no pymilvus
+generations.py   the log of generations, and which of them the store holds
 store.py         calls: time limits, retries, batches
 collections.py   creates and checks the collections
 layout.py        columns and limits of the collections

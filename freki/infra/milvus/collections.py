@@ -8,7 +8,7 @@ from pymilvus import AsyncMilvusClient, CollectionSchema, DataType, Function, Fu
 from pymilvus.milvus_client.index import IndexParams
 
 from freki.infra.milvus import layout
-from freki.infra.milvus.layout import DOCUMENTS, LAYOUTS, PLACEHOLDER, Column, Kind, Layout
+from freki.infra.milvus.layout import DOCUMENTS, GENERATIONS, LAYOUTS, MANIFESTS, PLACEHOLDER, Column, Kind, Layout
 from freki.infra.milvus.shards import shards_of
 from freki.infra.milvus.store import MilvusStore, together
 from freki.schemas.errors import Misconfigured, Rejected
@@ -32,6 +32,8 @@ _SETTINGS = {
 }
 
 
+_LOOKED_UP = {DOCUMENTS.name: "key", MANIFESTS.name: "root_id"}
+"""Column other than the key by which rows are read, by the name of the collection."""
 _UNSAID: dict[str, Any] = {"embedders": {}}
 
 
@@ -45,6 +47,11 @@ async def open_collections(store: MilvusStore, generation: Generation, *, partit
     await together(_open(store, each, first.dim, made_for, partition_key=partition_key) for each in LAYOUTS)
     # Afterwards, so that a generation of other embedders gets none of these.
     await together(_open(store, each.layout, each.dim, made_for, partition_key=partition_key) for each in further)
+
+
+async def open_log(store: MilvusStore) -> None:
+    """Create the collection of the log of generations if it is missing, and load it."""
+    await _open(store, GENERATIONS, 0, {"log": 1}, partition_key=False)
 
 
 def _made_for(generation: Generation) -> dict[str, Any]:
@@ -133,10 +140,10 @@ def _add_bm25(schema: CollectionSchema) -> None:
 
 def _indexes(made_of: Layout) -> list[IndexParams]:
     if not made_of.is_searched:
-        looked_up = "key" if made_of.name == DOCUMENTS.name else "root_id"
+        looked_up = _LOOKED_UP.get(made_of.name)
         return [
             _index("placeholder", index_type="FLAT", metric_type="L2"),
-            _index(looked_up, index_type="INVERTED"),
+            *([_index(looked_up, index_type="INVERTED")] if looked_up else []),
         ]
     return [
         _index("dense", index_type="AUTOINDEX", metric_type="COSINE"),

@@ -146,6 +146,20 @@ LAYOUTS = (CHUNKS, DOCUMENTS, MANIFESTS)
 """Collections of every generation; `shards.py` adds one like `chunks` for each additional embedder."""
 
 
+GENERATIONS = Layout(
+    "generations",
+    (
+        Column("id", Kind.TEXT, KEY_BYTES),
+        Column("generation", Kind.TEXT, KEY_BYTES),
+        Column("serves", Kind.FLAG),
+        Column("at", Kind.INTEGER),
+        Column("settings", Kind.JSON),
+        _PLACEHOLDER,
+    ),
+)
+"""Log of generations, one collection for all of them. Entries are added and removed, never changed."""
+
+
 def size_of(layout: Layout, row: Row) -> int:
     """Return the approximate size of a row in a message, in bytes.
 

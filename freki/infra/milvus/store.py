@@ -45,16 +45,16 @@ _JITTER_S = 0.1
 
 
 class MilvusStore:
-    """The collections of one generation. `open` does not connect: the first call does.
+    """The collections of a generation, or of None: those that all share. `open` does not connect: the first call does.
 
     Every call raises Unavailable if it has not succeeded within the timeout, and Rejected without retrying. All calls
     are idempotent, so an attempt whose response was lost does no harm.
     """
 
-    def __init__(self, settings: MilvusSettings, generation: str, calls: Calls) -> None:
+    def __init__(self, settings: MilvusSettings, generation: str | None, calls: Calls) -> None:
         self._settings = settings
         self._calls = calls
-        self._prefix = f"{settings.collection_prefix}_{generation}"
+        self._prefix = settings.collection_prefix + (f"_{generation}" if generation else "")
 
     def open(self) -> None:
         """Create the client. Raises Misconfigured for an invalid URI."""
@@ -84,6 +84,15 @@ class MilvusStore:
     async def has(self, layout: Layout) -> bool:
         """Return whether the collection exists."""
         return bool(await self._call("look for", layout, self._client.has_collection))
+
+    async def names(self) -> list[str]:
+        """Return the names of all collections of the database."""
+        with translated("list collections"):
+            return list(await self._client.list_collections())
+
+    async def drop(self, layout: Layout) -> None:
+        """Delete the collection; an absent one is ignored."""
+        await self._call("drop", layout, self._client.drop_collection, timeout_s=DDL_TIMEOUT_S)
 
     async def create(self, layout: Layout, schema: CollectionSchema) -> None:
         """Create the collection unless it exists with the same schema; raises Rejected if its schema differs."""

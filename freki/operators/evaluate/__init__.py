@@ -1,6 +1,7 @@
 """Evaluation: metrics of answers, and comparison of configurations.
 
 figures    definitions of the metrics
+overlap    agreement of two rankings
 rank       hits to a ranking of documents
 judge      metrics of rankings and contexts, by question
 summarise  means with confidence intervals
@@ -16,6 +17,7 @@ from freki.operators.evaluate.cost import Cost, cost_of
 from freki.operators.evaluate.figures import FIGURES, Figure
 from freki.operators.evaluate.gain import Asked, Gain, gain_of, interval_over_sets, less, mean_over_sets
 from freki.operators.evaluate.judge import false_positives, judge_rankings, place_in_sections, share_found
+from freki.operators.evaluate.overlap import Overlap, overlap
 from freki.operators.evaluate.rank import RankedDocument, first_relevant, rank_documents
 from freki.operators.evaluate.shorten import document_frequencies, shorten
 from freki.operators.evaluate.summarise import Mean, mean_of, summarise
@@ -31,6 +33,7 @@ __all__ = [
     "Figure",
     "Gain",
     "Mean",
+    "Overlap",
     "RankedDocument",
     "TuningVerdict",
     "choose",
@@ -49,6 +52,7 @@ __all__ = [
     "mean_of",
     "mean_over_sets",
     "most_changed",
+    "overlap",
     "place_in_sections",
     "rank_documents",
     "share_found",

@@ -4,7 +4,7 @@ docs/commit-protocol.md says how several workers write these without ever overwr
 """
 
 from freki.schemas.index.chunk_rows import IndexedChunk, Passage, RowHead, StoredRow
-from freki.schemas.index.generation import Apart, Generation, Statistics
+from freki.schemas.index.generation import Apart, Generation, GenerationEntry, Statistics, offered, serving
 from freki.schemas.index.keys import Attempt, CommitId, PageId, RowId, attempt_of_page, attempt_of_row, page_id, row_id
 from freki.schemas.index.manifests import ManifestEntry, ManifestPage, PageHead, Place
 from freki.schemas.index.roots import Rank, Root, Watermark, deleted, places_in, standing
@@ -16,6 +16,7 @@ __all__ = [
     "Candidate",
     "CommitId",
     "Generation",
+    "GenerationEntry",
     "IndexedChunk",
     "ManifestEntry",
     "ManifestPage",
@@ -35,8 +36,10 @@ __all__ = [
     "attempt_of_page",
     "attempt_of_row",
     "deleted",
+    "offered",
     "page_id",
     "places_in",
     "row_id",
+    "serving",
     "standing",
 ]

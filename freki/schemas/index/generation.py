@@ -1,6 +1,10 @@
-"""Parameters of an index, and its size."""
+"""Parameters of an index, its size, and the log that says which index answers."""
 
-from freki.schemas.names import ChunkKind, record
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+from typing import Any
+
+from freki.schemas.names import ChunkKind, Timestamp, record
 
 
 @record
@@ -40,3 +44,30 @@ class Statistics:
     """Deleted documents whose roots still exist."""
     chunks: int
     """Chunk rows of live revisions, and rows that are not yet deleted."""
+
+
+@record
+class GenerationEntry:
+    """An entry of the log of generations, which all workers that answer follow."""
+
+    entry_id: str
+    generation: str
+    serves: bool
+    """Whether queries are answered from it from now on; otherwise workers only open it, so that a switch is quick."""
+    at: Timestamp
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that queries on it need, by section, where they differ from the defaults."""
+
+
+def serving(entries: Iterable[GenerationEntry]) -> GenerationEntry | None:
+    """Return the last entry that serves; None if no generation has served yet."""
+    return max((each for each in entries if each.serves), key=_by_time, default=None)
+
+
+def offered(entries: Iterable[GenerationEntry]) -> dict[str, GenerationEntry]:
+    """Return the last entry of each generation, by its name."""
+    return {each.generation: each for each in sorted(entries, key=_by_time)}
+
+
+def _by_time(entry: GenerationEntry) -> tuple[Timestamp, str]:
+    return entry.at, entry.entry_id

@@ -183,11 +183,11 @@ class Meters:
             "freki.progress.age", [idle], "s", "Time since a stage last finished a batch while records wait"
         )
 
-    def set_build_info(self, **described: str) -> None:
-        """Register a gauge whose labels are versions and models of this process."""
+    def observe_build_info(self, describe: Callable[[], Mapping[str, str]]) -> None:
+        """Register a gauge whose labels are versions and models of this process at the time of each observation."""
         self._meter.create_observable_gauge(
             "freki.build.info",
-            [lambda _: [Observation(1, described)]],
+            [lambda _: [Observation(1, describe())]],
             description="Versions and models of the process",
         )
 

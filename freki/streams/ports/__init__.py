@@ -24,7 +24,7 @@ from freki.streams.ports.sources import (
     SchemaRegistry,
     Trees,
 )
-from freki.streams.ports.store import ChunkRows, ChunkSearch, Roots, Store, WholeIndex
+from freki.streams.ports.store import ChunkRows, ChunkSearch, GenerationLog, Roots, Store, WholeIndex
 
 __all__ = [
     "AnalyseText",
@@ -36,6 +36,7 @@ __all__ = [
     "Embedder",
     "EmbeddingCacheKey",
     "Fetch",
+    "GenerationLog",
     "Llm",
     "Producer",
     "QueryClient",

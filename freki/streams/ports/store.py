@@ -8,6 +8,7 @@ from freki.schemas.arrays import Floats
 from freki.schemas.index import (
     Candidate,
     CommitId,
+    GenerationEntry,
     IndexedChunk,
     ManifestPage,
     PageHead,
@@ -105,6 +106,16 @@ class ChunkSearch(Protocol):
 
     async def watermarks(self) -> Sequence[Watermark]:
         """Return the watermark of each partition."""
+
+
+class GenerationLog(Protocol):
+    """The log of generations, one for the whole store."""
+
+    async def entries(self) -> Sequence[GenerationEntry]:
+        """Return all entries, unordered."""
+
+    async def append(self, entry: GenerationEntry) -> None:
+        """Add an entry."""
 
 
 class WholeIndex(Protocol):

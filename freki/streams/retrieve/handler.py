@@ -48,6 +48,11 @@ class QueryHandler:
         self._meters = meters
         self._patient: set[asyncio.Task[None]] = set()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no query waits for versions of documents beside the batches."""
+        return not self._patient
+
     async def handle(self, batch: Sequence[Received[ContextQuery]]) -> None:
         """Answer a batch; queries with `at_least` are answered beside it, since they may take all of their time.
 

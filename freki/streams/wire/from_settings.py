@@ -28,6 +28,8 @@ from freki.streams.ports import AnalyseText
 from freki.streams.retrieve.profiles import ReaderProfile
 from freki.streams.topics import Topics
 
+RETRIEVE = "retrieve"
+"""Consumer group of the workers that answer."""
 MIB = 1 << 20
 """Bytes of a mebibyte."""
 
@@ -51,8 +53,9 @@ def topics_of(settings: Settings) -> Topics:
 
 
 def group_of(settings: Settings, name: str) -> str:
-    """Return the full name of a consumer group; each generation has its own groups."""
-    return f"{settings.kafka.topic_prefix}-{settings.milvus.generation}-{name}"
+    """Return the full name of a consumer group: each generation is filled by its own; one answers, from any of them."""
+    own = "" if name == RETRIEVE else f"{settings.milvus.generation}-"
+    return f"{settings.kafka.topic_prefix}-{own}{name}"
 
 
 def profiles_of(settings: RetrievalSettings) -> Mapping[str, ReaderProfile]:

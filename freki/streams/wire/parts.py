@@ -36,12 +36,12 @@ from freki.streams.ingest.outline import similarities_by
 from freki.streams.observe.meters import Meters
 from freki.streams.ports import Embedder
 from freki.streams.retrieve.follow_judgements import erase_judgements, erase_what_is_left
-from freki.streams.retrieve.handler import QueryHandler
+from freki.streams.retrieve.serving import Serving
 from freki.streams.topics import Topic
 from freki.streams.wire.background import Background, purge_deletions, reclaim_rows, warn_of_missed_deletions
 from freki.streams.wire.connect import check_shares, check_sources, open_outliner, open_registry
 from freki.streams.wire.from_settings import MIB, analyser_of, group_of, index_of, rules_of, topics_of, wall_clock
-from freki.streams.wire.query_parts import QueryParts
+from freki.streams.wire.serving import open_serving
 
 QUERY_WAIT_S = 0.002
 """Maximum wait for a batch of queries to fill, in seconds: do not delay a query to fill a batch."""
@@ -75,6 +75,8 @@ class Parts:
         self._indexer: Indexer | None = None
         self._writer: ContextWriter | None = None
         self._apps: dict[str, faust.App] = {}
+        self._serving: Serving | None = None
+        self._others: list[Parts] = []
 
     async def __aenter__(self) -> Self:
         self._registry = await self.opened.enter_async_context(open_registry(self.settings))
@@ -86,6 +88,19 @@ class Parts:
     ) -> None:
         await self.background.aclose()
         await self.opened.aclose()
+
+    async def beside(self, settings: Settings) -> "Parts":
+        """Return the parts of another generation, which share the connection to the broker, and the same embedder.
+
+        The caller closes them, by `__aexit__`.
+        """
+        other = Parts(settings, self.tracer, self.meters, self.calls)
+        other.outbox, other._registry = self.outbox, self._registry
+        if settings.models == self.settings.models:
+            other._embedder = await self.open_embedder()
+        self._others.append(other)
+        other.opened.callback(self._others.remove, other)
+        return other
 
     @property
     def prepare(self) -> Prepare | None:
@@ -227,9 +242,10 @@ class Parts:
             self.background.spawn(reclaim_rows(index, committer))
         return self._indexer
 
-    async def open_query_handler(self, results: Sink[ContextResult]) -> QueryHandler:
+    async def open_serving(self, results: Sink[ContextResult]) -> Serving:
         """Open retrieval."""
-        return await QueryParts(self).open_handler(results)
+        self._serving = await open_serving(self, results)
+        return self._serving
 
     async def check_sources(self, stages: Sequence[Stage]) -> None:
         """Raise Misconfigured unless the topics and consumer groups of stages are accessible."""
@@ -239,6 +255,8 @@ class Parts:
         """Raise InfraError if a stage of this process needs the store and it does not answer."""
         if self._index is not None:
             await self._index.check()
+        for other in self._others:
+            await other.check_store()
 
     @property
     def described(self) -> dict[str, str]:
@@ -246,7 +264,7 @@ class Parts:
         models = self.settings.models
         return {
             "version": version("freki"),
-            "generation": self.settings.milvus.generation,
+            "generation": self.settings.milvus.generation if self._serving is None else self._serving.generation,
             "embedder": models.all_embedders,
             "reranker": models.reranker or "",
         }

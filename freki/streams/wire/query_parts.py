@@ -43,7 +43,7 @@ class QueryParts:
     async def open_handler(self, results: Sink[ContextResult]) -> QueryHandler:
         """Open the retriever, load its models, and return the handler of queries."""
         parts, settings = self._parts, self._settings.retrieval
-        retriever = await self._open_retriever()
+        retriever = await self.open_retriever()
         await retriever.warm_up()
         embedder = await parts.open_embedder()
         models = Models(embedder=embedder.fingerprint, reranker=self._settings.models.reranker or "")
@@ -56,7 +56,8 @@ class QueryParts:
             meters=parts.meters,
         )
 
-    async def _open_retriever(self) -> Retriever | CachingRetriever:
+    async def open_retriever(self) -> Retriever | CachingRetriever:
+        """Open the retriever, with the caches that the settings ask for."""
         parts, settings = self._parts, self._settings.retrieval
         index = await parts.open_index()
         caches = self._caches() if settings.cache_mb else None

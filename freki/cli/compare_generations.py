@@ -1,0 +1,173 @@
+"""`freki generations compare`: what changes if another generation answers, hit by hit and in figures."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import Progress
+from rich.table import Table
+from rich.text import Text
+
+from freki.cli.bars import bars
+from freki.cli.context import command, console, fail, load_settings
+from freki.cli.generations import PROBE, Name, known, probe, probe_id
+from freki.infra.kafka import Reader
+from freki.infra.milvus.generations import MilvusGenerations
+from freki.infra.settings import Settings
+from freki.operators.evaluate import compare, judge_rankings, mean_of, overlap, rank_documents
+from freki.schemas import EVERYONE, ContextHit, ContextQuery, DocumentId
+from freki.schemas.avro import Codec, UndecodableError
+from freki.schemas.names import record
+from freki.streams.retrieve.retriever import Retriever
+from freki.streams.wire.connect import open_registry
+from freki.streams.wire.from_settings import topics_of, wall_clock
+from freki.streams.wire.generations import open_retriever
+from freki.streams.wire.serving import settings_of
+
+DEPTH = 10
+"""Documents compared of each answer."""
+SHOWN = 5
+"""Questions whose hits are shown beside each other."""
+COMPARED_MS = 60_000
+"""Deadline of compared queries: long, so that what is compared does not depend on the load."""
+
+Answer = tuple[list[ContextHit], float]
+"""Hits, and the milliseconds that they took."""
+
+
+@record
+class Asked:
+    """A question for both generations, and what is known about its answer."""
+
+    query: ContextQuery
+    judgements: Mapping[DocumentId, int] | None = None
+
+
+@command
+async def compare_generations(
+    first: Name,
+    second: Name,
+    *,
+    sets: Annotated[list[Path] | None, typer.Option("--set", help="Evaluation set on these documents")] = None,
+    recorded: Annotated[int, typer.Option(help="Without --set: so many of the queries that were asked last")] = 100,
+    queries: Annotated[int | None, typer.Option(help="Questions of each set; default: all")] = None,
+) -> None:
+    """Ask two generations the same questions; show what changes, hit by hit and in figures."""
+    settings = load_settings()
+    async with MilvusGenerations(settings.milvus) as log:
+        chosen = [settings_of(settings, (await known(log, settings, name))[1]) for name in (first, second)]
+    asked = _of_sets(sets, queries, settings) if sets else await _recorded(settings, recorded)
+    if not asked:
+        fail("no query was recorded within the retention of their topic: give an evaluation set with --set")
+    answers: list[list[Answer]] = []
+    with bars() as progress:
+        for name, each in zip((first, second), chosen, strict=True):
+            async with open_retriever(each) as retriever:
+                answers.append(await _answers(retriever, asked, progress, name))
+    _show(asked, (first, second), answers)
+
+
+def _of_sets(paths: Sequence[Path], limit: int | None, settings: Settings) -> list[Asked]:
+    from freki.cli.evaluate.evaluate import read_sets, require_extra, sample  # noqa: PLC0415 - in the extra `eval`
+
+    require_extra("generations compare --set")
+    return [
+        Asked(query=probe(settings, question.text, principals=(EVERYONE,)), judgements=question.judgements)
+        for one in read_sets(paths)
+        for question in sample(one.questions, limit, seed=0)
+    ]
+
+
+async def _recorded(settings: Settings, limit: int) -> list[Asked]:
+    """Return the last distinct queries on their topic."""
+    found: dict[tuple[str, str], ContextQuery] = {}
+    async with open_registry(settings) as registry:
+        decode = Codec(ContextQuery, registry=registry).decode
+        async with Reader(settings.kafka, topics_of(settings).queries.name, start="earliest") as reader:
+            async for stored in reader.until_end():
+                try:
+                    query = decode(stored.value or b"")
+                except UndecodableError:
+                    continue
+                if not query.query_id.startswith(PROBE):
+                    found.pop((query.tenant, query.text), None)
+                    found[query.tenant, query.text] = query
+    return [Asked(query=query) for query in list(found.values())[-limit:]]
+
+
+async def _answers(retriever: Retriever, asked: Sequence[Asked], progress: Progress, name: str) -> list[Answer]:
+    """Return the hits of each question and the milliseconds that they took, one question at a time."""
+    loop, answers = asyncio.get_running_loop(), list[Answer]()
+    bar = progress.add_task(f"questions to {name}", total=len(asked))
+    for each in asked:
+        query = _as_now(each.query)
+        started_s = loop.time()
+        async for _, result, _ in retriever.answer([(query, "")]):
+            answers.append((list(result.hits), 1000 * (loop.time() - started_s)))
+        progress.advance(bar)
+    return answers
+
+
+def _as_now(query: ContextQuery) -> ContextQuery:
+    return replace(
+        query,
+        query_id=probe_id(),
+        asked_at=wall_clock(),
+        deadline_ms=COMPARED_MS,
+        at_least=(),
+    )
+
+
+def _show(asked: Sequence[Asked], names: tuple[str, str], answers: Sequence[Sequence[Answer]]) -> None:
+    rankings = [[[one.document_id for one in rank_documents(hits)] for hits, _ in each] for each in answers]
+    agreements = [overlap(one, other, depth=DEPTH) for one, other in zip(*rankings, strict=True)]
+    table = Table("", *names, "difference", "p")
+    table.add_row("questions", str(len(asked)), str(len(asked)), "", "")
+    times = [sorted(ms for _, ms in each) for each in answers]
+    medians = [each[len(each) // 2] for each in times]
+    table.add_row("p50 ms", *(f"{each:.0f}" for each in medians), f"{medians[1] - medians[0]:+.0f}", "")
+    for name, row in _judged(asked, rankings).items():
+        table.add_row(name, *row)
+    console.print(table)
+    same = sum(each.same_first for each in agreements) / len(agreements)
+    shared = mean_of([each.shared for each in agreements], seed=0)
+    console.print(
+        f"The same first document for {same:.0%} of the questions; {shared.value:.0%} of the first {DEPTH} documents"
+        " are those of both."
+    )
+    for place in sorted(range(len(asked)), key=lambda at: (agreements[at].shared, at))[:SHOWN]:
+        if agreements[place].shared < 1.0:
+            _show_hits(asked[place], names, [each[place][0] for each in answers])
+
+
+def _judged(asked: Sequence[Asked], rankings: Sequence[Sequence[Sequence[DocumentId]]]) -> dict[str, Sequence[str]]:
+    """Return both means of each figure, their difference and its p-value, for judged questions."""
+    judgements = {str(place): each.judgements for place, each in enumerate(asked) if each.judgements}
+    if not judgements:
+        return {}
+    figures = [
+        judge_rankings({str(place): ranking for place, ranking in enumerate(each)}, judgements) for each in rankings
+    ]
+    rows: dict[str, Sequence[str]] = {}
+    for name, comparison in compare(figures[0], figures[1], seed=0).items():
+        means = [mean_of([each[name] for each in one.values() if name in each], seed=0).value for one in figures]
+        difference = f"{comparison.difference.value:+.4f}"
+        rows[name] = (*(f"{mean:.4f}" for mean in means), difference, f"{comparison.p_randomisation:.3f}")
+    return rows
+
+
+def _show_hits(asked: Asked, names: tuple[str, str], hits: Sequence[Sequence[ContextHit]]) -> None:
+    console.print()
+    console.print(Text(asked.query.text, style="bold"))
+    table = Table("rank", *names)
+    for rank in range(max(map(len, hits))):
+        table.add_row(str(rank + 1), *(_hit(each[rank]) if rank < len(each) else "" for each in hits))
+    console.print(table)
+
+
+def _hit(hit: ContextHit) -> Text:
+    place = " › ".join(hit.heading_path[-1:])
+    return Text(f"{hit.name}{f' › {place}' if place else ''}  {hit.score:.3f}")

@@ -1,0 +1,294 @@
+"""`freki generations`: fill another index beside the one that answers, compare both, change over, and remove one."""
+
+import asyncio
+import os
+import signal
+import sys
+import tempfile
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from freki.cli.bars import bars
+from freki.cli.context import command, console, errors, fail, load_settings
+from freki.cli.show import building, show_error
+from freki.infra.local.children import ChildSpec, Died, Event
+from freki.infra.local.specs import WORKER_READY_TIMEOUT_S, WORKER_STOP_TIMEOUT_S
+from freki.infra.local.state import environment_for, read_stack
+from freki.infra.local.supervise import Supervisor
+from freki.infra.milvus.generations import MilvusGenerations
+from freki.infra.models import ensure_built
+from freki.infra.settings import Settings
+from freki.infra.settings.milvus import MilvusSettings
+from freki.schemas import ContextQuery, QueryId, TenantId, Timestamp
+from freki.schemas.index import GenerationEntry, Statistics, offered, serving
+from freki.streams.client import Asker
+from freki.streams.wire.connect import apply_topics, open_asker, open_index
+from freki.streams.wire.from_settings import wall_clock
+from freki.streams.wire.generations import drop_topics, read_again, settings_named, waiting_of
+from freki.streams.wire.serving import entry_of
+
+generations_app = typer.Typer(help="Indexes: fill another one, compare, change over.", no_args_is_help=True)
+
+STAGES = ("chunk", "contextualise", "embed")
+"""Stages that fill a generation."""
+NICENESS = 10
+"""Priority of the process that fills, so that answers keep their time; 0 is normal, 19 the lowest."""
+LOOK_S = 1.0
+"""Interval of the progress display, in seconds."""
+PROBE = "generations-"
+"""Beginning of the ids of queries that these commands ask."""
+PROBES = 24
+"""Queries that show whether all workers follow a switch."""
+FOLLOW_S = 10.0
+"""Wait for all workers to follow a switch, in seconds."""
+CLOSED_S = 2.0
+"""Time for workers to close a generation, in seconds."""
+PATIENCE_S = 10.0
+
+Name = Annotated[str, typer.Argument(help="Name of a generation, as `freki generations list` shows it")]
+
+
+@generations_app.command("list")
+@command
+async def list_generations() -> None:
+    """List the generations in the store, their size, what they lack, and which one answers."""
+    settings = load_settings()
+    table = Table("generation", "answers", "documents", "chunks", "records waiting", "embedder", "analyser")
+    for column in (2, 3, 4):
+        table.columns[column].justify = "right"
+    async with MilvusGenerations(settings.milvus) as log:
+        last = serving(await log.entries())
+        for name, made_for in (await log.stored()).items():
+            sizes, waiting = await log.sizes(name), await waiting_of(settings_named(settings, name))
+            answers = "yes" if last is not None and last.generation == name else ""
+            numbers = (f"{each:,}" for each in (sizes.documents, sizes.chunks, waiting))
+            table.add_row(name, answers, *numbers, str(made_for.get("embedder", "")), str(made_for.get("analyser", "")))
+    console.print(table if table.row_count else "no generation yet: `freki up` makes the first one")
+
+
+@generations_app.command("create")
+@command
+async def create(
+    name: Annotated[str, typer.Argument(help="Name of the new generation, such as g2")],
+    *,
+    once: Annotated[bool, typer.Option("--once", help="End when it holds what the topic holds")] = False,
+) -> None:
+    """Fill a generation from the topic of documents, with the settings of this command, and keep it up to date.
+
+    It may be ended and started again at any time. After a switch, give the workers the same settings and
+    FREKI_MILVUS__GENERATION=NAME; then they keep it up to date.
+    """
+    settings = _named(load_settings(), name)
+    await _begin(settings)
+    if hasattr(os, "nice"):
+        os.nice(NICENESS)
+    ended = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    async with _filling(settings) as worker:
+        full = asyncio.create_task(_until_full(settings))
+        stopped = asyncio.create_task(ended.wait())
+        failed = asyncio.create_task(worker.failed())
+        await asyncio.wait({full, stopped, failed}, return_when=asyncio.FIRST_COMPLETED)
+        if full.done():
+            held, seconds = full.result()
+            console.print(f"{name} holds {held.documents:,} documents, {held.chunks:,} chunks, after {seconds:.0f} s.")
+            if not once:
+                console.print(
+                    f"It is kept up to date until Ctrl-C. In another terminal: freki generations compare OTHER {name},"
+                    f" then freki generations switch {name}."
+                )
+                await asyncio.wait({stopped, failed}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (full, stopped, failed):
+            task.cancel()
+        await asyncio.gather(full, stopped, return_exceptions=True)
+        if failed.done() and not failed.cancelled():
+            failed.result()
+    if not full.done() or full.cancelled():
+        console.print(f"{name} is not complete; the same command goes on where this one ended")
+        raise typer.Exit(1)
+
+
+@generations_app.command("switch")
+@command
+async def switch(
+    name: Name,
+    *,
+    force: Annotated[bool, typer.Option("--force", help="Also to one that still lacks changes")] = False,
+) -> None:
+    """Answer from another generation from now on; every worker follows within a second, without a restart."""
+    settings = load_settings()
+    async with MilvusGenerations(settings.milvus) as log, open_asker(settings) as asker:
+        last, entry = await known(log, settings, name)
+        if last is not None and last.generation == name:
+            console.print(f"{name} answers already")
+            return
+        waiting = await waiting_of(settings_named(settings, name))
+        if waiting and not force:
+            fail(
+                f"{waiting:,} records wait for {name}: let `freki generations create {name}` finish,"
+                " or switch with --force"
+            )
+        at = max(wall_clock(), Timestamp(last.at + 1) if last else wall_clock())
+        await log.append(
+            GenerationEntry(
+                entry_id=f"{name}:{uuid.uuid4().hex}", generation=name, serves=True, at=at, settings=entry.settings
+            )
+        )
+        after_s = await _followed(asker, settings, name)
+    if after_s is None:
+        fail(
+            f"{name} answers from now on, but {FOLLOW_S:.0f} s later a worker does not: it is not running, or its log"
+            " says why it cannot open the generation"
+        )
+    console.print(f"{name} answers: {PROBES} of {PROBES} probes after {after_s:.1f} s")
+
+
+@generations_app.command("drop")
+@command
+async def drop(
+    name: Name,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not only say what would be removed")] = False,
+) -> None:
+    """Remove a generation: its collections, and the topics that only it has."""
+    settings = _named(load_settings(), name)
+    async with MilvusGenerations(settings.milvus) as log:
+        last, _ = await known(log, settings, name)
+        if last is not None and last.generation == name:
+            fail(f"{name} answers queries: switch to another generation first")
+        held = await log.sizes(name)
+        what = f"{name}: {held.documents:,} documents, {held.chunks:,} chunks"
+        if not yes:
+            fail(f"{what} would be removed; end what fills it, then say --yes")
+        await log.remove([entry for entry in await log.entries() if entry.generation == name])
+        await asyncio.sleep(CLOSED_S)
+        await log.drop(name)
+    await drop_topics(settings)
+    console.print(f"removed {what}")
+
+
+def _named(settings: Settings, name: str) -> Settings:
+    try:
+        MilvusSettings(generation=name)
+    except ValueError:
+        fail(f"a generation cannot be named {name!r}: 1 to 32 of a to z, 0 to 9 and _", code=2)
+    return settings_named(settings, name)
+
+
+async def known(
+    log: MilvusGenerations, settings: Settings, name: str
+) -> tuple[GenerationEntry | None, GenerationEntry]:
+    """Return what answers, and the last entry of a generation; end the command if the store does not have it."""
+    entries, stored = await log.entries(), await log.stored()
+    if name not in stored:
+        fail(f"there is no generation {name}; the store has {', '.join(stored) or 'none'}")
+    entry = offered(entries).get(name) or entry_of(settings_named(settings, name), serves=False)
+    return serving(entries), entry
+
+
+async def _begin(settings: Settings) -> None:
+    """Create the topics and collections of a generation, and tell the workers that answer to open it."""
+    name = settings.milvus.generation
+    async with MilvusGenerations(settings.milvus) as log:
+        entries, stored = await log.entries(), await log.stored()
+        last = serving(entries)
+        if last is not None and last.generation == name:
+            fail(f"{name} answers queries, and the workers keep it up to date: give the new generation another name")
+        await apply_topics(settings)
+        if name not in stored:
+            await read_again(settings)
+        with building() as progress:
+            await ensure_built(settings.models, progress)
+        async with open_index(settings):
+            pass
+        entry = entry_of(settings, serves=False)
+        known = offered(entries).get(name)
+        if known is None or known.settings != entry.settings:
+            await log.append(entry)
+
+
+@asynccontextmanager
+async def _filling(settings: Settings) -> AsyncIterator[Supervisor]:
+    """Run a worker that fills the generation."""
+    name = settings.milvus.generation
+    state_dir = settings.local.state_dir.expanduser().absolute()
+    stack = read_stack(state_dir)
+    is_local = stack is not None and stack.bootstrap == settings.kafka.bootstrap
+    environment = {
+        **(environment_for(settings, stack) if stack is not None and is_local else {}),
+        "FREKI_MILVUS__GENERATION": name,
+        "FREKI_TELEMETRY__HTTP_PORT": "0",
+    }
+    with tempfile.TemporaryDirectory(prefix="freki-") as temporary:
+        directory = state_dir if is_local else Path(temporary)
+        for folder in ("logs", "run"):
+            (directory / folder).mkdir(exist_ok=True)
+        spec = ChildSpec(
+            name=f"fill-{name}",
+            command=(sys.executable, "-m", "freki", "worker", *STAGES),
+            ready=directory / "run" / f"fill-{name}.ready",
+            env=environment,
+            ready_timeout_s=WORKER_READY_TIMEOUT_S,
+            stop_timeout_s=WORKER_STOP_TIMEOUT_S,
+        )
+        async with Supervisor([spec], log_dir=directory / "logs", report=_report) as worker:
+            yield worker
+
+
+def _report(event: Event) -> None:
+    if isinstance(event, Died):
+        show_error(errors, f"{event.name} died ({event.how}) and is started again")
+        for line in event.last_lines:
+            errors.print(Text(f"  {line}", style="dim"))
+
+
+async def _until_full(settings: Settings) -> tuple[Statistics, float]:
+    """Show the progress of filling; return the size, and the seconds that it took, once nothing waits any more."""
+    loop, name = asyncio.get_running_loop(), settings.milvus.generation
+    started_s = loop.time()
+    async with MilvusGenerations(settings.milvus) as log:
+        last = serving(await log.entries())
+        with bars() as progress:
+            bar = progress.add_task(f"documents in {name}", total=None)
+            while True:
+                total = (await log.sizes(last.generation)).documents if last else None
+                held = await log.sizes(name)
+                progress.update(bar, completed=held.documents, total=total)
+                if not await waiting_of(settings):
+                    return await log.sizes(name), loop.time() - started_s
+                await asyncio.sleep(LOOK_S)
+
+
+async def _followed(asker: Asker, settings: Settings, name: str) -> float | None:
+    """Ask until all probes are answered from a generation; return the seconds until then, None if some never are."""
+    loop = asyncio.get_running_loop()
+    started_s = loop.time()
+    while (spent_s := loop.time() - started_s) < FOLLOW_S:
+        probes = [probe(settings, "freki", deadline_ms=int(1000 * FOLLOW_S)) for _ in range(PROBES)]
+        try:
+            results = await asyncio.gather(*(asker.ask(probe, patience_s=PATIENCE_S) for probe in probes))
+        except TimeoutError:
+            return None
+        if all(result.generation == name for result in results):
+            return spent_s
+    return None
+
+
+def probe(settings: Settings, text: str, **options: Any) -> ContextQuery:  # noqa: ANN401 - fields of a query
+    """Return a query of the command line's tenant that later comparisons leave out."""
+    return ContextQuery(
+        query_id=probe_id(), tenant=TenantId(settings.tenant), text=text, asked_at=wall_clock(), **options
+    )
+
+
+def probe_id() -> QueryId:
+    """Return an id for such a query."""
+    return QueryId(f"{PROBE}{uuid.uuid4()}")

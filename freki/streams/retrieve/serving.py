@@ -1,0 +1,139 @@
+"""Answer queries from the generation of the index that serves, and change over to another without a pause."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from typing import Protocol
+
+import structlog
+
+from freki.schemas import ContextQuery
+from freki.schemas.errors import InfraError, Unavailable
+from freki.schemas.index import GenerationEntry, offered, serving
+from freki.streams.messages import Received
+from freki.streams.ports import GenerationLog
+
+LOOK_S = 0.4
+"""Interval of looks at the log, in seconds: a switch is seen by every worker within a second."""
+RETRY_S = 30.0
+"""Wait before a generation that could not be opened is tried again, in seconds."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Answering(Protocol):
+    """Answers batches of queries from one generation."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is answered outside of `handle`."""
+
+    async def handle(self, batch: Sequence[Received[ContextQuery]]) -> None:
+        """Answer a batch."""
+
+    def check(self) -> None:
+        """Raise the error of a background task that failed."""
+
+
+Open = Callable[[GenerationEntry], AbstractAsyncContextManager[Answering]]
+
+
+class _Opened:
+    """A generation that is ready to answer."""
+
+    def __init__(self, answering: Answering, closing: AsyncExitStack) -> None:
+        self.answering = answering
+        self.closing = closing
+        self.batches = 0
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.batches and self.answering.is_idle
+
+
+class Serving:
+    """Hands each batch to the generation that serves when it arrives, so that every answer is from one generation.
+
+    All generations in the log are kept open, so that a switch takes one look at the log.
+    """
+
+    def __init__(self, log: GenerationLog, open_generation: Open) -> None:
+        self._generations = log
+        self._open_generation = open_generation
+        self._opened: dict[str, _Opened] = {}
+        self._opening: dict[str, asyncio.Task[None]] = {}
+        self._failed: dict[str, float] = {}
+        self._current = ""
+
+    @property
+    def generation(self) -> str:
+        """Name of the generation that serves."""
+        return self._current
+
+    async def start(self, first: GenerationEntry) -> None:
+        """Open the generation that serves; `first` where none has served yet."""
+        if serving(await self._generations.entries()) is None:
+            await self._generations.append(first)
+        entry = serving(await self._generations.entries()) or first
+        await self._open(entry)
+        self._current = entry.generation
+
+    async def aclose(self) -> None:
+        """Close all generations."""
+        for task in self._opening.values():
+            task.cancel()
+        await asyncio.gather(*self._opening.values(), return_exceptions=True)
+        while self._opened:
+            _, opened = self._opened.popitem()
+            await opened.closing.aclose()
+
+    async def handle(self, batch: Sequence[Received[ContextQuery]]) -> None:
+        """Answer a batch."""
+        opened = self._opened[self._current]
+        opened.batches += 1
+        try:
+            await opened.answering.handle(batch)
+        finally:
+            opened.batches -= 1
+
+    async def follow(self) -> None:
+        """Follow the log: open what is offered, change over to what serves, close what was dropped."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            with suppress(Unavailable):
+                await self.look()
+            for opened in self._opened.values():
+                opened.answering.check()
+
+    async def look(self) -> None:
+        """Look at the log once."""
+        entries = await self._generations.entries()
+        there, last = offered(entries), serving(entries)
+        self._open_missing(there)
+        if last is not None and last.generation != self._current and last.generation in self._opened:
+            _log.info("answering from another generation", before=self._current, now=last.generation)
+            self._current = last.generation
+        for name in self._opened.keys() - there.keys() - {self._current}:
+            if self._opened[name].is_idle:
+                await self._opened.pop(name).closing.aclose()
+
+    def _open_missing(self, there: Mapping[str, GenerationEntry]) -> None:
+        now_s = asyncio.get_running_loop().time()
+        for name in there.keys() - self._opened.keys() - self._opening.keys():
+            if now_s >= self._failed.get(name, 0.0):
+                self._opening[name] = asyncio.create_task(self._try(there[name]))
+
+    async def _try(self, entry: GenerationEntry) -> None:
+        try:
+            await self._open(entry)
+        except (InfraError, OSError) as error:
+            # Its model or settings may be mended meanwhile; `freki generations switch` tells who lags behind.
+            _log.error("a generation cannot be opened", generation=entry.generation, error=str(error))
+            self._failed[entry.generation] = asyncio.get_running_loop().time() + RETRY_S
+        finally:
+            del self._opening[entry.generation]
+
+    async def _open(self, entry: GenerationEntry) -> None:
+        async with AsyncExitStack() as closing:
+            answering = await closing.enter_async_context(self._open_generation(entry))
+            self._opened[entry.generation] = _Opened(answering, closing.pop_all())

@@ -1,0 +1,60 @@
+"""What the commands for generations do: read one, measure its lag, begin and remove one."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import cast
+
+from opentelemetry.trace import NoOpTracer
+
+from freki.infra.kafka import Admin
+from freki.infra.settings import Settings
+from freki.infra.telemetry.calls import Calls
+from freki.streams.deliver.lanes import Lane, in_lane
+from freki.streams.observe.meters import Meters
+from freki.streams.retrieve.retriever import Retriever
+from freki.streams.wire.from_settings import group_of, topics_of
+from freki.streams.wire.parts import Parts
+from freki.streams.wire.query_parts import QueryParts
+
+
+@asynccontextmanager
+async def open_retriever(settings: Settings) -> AsyncIterator[Retriever]:
+    """Open retrieval from the generation of these settings in this process, without caches."""
+    uncached = settings.model_copy(update={"retrieval": settings.retrieval.model_copy(update={"cache_mb": 0})})
+    async with Parts(uncached, NoOpTracer(), Meters(), Calls()) as parts:
+        retriever = await QueryParts(parts).open_retriever()
+        await retriever.warm_up()
+        yield cast("Retriever", retriever)
+
+
+async def waiting_of(settings: Settings) -> int:
+    """Return the number of records that the stages which fill a generation have not finished."""
+    topics = topics_of(settings)
+    sources = {
+        in_lane("chunk", Lane.EXPRESS): [topics.documents.name],
+        "chunk": [topics.documents.name],
+        "contextualise": [topic.name for topic in topics.chunks.values()],
+        "embed": [topic.name for topic in topics.contextual_chunks.values()],
+    }
+    async with Admin(settings.kafka) as admin:
+        lags = [await admin.lag(group_of(settings, group), names) for group, names in sources.items()]
+    return sum(lag.lag for each in lags for lag in each)
+
+
+async def read_again(settings: Settings) -> None:
+    """Let the stages that fill a generation begin at the first change, also if one of that name was dropped before."""
+    topics = topics_of(settings)
+    async with Admin(settings.kafka) as admin:
+        for name in ("chunk", in_lane("chunk", Lane.EXPRESS)):
+            await admin.rewind(group_of(settings, name), [topics.documents.name])
+
+
+async def drop_topics(settings: Settings) -> None:
+    """Delete the topics that only this generation has."""
+    async with Admin(settings.kafka) as admin:
+        await admin.delete_topics([topic.name for topic in topics_of(settings).own])
+
+
+def settings_named(settings: Settings, generation: str) -> Settings:
+    """Return the settings with the name of another generation."""
+    return settings.model_copy(update={"milvus": settings.milvus.model_copy(update={"generation": generation})})

@@ -1,0 +1,109 @@
+"""Retrieval from the generation of the index that serves."""
+
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
+
+from freki.infra.milvus.generations import MilvusGenerations
+from freki.infra.settings import LexicalSettings, ModelSettings, Settings
+from freki.schemas import ContextQuery, ContextResult, Timestamp
+from freki.schemas.errors import Misconfigured
+from freki.schemas.index import GenerationEntry, serving
+from freki.streams.deliver.outbox import Sink
+from freki.streams.messages import Received
+from freki.streams.retrieve.handler import QueryHandler
+from freki.streams.retrieve.serving import Serving
+from freki.streams.wire.connect import open_index
+from freki.streams.wire.from_settings import wall_clock
+from freki.streams.wire.query_parts import QueryParts
+
+if TYPE_CHECKING:
+    from freki.streams.wire.parts import Parts
+
+_OF_MODELS = {"embedder", "embedders", "late_window_tokens"}
+_OF_LEXICAL = {"analyser"}
+
+
+def entry_of(settings: Settings, *, serves: bool, after: Timestamp | None = None) -> GenerationEntry:
+    """Return an entry for the generation of these settings, later than the one of that time."""
+    return GenerationEntry(
+        entry_id=f"{settings.milvus.generation}:{secrets.token_hex(8)}",
+        generation=settings.milvus.generation,
+        serves=serves,
+        at=max(wall_clock(), Timestamp((after or 0) + 1)),
+        settings={
+            "models": settings.models.model_dump(mode="json", include=_OF_MODELS),
+            "lexical": settings.lexical.model_dump(mode="json", include=_OF_LEXICAL),
+        },
+    )
+
+
+def settings_of(settings: Settings, entry: GenerationEntry) -> Settings:
+    """Return the settings of a worker for queries on a generation."""
+    models = {**settings.models.model_dump(), **entry.settings.get("models", {})}
+    lexical = {**settings.lexical.model_dump(), **entry.settings.get("lexical", {})}
+    return settings.model_copy(
+        update={
+            "milvus": settings.milvus.model_copy(update={"generation": entry.generation}),
+            "models": ModelSettings.model_validate(models),
+            "lexical": LexicalSettings.model_validate(lexical),
+        }
+    )
+
+
+async def open_serving(parts: "Parts", results: Sink[ContextResult]) -> Serving:
+    """Open retrieval from the generation that serves, and follow the log of generations."""
+    log = await parts.opened.enter_async_context(MilvusGenerations(parts.settings.milvus, parts.calls))
+
+    @asynccontextmanager
+    async def open_generation(entry: GenerationEntry) -> AsyncIterator[_Answering]:
+        settings = settings_of(parts.settings, entry)
+        async with AsyncExitStack() as closing:
+            own = parts if settings == parts.settings else await parts.beside(settings)
+            if own is not parts:
+                closing.push_async_exit(own)
+            yield _Answering(await QueryParts(own).open_handler(results), own)
+
+    answering = Serving(log, open_generation)
+    parts.opened.push_async_callback(answering.aclose)
+    await answering.start(entry_of(parts.settings, serves=True))
+    parts.background.spawn(answering.follow())
+    return answering
+
+
+async def leave_unreadable(settings: Settings) -> Misconfigured | None:
+    """Let the generation of these settings answer if this release cannot read the one that does; return why.
+
+    Only for a store without other readers, which may be of another release.
+    """
+    async with MilvusGenerations(settings.milvus) as log:
+        last = serving(await log.entries())
+        if last is None or last.generation == settings.milvus.generation:
+            return None
+        try:
+            async with open_index(settings_of(settings, last)):
+                return None
+        except Misconfigured as error:
+            await log.append(entry_of(settings, serves=True, after=last.at))
+            return error
+
+
+class _Answering:
+    """The handler of queries for one generation, with its parts."""
+
+    def __init__(self, handler: QueryHandler, parts: "Parts") -> None:
+        self._handler = handler
+        self._parts = parts
+
+    @property
+    def is_idle(self) -> bool:
+        return self._handler.is_idle
+
+    async def handle(self, batch: Sequence[Received[ContextQuery]]) -> None:
+        await self._handler.handle(batch)
+
+    def check(self) -> None:
+        for task in self._parts.background.tasks:
+            if task.done() and not task.cancelled():
+                task.result()

@@ -1,0 +1,76 @@
+"""The log of generations, and the generations that a store holds."""
+
+import secrets
+from dataclasses import replace
+
+import pytest
+
+from freki.infra.milvus.generations import MilvusGenerations
+from freki.infra.milvus.index import MilvusIndex
+from freki.infra.settings import MilvusSettings
+from freki.schemas import Timestamp
+from freki.schemas.index import GenerationEntry, Statistics
+from tests.contract.index_records import APART, GENERATION, any_vectors, chunk, root
+
+
+@pytest.fixture
+def own(store: MilvusSettings) -> MilvusSettings:
+    """Settings with collections that no other test has."""
+    return store.model_copy(update={"collection_prefix": f"t{secrets.token_hex(6)}"})
+
+
+def entry(generation: str, at: int, *, serves: bool = False) -> GenerationEntry:
+    return GenerationEntry(
+        entry_id=f"{generation}:{at}",
+        generation=generation,
+        serves=serves,
+        at=Timestamp(at),
+        settings={"models": {"embedder": 'a "quoted" name', "embedders": {}}, "lexical": {"analyser": "plain"}},
+    )
+
+
+async def test_entries_come_back_as_they_were_written_and_go_when_they_are_removed(own: MilvusSettings) -> None:
+    async with MilvusGenerations(own) as log, MilvusGenerations(own) as other:
+        assert await other.entries() == []
+        for each in (entry("g1", 1, serves=True), entry("g2", 2), entry("g2", 2)):
+            await log.append(each)
+
+        assert sorted(await other.entries(), key=lambda each: each.at) == [entry("g1", 1, serves=True), entry("g2", 2)]
+
+        await other.remove([entry("g2", 2), entry("g3", 3)])
+        assert await log.entries() == [entry("g1", 1, serves=True)]
+
+
+async def test_generations_are_told_apart_whatever_they_are_called(own: MilvusSettings) -> None:
+    """`a_chunks` and `a` share the beginning of their collections' names, and so do prefixes."""
+    longer = own.model_copy(update={"collection_prefix": f"{own.collection_prefix}_a"})
+    for settings, name in ((own, "a"), (own, "a_chunks"), (longer, "g1")):
+        async with MilvusIndex(settings, replace(GENERATION, name=name)) as index:
+            await index.upsert([chunk("c")], any_vectors(1))
+            await index.commit([root("r"), root("gone", deleted=True)], [])
+
+    async with MilvusGenerations(own) as log:
+        assert {name: made_for["name"] for name, made_for in (await log.stored()).items()} == {
+            "a": "a",
+            "a_chunks": "a_chunks",
+        }
+        assert await log.sizes("a") == Statistics(documents=1, deleted=1, chunks=1)
+
+        await log.drop("a")
+        await log.drop("a")
+
+        assert set(await log.stored()) == {"a_chunks"}
+        assert await log.sizes("a_chunks") == Statistics(documents=1, deleted=1, chunks=1)
+    async with MilvusGenerations(longer) as log:
+        assert set(await log.stored()) == {"g1"}
+
+
+async def test_a_generation_goes_with_the_collections_of_all_its_embedders(own: MilvusSettings) -> None:
+    async with MilvusIndex(own, replace(APART, name="kinds")) as index, MilvusGenerations(own) as log:
+        client = index._store._client
+        there = set(await client.list_collections())
+        await log.drop("kinds")
+        left = set(await client.list_collections())
+
+    assert {name for name in left if name.startswith(f"{own.collection_prefix}_kinds")} == set()
+    assert there > left
