@@ -12,7 +12,7 @@ import pytest
 
 from freki.infra.local.children import Event, Ready, RestartPolicy, Started
 from freki.infra.local.stack import LocalStack
-from freki.infra.local.state import settings_for
+from freki.infra.local.state import StackState, settings_for
 from freki.infra.settings import Settings
 from freki.streams.wire.connect import apply_topics
 
@@ -47,6 +47,7 @@ class Freki:
 
     settings: Settings
     children: Children
+    state: StackState | None = None
 
 
 @pytest.fixture(scope="session")

@@ -97,7 +97,7 @@ def _check(collection: str, description: str, expected: Mapping[str, Any]) -> No
             f"the index {collection} was made with {field} {found.get(field, _UNSAID.get(field))!r}, not "
             f"{expected[field]!r}: "
             f"put {_SETTINGS.get(field, 'FREKI_MILVUS__GENERATION')} back, or set FREKI_MILVUS__GENERATION to a new "
-            "name, whose index is filled from the stream"
+            "name, whose index is filled from the stream (`freki generations`)"
         )
 
 

@@ -12,7 +12,11 @@ class MilvusSettings(SettingsSection):
     token: SecretStr | None = Field(default=None, description="`user:password` or API key")
     token_file: SecretFile = Field(default=None, description="File that holds it")
     database: str = Field(default="default", description="Database of Milvus")
-    generation: str = Field(default="g1", pattern=r"^[a-z0-9_]{1,32}$", description="Which index to use")
+    generation: str = Field(
+        default="g1",
+        pattern=r"^[a-z0-9_]{1,32}$",
+        description="Index that workers write, and that answers until `freki generations switch` names one",
+    )
     collection_prefix: str = Field(
         default="freki", pattern=r"^[a-z][a-z0-9_]{0,31}$", description="First part of every collection's name"
     )

@@ -1,0 +1,239 @@
+"""Another index takes over while changes and queries go on, and workers are killed at every step."""
+
+import asyncio
+import os
+import random
+import signal
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from freki.infra.local.children import RestartPolicy
+from freki.infra.local.stack import LocalStack
+from freki.infra.local.state import environment_for, settings_for
+from freki.infra.settings import Settings
+from freki.schemas import ContextResult, ResultStatus
+from freki.streams.wire.connect import apply_topics, open_asker, open_index, open_publisher, open_receipts
+from freki.streams.wire.from_settings import wall_clock
+from freki.streams.wire.generations import settings_named
+from tests.acceptance.conftest import Children, Freki
+from tests.acceptance.helpers import PATIENCE_S, delete, query, upsert
+
+TENANT = "generations"
+STABLE = 12
+EDITED = 6
+WORKERS = (("chunk", "contextualise"), ("embed",), ("embed",), ("retrieve",), ("retrieve",))
+OTHER_CHUNKS = {"FREKI_CHUNKING__MIN_TOKENS": "16", "FREKI_CHUNKING__MAX_TOKENS": "48"}
+SEEN_WITHIN_MS = 1_000
+DEADLINE_MS = 60_000
+
+
+def text_of(name: str, version: int) -> str:
+    drawn = random.Random(f"{name} {version}")  # noqa: S311
+    return "\n\n".join(
+        f"Vorgang {name}-{place} in Fassung {version}: Der Antrag auf Reisekosten Nummer {drawn.randrange(9_999)}"
+        f" wurde geprüft. Die zuständige Stelle hat innerhalb von {drawn.randrange(90)} Tagen zu entscheiden und ihn"
+        f" schriftlich zu begründen. Gegen ihn kann Widerspruch erhoben werden, über den die Leitung befindet."
+        for place in range(6)
+    )
+
+
+Held = Mapping[str, tuple[int, bool, frozenset[str]]]
+"""Version of each document, whether it is deleted, and its chunks."""
+
+
+@dataclass
+class Traffic:
+    """Changes and queries that go on meanwhile, and what was answered."""
+
+    freki: Freki
+    answers: list[ContextResult] = field(default_factory=list)
+    versions: dict[str, int] = field(default_factory=dict)
+    deleted: set[str] = field(default_factory=set)
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def ask(self) -> None:
+        async with open_asker(self.freki.settings) as asker:
+            number = 0
+            while not self.stop.is_set():
+                number += 1
+                text = f"Was wurde im Vorgang s{number % STABLE}-{number % 6} zu den Reisekosten entschieden?"
+                asked = query(TENANT, text, deadline_ms=DEADLINE_MS)
+                self.answers.append(await asker.ask(asked, patience_s=PATIENCE_S))
+                self.arrived.set()
+
+    async def edit(self) -> None:
+        drawn = random.Random(7)  # noqa: S311
+        async with open_receipts(self.freki.settings) as receipts, open_publisher(self.freki.settings) as publisher:
+            while not self.stop.is_set():
+                name = f"e{drawn.randrange(EDITED)}"
+                version = self.versions[name] = self.versions.get(name, 0) + 1
+                gone = drawn.random() < 0.2
+                (self.deleted.add if gone else self.deleted.discard)(name)
+                change = (
+                    delete(TENANT, name, version=version)
+                    if gone
+                    else upsert(TENANT, name, text_of(name, version), version=version, name=f"{name}.txt")
+                )
+                receipts.expect(change)
+                await publisher.publish(change)
+                await receipts.next(patience_s=PATIENCE_S)
+                await asyncio.sleep(0.3)
+
+    async def answered(self, more: int) -> None:
+        """Wait for further answers."""
+        wanted = len(self.answers) + more
+        while len(self.answers) < wanted:
+            self.arrived.clear()
+            await self.arrived.wait()
+
+
+@pytest.fixture
+async def own(tmp_path: Path) -> AsyncIterator[Freki]:
+    children = Children()
+    settings = Settings(local=Settings().local.elsewhere(tmp_path / "state"))
+    quick = RestartPolicy(first_s=0.05, longest_s=0.2)
+    stack = LocalStack(settings, report=children.report, prepare=apply_topics, workers=WORKERS, restart=quick)
+    async with stack:
+        yield Freki(settings_for(settings, stack.state), children, stack.state)
+
+
+async def command(freki: Freki, *arguments: str) -> asyncio.subprocess.Process:
+    assert freki.state is not None
+    environment = {**os.environ, **environment_for(freki.settings, freki.state), **OTHER_CHUNKS}
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "freki", "generations", *arguments),
+        env={**environment, "FREKI_LOCAL__STATE_DIR": str(freki.state.directory), "COLUMNS": "200"},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,
+    )
+
+
+async def said(freki: Freki, *arguments: str) -> str:
+    process = await command(freki, *arguments)
+    output, _ = await process.communicate()
+    assert process.returncode == 0, output.decode()
+    return output.decode()
+
+
+async def switched(freki: Freki, traffic: Traffic, name: str) -> int:
+    """Switch while a worker that answers dies; return the time from which answers must be of this generation."""
+    killing = asyncio.create_task(freki.children.kill("retrieve"))
+    output = await said(freki, "switch", name)
+    await killing
+    assert f"{name} answers" in output
+    begun = wall_clock()
+    await freki.children.kill("retrieve-2")
+    await traffic.answered(25)
+    return begun
+
+
+async def rows_of(freki: Freki, generation: str) -> Held:
+    """Read what a generation holds."""
+    async with open_index(settings_named(freki.settings, generation)) as index:
+        roots = [root async for root in index.all_roots() if root.tenant == TENANT]
+        pages = await index.pages([page for root in roots for page in root.pages])
+    return {
+        root.document_id: (
+            root.version,
+            root.deleted,
+            frozenset(entry.chunk_id for page in root.pages for entry in pages[page].entries),
+        )
+        for root in roots
+    }
+
+
+@pytest.mark.timeout(420)
+async def test_another_generation_takes_over_and_gives_back_without_a_pause(own: Freki) -> None:
+    traffic = Traffic(own)
+    stable = [upsert(TENANT, f"s{number}", text_of(f"s{number}", 1), name=f"s{number}.txt") for number in range(STABLE)]
+    async with open_receipts(own.settings) as receipts, open_publisher(own.settings) as publisher:
+        for change in stable:
+            receipts.expect(change)
+        await publisher.publish(*stable)
+        for _ in stable:
+            await receipts.next(patience_s=PATIENCE_S)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(2):
+            group.create_task(traffic.ask())
+        group.create_task(traffic.edit())
+        await traffic.answered(10)
+
+        # Whoever fills the other generation is killed, and goes on where it was.
+        filling = await command(own, "create", "g2")
+        await asyncio.sleep(4)
+        os.killpg(filling.pid, signal.SIGKILL)
+        await filling.wait()
+        filling = await command(own, "create", "g2")
+        assert filling.stdout is not None
+        async for line in filling.stdout:
+            if b"g2 holds" in line:
+                break
+        await traffic.answered(10)
+        to_second = await switched(own, traffic, "g2")
+        to_first = await switched(own, traffic, "g1")
+        again = await switched(own, traffic, "g2")
+        compared = await said(own, "compare", "g1", "g2", "--recorded", "10")
+        listed = await said(own, "list")
+        traffic.stop.set()
+    await _quiet(own, traffic)
+
+    os.killpg(filling.pid, signal.SIGINT)
+    await filling.wait()
+    first, second = await rows_of(own, "g1"), await rows_of(own, "g2")
+
+    assert {name: each[:2] for name, each in first.items()} == {name: each[:2] for name, each in second.items()}
+    assert {name for name, (_, gone, _) in first.items() if gone} == traffic.deleted
+    _check(traffic.answers, {"g1": first, "g2": second}, to_second=to_second, to_first=to_first, again=again)
+    assert all(first[f"s{number}"][2].isdisjoint(second[f"s{number}"][2]) for number in range(STABLE))
+    assert "The same first document for 100% of the questions" in compared
+    assert {"g1", "g2"} <= set(listed.split())
+
+    refused = await command(own, "drop", "g2", "--yes")
+    output, _ = await refused.communicate()
+    assert (refused.returncode, b"switch to another generation first" in output) == (1, True)
+    assert "removed g1" in await said(own, "drop", "g1", "--yes")
+    assert "g1" not in await said(own, "list")
+    after = Traffic(own)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(after.ask())
+        await after.answered(5)
+        after.stop.set()
+    assert {answer.generation for answer in after.answers} == {"g2"}
+
+
+async def _quiet(freki: Freki, traffic: Traffic) -> None:
+    """Wait until both generations have the last version of every document."""
+    for _ in range(200):
+        first, second = await rows_of(freki, "g1"), await rows_of(freki, "g2")
+        versions = traffic.versions.items()
+        if all(each.get(name, (0,))[0] == version for name, version in versions for each in (first, second)):
+            return
+        await asyncio.sleep(0.2)
+    raise AssertionError("a generation lacks changes")
+
+
+def _check(
+    answers: Sequence[ContextResult], held: Mapping[str, Held], *, to_second: int, to_first: int, again: int
+) -> None:
+    assert len(answers) > 100
+    assert {answer.status for answer in answers} <= {ResultStatus.COMPLETE, ResultStatus.DEGRADED}
+    for answer in answers:
+        asked = answer.asked_at
+        chunks = held[answer.generation]
+        strangers = [
+            hit
+            for hit in answer.hits
+            if hit.document_id.startswith("s") and hit.chunk_id not in chunks[hit.document_id][2]
+        ]
+        assert answer.hits
+        assert not strangers, "answered from two generations"
+        if to_second + SEEN_WITHIN_MS < asked < to_first - 10 * SEEN_WITHIN_MS or asked > again + SEEN_WITHIN_MS:
+            assert answer.generation == "g2"
+    assert {answer.generation for answer in answers} == {"g1", "g2"}
