@@ -16,7 +16,19 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from bench.pipeline import freshness, growth, ingest, memory, overload, query, republish, rights, steps, tracing
+from bench.pipeline import (
+    freshness,
+    generations,
+    growth,
+    ingest,
+    memory,
+    overload,
+    query,
+    republish,
+    rights,
+    steps,
+    tracing,
+)
 from bench.pipeline.corpus import Corpus
 from bench.pipeline.ground import Figures, Ground, Measurement
 from bench.pipeline.machine import machine
@@ -33,6 +45,7 @@ MEASUREMENTS: Mapping[str, Measurement] = {
     "freshness": freshness,
     "memory": memory,
     "growth": growth,
+    "generations": generations,
     "telemetry": tracing,
 }
 RESULTS = Path("bench-results")
