@@ -2,8 +2,10 @@
 
 One client asks, one query at a time, and another edits documents. At rest nothing else happens. Then
 `freki generations create` fills a generation with half the chunk size, and `freki generations switch` changes over,
-back and over again. Pause: the longest time without an answer around a switch. Followed: from the start of the command, with
-its start-up, to the last answer from the generation before.
+back and over again.
+
+Pause: the longest time without an answer around a switch. Followed: from the start of the command, with its start-up,
+to the last answer from the generation before.
 """
 
 import asyncio
