@@ -10,6 +10,7 @@ import typer
 from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
+from threadpoolctl import threadpool_limits
 
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
@@ -57,6 +58,7 @@ async def compare_generations(
 ) -> None:
     """Ask two generations the same questions; show what changes, hit by hit and in figures."""
     settings = load_settings()
+    threadpool_limits(1, user_api="blas")  # as in a worker
     async with MilvusGenerations(settings.milvus) as log:
         chosen = [settings_of(settings, (await known(log, settings, name))[1]) for name in (first, second)]
     asked = _of_sets(sets, queries, settings) if sets else await _recorded(settings, recorded)

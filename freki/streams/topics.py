@@ -26,7 +26,7 @@ _QUERY_MS = DAY_MS
 """Retention of queries and results, in milliseconds: they may hold personal data, and no client waits for a day."""
 TOMBSTONE_MS = 7 * DAY_MS
 """Retention of tombstones, in milliseconds: the time in which a reader from the beginning sees all deletions."""
-_SHARED = frozenset({"documents", "queries", "contexts", "judgements", "sources"})
+_SHARED = frozenset({"documents", "queries", "contexts", "judgements", "dead-letters", "sources"})
 """Topics shared by all generations."""
 _DEAD_LETTER_MARGIN_BYTES = 32 * 1024
 """Space for the error headers of a dead letter beside a record of the maximum size, in bytes."""
@@ -130,7 +130,7 @@ class Topics:
     @property
     def own(self) -> list[Topic]:
         """Topics that this generation does not share with others."""
-        return [*self.chunks.values(), *self.contextual_chunks.values(), self.outcomes, self.dead_letters]
+        return [*self.chunks.values(), *self.contextual_chunks.values(), self.outcomes]
 
     def __iter__(self) -> Iterator[Topic]:
         yield self.documents

@@ -4,6 +4,8 @@ import asyncio
 import gc
 from collections.abc import Collection
 
+from threadpoolctl import threadpool_limits
+
 from freki.infra.kafka import look_behind
 from freki.infra.settings import Settings
 from freki.infra.telemetry.calls import Calls
@@ -22,6 +24,9 @@ from freki.streams.wire.parts import Parts
 async def run_worker(settings: Settings, names: Collection[str], stop: asyncio.Event) -> None:
     """Run stages until `stop` is set; write the ready file, for a supervisor, once they have their partitions."""
     component, health = "-".join(names), Health()
+    # Products of small matrices gain nothing by threads, and waiting threads of BLAS take cores from store and model:
+    # with two cores half of the latency of a query.
+    threadpool_limits(1, user_api="blas")
     set_up_logging(settings.telemetry)
     with (
         tracing(settings.telemetry, component) as tracer,

@@ -552,6 +552,20 @@ class IndexContract:
 
         assert await index.pages([largest.page_id]) == {largest.page_id: largest}
 
+    async def test_chunks_are_found_on_a_page_of_any_size(self, index: Index) -> None:
+        small = page("r", 1, 1, chunk_id=ChunkId("small"))
+        last = replace(small.entries[0], chunk_id=ChunkId("last"), row_id=RowId("y" * 128))
+        large = page("r", 1, 0, entries=4_095, row_id=RowId("x" * 128), overlap="")
+        large = replace(large, entries=(*large.entries, last))
+        await index.write_pages([large, small])
+
+        found = await index.naming([RootId("r")], [last.chunk_id, ChunkId("small"), ChunkId("none")])
+
+        assert found == {
+            large.page_id: {last.chunk_id: Place(large.page_id, last.row_id, 4_095, 4_096)},
+            small.page_id: {ChunkId("small"): Place(small.page_id, small.entries[0].row_id, 0, 1)},
+        }
+
     async def test_a_manifest_may_have_more_pages_than_one_call_takes(self, index: Index) -> None:
         many = [page("r", 1, part, entries=100) for part in range(250)]
 

@@ -38,8 +38,10 @@ def test_another_generation_has_its_own_groups_and_topics() -> None:
 
     common = operations(first, "embed").keys() & operations(second, "embed").keys()
 
-    assert common == {topics_of(first).judgements.name}, "what users said counts for all generations"
+    shared = {topics_of(first).judgements.name, topics_of(first).dead_letters.name}
+    assert common == shared, "what users said counts for all generations"
     assert topics_of(first).documents.name in operations(second, "chunk")
+    assert operations(first, "retrieve") == operations(second, "retrieve"), "one group answers, from any of them"
 
 
 def test_what_the_settings_leave_out_takes_no_right() -> None:

@@ -38,9 +38,13 @@ def test_generations_share_what_comes_from_outside() -> None:
 
     assert {topic.name for topic in other} & {topic.name for topic in TOPICS} == {
         "acme.documents.v2",
+        "acme.queries.v2",
+        "acme.contexts.v2",
         "acme.judgements.v2",
+        "acme.dead-letters.v2",
         "acme.sources.v2",
     }
+    assert {topic.name for topic in other.own} == {topic.name for topic in other} - {topic.name for topic in TOPICS}
 
 
 def test_topics_that_share_keys_share_the_number_of_partitions() -> None:

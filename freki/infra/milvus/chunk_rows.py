@@ -8,7 +8,7 @@ import numpy as np
 from freki.infra.milvus.connection import SCANNED_ROWS, MilvusConnection
 from freki.infra.milvus.escape import checked_key, checked_long_key
 from freki.infra.milvus.layout import CHUNKS, Layout, Row, size_of
-from freki.infra.milvus.rows import STORED, chunk_of, chunk_row, stored_of
+from freki.infra.milvus.rows import STORED, chunk_of, chunk_row, heading_path_of, stored_of
 from freki.infra.milvus.shards import Shard, shard_of
 from freki.infra.milvus.store import MAX_LIMIT, together
 from freki.schemas import ChunkId, RootId
@@ -43,7 +43,7 @@ class MilvusChunkRows(MilvusConnection):
         return {
             RowId(row["row_id"]): Passage(
                 text=row["text"],
-                heading_path=tuple(row["heading_path"]),
+                heading_path=heading_path_of(row),
                 context=row["context"],
                 context_key=row["context_key"],
             )

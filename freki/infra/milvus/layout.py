@@ -12,7 +12,7 @@ from freki.schemas.errors import Rejected
 
 Row = dict[str, Any]
 
-VERSION = 6
+VERSION = 7
 """Version of the columns; a generation of another version is not opened."""
 
 KEY_BYTES = 128
@@ -26,6 +26,8 @@ class Kind(Enum):
 
     TEXT = auto()
     TEXTS = auto()
+    """An array. Milvus Lite takes quadratic time to read one (of 200 rows 16 ms), so that rows which queries read in
+    numbers have lists as JSON in a text."""
     INTEGER = auto()
     INTEGERS = auto()
     FLAG = auto()
@@ -79,7 +81,7 @@ CHUNKS = Layout(
         Column("level", Kind.INTEGER),
         Column("kind", Kind.TEXT),
         Column("language", Kind.TEXT),
-        Column("heading_path", Kind.TEXTS),
+        Column("heading_path", Kind.TEXT),
         Column("text", Kind.TEXT),
         Column("context", Kind.TEXT),
         Column("context_key", Kind.TEXT, KEY_BYTES),
@@ -134,10 +136,12 @@ MANIFESTS = Layout(
         Column("overlaps", Kind.TEXTS),
         Column("first_pages", Kind.INTEGERS),
         Column("last_pages", Kind.INTEGERS),
+        Column("named", Kind.TEXT),
         _PLACEHOLDER,
     ),
 )
-"""Manifest pages: id = PageId; arrays have one element per entry.
+"""Manifest pages: id = PageId; arrays have one element per entry. `named`: chunk and row ids once more, as JSON, for
+queries; empty where they are too long for a text.
 
 A page that may be committed has a mark: a second row without entries, whose id ends with `:checked`.
 """

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from freki.infra.milvus.connection import MilvusConnection
 from freki.infra.milvus.escape import checked_key, checked_long_key
 from freki.infra.milvus.filters import listed
-from freki.infra.milvus.layout import DOCUMENTS, MANIFESTS, PLACEHOLDER, Row
-from freki.infra.milvus.rows import ROOT, heads_of, mark_of, mark_row, page_of, page_row, root_of, root_row
+from freki.infra.milvus.layout import DOCUMENTS, MANIFESTS, PLACEHOLDER
+from freki.infra.milvus.rows import ROOT, heads_of, mark_of, mark_row, named_in, page_of, page_row, root_of, root_row
 from freki.infra.milvus.store import BATCH_KEYS, batched
 from freki.infra.milvus.watermarks import WATERMARK, farthest, last_watermarks, writer_of
 from freki.schemas import ChunkId, RootId, Timestamp
@@ -24,7 +24,7 @@ TAKEN_OVER = 150
 ROOTS_ONLY = f'record == "{ROOT}"'
 _WATERMARKS = f'record == "{WATERMARK}"'
 ROOT_FIELDS = ["id", "key", "record", "body", "attributes"]
-_PAGE_FIELDS = [field for field in MANIFESTS.fields if field != "placeholder"]
+_PAGE_FIELDS = [field for field in MANIFESTS.fields if field not in {"named", "placeholder"}]
 _HEAD_FIELDS = ["id", "root_id", "version", "edition", "attempt", "part", "cut", "is_mark", "row_ids"]
 
 
@@ -63,11 +63,15 @@ class MilvusRoots(MilvusConnection):
         keys, wanted = sorted(map(checked_key, root_ids)), set(map(checked_key, chunk_ids))
         if not wanted or not keys:
             return found
-        fields = ["id", "chunk_ids", "row_ids"]
+        fields = ["id", "named"]
         for batch in batched(keys, BATCH_KEYS):
             condition = f"root_id in {listed(batch)} and array_contains_any(chunk_ids, {listed(wanted)})"
             async for rows in self._store.scan(MANIFESTS, condition, fields, by="id", size=SCANNED_PLACES):
-                found |= {PageId(row["id"]): _places(row, wanted) for row in rows}
+                large = [PageId(row["id"]) for row in rows if not row["named"]]
+                found |= {PageId(row["id"]): _places(row["id"], named_in(row), wanted) for row in rows if row["named"]}
+                for page_id, page in (await self.pages(large)).items() if large else ():
+                    named = [(entry.chunk_id, entry.row_id) for entry in page.entries]
+                    found[page_id] = _places(page_id, named, wanted)
         return found
 
     async def page_heads(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Sequence[PageHead]]:
@@ -135,11 +139,10 @@ class MilvusRoots(MilvusConnection):
         await self._store.delete(DOCUMENTS, [row["id"] for row in emptied], f"searchable_at < {before:d}")
 
 
-def _places(row: Row, wanted: Collection[str]) -> dict[ChunkId, Place]:
+def _places(page: str, named: Sequence[tuple[ChunkId, RowId]], wanted: Collection[str]) -> dict[ChunkId, Place]:
     """Return the places of these chunks on a page."""
-    count = len(row["chunk_ids"])
     return {
-        ChunkId(chunk_id): Place(PageId(row["id"]), RowId(row_id), index, count)
-        for index, (chunk_id, row_id) in enumerate(zip(row["chunk_ids"], row["row_ids"], strict=True))
+        chunk_id: Place(PageId(page), row_id, index, len(named))
+        for index, (chunk_id, row_id) in enumerate(named)
         if chunk_id in wanted
     }

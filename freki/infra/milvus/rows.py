@@ -1,13 +1,15 @@
 """Lossless conversion of chunks, roots and manifest pages to rows of the store and back."""
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 
 from freki.infra.milvus.escape import checked_key, checked_long_key, escaped, escaped_key, unescaped
-from freki.infra.milvus.layout import PLACEHOLDER, Row
+from freki.infra.milvus.layout import PLACEHOLDER, TEXT_BYTES, Row
 from freki.schemas import ChunkId, ChunkKind, DocumentId, RootId, TenantId
 from freki.schemas.arrays import Floats
 from freki.schemas.index import (
@@ -54,7 +56,7 @@ def chunk_row(chunk: IndexedChunk, vector: Floats) -> Row:
         "level": chunk.level,
         "kind": chunk.kind.value,
         "language": escaped(chunk.language),
-        "heading_path": list(chunk.heading_path),
+        "heading_path": _packed(chunk.heading_path),
         "text": chunk.text,
         "context": chunk.context,
         "context_key": chunk.context_key,
@@ -84,7 +86,7 @@ def chunk_of(row: Row) -> tuple[IndexedChunk, Floats]:
         level=row["level"],
         kind=ChunkKind(row["kind"]),
         language=unescaped(row["language"]),
-        heading_path=tuple(row["heading_path"]),
+        heading_path=heading_path_of(row),
         text=row["text"],
         context=row["context"],
         lexical=row["lexical"],
@@ -101,6 +103,16 @@ def chunk_of(row: Row) -> tuple[IndexedChunk, Floats]:
         match_code=row["match_code"],
     )
     return chunk, np.asarray(row["dense"], dtype=np.float32)
+
+
+def heading_path_of(row: Row) -> tuple[str, ...]:
+    """Return the heading path of a row of `chunk_row`."""
+    return tuple(json.loads(row["heading_path"]))
+
+
+def named_in(row: Row) -> list[tuple[ChunkId, RowId]]:
+    """Return the chunks and rows that a page of `page_row` names, in reading order, by `named`."""
+    return [(ChunkId(chunk_id), RowId(row_id)) for chunk_id, row_id in json.loads(row["named"])]
 
 
 def stored_of(row: Row) -> StoredRow:
@@ -129,6 +141,10 @@ def root_of(row: Row) -> Root:
     return Root(**{**body, "principals": tuple(body["principals"]), "pages": pages}, attributes=row["attributes"])
 
 
+def _packed(values: Sequence[Any]) -> str:
+    return json.dumps(list(values), ensure_ascii=False, separators=(",", ":"))
+
+
 def _runs(pages: Sequence[PageId]) -> list[tuple[str, int]]:
     """Return the pages of a manifest run-length encoded: each attempt, and its number of consecutive parts."""
     return [(attempt, len(list(run))) for attempt, run in groupby(map(attempt_of_page, pages))]
@@ -143,6 +159,8 @@ def _page_ids(root_id: RootId, version: int, runs: Sequence[tuple[str, int]]) ->
 def page_row(page: ManifestPage) -> Row:
     """Return the row of a manifest page. Raises Rejected if its key or that of its mark is invalid."""
     checked_long_key(mark_of(page.page_id))
+    # Ids are ASCII: a row with others is refused.
+    named = _packed([[entry.chunk_id, entry.row_id] for entry in page.entries])
     return {
         "id": checked_long_key(page.page_id),
         "root_id": checked_key(page.root_id),
@@ -153,6 +171,7 @@ def page_row(page: ManifestPage) -> Row:
         "cut": page.cut,
         "is_mark": False,
         **{column: [getattr(entry, name) for entry in page.entries] for name, column in _ENTRY_COLUMNS.items()},
+        "named": named if len(named) <= TEXT_BYTES else "",
         "placeholder": PLACEHOLDER,
     }
 
@@ -160,7 +179,8 @@ def page_row(page: ManifestPage) -> Row:
 def mark_row(page: ManifestPage) -> Row:
     """Return the row that marks a page as checked."""
     row = page_row(page)
-    return {**row, "id": mark_of(page.page_id), "is_mark": True, **{column: [] for column in _ENTRY_COLUMNS.values()}}
+    entries: Row = {column: [] for column in _ENTRY_COLUMNS.values()}
+    return {**row, "id": mark_of(page.page_id), "is_mark": True, **entries, "named": ""}
 
 
 def mark_of(page_id: PageId) -> str:

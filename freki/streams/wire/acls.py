@@ -14,7 +14,7 @@ from freki.streams.deliver.lanes import Lane, in_lane
 from freki.streams.topics import Topic
 from freki.streams.wire.from_settings import group_of, topics_of
 
-Operation = Literal["Read", "Write", "Create", "Describe", "DescribeConfigs"]
+Operation = Literal["Read", "Write", "Create", "Delete", "Describe", "DescribeConfigs"]
 
 
 @record
@@ -113,6 +113,14 @@ def _of_operators(settings: Settings) -> dict[str, list[Right]]:
         "status": [
             *_may("Read", topics.documents, *work, topics.queries, topics.dead_letters),
             *_groups(settings, *groups, operation="Describe"),
+        ],
+        "generations": [
+            *_may(("Create", "Delete", "Describe"), *topics.own),
+            *_may("Read", topics.documents, *work, topics.contexts),
+            *_may(("Read", "Write"), topics.queries),
+            # A generation that is created again is read from the beginning.
+            *_groups(settings, "chunk", in_lane("chunk", Lane.EXPRESS)),
+            *_groups(settings, "contextualise", "embed", operation="Describe"),
         ],
         "verify": _may("Read", topics.documents, topics.outcomes),
         "dead-letters": [
