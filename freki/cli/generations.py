@@ -1,6 +1,7 @@
 """`freki generations`: fill another index beside the one that answers, compare both, change over, and remove one."""
 
 import asyncio
+import math
 import os
 import signal
 import sys
@@ -68,7 +69,7 @@ async def list_generations() -> None:
         for name, made_for in (await log.stored()).items():
             sizes, waiting = await log.sizes(name), await waiting_of(settings_named(settings, name))
             answers = "yes" if last is not None and last.generation == name else ""
-            numbers = (f"{each:,}" for each in (sizes.documents, sizes.chunks, waiting))
+            numbers = (f"{each:,}" for each in (sizes.documents, sizes.chunks, waiting.records))
             table.add_row(name, answers, *numbers, str(made_for.get("embedder", "")), str(made_for.get("analyser", "")))
     console.print(table if table.row_count else "no generation yet: `freki up` makes the first one")
 
@@ -131,9 +132,10 @@ async def switch(
             console.print(f"{name} answers already")
             return
         waiting = await waiting_of(settings_named(settings, name))
-        if waiting and not force:
+        if waiting.is_late and not force:
+            age = "" if waiting.oldest_s == math.inf else f", one of them for {waiting.oldest_s:,.0f} s"
             fail(
-                f"{waiting:,} records wait for {name}: let `freki generations create {name}` finish,"
+                f"{waiting.records:,} records wait for {name}{age}: let `freki generations create {name}` catch up,"
                 " or switch with --force"
             )
         at = max(wall_clock(), Timestamp(last.at + 1) if last else wall_clock())
@@ -251,7 +253,7 @@ def _report(event: Event) -> None:
 
 
 async def _until_full(settings: Settings) -> tuple[Statistics, float]:
-    """Show the progress of filling; return the size, and the seconds that it took, once nothing waits any more."""
+    """Show the progress of filling; return the size, and the seconds that it took, once it has caught up."""
     loop, name = asyncio.get_running_loop(), settings.milvus.generation
     started_s = loop.time()
     async with MilvusGenerations(settings.milvus) as log:
@@ -262,7 +264,9 @@ async def _until_full(settings: Settings) -> tuple[Statistics, float]:
                 total = (await log.sizes(last.generation)).documents if last else None
                 held = await log.sizes(name)
                 progress.update(bar, completed=held.documents, total=total)
-                if not await waiting_of(settings):
+                waiting = await waiting_of(settings)
+                # Under a stream of changes something always waits.
+                if not waiting.records or not (waiting.is_late or held.documents < (total or math.inf)):
                     return await log.sizes(name), loop.time() - started_s
                 await asyncio.sleep(LOOK_S)
 

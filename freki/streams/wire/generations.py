@@ -1,8 +1,9 @@
 """What the commands for generations do: read one, measure its lag, begin and remove one."""
 
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import cast
+from typing import NamedTuple, cast
 
 from opentelemetry.trace import NoOpTracer
 
@@ -12,7 +13,7 @@ from freki.infra.telemetry.calls import Calls
 from freki.streams.deliver.lanes import Lane, in_lane
 from freki.streams.observe.meters import Meters
 from freki.streams.retrieve.retriever import Retriever
-from freki.streams.wire.from_settings import group_of, topics_of
+from freki.streams.wire.from_settings import group_of, topics_of, wall_clock
 from freki.streams.wire.parts import Parts
 from freki.streams.wire.query_parts import QueryParts
 
@@ -27,8 +28,25 @@ async def open_retriever(settings: Settings) -> AsyncIterator[Retriever]:
         yield cast("Retriever", retriever)
 
 
-async def waiting_of(settings: Settings) -> int:
-    """Return the number of records that the stages which fill a generation have not finished."""
+LATE_S = 10.0
+"""Age of the oldest waiting record from which a generation is late, in seconds: changes always wait for a moment."""
+
+
+class Waiting(NamedTuple):
+    """Records that the stages which fill a generation have not finished."""
+
+    records: int
+    oldest_s: float
+    """Time that the oldest of them waits, in seconds; infinite where it could not be read."""
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the generation is behind the stream."""
+        return bool(self.records) and self.oldest_s > LATE_S
+
+
+async def waiting_of(settings: Settings) -> Waiting:
+    """Return what waits for a generation."""
     topics = topics_of(settings)
     sources = {
         in_lane("chunk", Lane.EXPRESS): [topics.documents.name],
@@ -38,7 +56,10 @@ async def waiting_of(settings: Settings) -> int:
     }
     async with Admin(settings.kafka) as admin:
         lags = [await admin.lag(group_of(settings, group), names) for group, names in sources.items()]
-    return sum(lag.lag for each in lags for lag in each)
+    waiting = [lag for each in lags for lag in each if lag.lag]
+    now = wall_clock()
+    ages = [math.inf if lag.oldest_ms is None else max(0, now - lag.oldest_ms) / 1000 for lag in waiting]
+    return Waiting(records=sum(lag.lag for lag in waiting), oldest_s=max(ages, default=0.0))
 
 
 async def read_again(settings: Settings) -> None:
