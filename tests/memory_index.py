@@ -16,7 +16,7 @@ from freki.infra.milvus.layout import DOCUMENTS, MANIFESTS, size_of
 from freki.infra.milvus.rows import chunk_row, page_row, root_row
 from freki.infra.milvus.shards import Shard, shard_of, shards_of
 from freki.infra.milvus.watermarks import farthest
-from freki.schemas import ATTRIBUTE_PREFIX, ChunkId, Filter, FilterOperator, RootId, Timestamp, may_read
+from freki.schemas import ATTRIBUTE_PREFIX, ChunkId, Filter, FilterOperator, RootId, TenantId, Timestamp, may_read
 from freki.schemas.arrays import Floats
 from freki.schemas.errors import Rejected
 from freki.schemas.index import (
@@ -242,10 +242,13 @@ class MemoryIndex:
         """Read how far each partition is."""
         return [self._watermarks[partition] for partition in sorted(self._watermarks)]
 
-    async def all_roots(self) -> AsyncIterator[Root]:
+    async def all_roots(self, *, tenant: TenantId | None = None, prefix: str = "") -> AsyncIterator[Root]:
         """Read the root of every document that counts, in no order."""
         for roots in list(self._roots.values()):
-            if (counts := standing(roots.values())) is not None:
+            counts = standing(roots.values())
+            if counts is None or (tenant is not None and counts.tenant != tenant):
+                continue
+            if counts.document_id.startswith(prefix):
                 yield counts
 
     async def all_rows(self) -> AsyncIterator[Sequence[tuple[RootId, RowHead]]]:
@@ -258,6 +261,11 @@ class MemoryIndex:
         roots = [root for commits in self._roots.values() for root in commits.values()]
         deleted = sum(root.deleted for root in roots)
         return Statistics(documents=len(roots) - deleted, deleted=deleted, chunks=sum(map(len, self._shards.values())))
+
+    async def count_made_otherwise(self, fingerprints: Collection[str]) -> int:
+        """Count live documents."""
+        roots = [root for commits in self._roots.values() for root in commits.values()]
+        return sum(not root.deleted and root.fingerprint not in fingerprints for root in roots)
 
     async def purge_deleted(self, before: Timestamp) -> int:
         """Forget deletions that became visible before then and left nothing else behind; returns how many."""

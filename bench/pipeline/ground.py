@@ -20,7 +20,6 @@ from rich.progress import Progress
 from rich.table import Table
 
 from bench.pipeline.corpus import TENANT, Corpus, questions_of, some, text_of
-from freki.cli.evaluate.place import pipeline_of
 from freki.cli.operate import report
 from freki.infra.local.children import Died, Event, Restarting, Started, Unready
 from freki.infra.local.stack import LocalStack
@@ -39,7 +38,7 @@ from freki.streams.wire.connect import (
     open_publisher,
     open_receipts,
 )
-from freki.streams.wire.from_settings import wall_clock
+from freki.streams.wire.from_settings import fingerprints_of, wall_clock
 
 PATIENCE_S = 300.0
 """Longest wait for a receipt or an answer, in seconds."""
@@ -212,7 +211,7 @@ async def open_filled(
 
 def _name_of_filled(ground: Ground) -> str:
     """Return a name that differs for other documents, models or limits, so that they fill another index."""
-    parts = [ground.corpus.named, str(ground.corpus.seed), *pipeline_of(ground.settings)]
+    parts = [ground.corpus.named, str(ground.corpus.seed), *sorted(fingerprints_of(ground.settings))]
     return f"filled-{sha256(repr(parts).encode()).hexdigest()[:8]}"
 
 

@@ -23,7 +23,7 @@ from freki.infra.telemetry.endpoint import HEALTH, METRICS
 from freki.schemas.errors import InfraError
 from freki.streams.deliver.lanes import Lane, in_lane
 from freki.streams.wire.connect import open_index
-from freki.streams.wire.from_settings import group_of, topics_of, wall_clock
+from freki.streams.wire.from_settings import fingerprints_of, group_of, topics_of, wall_clock
 
 _EVERY_S = 2.0
 """Interval between refreshes, in seconds."""
@@ -203,12 +203,19 @@ async def _stages(settings: Settings) -> RenderableType:
 async def _index(settings: Settings) -> RenderableType:
     async with open_index(settings) as index:
         held, watermarks = await index.statistics(), await index.watermarks()
+        otherwise = await index.count_made_otherwise(fingerprints_of(settings))
     last = max((mark.committed_at for mark in watermarks), default=None)
     seen = "nothing committed yet" if last is None else f"last commit {(wall_clock() - last) / 1000:.0f} s ago"
-    return Text(
+    return Text.assemble(
         f"index {settings.milvus.generation}: {held.documents} documents, {held.chunks} chunks, "
-        f"{held.deleted} deletions remembered, {seen}"
+        f"{held.deleted} deletions remembered, {seen}",
+        (f"\n{made_otherwise(otherwise)}" if otherwise else "", "yellow"),
     )
+
+
+def made_otherwise(count: int) -> str:
+    """Return the line about documents in the index that these settings would make otherwise."""
+    return f"{count} documents were made with other settings of chunks or contexts: `freki reindex` makes them anew"
 
 
 async def _letters(settings: Settings) -> RenderableType:

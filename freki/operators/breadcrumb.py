@@ -5,6 +5,8 @@ from hashlib import blake2b
 
 from freki.schemas import Chunk
 
+VERSION = 1
+"""Increment it when the same chunk gets another breadcrumb, or its context is joined otherwise."""
 MAX_CHARS = 200
 NAME_CHARS = 80
 _ARROW = " > "

@@ -29,30 +29,33 @@ class Decision(NamedTuple):
     reason: str = ""
 
 
-def decide(root: Root | None, revision: Revision, *, metadata_hash: str) -> Decision:
+def decide(root: Root | None, revision: Revision, *, metadata_hash: str, edition: int = 0) -> Decision:
     """Return the action for a revision, given the root of its document, or None where the document is unknown.
+
+    edition: that a request to make the version anew asks for; 0 without a request.
 
     Upserts and deletes are ordered by version: the higher one wins, whatever the order and number of arrivals; a
     deletion wins over an upsert of the same version. A repeated version is a REPEAT if content and metadata are equal,
-    even if it would be chunked differently now, and STALE if they differ: the first one keeps the version. Other chunks
-    for the same version require another generation of the index.
+    even if it would be chunked differently now, and STALE if they differ: the first one keeps the version. A request
+    for a higher edition than the index holds writes the version anew, whatever the index has of it. Each request is
+    answered once, so owners with different settings do not replace each other's chunks in turn.
     A TOMBSTONE has no version. It deletes changes that were recorded before it, also those that arrive later, and keeps
     version and time as the fence. If versions grow with the time of recording, the final state of a document does not
     depend on the order of arrival.
     """
     match revision.operation:
         case RevisionOperation.UPSERT:
-            return _upsert(root, revision, metadata_hash=metadata_hash)
+            return _upsert(root, revision, metadata_hash=metadata_hash, edition=edition)
         case RevisionOperation.DELETE:
             return _delete(root, revision)
         case RevisionOperation.TOMBSTONE:
             return _tombstone(root, revision)
 
 
-def _upsert(root: Root | None, revision: Revision, *, metadata_hash: str) -> Decision:
+def _upsert(root: Root | None, revision: Revision, *, metadata_hash: str, edition: int) -> Decision:
     if root is not None and revision.recorded_at < root.tombstoned_at:
         return _stale(f"version {revision.version} was recorded before the tombstone of its document")
-    if root is None or revision.version > root.version:
+    if root is None or _is_above(root, revision.version, edition):
         return Decision(Action.WRITE)
     if root.deleted:
         return _stale(f"version {revision.version} is not above {root.version}, at which it was deleted")
@@ -63,6 +66,11 @@ def _upsert(root: Root | None, revision: Revision, *, metadata_hash: str) -> Dec
             f"version {root.version} was used before with other content or metadata: give each change a higher version",
         )
     return Decision(Action.REPEAT)
+
+
+def _is_above(root: Root, version: int, edition: int) -> bool:
+    """Return whether a revision ranks above a root; a deletion has no editions: it wins over its own version."""
+    return version > root.version or (version == root.version and not root.deleted and edition > root.edition)
 
 
 def _delete(root: Root | None, revision: Revision) -> Decision:

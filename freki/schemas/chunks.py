@@ -36,7 +36,8 @@ class Revision:
     content_hash: str
     """Hexadecimal SHA-256 of the content as given; empty for DELETE and TOMBSTONE."""
     chunker: str
-    """Fingerprint of parser, chunker and their settings: another one means that all chunks may differ."""
+    """Fingerprint of parser, chunker and, once chunks have them, contexts, with their settings: another one means that
+    all chunks may differ."""
     characters: int
     """Unicode code points of the parsed text, which spans count in."""
     occurred_at: Timestamp

@@ -14,6 +14,9 @@ VERSION_HEADER = "freki-version"
 """Header of a tombstone: decimal version of the deletion that it follows."""
 RECORDED_AT_HEADER = "freki-recorded-at"
 """Header of a replayed record: decimal time of its first recording, in milliseconds since 1970."""
+REINDEX_HEADER = "freki-reindex"
+"""Header of a change that repeats a stored one, and of its parts: decimal time of the request to make the version anew,
+in milliseconds since 1970. It is the edition that the index gets."""
 _MAX_DIGITS = 18
 """Maximum digits of a number in a header, which fit 64 bits."""
 
@@ -93,6 +96,16 @@ def recorded_at(headers: Headers, timestamp: Timestamp) -> Timestamp:
     """Return when a record was first recorded: the earlier one of its timestamp and its `RECORDED_AT_HEADER`."""
     first = number_in(headers, RECORDED_AT_HEADER)
     return Timestamp(min(first, timestamp)) if first else timestamp
+
+
+def edition_in(headers: Headers) -> int:
+    """Return the edition that the headers of a change request; 0 if they request none."""
+    return number_in(headers, REINDEX_HEADER)
+
+
+def request_in(headers: Headers) -> Headers:
+    """Return the headers that request an edition, for the parts of a change; none if there is no request."""
+    return tuple((name, value) for name, value in headers if name == REINDEX_HEADER)
 
 
 def number_in(headers: Headers, name: str) -> int:

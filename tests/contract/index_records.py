@@ -80,6 +80,7 @@ _ROOT = Root(
     metadata_hash="f1",
     chunker="c1",
     embedder="model@1",
+    fingerprint="f1",
     name="guide.md",
     media_type="text/markdown",
     language="de",

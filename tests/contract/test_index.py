@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.milvus.layout import LAYOUTS
 from freki.infra.settings import MilvusSettings
-from freki.schemas import ChunkId, ChunkKind, Filter, FilterOperator, RootId, TenantId, Timestamp
+from freki.schemas import ChunkId, ChunkKind, DocumentId, Filter, FilterOperator, RootId, TenantId, Timestamp
 from freki.schemas.arrays import Floats
 from freki.schemas.errors import Rejected
 from freki.schemas.index import (
@@ -1012,6 +1012,34 @@ class IndexContract:
         expected = {item.root_id: item for item in [*many, replace(many[5], version=6)]}
         assert len(read) == 900
         assert {item.root_id: item for item in read} == expected
+
+    async def test_roots_are_selected_by_tenant_and_by_the_beginning_of_the_id(self, index: Index) -> None:
+        tenants = [TenantId("acme"), TenantId("o'brien %")]
+        names = ["handbook/a.md", 'handbook/ä "b".md', "handboo", "handbook", "notes/1"]
+        every = [(tenant, DocumentId(name)) for tenant in tenants for name in names]
+        await index.commit(
+            [root(f"r{at}", tenant=tenant, document_id=name) for at, (tenant, name) in enumerate(every)],
+            [watermark(0, 1)],
+        )
+
+        async def selected(**which: Any) -> list[tuple[str, str]]:
+            return sorted([(item.tenant, item.document_id) async for item in index.all_roots(**which)])
+
+        assert await selected() == sorted(every)
+        assert await selected(tenant=tenants[1], prefix="handbook/ä") == [(tenants[1], names[1])]
+        assert await selected(tenant=tenants[0], prefix="handbook") == [
+            ("acme", name) for name in sorted(names[:2] + names[3:4])
+        ]
+        assert await selected(tenant=TenantId("nobody")) == []
+
+    async def test_documents_made_otherwise_are_live_ones_with_another_fingerprint(self, index: Index) -> None:
+        await index.commit(
+            [root("a"), root("b", fingerprint="f2"), root("c", fingerprint="f3"), root("d", deleted=True)],
+            [watermark(0, 1)],
+        )
+
+        assert await index.count_made_otherwise({"f1", "f2"}) == 1
+        assert await index.count_made_otherwise({"f3"}) == 2
 
     async def test_statistics_count_live_and_deleted_documents_and_chunks(self, index: Index) -> None:
         await index.commit([root("a"), root("b"), root("c", deleted=True)], [watermark(0, 1)])

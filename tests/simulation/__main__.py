@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from itertools import count, islice
@@ -53,6 +53,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--minutes", type=float, help="stop after so long, however many seeds are left")
     parser.add_argument("--calm", action="store_true", help="without faults")
+    parser.add_argument("--anew", action="store_true", help="with requests to make versions anew")
     parser.add_argument("--ignore", action="append", default=[], help="a rule that does not count; may be repeated")
     parser.add_argument("--seed", type=int, help="replay this one, and make it shorter")
     parser.add_argument("--rule", help="with --seed: the rule to shorten for; else the first that is broken")
@@ -90,7 +91,10 @@ def _search(arguments: argparse.Namespace) -> int:
     _tell("")
     _say(f"{ran} seeds in {time.monotonic() - began_s:.0f} s; {len(failed)} break rules", *_counted(rules))
     if failed:
-        _say(f"Next: python -m tests.simulation --seed {failed[0].seed}" + (" --calm" if arguments.calm else ""))
+        _say(
+            f"Next: python -m tests.simulation --seed {failed[0].seed}"
+            + "".join(f" --{name}" for name, is_set in _mode(arguments).items() if is_set)
+        )
     return 1 if failed else 0
 
 
@@ -106,28 +110,34 @@ def _results(arguments: argparse.Namespace, began_s: float) -> Iterator[tuple[in
                 return
 
     if arguments.jobs == 1:
-        yield from in_time(_failed(chunk, arguments.calm, ignored) for chunk in chunks)
+        yield from in_time(_failed(chunk, _mode(arguments), ignored) for chunk in chunks)
         return
     with ProcessPoolExecutor(arguments.jobs) as pool:
         waves = iter(chunks)
         # A few ahead, so that none is left to wait for when the time is over.
-        running = [pool.submit(_failed, chunk, arguments.calm, ignored) for chunk in islice(waves, 2 * arguments.jobs)]
+        running = [
+            pool.submit(_failed, chunk, _mode(arguments), ignored) for chunk in islice(waves, 2 * arguments.jobs)
+        ]
 
         def each() -> Iterator[tuple[int, list[Failed]]]:
             while running:
                 yield running.pop(0).result()
-                running.extend(pool.submit(_failed, chunk, arguments.calm, ignored) for chunk in islice(waves, 1))
+                running.extend(pool.submit(_failed, chunk, _mode(arguments), ignored) for chunk in islice(waves, 1))
 
         yield from in_time(each())
         for left in running:
             left.cancel()
 
 
-def _failed(seeds: range, calm: bool, ignored: frozenset[str]) -> tuple[int, list[Failed]]:  # noqa: FBT001 - pickled
+def _mode(arguments: argparse.Namespace) -> dict[str, bool]:
+    return {"calm": arguments.calm, "anew": arguments.anew}
+
+
+def _failed(seeds: range, mode: Mapping[str, bool], ignored: frozenset[str]) -> tuple[int, list[Failed]]:
     found = []
     with virtual():
         for seed in seeds:
-            broken = [each for each in run_seed(seed, calm=calm).violations if each.rule not in ignored]
+            broken = [each for each in run_seed(seed, **mode).violations if each.rule not in ignored]
             if broken:
                 found.append(Failed(seed, tuple(dict.fromkeys(each.rule for each in broken)), broken[0].message))
     return len(seeds), found
@@ -139,7 +149,7 @@ def _counted(rules: Counter[str]) -> list[str]:
 
 def _replay(arguments: argparse.Namespace) -> int:
     with virtual():
-        outcome = run_seed(arguments.seed, calm=arguments.calm)
+        outcome = run_seed(arguments.seed, **_mode(arguments))
         _say(f"digest {outcome.digest}, {outcome.steps} steps, {outcome.seconds:.0f} virtual seconds")
         wanted = arguments.rule or next(iter(outcome.rules), None)
         if wanted in outcome.rules and not arguments.whole:
@@ -171,8 +181,8 @@ def _measure(arguments: argparse.Namespace) -> int:
                 return 1
             seed = arguments.start + number
             with MUTANTS[arguments.mutant]():
-                broken = run_seed(seed, calm=arguments.calm)
-            usual = set(run_seed(seed, calm=arguments.calm).rules) if broken.rules else set()
+                broken = run_seed(seed, **_mode(arguments))
+            usual = set(run_seed(seed, **_mode(arguments)).rules) if broken.rules else set()
             new = [each for each in broken.violations if each.rule not in usual]
             if new:
                 seconds = time.monotonic() - began_s

@@ -9,7 +9,7 @@ from typing import Any
 from freki.operators.identify import record_key
 from freki.schemas import ContextQuery, DocumentChange, DocumentId, Operation, QueryId, TenantId, Timestamp
 from freki.schemas.errors import Unavailable
-from freki.streams.messages import VERSION_HEADER, Headers
+from freki.streams.messages import REINDEX_HEADER, VERSION_HEADER, Headers
 from tests.simulation.broker import Broker
 from tests.simulation.codecs import CODECS
 from tests.simulation.network import Network
@@ -132,7 +132,9 @@ class Clients:
     def _records(self, operation: Put | Delete | Bare | Junk) -> list[tuple[bytes | None, bytes | None, Headers]]:
         match operation:
             case Put():
-                return [self._change(operation, Operation.UPSERT, content=operation.content)]
+                key, value, _ = self._change(operation, Operation.UPSERT, content=operation.content)
+                request = ((REINDEX_HEADER, str(operation.edition).encode()),) if operation.edition else ()
+                return [(key, value, request)]
             case Delete():
                 key, value, _ = self._change(operation, Operation.DELETE)
                 version = ((VERSION_HEADER, str(operation.version).encode()),)

@@ -90,6 +90,37 @@ def make(seed: int, *, calm: bool = False) -> Scenario:
     )
 
 
+def with_requests(scenario: Scenario) -> Scenario:
+    """Add requests to make versions anew, each between a change and the next one of its document.
+
+    Of a document with a null value without a version none: the request would count as recorded after it.
+    """
+    random = Random(scenario.seed)  # noqa: S311 - its seed is the point
+    changes = [each for each in scenario.operations if not isinstance(each, Ask | Junk)]
+    fenced = {(each.tenant, each.document) for each in changes if isinstance(each, Bare)}
+    editions = count(1)
+    requests = []
+    for number, change in enumerate(changes):
+        if not isinstance(change, Put) or (change.tenant, change.document) in fenced or random.random() < 0.5:
+            continue
+        following = (each.at_s for each in changes[number + 1 :] if _touches(each, change))
+        until_s = min(next(following, change.at_s + 10), change.at_s + 10)
+        requests += [
+            replace(change, at_s=random.uniform(change.at_s, until_s), edition=next(editions))
+            for _ in range(random.choice((1, 1, 2)))
+        ]
+    return replace(scenario, operations=tuple(sorted([*scenario.operations, *requests], key=lambda each: each.at_s)))
+
+
+def _touches(operation: Operation, change: Put) -> bool:
+    if isinstance(operation, Transaction):
+        return any(_touches(each, change) for each in operation.changes)
+    return not isinstance(operation, Ask | Junk) and (operation.tenant, operation.document) == (
+        change.tenant,
+        change.document,
+    )
+
+
 def _workers(random: Random) -> tuple[tuple[str, ...], ...]:
     if random.random() < 0.3:
         return (("chunk", "contextualise"), ("embed",), ("embed", "retrieve"))

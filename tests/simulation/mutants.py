@@ -54,8 +54,8 @@ class _Deaf:
 def _skips_fence() -> Iterator[None]:
     """Write every upsert, whatever the index holds."""
 
-    def write(root: Root | None, revision: Revision, *, metadata_hash: str) -> Decision:
-        decided = fence.decide(root, revision, metadata_hash=metadata_hash)
+    def write(root: Root | None, revision: Revision, *, metadata_hash: str, edition: int = 0) -> Decision:
+        decided = fence.decide(root, revision, metadata_hash=metadata_hash, edition=edition)
         return Decision(Action.WRITE) if decided.action is Action.STALE else decided
 
     with patch.object(indexer, "decide", write):
@@ -85,9 +85,13 @@ def _in_flight_too(commits: Sequence[Root], pages: Sequence[PageHead], rows: Seq
     )
 
 
-def _any_row(piece: Piece, stored: Mapping[ChunkId, Sequence[StoredRow]], _: object, *, fits: Any) -> Slice:
+def _any_row(
+    piece: Piece, stored: Mapping[ChunkId, Sequence[StoredRow]], _: object, *, fits: Any, keeps: bool
+) -> Slice:
     """Keep any row that fits, whether the base names it or not."""
-    return compare(piece, stored, {chunk_id: rows[0].row_id for chunk_id, rows in stored.items()}, fits=fits)
+    return compare(
+        piece, stored, {chunk_id: rows[0].row_id for chunk_id, rows in stored.items()}, fits=fits, keeps=keeps
+    )
 
 
 def _latest(roots: Iterable[Root]) -> Root | None:

@@ -20,6 +20,8 @@ class Put:
     paragraphs: tuple[int, ...]
     principals: tuple[str, ...]
     priority: int = 0
+    edition: int = 0
+    """Of a request to make the version anew; 0: a change as a producer sends it."""
 
     @property
     def content(self) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from tests.simulation.checker import Checker, Violation
-from tests.simulation.drawing import make
+from tests.simulation.drawing import make, with_requests
 from tests.simulation.loop import Deadlock, Endless
 from tests.simulation.scenario import Scenario
 from tests.simulation.virtual import NOW
@@ -59,6 +59,7 @@ def run(scenario: Scenario, *, verbose: bool = False) -> Outcome:
     )
 
 
-def run_seed(seed: int, *, calm: bool = False) -> Outcome:
-    """Run the scenario of a seed."""
-    return run(make(seed, calm=calm))
+def run_seed(seed: int, *, calm: bool = False, anew: bool = False) -> Outcome:
+    """Run the scenario of a seed; anew: with requests to make versions anew."""
+    scenario = make(seed, calm=calm)
+    return run(with_requests(scenario) if anew else scenario)

@@ -10,6 +10,7 @@ from tests.simulation.virtual import virtual
 
 CALM_SEEDS = 40
 SEEDS = 80
+ANEW_SEEDS = 40
 MUTANT_SEEDS = 60
 
 
@@ -44,6 +45,11 @@ def test_all_promises_are_kept_without_faults() -> None:
 def test_all_promises_are_kept_under_faults() -> None:
     for seed in range(SEEDS):
         assert not run_seed(seed).violations, seed
+
+
+def test_all_promises_are_kept_while_versions_are_made_anew() -> None:
+    for seed in range(ANEW_SEEDS):
+        assert not run_seed(seed, anew=True).violations, seed
 
 
 @pytest.mark.parametrize(

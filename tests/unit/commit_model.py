@@ -28,27 +28,50 @@ from freki.schemas.index import (
 KEY = RootId("d")
 Content = frozenset[str] | None
 """Chunks of a version; None: a deletion."""
-Job = tuple[int, Content]
+
+
+class Job(NamedTuple):
+    """A change that an owner is given."""
+
+    version: int
+    content: Content
+    edition: int = 0
+    """That a request asks for."""
+
+    @property
+    def rank(self) -> tuple[int, bool, int]:
+        """As far as the change decides it."""
+        return self.version, self.content is None, self.edition
+
+
 Supersede = Callable[[Sequence[Root], Sequence[PageHead], Sequence[RowHead]], Superseded]
 
 
 @cache
-def root_of(version: int, attempt: Attempt, page: PageId | None, *, deleted: bool) -> Root:
-    at = Timestamp(version)
+def root_of(job: Job, attempt: Attempt, page: PageId | None) -> Root:
+    at = Timestamp(job.version)
     root = Root(
-        root_id=KEY, tenant=TenantId("t"), document_id=DocumentId("d"), version=version, attempt=attempt,
-        deleted=deleted, pages=() if page is None else (page,), chunks=0, content_hash="", metadata_hash="", chunker="",
-        embedder="", name="", media_type="", language="", source_uri=None, principals=(), attributes={}, characters=0,
-        occurred_at=at, recorded_at=at, received_at=at, searchable_at=at,
+        root_id=KEY, tenant=TenantId("t"), document_id=DocumentId("d"), version=job.version, attempt=attempt,
+        edition=job.edition, deleted=job.content is None, pages=() if page is None else (page,), chunks=0,
+        content_hash="", metadata_hash="", chunker="",
+        embedder="", fingerprint="", name="", media_type="", language="", source_uri=None, principals=(), attributes={},
+        characters=0, occurred_at=at, recorded_at=at, received_at=at, searchable_at=at,
     )  # fmt: skip
     return ROOTS.setdefault(root.commit_id, root)
 
 
 @cache
-def head_of(version: int, attempt: Attempt, rows: tuple[RowId, ...]) -> PageHead:
-    name = page_id(KEY, version, 0, attempt)
+def head_of(job: Job, attempt: Attempt, rows: tuple[RowId, ...]) -> PageHead:
+    name = page_id(KEY, job.version, 0, attempt)
     return PageHead(
-        page_id=name, version=version, edition=0, attempt=attempt, part=0, cut="", checked=False, row_ids=rows
+        page_id=name,
+        version=job.version,
+        edition=job.edition,
+        attempt=attempt,
+        part=0,
+        cut="",
+        checked=False,
+        row_ids=rows,
     )
 
 
@@ -87,7 +110,7 @@ class Owner(NamedTuple):
 
     @property
     def attempt(self) -> Attempt:
-        return Attempt(f"{self.clock}{self.tries:02d}of{self.jobs[0][0]}")
+        return Attempt(f"{self.clock}{self.tries:02d}of{self.jobs[0].version}")
 
 
 @dataclass
@@ -109,9 +132,8 @@ class Model:
         return self.moves[owner.step](owner, store)
 
     def _look_up(self, owner: Owner, store: Store) -> tuple[Owner, Store]:
-        version, content = owner.jobs[0]
-        base = store.root
-        if base is not None and (base.version, base.deleted) >= (version, content is None):
+        job, content, base = owner.jobs[0], owner.jobs[0].content, store.root
+        if base is not None and base.rank[:3] >= job.rank:
             # Stale or a repetition: what an attempt before may have left is swept.
             return owner._replace(step="read commits"), store
         owner = owner._replace(base=None if base is None else base.rank, tries=owner.tries + 1)
@@ -124,11 +146,11 @@ class Model:
 
     def _rows(self, owner: Owner, store: Store) -> tuple[Owner, Store]:
         new = {name for name in owner.plan if name.endswith(f"-{owner.attempt}")}
-        ROWS.update({name: RowHead(row_id=name, version=owner.jobs[0][0], edition=0) for name in new})
+        ROWS.update({name: _row_head(name, owner.jobs[0]) for name in new})
         return owner._replace(step="page"), store._replace(rows=store.rows | new)
 
     def _page(self, owner: Owner, store: Store) -> tuple[Owner, Store]:
-        head = head_of(owner.jobs[0][0], owner.attempt, owner.plan)
+        head = head_of(owner.jobs[0], owner.attempt, owner.plan)
         step = "check" if self.checks else "commit"
         return owner._replace(step=step), store._replace(pages=store.pages | {head})
 
@@ -139,9 +161,9 @@ class Model:
         return owner._replace(step="commit" if same else "look up"), store
 
     def _commit(self, owner: Owner, store: Store) -> tuple[Owner, Store]:
-        version, content = owner.jobs[0]
-        page = None if content is None else page_id(KEY, version, 0, owner.attempt)
-        root = root_of(version, owner.attempt, page, deleted=content is None)
+        job = owner.jobs[0]
+        page = None if job.content is None else page_id(KEY, job.version, 0, owner.attempt)
+        root = root_of(job, owner.attempt, page)
         return owner._replace(step="read commits"), store._replace(roots=store.roots | {root.commit_id})
 
     def _read_commits(self, owner: Owner, store: Store) -> tuple[Owner, Store]:
@@ -163,6 +185,10 @@ class Model:
         return done, store._replace(roots=roots, pages=pages)
 
 
+def _row_head(name: RowId, job: Job) -> RowHead:
+    return RowHead(row_id=name, version=job.version, edition=job.edition)
+
+
 def hole(store: Store) -> str | None:
     """Say what a reader misses."""
     root = store.root
@@ -176,19 +202,19 @@ def hole(store: Store) -> str | None:
 
 
 def first_store(content: frozenset[str]) -> Store:
-    attempt = Attempt("000")
+    attempt, job = Attempt("000"), Job(1, content)
     rows = tuple(row_id(ChunkId(chunk), attempt) for chunk in sorted(content))
-    head = head_of(1, attempt, rows)
-    ROWS.update({name: RowHead(row_id=name, version=1, edition=0) for name in rows})
-    root = root_of(1, attempt, head.page_id, deleted=False)
+    head = head_of(job, attempt, rows)
+    ROWS.update({name: _row_head(name, job) for name in rows})
+    root = root_of(job, attempt, head.page_id)
     return Store(frozenset({root.commit_id}), frozenset({head}), frozenset(rows))
 
 
 def violations(model: Model, owners: Sequence[Owner], store: Store) -> Iterator[str | None]:
     """Visit every state; yield None for each that is right, and what is wrong with each other one."""
-    expected = max((job for owner in owners for job in owner.jobs), key=lambda job: (job[0], job[1] is None))
+    expected = max(job.rank for owner in owners for job in owner.jobs)
     seen = set()
-    todo = [(tuple(owners), store, (0, False))]
+    todo = [(tuple(owners), store, (0, False, 0))]
     while todo:
         state = todo.pop()
         if state in seen:
@@ -196,12 +222,12 @@ def violations(model: Model, owners: Sequence[Owner], store: Store) -> Iterator[
         seen.add(state)
         owners, store, before = state
         root = store.root
-        reached = (0, False) if root is None else (root.version, root.deleted)
+        reached = (0, False, 0) if root is None else root.rank[:3]
         wrong = hole(store)
         if reached < before:
             wrong = f"from {before} back to {reached}"
         running = [place for place, owner in enumerate(owners) if owner.jobs]
-        if not running and reached != (expected[0], expected[1] is None):
+        if not running and reached != expected:
             wrong = f"ended at {reached}"
         yield wrong
         if wrong:

@@ -6,7 +6,7 @@ Coroutines cannot be copied, so each schedule is run from the start.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from freki.infra.models.fake import FakeEmbedder
 from freki.infra.models.vectors import VectorCache
@@ -16,7 +16,15 @@ from freki.streams.ingest.index import Indexer, IndexRules, ReceivedPart
 from tests.memory_index import MemoryIndex
 from tests.unit.revisions import ANALYSER, World
 
-Jobs = Sequence[Sequence[ContextualChunkBatch]]
+
+class Requested(NamedTuple):
+    """Parts with a request to make their version anew."""
+
+    batches: Sequence[ContextualChunkBatch]
+    edition: int
+
+
+Jobs = Sequence[Sequence[ContextualChunkBatch] | Requested]
 """What one owner is given, batch after batch."""
 
 
@@ -71,8 +79,9 @@ class Owner:
         self.task = asyncio.create_task(self._work(indexer))
 
     async def _work(self, indexer: Indexer) -> None:
-        for batches in self.jobs:
-            async for _ in indexer.index([ReceivedPart(batch, 0) for batch in batches]):
+        for job in self.jobs:
+            batches, edition = job if isinstance(job, Requested) else (job, 0)
+            async for _ in indexer.index([ReceivedPart(batch, 0, edition) for batch in batches]):
                 pass
 
     @property
@@ -123,7 +132,7 @@ class Run:
         except (KeyError, AssertionError) as hole:
             raise Broken(f"a hole in {root and root.rank} after {list(schedule)}: {hole!r}") from hole
         assert root is not None
-        if self.rank is not None and root.rank[:2] < self.rank[:2]:
+        if self.rank is not None and root.rank < self.rank:
             raise Broken(f"{self.rank} went back to {root.rank} after {list(schedule)}")
         self.rank = root.rank
 

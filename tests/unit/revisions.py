@@ -100,9 +100,11 @@ class World:
             now=lambda: Timestamp(next(self.ticks)),
         )
 
-    async def feed(self, batches: Iterable[ContextualChunkBatch], store: Any | None = None) -> list[IndexOutcome]:
+    async def feed(
+        self, batches: Iterable[ContextualChunkBatch], store: Any | None = None, *, edition: int = 0
+    ) -> list[IndexOutcome]:
         outcomes = []
-        async for some in self.indexer(store).index([ReceivedPart(batch, 0) for batch in batches]):
+        async for some in self.indexer(store).index([ReceivedPart(batch, 0, edition) for batch in batches]):
             outcomes += some
         return outcomes
 

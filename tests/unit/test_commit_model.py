@@ -17,9 +17,9 @@ from tests.unit.commit_model import (
 BEFORE = frozenset("cu")
 
 
-def v(version: int, chunks: str | None) -> Job:
+def v(version: int, chunks: str | None, edition: int = 0) -> Job:
     content: Content = None if chunks is None else frozenset(chunks)
-    return version, content
+    return Job(version, content, edition)
 
 
 TWO: dict[str, Sequence[Sequence[Job]]] = {
@@ -33,10 +33,16 @@ TWO: dict[str, Sequence[Sequence[Job]]] = {
     "deletion; again": [[v(2, None)], [v(3, "cu")]],
     "edit, undo; undo": [[v(2, "u"), v(3, "cu")], [v(3, "cu")]],
     "deletion of the same version": [[v(2, "cu")], [v(2, None)]],
+    "anew; edit, undo": [[v(1, "u", 7)], [v(2, "u"), v(3, "cu")]],
+    "anew; anew later, edit": [[v(1, "cx", 7)], [v(1, "cu", 8), v(2, "c")]],
+    "anew twice": [[v(1, "cx", 7), v(1, "cu", 8)], [v(1, "cx", 7), v(1, "cu", 8)]],
+    "anew; deletion": [[v(1, "cx", 7)], [v(1, None)]],
+    "edit; its request before it": [[v(2, "u")], [v(2, "cu", 7)]],
 }
 THREE: dict[str, Sequence[Sequence[Job]]] = {
     "edit; undo; edit": [[v(2, "u")], [v(3, "cu")], [v(4, "c")]],
     "deletion; again; edit": [[v(2, None)], [v(3, "cu")], [v(4, "u")]],
+    "anew; anew later; edit": [[v(1, "u", 7)], [v(1, "cu", 8)], [v(2, "u")]],
 }
 
 

@@ -30,6 +30,7 @@ from freki.schemas import (
 from freki.schemas.avro import Codec
 from freki.schemas.index import IndexedChunk
 from freki.streams.ingest.context_writer import DAY_SPENT, DOCUMENT_SPENT, UNUSABLE
+from freki.streams.messages import REINDEX_HEADER, Headers
 from tests.llm_server import CHUNK, LlmServer, an_llm_server, asked_of, says, situates
 from tests.scripted_server import Reply
 from tests.unit.pipelines import Pipeline
@@ -37,6 +38,7 @@ from tests.unit.revisions import rows_of
 
 TENANT = TenantId("acme")
 TOPICS = ("Beitrag", "Stimmrecht", "Austritt", "Vorstand", "Kasse", "Fangbuch", "Schonzeit")
+REQUEST = ((REINDEX_HEADER, b"1732385959000"),)
 
 
 def rule(topic: str) -> str:
@@ -76,9 +78,9 @@ class World:
     pipeline: Pipeline
     server: LlmServer
 
-    async def publish(self, content: str | None, **fields: Any) -> IndexOutcome:
+    async def publish(self, content: str | None, *, headers: Headers = (), **fields: Any) -> IndexOutcome:
         self.server.requests.clear()
-        await self.pipeline.publish(change(content, **fields))
+        await self.pipeline.publish(change(content, **fields), headers=headers)
         return Codec(IndexOutcome).decode(self.pipeline.producer.to("outcomes")[-1].value or b"")
 
     async def rows(self, name: str = "satzung") -> list[IndexedChunk]:
@@ -238,7 +240,7 @@ async def test_another_model_writes_again_where_the_document_is_published_again(
     assert outcome.embedded == 7
 
 
-async def test_switched_on_it_writes_when_a_document_is_published_again_even_as_the_same_version(
+async def test_switched_on_it_writes_when_a_document_is_made_anew_and_not_when_the_same_version_only_comes_again(
     server: LlmServer, tmp_path: Path
 ) -> None:
     plain = Pipeline()
@@ -246,12 +248,14 @@ async def test_switched_on_it_writes_when_a_document_is_published_again_even_as_
     await off.publish(document())
     async with LlmClient(settings(server)) as llm:
         on = World(_with_index(plain, llm, tmp_path), server)
-        outcome = await on.publish(document())
-        again = await on.publish(document())
+        repeated = await on.publish(document())
+        outcome = await on.publish(document(), headers=REQUEST)
+        again = await on.publish(document(), headers=REQUEST)
 
-    assert (outcome.status, outcome.embedded, use(outcome).written) == (OutcomeStatus.UNCHANGED, 7, 7)
+    assert (repeated.status, repeated.embedded, repeated.llm) == (OutcomeStatus.UNCHANGED, 0, None)
+    assert (outcome.status, outcome.embedded, use(outcome).written) == (OutcomeStatus.INDEXED, 7, 7)
     assert all((await on.written()).values())
-    assert (again.embedded, use(again).kept) == (0, 7)
+    assert (again.status, again.embedded, use(again).kept) == (OutcomeStatus.UNCHANGED, 0, 7)
 
 
 async def test_a_version_that_is_superseded_costs_no_call(world: World) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from freki.schemas import ContextualChunkBatch
-from tests.unit.interleavings import Jobs, explore
+from tests.unit.interleavings import Jobs, Requested, explore
 from tests.unit.revisions import World, revision
 
 SWITCHES = 2
@@ -17,6 +17,12 @@ def v(version: int, texts: Sequence[str] | None) -> list[ContextualChunkBatch]:
     return revision("a", version, texts)
 
 
+def anew(version: int, texts: Sequence[str], edition: int, *, chunker: str = "c2") -> Requested:
+    """Ask for a version anew, by rules that cut the same content otherwise."""
+    content = {1: "c|u"}[version]
+    return Requested(revision("a", version, texts, content_hash=content, chunker=chunker), edition)
+
+
 CASES: dict[str, tuple[Sequence[Jobs], list[str] | None]] = {
     "edit beside edit and undo": ([[v(2, ["u"])], [v(2, ["u"]), v(3, ["c", "u"])]], ["c", "u"]),
     "edit beside undo taken together": ([[v(2, ["u"])], [v(3, ["c", "u"])]], ["c", "u"]),
@@ -25,6 +31,10 @@ CASES: dict[str, tuple[Sequence[Jobs], list[str] | None]] = {
     "deletion twice beside what follows it": ([[v(2, None)], [v(2, None), v(3, ["c"])]], ["c"]),
     "edit beside deletion and what follows it": ([[v(2, ["u"])], [v(3, None), v(4, ["c", "u"])]], ["c", "u"]),
     "the same edit twice": ([[v(2, ["c"])], [v(2, ["c"])]], ["c"]),
+    "made anew beside edit and undo": ([[anew(1, ["c", "u2"], 7)], [v(2, ["u"]), v(3, ["c", "u"])]], ["c", "u"]),
+    "made anew beside deletion": ([[anew(1, ["c", "u2"], 7)], [v(1, None)]], None),
+    "made anew beside the later request": ([[anew(1, ["c", "u2"], 7)], [anew(1, ["c2", "u"], 8)]], ["c2", "u"]),
+    "the same request twice": ([[anew(1, ["c", "u2"], 7)], [anew(1, ["c", "u2"], 7)]], ["c", "u2"]),
 }
 
 

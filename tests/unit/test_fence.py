@@ -54,6 +54,7 @@ def root(**changes: Any) -> Root:
             metadata_hash=FACETS,
             chunker="k1",
             embedder=EMBEDDER,
+            fingerprint="f",
             name="d",
             media_type="text/plain",
             language="de",

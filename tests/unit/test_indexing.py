@@ -174,6 +174,17 @@ async def test_a_better_context_reaches_a_version_that_is_live_and_changes_nothi
     assert await world.texts("a") == ["u", "v", "w"]
 
 
+async def test_a_version_that_comes_again_under_other_settings_mixes_nothing() -> None:
+    world = World()
+    await world.feed(revision("a", 1, ["u", "v", "w"], content_hash="same"))
+
+    other = revision("a", 1, ["u", "v", "w1", "w2"], content_hash="same", chunker="c2")
+    (outcome,) = await world.feed(situated_by(other, "k2", "u", "v", "w1", "w2"))
+
+    assert (outcome.status, outcome.embedded) == (OutcomeStatus.UNCHANGED, 0)
+    assert await world.contexts("a") == {"u": "a", "v": "a", "w": "a"}
+
+
 async def test_a_repeated_version_without_better_contexts_keeps_those_that_it_has() -> None:
     world = World()
     await world.feed(situated_by(revision("a", 1, ["u", "v"]), "k1", "v"))

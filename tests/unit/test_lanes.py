@@ -9,7 +9,7 @@ from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Times
 from freki.schemas.avro import Codec, packaged_contracts
 from freki.streams.deliver.intake import Decode, or_tombstone
 from freki.streams.deliver.lanes import Lane, lanes_of, priority_in
-from freki.streams.messages import Received, Stored
+from freki.streams.messages import REINDEX_HEADER, Received, Stored
 from tests.unit.deliveries import Bench, Event
 
 CODEC = Codec(DocumentChange)
@@ -47,6 +47,14 @@ def test_a_change_is_urgent_by_its_field_or_by_its_header() -> None:
     assert lanes_of(stored(priority=1), DECODE) == {Lane.EXPRESS}
     assert lanes_of(stored(header=b"1"), DECODE) == {Lane.EXPRESS}
     assert lanes_of(stored(priority=1, header=b"0"), DECODE) == {Lane.EXPRESS}
+
+
+def test_a_version_that_is_made_anew_overtakes_nothing() -> None:
+    urgent = stored(priority=1, header=b"1")
+    requested = Event(key=urgent.key, value=urgent.value, headers=(*urgent.headers, (REINDEX_HEADER, b"1732385959000")))
+
+    assert lanes_of(urgent, DECODE) == {Lane.EXPRESS}
+    assert lanes_of(requested, DECODE) == {Lane.REGULAR}
 
 
 @given(value=st.one_of(st.none(), st.binary(max_size=40)), key=st.one_of(st.none(), st.just(b"k")), header=st.binary())

@@ -53,7 +53,8 @@ def root(name: str) -> Root:
     return Root(
         root_id=key, tenant=TENANT, document_id=DocumentId(name), version=1, deleted=False, pages=(), chunks=1,
         attempt=Attempt("a"),
-        content_hash="", metadata_hash="", chunker="", embedder="", name=name, media_type="", language="de",
+        content_hash="", metadata_hash="", chunker="", embedder="", fingerprint="", name=name,
+         media_type="", language="de",
         source_uri=None,
         principals=("everyone",), attributes={}, characters=1, occurred_at=at, recorded_at=at, received_at=at,
         searchable_at=at,

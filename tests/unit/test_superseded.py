@@ -38,6 +38,7 @@ def root(version: int, **changes: Any) -> Root:
             metadata_hash="f",
             chunker="k",
             embedder="e",
+            fingerprint="f",
             name="d",
             media_type="text/plain",
             language="de",

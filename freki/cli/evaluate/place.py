@@ -15,16 +15,14 @@ from freki.cli.show import building
 from freki.infra.local.children import Died, Event, Restarting, Unready
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import read_stack, settings_for
-from freki.infra.models import ensure_built, joint_identity
+from freki.infra.models import ensure_built
 from freki.infra.settings import Settings
-from freki.operators.chunk import chunker_fingerprint
 from freki.schemas import DocumentChange, IndexOutcome, OutcomeStatus, TenantId
 from freki.schemas.evaluation import CorpusDocument
 from freki.schemas.names import record
 from freki.streams.evaluate.corpus import fingerprint_of, missing, roots_of, tenant_of
-from freki.streams.ingest.parse import PARSER_VERSIONS
 from freki.streams.wire.connect import apply_topics, open_index, open_publisher, open_receipts
-from freki.streams.wire.from_settings import analyser_of, limits_of, wall_clock
+from freki.streams.wire.from_settings import fingerprints_of, wall_clock
 
 PATIENCE_S = 600.0
 """Longest wait for the next receipt, in seconds.
@@ -63,7 +61,7 @@ async def open_place(
             settings=settings, tenant=TenantId(settings.tenant), described="the running index", notes=()
         )
         return
-    tenant = tenant_of(fingerprint_of(corpus), pipeline_of(settings))
+    tenant = tenant_of(fingerprint_of(corpus), sorted(fingerprints_of(settings)))
     async with AsyncExitStack() as opened:
         here = (
             settings
@@ -78,26 +76,6 @@ async def open_place(
             else f"a separate stack, {here.local.state_dir}",
             notes=await _fill(here, tenant, corpus),
         )
-
-
-def pipeline_of(settings: Settings) -> list[str]:
-    """Return fingerprints of all that determines an index: chunkers, embedder, analyser, and context options."""
-    chunkers = [
-        chunker_fingerprint(profile, PARSER_VERSIONS[profile], limits)
-        for profile, limits in limits_of(settings.chunking).items()
-    ]
-    contexts = settings.contexts
-    lines = {
-        "definitions": contexts.definitions,
-        f"contexts by {settings.llm.model}": contexts.llm,
-        f"summaries by {settings.llm.model}": contexts.summaries,
-    }
-    return [
-        *chunkers,
-        joint_identity(settings.models),
-        analyser_of(settings.lexical).version,
-        *(line for line, wanted in lines.items() if wanted),
-    ]
 
 
 @asynccontextmanager

@@ -34,6 +34,14 @@ def scope_expression(scope: Scope) -> str:
     )
 
 
+def document_expression(tenant: str | None, prefix: str) -> str:
+    """Return the condition for roots of a tenant, None for all, and of documents whose id begins with a prefix."""
+    conditions = [] if tenant is None else [f"tenant == {literal(tenant)}"]
+    if prefix:
+        conditions.append(_begins("document_id", prefix))
+    return " and ".join(conditions)
+
+
 def literal(text: str) -> str:
     """Return a text as a string literal."""
     return f'"{escaped(text)}"'
@@ -67,8 +75,12 @@ def _condition(condition: Filter) -> str:
         case FilterOperator.NOT_IN:
             return f"{column} not in {listed(condition.values)}"
         case FilterOperator.PREFIX:
-            # Not LIKE: versions differ in how they escape its wildcards.
-            return f'{column} >= {literal(value)} and {column} < "{escaped(value)}{_AFTER_ALL}"'
+            return _begins(column, value)
+
+
+def _begins(column: str, prefix: str) -> str:
+    # Not LIKE: versions differ in how they escape its wildcards.
+    return f'{column} >= {literal(prefix)} and {column} < "{escaped(prefix)}{_AFTER_ALL}"'
 
 
 def _column(field: str) -> str:

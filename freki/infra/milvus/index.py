@@ -1,6 +1,9 @@
 """The index of one generation in Milvus: chunk rows, roots with their manifests, and search over them."""
 
+from collections.abc import Collection
+
 from freki.infra.milvus.chunk_rows import MilvusChunkRows
+from freki.infra.milvus.filters import listed
 from freki.infra.milvus.layout import DOCUMENTS
 from freki.infra.milvus.roots import ROOT_FIELDS, ROOTS_ONLY, SCANNED_ROOTS, MilvusRoots
 from freki.infra.milvus.search import MilvusSearch
@@ -30,6 +33,11 @@ class MilvusIndex(MilvusChunkRows, MilvusRoots, MilvusSearch):
             ]
         )
         return Statistics(documents=documents, deleted=deleted, chunks=sum(chunks))
+
+    async def count_made_otherwise(self, fingerprints: Collection[str]) -> int:
+        """Return the number of live documents with none of these fingerprints."""
+        condition = f"{ROOTS_ONLY} and deleted == false and fingerprint not in {listed(fingerprints)}"
+        return await self._store.count(DOCUMENTS, condition)
 
     async def purge_deleted(self, before: Timestamp) -> int:
         """Delete the roots of documents deleted before then that have no other rows; return the number of documents."""

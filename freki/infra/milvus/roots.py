@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 
 from freki.infra.milvus.connection import MilvusConnection
 from freki.infra.milvus.escape import checked_key, checked_long_key
-from freki.infra.milvus.filters import listed
-from freki.infra.milvus.layout import DOCUMENTS, MANIFESTS, PLACEHOLDER
+from freki.infra.milvus.filters import document_expression, listed
+from freki.infra.milvus.layout import DOCUMENTS, MANIFESTS, PLACEHOLDER, Row
 from freki.infra.milvus.rows import ROOT, heads_of, mark_of, mark_row, named_in, page_of, page_row, root_of, root_row
 from freki.infra.milvus.store import BATCH_KEYS, batched
 from freki.infra.milvus.watermarks import WATERMARK, farthest, last_watermarks, writer_of
-from freki.schemas import ChunkId, RootId, Timestamp
+from freki.schemas import ChunkId, RootId, TenantId, Timestamp
 from freki.schemas.index import CommitId, ManifestPage, PageHead, PageId, Place, Root, RowId, Watermark, standing
 
 SCANNED_ROOTS = 400
@@ -106,9 +106,13 @@ class MilvusRoots(MilvusConnection):
         chosen = farthest(last_watermarks([row async for page in pages for row in page]).values())
         return [chosen[partition] for partition in sorted(chosen)]
 
-    async def all_roots(self) -> AsyncIterator[Root]:
-        """Yield the current root of every document, unordered; roots committed meanwhile may be missing."""
-        async for page in self._store.scan(DOCUMENTS, ROOTS_ONLY, ROOT_FIELDS, by="key", size=SCANNED_ROOTS):
+    async def all_roots(self, *, tenant: TenantId | None = None, prefix: str = "") -> AsyncIterator[Root]:
+        """Yield the current root of every document, unordered; roots committed meanwhile may be missing.
+
+        tenant: None: of all tenants; prefix: only of documents whose id begins with it.
+        """
+        condition = " and ".join(filter(None, (ROOTS_ONLY, document_expression(tenant, prefix))))
+        async for page in self._store.scan(DOCUMENTS, condition, ROOT_FIELDS, by="key", size=SCANNED_ROOTS):
             by_document: defaultdict[RootId, list[Root]] = defaultdict(list)
             for root in map(root_of, page):
                 by_document[root.root_id].append(root)

@@ -31,7 +31,8 @@ class Root:
     document_id: DocumentId
     version: int
     edition: int = 0
-    """Grows when chunks of a version get better contexts, or lost rows are written again."""
+    """Grows when a version is made anew, its chunks get missing contexts, or lost rows are written again. 0 as first
+    written; where a request asked for it, the time of the request in milliseconds since 1970."""
     attempt: Attempt
     deleted: bool
     """Deleted; kept without content for a while, so that a late event cannot restore the document."""
@@ -41,7 +42,10 @@ class Root:
     content_hash: str
     metadata_hash: str
     chunker: str
+    """Fingerprint of parser, chunker and contexts."""
     embedder: str
+    fingerprint: str
+    """Of all rules that the revision was made by (`operators.fingerprint`); empty where deleted."""
     name: str
     media_type: str
     language: str
@@ -97,6 +101,7 @@ def deleted(root: Root, *, tombstoned_at: Timestamp) -> Root:
         metadata_hash="",
         chunker="",
         embedder="",
+        fingerprint="",
         name="",
         media_type="",
         language="und",

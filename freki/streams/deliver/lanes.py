@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from freki.schemas import DocumentChange, Operation
 from freki.schemas.avro import DamagedError
-from freki.streams.messages import Headers, Stored, number_in
+from freki.streams.messages import Headers, Stored, edition_in, number_in
 
 PRIORITY_HEADER = "freki-priority"
 """Header with a decimal priority, for producers that cannot set the field of the change. The higher of both counts."""
@@ -44,7 +44,9 @@ def lanes_of(record: Stored, decode: Callable[[bytes | None], DocumentChange | N
     """
     if record.key is None:
         return _REGULAR
-    if record.value is None or priority_in(record.headers) > 0:
+    # A version that is made anew is searchable meanwhile, so it does not overtake what is not.
+    may_overtake = not edition_in(record.headers)
+    if record.value is None or (may_overtake and priority_in(record.headers) > 0):
         return _EXPRESS
     try:
         change = decode(record.value)
@@ -52,9 +54,8 @@ def lanes_of(record: Stored, decode: Callable[[bytes | None], DocumentChange | N
         return _REGULAR
     except Exception:  # noqa: BLE001 - any decoding error leaves the lane open
         return _UNDECIDED
-    if change is None or change.operation is Operation.DELETE or change.priority > 0:
-        return _EXPRESS
-    return _REGULAR
+    is_urgent = change is None or change.operation is Operation.DELETE or (may_overtake and change.priority > 0)
+    return _EXPRESS if is_urgent else _REGULAR
 
 
 def priority_in(headers: Headers) -> int:

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, Tracer
 
-from freki.streams.messages import Outgoing
+from freki.streams.messages import Headers, Outgoing
 from freki.streams.observe.tracing import failed, sending
 from freki.streams.ports import Producer
 
@@ -66,9 +66,11 @@ class Sink(Generic[T_contra]):
     topic: str
     encode: Callable[[T_contra], bytes]
 
-    def record(self, value: T_contra, *, key: bytes | None, trace: Context | None = None) -> Outgoing:
+    def record(
+        self, value: T_contra, *, key: bytes | None, trace: Context | None = None, headers: Headers = ()
+    ) -> Outgoing:
         """Return a value as a record of the topic."""
-        return Outgoing(topic=self.topic, key=key, value=self.encode(value), trace=trace)
+        return Outgoing(topic=self.topic, key=key, value=self.encode(value), trace=trace, headers=headers)
 
     async def send(self, *records: Outgoing) -> None:
         """Send records as `Outbox.send` does."""

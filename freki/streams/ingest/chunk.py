@@ -27,7 +27,7 @@ from freki.streams.deliver.delivery import Handle
 from freki.streams.deliver.lanes import priority_in
 from freki.streams.deliver.outbox import Sink
 from freki.streams.ingest.outline import Outline, Outliner
-from freki.streams.messages import Received, recorded_at, version_in
+from freki.streams.messages import Received, edition_in, recorded_at, request_in, version_in
 from freki.streams.observe import attributes
 from freki.streams.observe.tracing import UNTRACED, Attributes, describe, of_document, step
 from freki.streams.ports import ClaimReader
@@ -85,7 +85,7 @@ class Chunker:
             source_uri=change.source_uri,
             principals=change.principals,
             attributes=outline.attributes,
-            priority=max(change.priority, priority_in(received.headers)),
+            priority=0 if edition_in(received.headers) else max(change.priority, priority_in(received.headers)),
             content_hash=content_hash(content),
             chunker=outline.chunker,
             characters=outline.characters,
@@ -193,7 +193,10 @@ def chunk_handler(
     async def send(received: Received[DocumentChange | None], parts: Sequence[ChunkBatch]) -> None:
         describe(get_current_span(received.trace), partial(_described, parts))
         target = sink if large is None or len(parts) == 1 else large
-        await target.send(*(target.record(part, key=received.key, trace=received.trace) for part in parts))
+        request = request_in(received.headers)
+        await target.send(
+            *(target.record(part, key=received.key, trace=received.trace, headers=request) for part in parts)
+        )
 
     return handle
 

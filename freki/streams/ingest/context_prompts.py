@@ -8,6 +8,7 @@ from hashlib import blake2b
 from freki.operators.ask_llm import VERSION, context_prompt, read_contexts, read_summary, summary_prompt
 from freki.schemas import Chunk, ChunkBatch, ChunkKind, ChunkLevel, Prompt
 from freki.schemas.names import record
+from freki.streams.ingest.contextualise import PLAIN
 
 SECTION_CHARS = 8000
 """Maximum length of the text of a section that is summarised, in characters."""
@@ -29,6 +30,12 @@ class ContextRules:
     """Minimum length of a chunk that gets a context, in characters."""
     max_tokens_document: int
     """Token budget of one version of a document; 0: unlimited."""
+
+
+def rules_fingerprint(rules: ContextRules, *, model: str) -> str:
+    """Return the fingerprint of all that decides which chunks get text from a model, and which; budgets do not."""
+    wanted = [name for name, is_wanted in (("contexts", rules.contexts), ("summaries", rules.summaries)) if is_wanted]
+    return f"{PLAIN}:{_digest(model, *wanted, str(rules.min_chars))}" if wanted else PLAIN
 
 
 @record

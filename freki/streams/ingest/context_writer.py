@@ -9,7 +9,7 @@ from opentelemetry.trace import Tracer
 
 from freki.operators.breadcrumb import writer_of, written_in
 from freki.operators.identify import root_id
-from freki.schemas import ChunkBatch, ChunkId, Completion, ContextualChunkBatch, LlmUse, NoCompletion, Revision
+from freki.schemas import ChunkBatch, ChunkId, Completion, ContextualChunkBatch, LlmUse, NoCompletion
 from freki.schemas.index import Root
 from freki.streams.ingest.context_lines import (
     NOTHING,
@@ -19,9 +19,15 @@ from freki.streams.ingest.context_lines import (
     usable_lines,
     with_line,
 )
-from freki.streams.ingest.context_prompts import ContextPrompt, ContextRules, context_prompts, prompt_fingerprints
-from freki.streams.ingest.contextualise import contextualise
-from freki.streams.messages import Received
+from freki.streams.ingest.context_prompts import (
+    ContextPrompt,
+    ContextRules,
+    context_prompts,
+    prompt_fingerprints,
+    rules_fingerprint,
+)
+from freki.streams.ingest.contextualise import contextualise, with_contexts
+from freki.streams.messages import Received, edition_in
 from freki.streams.observe import attributes
 from freki.streams.observe.meters import Meters
 from freki.streams.observe.tracing import UNTRACED, Attributes, describe, step
@@ -57,6 +63,7 @@ class ContextWriter:
         tracer: Tracer = UNTRACED,
     ) -> None:
         self._rules = rules
+        self._fingerprint = rules_fingerprint(rules, model=llm.model)
         self._llm = llm
         self._ledger = ledger
         self._store = store
@@ -126,7 +133,7 @@ class ContextWriter:
         wanted = {
             place: writer
             for place, writer in wanted.items()
-            if _is_needed(received.value.revision, root, stored=ids[place] in stored)
+            if self._is_needed(received, root, stored=ids[place] in stored)
         }
         lines = {place: line for place in wanted if (line := stored.get(ids[place])) is not None}
         return PartProgress(received, wanted, lines)
@@ -193,7 +200,7 @@ class ContextWriter:
         )
 
     def _finished(self, part: PartProgress) -> ContextualChunkBatch:
-        plain = contextualise(part.received.value)
+        plain = contextualise(part.received.value, rules=self._fingerprint)
         chunks = tuple(
             with_line(chunk, part.lines[place]) if place in part.lines else chunk
             for place, chunk in enumerate(plain.chunks)
@@ -212,6 +219,20 @@ class ContextWriter:
         total = reduce(_added, uses.values())
         return replace(plain, chunks=chunks, llm=total if total != NOTHING else None)
 
+    def _is_needed(self, received: Received[ChunkBatch], root: Root | None, *, stored: bool) -> bool:
+        """Return whether the index will use a context.
+
+        It does not for a stale revision. For a revision that it holds, it does if that is to be made anew, or for
+        stored chunks if it was made by the same rules.
+        """
+        revision = received.value.revision
+        if root is None or root.version < revision.version:
+            return True
+        if root.version > revision.version or root.deleted:
+            return False
+        is_same = root.chunker == with_contexts(revision.chunker, self._fingerprint)
+        return edition_in(received.headers) > root.edition or (is_same and stored)
+
     def _described(self, use: LlmUse) -> Attributes:
         return {
             attributes.GEN_AI_OPERATION_NAME: "chat",
@@ -224,13 +245,6 @@ class ContextWriter:
             attributes.LLM_TOKEN_COUNT_COMPLETION: use.completion_tokens,
             attributes.FREKI_CONTEXTS_WRITTEN: use.written,
         }
-
-
-def _is_needed(revision: Revision, root: Root | None, *, stored: bool) -> bool:
-    """Return whether the index will use a context: not for a stale revision, nor for new chunks of an indexed one."""
-    if root is None or root.version < revision.version:
-        return True
-    return root.version == revision.version and not root.deleted and stored
 
 
 def _max_tokens(prompt: ContextPrompt) -> int:

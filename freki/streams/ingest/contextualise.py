@@ -1,14 +1,18 @@
 """Contextualise stage: add to each chunk its position in the document as context."""
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Protocol
 
-from freki.operators.breadcrumb import breadcrumb, context_key, joined
+from freki.operators.breadcrumb import VERSION, breadcrumb, context_key, joined
 from freki.operators.define import explain
-from freki.schemas import ChunkBatch, ContextualChunk, ContextualChunkBatch
+from freki.schemas import ChunkBatch, ContextualChunk, ContextualChunkBatch, Revision, RevisionOperation
 from freki.streams.deliver.delivery import Handle
 from freki.streams.deliver.outbox import Sink
-from freki.streams.messages import Outgoing, Received
+from freki.streams.messages import Outgoing, Received, request_in
+
+PLAIN = str(VERSION)
+"""Fingerprint of contexts without text by a language model."""
 
 
 class WriteContexts(Protocol):
@@ -36,13 +40,16 @@ def contextualise_handler(
             await sink.send(outgoing(received, part))
 
     def outgoing(received: Received[ChunkBatch], part: ContextualChunkBatch) -> Outgoing:
-        return sink.record(part, key=received.key, trace=received.trace)
+        return sink.record(part, key=received.key, trace=received.trace, headers=request_in(received.headers))
 
     return handle
 
 
-def contextualise(batch: ChunkBatch) -> ContextualChunkBatch:
-    """Add document name, headings and explained abbreviations to the chunks of a part."""
+def contextualise(batch: ChunkBatch, *, rules: str = PLAIN) -> ContextualChunkBatch:
+    """Add document name, headings and explained abbreviations to the chunks of a part.
+
+    rules: fingerprint of the rules of contexts, which becomes part of the revision's.
+    """
     chunks = []
     for chunk in batch.chunks:
         explained = (
@@ -51,5 +58,21 @@ def contextualise(batch: ChunkBatch) -> ContextualChunkBatch:
         context = joined(breadcrumb(batch.revision.name, chunk), explained, "")
         chunks.append(ContextualChunk(chunk=chunk, context=context, context_key=context_key(explained)))
     return ContextualChunkBatch(
-        revision=batch.revision, part=batch.part, parts=batch.parts, chunks=tuple(chunks), windows=batch.windows
+        revision=situated(batch.revision, rules),
+        part=batch.part,
+        parts=batch.parts,
+        chunks=tuple(chunks),
+        windows=batch.windows,
     )
+
+
+def situated(revision: Revision, rules: str) -> Revision:
+    """Return a revision whose fingerprint covers the rules of contexts too; a deletion has none."""
+    if revision.operation is not RevisionOperation.UPSERT:
+        return revision
+    return replace(revision, chunker=with_contexts(revision.chunker, rules))
+
+
+def with_contexts(outline: str, rules: str) -> str:
+    """Return the fingerprint of an outline whose chunks have contexts."""
+    return f"{outline}+{rules}"

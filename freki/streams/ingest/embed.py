@@ -13,7 +13,7 @@ from freki.streams.deliver.delivery import Handle
 from freki.streams.deliver.lanes import Lane
 from freki.streams.deliver.outbox import Sink
 from freki.streams.ingest.index import Indexer, ReceivedPart
-from freki.streams.messages import Received
+from freki.streams.messages import Received, edition_in
 from freki.streams.observe import attributes
 from freki.streams.observe.meters import Meters
 from freki.streams.observe.tracing import Attributes, describe, of_document
@@ -28,7 +28,10 @@ def embed_handler(
         for received in batch:
             _check_part(received.value)
         traces = {(received.key, received.value.revision.version): received.trace for received in batch}
-        parts = [ReceivedPart(received.value, received.partition) for received in batch]
+        parts = [ReceivedPart(received.value, received.partition, edition_in(received.headers)) for received in batch]
+        requested = {
+            (received.key, received.value.revision.version) for received in batch if edition_in(received.headers)
+        }
         async with aclosing(indexer.index(parts, lane=lane)) as indexed:
             async for outcomes in indexed:
                 records = []
@@ -38,8 +41,9 @@ def embed_handler(
                     describe(get_current_span(trace), partial(_described, outcome))
                     records.append(receipts.record(outcome, key=key, trace=trace))
                 await receipts.send(*records)
-                for outcome in outcomes:
-                    meters.count_receipt(outcome)
+                for outcome, record in zip(outcomes, records, strict=True):
+                    # Made anew: it was searchable all the time, so its age says nothing of freshness.
+                    meters.count_receipt(outcome, is_fresh=(record.key, outcome.version) not in requested)
 
     return handle
 

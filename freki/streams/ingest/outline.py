@@ -29,7 +29,7 @@ class Outline:
     attributes: Mapping[str, str]
     characters: int
     chunker: str
-    """Fingerprint of parser and chunk limits."""
+    """As `outline_fingerprint` returns it."""
     chunks: tuple[Chunk, ...]
     definitions: tuple[Definition, ...] = ()
     """Abbreviations that the document explains."""
@@ -100,7 +100,7 @@ class Outliner:
             # Attributes of the producer override those of the document.
             attributes={**document.attributes, **change.attributes},
             characters=len(document.text),
-            chunker=chunker_fingerprint(parsed.profile, PARSER_VERSIONS[parsed.profile], limits),
+            chunker=outline_fingerprint(parsed.profile, limits, define=self._rules.define),
             chunks=tuple(self._identified(chunk, windows) for chunk in chunks),
             definitions=find_definitions(document.text) if self._rules.define else (),
             lead=document.text[: self._rules.lead_characters].rstrip(),
@@ -119,6 +119,12 @@ class Outliner:
         if chunk.window >= 0:
             return replace(chunk, chunk_id=chunk_id_within(chunk.chunk_id, windows[chunk.window]))
         return chunk
+
+
+def outline_fingerprint(profile: Profile, limits: ChunkLimits, *, define: bool) -> str:
+    """Return the fingerprint of all that decides the chunks of documents of a format, and their definitions."""
+    chunker = chunker_fingerprint(profile, PARSER_VERSIONS[profile], limits)
+    return f"{chunker}:defined" if define else chunker
 
 
 def similarities_by(embedder: Embedder) -> Similarities:

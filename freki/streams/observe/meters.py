@@ -94,13 +94,13 @@ class Meters:
             "freki.hits", description="Hits of a result", explicit_bucket_boundaries_advisory=_HITS
         )
 
-    def count_receipt(self, outcome: IndexOutcome) -> None:
-        """Count a receipt, and record the freshness of its change."""
+    def count_receipt(self, outcome: IndexOutcome, *, is_fresh: bool = True) -> None:
+        """Count a receipt, and record the freshness of its change if that is new."""
         self._outcomes.add(1, {"status": outcome.status})
         if outcome.status is OutcomeStatus.INDEXED:
             self._embedded.add(outcome.embedded)
             self._indexed.add(outcome.chunks)
-        if outcome.searchable_at is None or outcome.status is OutcomeStatus.UNCHANGED:
+        if not is_fresh or outcome.searchable_at is None or outcome.status is OutcomeStatus.UNCHANGED:
             return
         self._source.record(max(0, outcome.recorded_at - outcome.occurred_at) / 1000)
         embedded_at = outcome.embedded_at or outcome.received_at

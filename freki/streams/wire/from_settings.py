@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from freki.infra.milvus.index import MilvusIndex
-from freki.infra.models import apart_identities
+from freki.infra.models import apart_identities, joint_identity
 from freki.infra.models.tokens import open_counter
 from freki.infra.settings import (
     PROFILES,
@@ -19,10 +19,13 @@ from freki.infra.settings import (
 from freki.infra.telemetry.calls import Calls
 from freki.operators.analyse_text import ANALYSER, PLAIN, analyse_text, plain_terms, query_terms
 from freki.operators.chunk import ChunkLimits
+from freki.operators.fingerprint import fingerprint
 from freki.operators.recognise import Profile
 from freki.schemas import Timestamp
 from freki.schemas.index import Generation
-from freki.streams.ingest.context_prompts import ContextRules
+from freki.streams.ingest.context_prompts import ContextRules, rules_fingerprint
+from freki.streams.ingest.contextualise import with_contexts
+from freki.streams.ingest.outline import outline_fingerprint
 from freki.streams.ingest.parse import ParseLimits
 from freki.streams.ports import AnalyseText
 from freki.streams.retrieve.profiles import ReaderProfile
@@ -136,6 +139,19 @@ def index_of(settings: Settings, *, embedder: str, dim: int, calls: Calls | None
         apart=apart_identities(settings.models),
     )
     return MilvusIndex(settings.milvus, generation, calls)
+
+
+def fingerprints_of(settings: Settings) -> frozenset[str]:
+    """Return the fingerprints of revisions made by these settings, one per document format."""
+    contexts = rules_fingerprint(rules_of(settings.contexts), model=settings.llm.model or "")
+    analyser, embedder = analyser_of(settings.lexical).version, joint_identity(settings.models)
+    outlines = (
+        outline_fingerprint(profile, limits, define=settings.contexts.definitions)
+        for profile, limits in limits_of(settings.chunking).items()
+    )
+    return frozenset(
+        fingerprint(with_contexts(outline, contexts), analyser=analyser, embedder=embedder) for outline in outlines
+    )
 
 
 def parse_limits_of(settings: Settings) -> ParseLimits:

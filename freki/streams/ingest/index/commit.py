@@ -95,7 +95,8 @@ class Committer:
             parts = {
                 head.part: (head.page_id, len(head.row_ids))
                 for head in sorted(heads.get(piece.root_id, ()), key=lambda head: head.attempt)
-                if head.checked and (head.version, head.cut) == (piece.revision.version, piece.cut)
+                if head.checked
+                and (head.version, head.edition, head.cut) == (piece.revision.version, piece.edition, piece.cut)
             }
             parts |= {page.part: (page.page_id, len(page.entries)) for page in draft.pages[piece.root_id]}
             is_whole = set(parts) == set(range(piece.parts[-1].parts))

@@ -12,12 +12,13 @@ from contextlib import aclosing
 from opentelemetry.trace import Tracer
 
 from freki.operators.fence import Action, Decision, decide
+from freki.operators.fingerprint import fingerprint
 from freki.schemas import ChunkId, IndexOutcome, OutcomeStatus, RootId, Timestamp
 from freki.schemas.embeddings import PassageEmbedding
 from freki.schemas.index import Root, places_in, row_id
 from freki.streams.deliver.lanes import Lane
 from freki.streams.ingest.index.commit import Committer, Draft, Swept
-from freki.streams.ingest.index.compare import compare
+from freki.streams.ingest.index.compare import compare, keeps_rows
 from freki.streams.ingest.index.partition_progress import PartitionProgress
 from freki.streams.ingest.index.pieces import (
     Piece,
@@ -112,7 +113,8 @@ class Indexer:
         bases = await self._committer.look_up([piece.root_id for piece in pieces])
         decisions = _decisions(pieces, bases)
         repeats = [piece for piece in pieces if decisions[piece.root_id].action is Action.REPEAT]
-        if not await self._repair(repeats, bases, lane):
+        alike = {piece.root_id for piece in repeats if self._is_made_alike(piece, bases.get(piece.root_id))}
+        if not await self._repair(repeats, bases, lane, alike=alike):
             yield [], list(pieces)
             return
         writes = [piece for piece in pieces if decisions[piece.root_id].action is Action.WRITE]
@@ -155,8 +157,22 @@ class Indexer:
             naming = await self._store.naming([root.root_id for root in live], list(stored)) if live and stored else {}
         named = {chunk_id: place.row_id for root in live for chunk_id, place in places_in(root, naming).items()}
         fits = self._vectors.fits
-        compared = (compare(part, stored, named, fits=fits) for parts in in_parts(pieces) for part in parts)
+        compared = []
+        for parts in in_parts(pieces):
+            chunks = [chunk for part in parts for chunk in part.chunks]
+            is_alike = self._is_made_alike(parts[0], bases.get(parts[0].root_id))
+            keeps = is_alike and keeps_rows(chunks, stored, named, fits=fits)
+            compared += [compare(part, stored, named, fits=fits, keeps=keeps) for part in parts]
         return packed(compared, self._rules.slice_tokens)
+
+    def _fingerprint(self, piece: Piece) -> str:
+        """Return the fingerprint of the rules that a piece is made by."""
+        embedder = self._vectors.embedder.fingerprint
+        return fingerprint(piece.revision.chunker, analyser=self._rules.analyser, embedder=embedder)
+
+    def _is_made_alike(self, piece: Piece, base: Root | None) -> bool:
+        """Return whether a live base was made by the same rules as a piece."""
+        return base is not None and not base.deleted and base.fingerprint == self._fingerprint(piece)
 
     async def _commit(
         self, piece_slice: Slice, passages: Mapping[ChunkId, PassageEmbedding], bases: Bases
@@ -205,7 +221,7 @@ class Indexer:
                 piece,
                 chunk,
                 row_id=row_ids[chunk.chunk.chunk_id],
-                edition=0,
+                edition=piece.edition,
                 embedder=self._vectors.embedder.of(chunk.chunk.kind).fingerprint,
                 match_code=passages[chunk.chunk.chunk_id].match_code,
                 analyse_text=self._rules.analyse_text,
@@ -231,6 +247,7 @@ class Indexer:
                 attempt=draft.attempt,
                 manifest=manifests[piece.root_id],
                 embedder=self._vectors.embedder.fingerprint,
+                fingerprint=self._fingerprint(piece),
                 searchable_at=committed,
             )
             for piece in pieces
@@ -305,6 +322,6 @@ class Indexer:
 def _decisions(pieces: Sequence[Piece], bases: Bases) -> dict[RootId, Decision]:
     """Return the fence's decision about each piece; the pieces are of different documents."""
     return {
-        key: decide(bases.get(key), piece.revision, metadata_hash=piece.metadata_hash)
+        key: decide(bases.get(key), piece.revision, metadata_hash=piece.metadata_hash, edition=piece.edition)
         for key, piece in by_root(pieces).items()
     }

@@ -23,6 +23,8 @@ class ReceivedPart(NamedTuple):
 
     batch: ContextualChunkBatch
     partition: int
+    edition: int = 0
+    """That a request to make the version anew asks for; 0 without a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class Piece:
     parts: tuple[ContextualChunkBatch, ...]
     partition: int
     metadata_hash: str
+    edition: int = 0
 
     @property
     def complete(self) -> bool:
@@ -45,6 +48,11 @@ class Piece:
     def chunks(self) -> Iterator[ContextualChunk]:
         """All chunks, in reading order."""
         return (chunk for part in self.parts for chunk in part.chunks)
+
+    def is_continued_by(self, batch: ContextualChunkBatch, edition: int) -> bool:
+        """Return whether a part of an edition follows the last one of the piece."""
+        same = (self.revision, self.edition) == (batch.revision, edition)
+        return same and self.parts[-1].part + 1 == batch.part
 
     @property
     def cut(self) -> str:
@@ -77,6 +85,8 @@ class Slice:
     """Chunks that get a new row with the vector of another row."""
     sources: dict[ChunkId, RowId] = field(default_factory=dict)
     """Rows whose vectors are copied."""
+    exact: set[ChunkId] = field(default_factory=set)
+    """Chunks that are embedded unless the context of the row in `sources` equals theirs."""
     reused: dict[ChunkId, RowId] = field(default_factory=dict)
     """Rows of the previous revision that this one keeps."""
 
@@ -91,22 +101,23 @@ class Slice:
         self.to_embed.update(other.to_embed)
         self.to_copy.update(other.to_copy)
         self.sources.update(other.sources)
+        self.exact.update(other.exact)
         self.reused.update(other.reused)
 
 
 def pieces_of(parts: Sequence[ReceivedPart], *, analyser: str) -> Iterator[Piece]:
     """Join consecutive parts of one revision."""
     open_pieces: dict[RootId, Piece] = {}
-    for batch, partition in parts:
+    for batch, partition, edition in parts:
         key = root_id(batch.revision.tenant, batch.revision.document_id)
         piece = open_pieces.get(key)
-        if piece is not None and piece.revision == batch.revision and piece.parts[-1].part + 1 == batch.part:
+        if piece is not None and piece.is_continued_by(batch, edition):
             open_pieces[key] = replace(piece, parts=(*piece.parts, batch))
             continue
         if piece is not None:
             yield piece
         open_pieces[key] = Piece(
-            key, batch.revision, (batch,), partition, metadata_hash(batch.revision, analyser=analyser)
+            key, batch.revision, (batch,), partition, metadata_hash(batch.revision, analyser=analyser), edition
         )
     yield from open_pieces.values()
 

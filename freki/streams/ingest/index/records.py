@@ -104,7 +104,7 @@ def manifest_pages(piece: Piece, rows: Mapping[ChunkId, RowId], attempt: Attempt
         yield ManifestPage(
             root_id=piece.root_id,
             version=piece.revision.version,
-            edition=0,
+            edition=piece.edition,
             attempt=attempt,
             part=part.part,
             cut=piece.cut,
@@ -119,6 +119,7 @@ def live_root(
     attempt: Attempt,
     manifest: Manifest,
     embedder: str,
+    fingerprint: str,
     searchable_at: Timestamp,
 ) -> Root:
     """Return the root that commits a revision after its last piece."""
@@ -128,6 +129,7 @@ def live_root(
         tenant=revision.tenant,
         document_id=revision.document_id,
         version=revision.version,
+        edition=piece.edition,
         attempt=attempt,
         deleted=False,
         pages=manifest.pages,
@@ -136,6 +138,7 @@ def live_root(
         metadata_hash=piece.metadata_hash,
         chunker=revision.chunker,
         embedder=embedder,
+        fingerprint=fingerprint,
         name=revision.name,
         media_type=revision.media_type,
         language=revision.language,
@@ -153,7 +156,15 @@ def live_root(
 
 def dead_root(piece: Piece, base: Root | None, *, attempt: Attempt, searchable_at: Timestamp) -> Root:
     """Return the root that commits a deletion."""
-    root = live_root(piece, base, attempt=attempt, manifest=Manifest((), 0), embedder="", searchable_at=searchable_at)
+    root = live_root(
+        piece,
+        base,
+        attempt=attempt,
+        manifest=Manifest((), 0),
+        embedder="",
+        fingerprint="",
+        searchable_at=searchable_at,
+    )
     principals = base.principals if base is not None else ()
     # A bare tombstone has no version: it deletes the version in the index.
     version = max(root.version, base.version if base is not None else 0)
@@ -207,7 +218,12 @@ def remark(revision: Revision, chunks: int) -> str:
 
 
 def written_status(piece: Piece, base: Root | None) -> OutcomeStatus:
-    """Return the status of a written revision: UNCHANGED if its content equals that of the live base."""
+    """Return the status of a written revision: UNCHANGED if its content equals that of the live base.
+
+    A version that was made anew is INDEXED, so that who asked for it can tell.
+    """
+    if base is not None and base.version == piece.revision.version:
+        return OutcomeStatus.INDEXED
     same = base is not None and not base.deleted and base.content_hash == piece.revision.content_hash
     return OutcomeStatus.UNCHANGED if same else OutcomeStatus.INDEXED
 

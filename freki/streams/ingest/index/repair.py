@@ -1,6 +1,6 @@
 """Repair of live revisions: renew chunks with another context, and restore lost rows."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from freki.schemas import ContextualChunk, RootId
@@ -33,9 +33,14 @@ class Repair:
         self._slice_tokens = slice_tokens
         self._should_yield = should_yield
 
-    async def __call__(self, pieces: Sequence[Piece], bases: Mapping[RootId, Root], lane: Lane) -> bool:
-        """Rewrite outdated and lost rows of live revisions; return False if the turn ends before all are done."""
-        outdated = await self._outdated(pieces, bases)
+    async def __call__(
+        self, pieces: Sequence[Piece], bases: Mapping[RootId, Root], lane: Lane, *, alike: Collection[RootId]
+    ) -> bool:
+        """Rewrite outdated and lost rows of live revisions; return False if the turn ends before all are done.
+
+        alike: documents whose base was made by the same rules; only they get other contexts.
+        """
+        outdated = await self._outdated(pieces, bases, alike)
         slices = packed((Slice(to_embed={key: chunk}) for key, chunk in outdated.items()), self._slice_tokens)
         for number, outdated_slice in enumerate(slices, start=1):
             await self._write(outdated_slice.to_embed)
@@ -43,7 +48,9 @@ class Repair:
                 return False
         return True
 
-    async def _outdated(self, pieces: Sequence[Piece], bases: Mapping[RootId, Root]) -> Chunks:
+    async def _outdated(
+        self, pieces: Sequence[Piece], bases: Mapping[RootId, Root], alike: Collection[RootId]
+    ) -> Chunks:
         """Return the chunks of the live manifest whose row is lost or has another context.
 
         Chunks outside the manifest, of a repeated revision that was split differently, are ignored.
@@ -60,7 +67,11 @@ class Repair:
             chunk_id: chunks[chunk_id]
             for chunk_id, live in named.items()
             if live not in rows
-            or (chunks[chunk_id][1].context_key and not self._vectors.fits(rows[live], chunks[chunk_id][1]))
+            or (
+                chunks[chunk_id][0].root_id in alike
+                and chunks[chunk_id][1].context_key
+                and not self._vectors.fits(rows[live], chunks[chunk_id][1])
+            )
         }
 
     async def _write(self, chunks: Chunks) -> None:

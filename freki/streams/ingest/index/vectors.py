@@ -51,7 +51,7 @@ class ChunkVectors:
     async def of_slice(self, piece_slice: Slice) -> dict[ChunkId, PassageEmbedding]:
         """Embed all chunks that get a row."""
         copied = await self._copied(piece_slice)
-        # A source row may have been deleted meanwhile.
+        # A source row may have been deleted meanwhile, or have another context.
         lost = {chunk_id: chunk for chunk_id, chunk in piece_slice.to_copy.items() if chunk_id not in copied}
         return copied | await self.of_chunks({**piece_slice.to_embed, **lost})
 
@@ -86,8 +86,15 @@ class ChunkVectors:
         if not piece_slice.to_copy:
             return {}
         stored = await self._rows.fetch(list(piece_slice.sources.values()))
-        found = {key: PassageEmbedding(vector, row.match_code) for key, (row, vector) in stored.items()}
-        return {chunk_id: found[row_id] for chunk_id, row_id in piece_slice.sources.items() if row_id in found}
+        copied = {}
+        for chunk_id, row_id in piece_slice.sources.items():
+            if row_id not in stored:
+                continue
+            row, vector = stored[row_id]
+            # The id of a chunk covers its text.
+            if chunk_id not in piece_slice.exact or row.context == piece_slice.to_copy[chunk_id][1].context:
+                copied[chunk_id] = PassageEmbedding(vector, row.match_code)
+        return copied
 
     def _by_embedder(
         self, chunks: Mapping[EmbeddingCacheKey, PieceChunk]
