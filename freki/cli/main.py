@@ -6,6 +6,8 @@ from freki.cli import (
     ask,
     compare_generations,
     crawl,
+    delete,
+    documents,
     generations,
     git,
     judge,
@@ -32,6 +34,8 @@ app.command("watch")(publish.watch_folder)
 app.command("git")(git.publish_git)
 app.command("crawl")(crawl.crawl)
 app.command("relay")(relay.relay)
+app.add_typer(documents.documents_app, name="documents")
+app.command("delete")(delete.delete)
 app.command("ask")(ask.ask)
 app.add_typer(judge.judge_app, name="judge")
 app.command("tools")(tools.describe)

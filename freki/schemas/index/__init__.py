@@ -9,6 +9,7 @@ from freki.schemas.index.keys import Attempt, CommitId, PageId, RowId, attempt_o
 from freki.schemas.index.manifests import ManifestEntry, ManifestPage, PageHead, Place
 from freki.schemas.index.roots import Rank, Root, Watermark, deleted, places_in, standing
 from freki.schemas.index.search import Candidate, RerankPair, Scope
+from freki.schemas.index.selection import Selection
 
 __all__ = [
     "Apart",
@@ -30,6 +31,7 @@ __all__ = [
     "RowHead",
     "RowId",
     "Scope",
+    "Selection",
     "Statistics",
     "StoredRow",
     "Watermark",

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Protocol
 
-from freki.schemas import ChunkId, RootId
+from freki.schemas import ChunkId, RootId, TenantId
 from freki.schemas.arrays import Floats
 from freki.schemas.index import (
     Candidate,
@@ -121,8 +121,8 @@ class GenerationLog(Protocol):
 class WholeIndex(Protocol):
     """Iteration over a whole index."""
 
-    def all_roots(self) -> AsyncIterator[Root]:
-        """Yield the standing root of every document."""
+    def all_roots(self, *, tenant: TenantId | None = None, prefix: str = "") -> AsyncIterator[Root]:
+        """Yield the standing root of every document; only of a tenant, and whose id begins with a prefix, if given."""
 
     def all_rows(self) -> AsyncIterator[Sequence[tuple[RootId, RowHead]]]:
         """Yield every chunk row, in pages."""

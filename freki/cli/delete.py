@@ -1,0 +1,82 @@
+"""`freki delete`: delete documents by id or by what they have in common."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from freki.cli.arguments import expanded
+from freki.cli.bars import bars
+from freki.cli.changes import Make
+from freki.cli.context import command, console, fail, load_settings
+from freki.cli.outcomes import PATIENCE_S, collect, send, show_outcomes
+from freki.cli.selection import SelectionArguments, is_agreed, roots_named, selected
+from freki.schemas import DocumentChange, Operation, Timestamp
+from freki.schemas.index import Root
+from freki.streams.wire.connect import open_index, open_publisher, open_receipts
+from freki.streams.wire.from_settings import wall_clock
+
+
+@command
+@expanded
+async def delete(
+    documents: Annotated[list[str] | None, typer.Argument(help="Ids, as `freki documents list` shows them")] = None,
+    *,
+    given: SelectionArguments,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete without asking")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the receipt of each deletion")] = False,
+    patience: Annotated[float, typer.Option(help="With --wait: give up after this many seconds without a receipt")] = (
+        PATIENCE_S
+    ),
+) -> None:
+    """Delete documents, given by id or by conditions; a condition first shows how many it selects.
+
+    The deletion has the version that is indexed, over which it wins, so the producer's next version brings the document
+    back.
+    """
+    settings = load_settings()
+    if bool(documents) == given.is_given():
+        fail("name documents, or give conditions such as --prefix, and not both", code=2)
+    selection = given.selection(settings)
+    async with open_index(settings) as index:
+        if documents:
+            roots = await roots_named(index, selection.tenant, list(dict.fromkeys(documents)))
+        else:
+            roots = [root async for root in selected(index, selection)]
+    live = sorted((root for root in roots if not root.deleted), key=lambda root: root.document_id)
+    for root in (root for root in roots if root.deleted):
+        console.print(Text(f"{root.document_id} is deleted already", style="yellow"))
+    if not live:
+        console.print("nothing to delete")
+        return
+    if not documents and not is_agreed(live, f"delete {len(live)} documents", yes=yes):
+        raise typer.Exit(1)
+    async with AsyncExitStack() as opened:
+        receipts = await opened.enter_async_context(open_receipts(settings)) if wait else None
+        publisher = await opened.enter_async_context(open_publisher(settings))
+        with bars() as progress:
+            sent = await send(publisher, receipts, _deletions(live), total=len(live), progress=progress)
+            outcomes = await collect(receipts, total=sent, progress=progress, patience_s=patience) if receipts else []
+    if receipts is None:
+        console.print(f"Sent {sent} deletions. Use --wait to see their receipts.")
+    elif not show_outcomes(outcomes, missing=sent - len(outcomes)):
+        raise typer.Exit(1)
+    if sent < len(live):
+        raise typer.Exit(1)
+
+
+def _deletions(roots: Sequence[Root]) -> Iterator[Make]:
+    return (partial(_deletion, root) for root in roots)
+
+
+def _deletion(root: Root) -> DocumentChange:
+    return DocumentChange(
+        tenant=root.tenant,
+        document_id=root.document_id,
+        operation=Operation.DELETE,
+        version=root.version,
+        occurred_at=Timestamp(wall_clock()),
+    )

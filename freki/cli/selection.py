@@ -1,0 +1,134 @@
+"""Options that select documents of the index, and the documents that they select."""
+
+from bisect import insort
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import typer
+from rich.text import Text
+
+from freki.cli.arguments import ArgumentGroup
+from freki.cli.context import console, fail
+from freki.infra.milvus.index import MilvusIndex
+from freki.infra.settings import Settings
+from freki.operators.identify import root_id
+from freki.operators.select_documents import is_selected
+from freki.schemas import DocumentId, TenantId
+from freki.schemas.index import Root, Selection
+from freki.streams.ports import WholeIndex
+from freki.streams.wire.from_settings import fingerprints_of
+
+SHOWN = 10
+"""Documents shown of those that a command is about to change."""
+Tenant = Annotated[str | None, typer.Option(help="Tenant of the documents; default: FREKI_TENANT")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionArguments(ArgumentGroup):
+    """Conditions that documents meet all of."""
+
+    panel: ClassVar[str | None] = "Which documents"
+
+    tenant: Tenant = None
+    prefix: Annotated[str, typer.Option(help="Beginning of the document id, such as handbook/")] = ""
+    source: Annotated[str, typer.Option(help="Beginning of the source URI, such as https://example.org/docs/")] = ""
+    language: Annotated[str, typer.Option(help="ISO 639-1 code, such as de; und: undetermined")] = ""
+    attribute: Annotated[
+        list[str] | None, typer.Option(help="Attribute and its value, as KEY=VALUE; may be repeated")
+    ] = None
+    principal: Annotated[
+        list[str] | None, typer.Option(help="User or group that the document names as reader; may be repeated")
+    ] = None
+
+    def selection(self, settings: Settings, *, deleted: bool = False, otherwise: bool = False) -> Selection:
+        """Return the selection of live or of deleted documents; otherwise: only of those made with other settings."""
+        return Selection(
+            tenant=TenantId(self.tenant or settings.tenant),
+            prefix=self.prefix,
+            source=self.source,
+            language=self.language,
+            principals=tuple(self.principal or ()),
+            attributes=dict(_pair(each) for each in self.attribute or ()),
+            deleted=deleted,
+            not_made_by=fingerprints_of(settings) if otherwise else frozenset(),
+        )
+
+    def is_given(self) -> bool:
+        """Return whether there is a condition besides the tenant."""
+        return any((self.prefix, self.source, self.language, self.attribute, self.principal))
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Documents in the order of their ids."""
+
+    roots: Sequence[Root]
+    total: int
+    """Number of selected documents, also on other pages."""
+    left: int
+    """Number of selected documents on this page and those after it."""
+
+    @property
+    def is_last(self) -> bool:
+        """Whether no documents follow."""
+        return len(self.roots) == self.left
+
+
+async def selected(index: WholeIndex, selection: Selection) -> AsyncIterator[Root]:
+    """Yield the roots of selected documents, unordered."""
+    async for root in index.all_roots(tenant=selection.tenant, prefix=selection.prefix):
+        if is_selected(root, selection):
+            yield root
+
+
+async def page_of(index: WholeIndex, selection: Selection, *, after: str = "", limit: int = 0) -> Page:
+    """Return the first selected documents after an id, in the order of ids; limit 0: all of them."""
+    roots: list[Root] = []
+    total = left = 0
+    async for root in selected(index, selection):
+        total += 1
+        if root.document_id <= after:
+            continue
+        left += 1
+        insort(roots, root, key=lambda each: each.document_id)
+        # Only as many as the page takes: an index may have more documents than fit in memory.
+        if limit:
+            del roots[limit:]
+    return Page(roots, total, left)
+
+
+async def roots_named(index: MilvusIndex, tenant: TenantId, names: Sequence[str]) -> list[Root]:
+    """Return the roots of documents, in order; end the command if the index does not know one."""
+    keys = {name: root_id(tenant, DocumentId(name)) for name in names}
+    found = await index.roots(list(keys.values()))
+    for name, key in keys.items():
+        if key not in found:
+            fail(
+                f"tenant {tenant} has no document {name!r}: `freki documents list` shows them;"
+                " --tenant selects another tenant"
+            )
+    return [found[key] for key in keys.values()]
+
+
+def is_agreed(roots: Sequence[Root], what: str, *, yes: bool) -> bool:
+    """Show the first of the selected documents and ask; end the command where nobody can answer.
+
+    what: is to be done, in the infinitive.
+    """
+    for root in roots[:SHOWN]:
+        console.print(Text(root.document_id), soft_wrap=True)
+    if len(roots) > SHOWN:
+        console.print(f"… and {len(roots) - SHOWN} more")
+    if yes:
+        return True
+    if not console.is_terminal:
+        fail(f"this would {what}: give --yes to do it", code=2)
+    return typer.confirm(f"{what[0].upper()}{what[1:]}?")
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not (key and equals):
+        fail(f"--attribute {text!r}: give key and value as KEY=VALUE", code=2)
+    return key, value

@@ -1,0 +1,183 @@
+"""Show documents of the index in a terminal."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from freki.cli.outcomes import line
+from freki.cli.selection import Page
+from freki.schemas import ChunkKind, IndexOutcome
+from freki.schemas.index import Root
+from freki.schemas.names import record
+
+SHOWN_RECEIPTS = 5
+SHOWN_CHARACTERS = 120
+_FIRST_YEAR = 1990
+"""Times before it are no times: producers without one give a counter."""
+
+
+@record
+class ChunkView:
+    """A chunk of a document as it is shown."""
+
+    chunk_id: str
+    path: str
+    ordinal: int
+    start: int
+    end: int
+    """Half-open span in Unicode code points."""
+    first_page: int
+    last_page: int
+    """1-based; 0 where the document has no pages."""
+    kind: str
+    heading_path: tuple[str, ...]
+    tokens: int
+    context: str
+    text: str
+
+
+@record
+class DocumentView:
+    """A document with some of its chunks."""
+
+    root: Root
+    chunks: tuple[ChunkView, ...]
+    """The first ones, in reading order."""
+    kinds: Mapping[str, int]
+    """Number of chunks of each kind."""
+    explained: int
+    """Number of chunks whose context explains abbreviations."""
+    written: int
+    """Number of chunks whose context has text by a language model."""
+    missing: int
+    """Number of chunks without a row."""
+
+
+@record
+class Entry:
+    """Something that happened to a document."""
+
+    at: int
+    """Milliseconds since 1970."""
+    what: str
+    version: int
+    """0 where unknown."""
+    detail: str
+
+
+def show_list(console: Console, page: Page, *, tenant: str, current: Collection[str]) -> None:
+    """Print a page of documents."""
+    if not page.total:
+        console.print(Text(f"no documents of tenant {tenant} meet these conditions", style="yellow"))
+        return
+    table = Table("document", "version", "language", "type", "chunks", "searchable since", "")
+    table.columns[0].overflow = "fold"
+    table.columns[4].justify = "right"
+    for root in page.roots:
+        table.add_row(
+            Text(root.document_id),
+            str(root.version),
+            root.language,
+            Text(root.media_type),
+            "" if root.deleted else str(root.chunks),
+            time_of(root.searchable_at),
+            Text(_state(root, current), style="yellow"),
+        )
+    console.print(table)
+    console.print(f"{len(page.roots)} of {page.total} documents of tenant {tenant}")
+    if not page.is_last and page.roots:
+        console.print(Text(f"next page: --after '{page.roots[-1].document_id}'", style="dim"), soft_wrap=True)
+
+
+def show_document(console: Console, view: DocumentView, receipts: Sequence[IndexOutcome], *, is_current: bool) -> None:
+    """Print all that is known of a document."""
+    root = view.root
+    console.print(Text(root.document_id, style="bold"), soft_wrap=True)
+    if root.deleted:
+        _say(console, "deleted", f"at version {root.version}, {time_of(root.searchable_at)}")
+    else:
+        _show_live(console, view, is_current=is_current)
+    for receipt in receipts[-SHOWN_RECEIPTS:]:
+        console.print(Text.assemble((f"{'receipt':<12} ", "bold"), f"version {receipt.version}  ", line(receipt)))
+    if len(receipts) > SHOWN_RECEIPTS:
+        console.print(Text(f"… and {len(receipts) - SHOWN_RECEIPTS} earlier ones: `freki documents history`", "dim"))
+    if not receipts:
+        _say(console, "receipts", "none on the topic any more")
+
+
+def _show_live(console: Console, view: DocumentView, *, is_current: bool) -> None:
+    root = view.root
+    edition = f", made anew or mended since, as edition {root.edition}" if root.edition else ""
+    made = "these settings" if is_current else "other settings than these: `freki reindex` makes it anew"
+    for name, value in (
+        ("name", root.name),
+        ("version", f"{root.version}{edition}"),
+        ("source", root.source_uri or "–"),
+        ("type", f"{root.media_type}, {root.characters} characters, language {root.language}"),
+        ("readers", ", ".join(root.principals) or "nobody: publish it with principals"),
+        ("attributes", ", ".join(f"{key}={value}" for key, value in sorted(root.attributes.items())) or "–"),
+        ("changed", time_of(root.occurred_at)),
+        ("published", time_of(root.recorded_at)),
+        ("searchable", time_of(root.searchable_at)),
+        ("content", f"SHA-256 {root.content_hash}"),
+        ("made by", f"{made}; {root.chunker}, {root.embedder}"),
+        ("derived", _derived(view)),
+    ):
+        _say(console, name, value)
+    if view.missing:
+        console.print(Text(f"{view.missing} chunks have no row: `freki verify --repair` mends that", style="red"))
+    table = Table("chunk", "kind", "characters", "pages", "tokens", "heading and text", box=None, padding=(0, 1))
+    for chunk in view.chunks:
+        pages = f"{chunk.first_page}–{chunk.last_page}" if chunk.last_page > chunk.first_page else str(chunk.first_page)
+        heading = f"{chunk.heading_path[-1]}: " if chunk.heading_path else ""
+        text = " ".join(chunk.text.split())
+        table.add_row(
+            chunk.path,
+            chunk.kind.lower(),
+            f"{chunk.start}–{chunk.end}",
+            pages if chunk.first_page else "",
+            str(chunk.tokens),
+            Text.assemble((heading, "bold"), text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]} …"),
+        )
+    if view.chunks:
+        console.print(table)
+    if len(view.chunks) < root.chunks:
+        console.print(Text(f"{len(view.chunks)} of {root.chunks} chunks; --chunks 0 shows all", style="dim"))
+
+
+def show_history(console: Console, entries: Sequence[Entry]) -> None:
+    """Print what happened to a document."""
+    table = Table("at", "what", "version", "")
+    for entry in entries:
+        version = str(entry.version) if entry.version else ""
+        table.add_row(time_of(entry.at), Text(entry.what), version, Text(entry.detail))
+    console.print(table)
+
+
+def time_of(milliseconds: int) -> str:
+    """Return a time as local date and time; a dash where it is none."""
+    time = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    return f"{time.astimezone():%Y-%m-%d %H:%M:%S}" if time.year >= _FIRST_YEAR else "–"
+
+
+def _say(console: Console, name: str, value: str) -> None:
+    console.print(Text.assemble((f"{name:<12} ", "bold"), value), soft_wrap=True)
+
+
+def _state(root: Root, current: Collection[str]) -> str:
+    if root.deleted:
+        return "deleted"
+    return "" if root.fingerprint in current else "other settings"
+
+
+def _derived(view: DocumentView) -> str:
+    summaries = view.kinds.get(ChunkKind.SUMMARY, 0)
+    kinds = ", ".join(f"{count} {kind.lower()}" for kind, count in sorted(view.kinds.items()))
+    parts = [f"{view.root.chunks} chunks ({kinds or 'none'})"]
+    parts += [f"{summaries} extracts of sections or of the whole"] if summaries else []
+    parts += [f"{view.explained} with explained abbreviations"] if view.explained else []
+    parts += [f"{view.written} with text by a language model"] if view.written else []
+    return ", ".join(parts)
