@@ -1,6 +1,9 @@
-"""`freki verify`: compare the index with the stream of changes."""
+"""`freki verify`: compare the index with the stream of changes, and mend what differs."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -9,21 +12,27 @@ from rich.text import Text
 
 from freki.cli.bars import bars
 from freki.cli.context import command, console, load_settings
+from freki.cli.outcomes import PATIENCE_S
+from freki.cli.repeat import Repeated, repeat
+from freki.cli.status import made_otherwise
 from freki.infra.kafka import Reader
+from freki.infra.local.state import read_stack
 from freki.infra.milvus.index import MilvusIndex
+from freki.infra.registry import RegistryClient
 from freki.infra.settings import Settings
 from freki.operators.identify import root_id
-from freki.operators.reconcile import Difference, Expected, expect, reconcile, reconcile_rows, surplus
-from freki.schemas import DocumentChange, DocumentId, IndexOutcome, OutcomeStatus, RootId, TenantId
+from freki.operators.reconcile import Difference, Expected, Mend, expect, reconcile, reconcile_rows
+from freki.schemas import DocumentChange, DocumentId, IndexOutcome, OutcomeStatus, RootId, TenantId, Timestamp
 from freki.schemas.avro import Codec, UndecodableError
 from freki.schemas.index import Root
 from freki.streams.client import Change
+from freki.streams.feed.repeat import NOT_STORED
 from freki.streams.ingest.chunk import content_hash
 from freki.streams.ingest.index.commit import Committer
 from freki.streams.ingest.index.reclaim import reclaim
-from freki.streams.messages import version_in
+from freki.streams.messages import Stored, version_in
 from freki.streams.wire.connect import open_index, open_registry
-from freki.streams.wire.from_settings import topics_of, wall_clock
+from freki.streams.wire.from_settings import fingerprints_of, topics_of, wall_clock
 
 SHOWN = 50
 # Documents per read: enough to save calls, few enough for the progress bar to move.
@@ -34,60 +43,201 @@ SCATTERED = (
 )
 
 
+@dataclass(slots=True)
+class _Stream:
+    """What the documents topic says."""
+
+    expected: dict[RootId, Expected] = field(default_factory=dict)
+    partitions: dict[str, int] = field(default_factory=dict)
+    """By name of a document."""
+    scattered: dict[str, Difference] = field(default_factory=dict)
+    """Documents with records in several partitions."""
+    rejected: dict[RootId, int] = field(default_factory=dict)
+    """Highest rejected version."""
+    begins_at: Timestamp | None = None
+    """When its first record was stored; None where it is empty."""
+
+    @property
+    def rejected_now(self) -> int:
+        """Number of documents whose last change was rejected."""
+        return sum(
+            key not in self.expected or self.expected[key].version < version for key, version in self.rejected.items()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """Result of comparing index and stream."""
+
+    stream: _Stream
+    roots: Mapping[RootId, Root]
+    differences: Sequence[Difference]
+    lost: Sequence[Root]
+    """Documents that cannot be compared because the topic was emptied since they were published."""
+
+
 @command
 async def verify(
     *,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Delete documents that the stream deleted or lacks, and orphaned rows")
+        bool,
+        typer.Option(
+            "--repair",
+            help="Mend each difference: delete what the stream deleted or lacks, make anew what is missing or damaged,"
+            " remove orphaned rows",
+        ),
     ] = False,
+    patience: Annotated[
+        float, typer.Option(help="With --repair: give up after this many seconds without a receipt")
+    ] = PATIENCE_S,
 ) -> None:
     """Compare topic and store: documents, versions, content, and each chunk row with its manifest."""
     settings = load_settings()
-    with bars() as progress:
-        async with open_index(settings) as index:
-            # Read the index first: everything in it now is on the topic by the time that is read.
-            before = [root async for root in index.all_roots()] if repair else []
-            expected, scattered = await _expected(settings, await _rejected(settings), progress)
-            if repair:
-                await _repair(index, surplus(expected, before))
-            roots = [root async for root in index.all_roots()]
-            differences = [*reconcile(expected, roots), *scattered]
-            bar = progress.add_task("documents checked", total=len(roots))
-            for some in (roots[at : at + BATCH] for at in range(0, len(roots), BATCH)):
-                stored = await index.pages([page_id for root in some for page_id in root.pages])
-                rows = await index.rows_of([root.root_id for root in some])
-                for root in some:
-                    pages = [stored[page_id] for page_id in root.pages if page_id in stored]
-                    manifest = [entry.row_id for page in pages for entry in page.entries]
-                    differences += reconcile_rows(
-                        root, manifest, len(pages), [row.row_id for row in rows[root.root_id]]
-                    )
-                progress.advance(bar, len(some))
-    live = sum(not root.deleted for root in roots)
-    console.print(f"{len(expected)} documents in the stream")
-    console.print(f"{live} live in the index, {len(roots) - live} remembered as deleted")
-    for difference in differences[:SHOWN]:
-        console.print(Text.assemble((difference.name, "bold"), f"  {difference.problem}"))
-    console.print(f"{len(differences)} differences")
-    if differences:
+    async with open_index(settings) as index:
+        compared = await _compare(settings, index)
+        await _show(settings, index, compared)
+        if repair and await _mend(settings, index, compared, patience_s=patience):
+            compared = await _compare(settings, index)
+            _show_differences(compared.differences, "after the repair: ")
+    if compared.differences or compared.lost:
         raise typer.Exit(1)
 
 
-async def _repair(index: MilvusIndex, outdated: Sequence[Root]) -> None:
-    """Delete documents that the stream lacks, then all rows that no live manifest names."""
+async def _compare(settings: Settings, index: MilvusIndex) -> _Comparison:
+    with bars() as progress:
+        # Read the index before the topic: everything in it now is on the topic by the time that is read.
+        before = {root.root_id: root.rank async for root in index.all_roots() if not root.deleted}
+        stream = await _read_stream(settings, await _rejected(settings, index), progress)
+        roots = {root.root_id: root async for root in index.all_roots()}
+        lost = _lost(settings, stream, roots.values())
+        unknown = {root.root_id for root in lost} | {
+            key for key in roots if key not in stream.expected and before.get(key) != roots[key].rank
+        }
+        differences = reconcile(stream.expected, [root for key, root in roots.items() if key not in unknown])
+        differences += stream.scattered.values()
+        differences += await _row_differences(index, list(roots.values()), progress)
+    return _Comparison(stream, roots, differences, lost)
+
+
+async def _row_differences(index: MilvusIndex, roots: Sequence[Root], progress: Progress) -> list[Difference]:
+    differences = []
+    bar = progress.add_task("documents checked", total=len(roots))
+    for some in (roots[at : at + BATCH] for at in range(0, len(roots), BATCH)):
+        stored = await index.pages([page_id for root in some for page_id in root.pages])
+        rows = await index.rows_of([root.root_id for root in some])
+        for root in some:
+            pages = [stored[page_id] for page_id in root.pages if page_id in stored]
+            manifest = [entry.row_id for page in pages for entry in page.entries]
+            differences += reconcile_rows(root, manifest, len(pages), [row.row_id for row in rows[root.root_id]])
+        progress.advance(bar, len(some))
+    return differences
+
+
+def _lost(settings: Settings, stream: _Stream, roots: Collection[Root]) -> list[Root]:
+    """Return the live documents that the topic lost as a whole, rather than by a deletion of each."""
+    gone = [root for root in roots if not root.deleted and root.root_id not in stream.expected]
+    if stream.begins_at is None:
+        return gone
+    stack = read_stack(settings.local.state_dir.expanduser().absolute())
+    if stack is None or stack.broker != "tansu" or stack.bootstrap != settings.kafka.bootstrap:
+        return []
+    # This broker keeps topics in memory, so what it stored before its first record is gone.
+    since = max(stream.begins_at, int(stack.started_at.timestamp() * 1000))
+    return [root for root in gone if root.recorded_at < since]
+
+
+async def _show(settings: Settings, index: MilvusIndex, compared: _Comparison) -> None:
+    live = sum(not root.deleted for root in compared.roots.values())
+    console.print(f"{len(compared.stream.expected)} documents in the stream")
+    console.print(f"{live} live in the index, {len(compared.roots) - live} remembered as deleted")
+    if rejected := compared.stream.rejected_now:
+        console.print(f"{rejected} documents whose last change was rejected: `freki dead-letters list` says why")
+    if otherwise := await index.count_made_otherwise(fingerprints_of(settings)):
+        console.print(Text(made_otherwise(otherwise), style="yellow"), soft_wrap=True)
+    if compared.lost:
+        console.print(Text(_loss(settings, compared), style="yellow"), soft_wrap=True)
+    _show_differences(compared.differences)
+
+
+def _show_differences(differences: Sequence[Difference], when: str = "") -> None:
+    for difference in differences[:SHOWN]:
+        console.print(Text.assemble((difference.name, "bold"), f"  {difference.problem}"), soft_wrap=True)
+    if len(differences) > SHOWN:
+        console.print(f"… and {len(differences) - SHOWN} more")
+    console.print(f"{when}{len(differences)} differences")
+
+
+def _loss(settings: Settings, compared: _Comparison) -> str:
+    """Return what happened to the topic, and what to do."""
+    count, topic = len(compared.lost), topics_of(settings).documents.name
+    stack = read_stack(settings.local.state_dir.expanduser().absolute())
+    if stack is not None and stack.broker == "tansu" and stack.bootstrap == settings.kafka.bootstrap:
+        begin = datetime.fromtimestamp((compared.stream.begins_at or stack.started_at.timestamp() * 1000) / 1000, UTC)
+        started = max(begin, stack.started_at)
+        return (
+            f"the changes of {count} documents are gone from the topics: the local broker keeps them in memory, and was"
+            f" started again, at {started.astimezone():%H:%M:%S}. The documents stay searchable, but can be neither"
+            " compared nor made anew. Publish them again: unchanged chunks are not embedded again."
+            " With `freki up --kafka` topics survive a restart."
+        )
+    return (
+        f"topic {topic} is empty, but the index holds {count} documents: if the topic was deleted, publish them again;"
+        " else correct FREKI_KAFKA__BOOTSTRAP, FREKI_KAFKA__TOPIC_PREFIX or FREKI_MILVUS__GENERATION, which belong to"
+        " different indexes"
+    )
+
+
+async def _mend(settings: Settings, index: MilvusIndex, compared: _Comparison, *, patience_s: float) -> bool:
+    """Mend what can be mended, and say of each document what was done; return whether anything was tried."""
+    problems: defaultdict[str, set[Mend]] = defaultdict(set)
+    for difference in compared.differences:
+        problems[difference.name].add(difference.mend)
+    by_name = {f"{root.tenant}/{root.document_id}": root for root in compared.roots.values()}
+    surplus = [by_name[name] for name, mends in problems.items() if Mend.DELETE in mends]
+    damaged = [name for name, mends in problems.items() if Mend.REPEAT in mends]
+    keys = {name: root_id(*_parts(name)) for name in damaged}
+    expected = compared.stream.expected
+    wanted = {name: expected[key].version for name, key in keys.items() if key in expected}
     committer = Committer(store=index, now=wall_clock)
-    await committer.delete(outdated)
+    await committer.delete(surplus)
+    for root in surplus:
+        _say(f"{root.tenant}/{root.document_id}", f"deleted at version {root.version}")
+    if wanted:
+        asked = {name.encode(): version for name, version in wanted.items()}
+        done = await repeat(settings, asked, patience_s=patience_s)
+        for name in wanted:
+            _say(name, _result(done, name.encode()))
+    for name in (name for name in damaged if name not in wanted):
+        _say(name, f"not made anew: {NOT_STORED}")
+    for name in (name for name, mends in problems.items() if Mend.BY_HAND in mends):
+        _say(name, "left as it is")
     removed = await reclaim(index, committer, now=wall_clock)
-    console.print(f"repaired: {len(outdated)} documents deleted, {removed} rows left behind removed")
+    console.print(f"repaired: {len(surplus)} deleted, {len(wanted)} sent again, {removed} rows left behind removed")
+    return bool(surplus or wanted or removed)
 
 
-async def _expected(
-    settings: Settings, rejected: set[Change], progress: Progress
-) -> tuple[dict[RootId, Expected], list[Difference]]:
-    """Read all changes that were not rejected; also return the keys found in several partitions."""
-    expected: dict[RootId, Expected] = {}
-    partitions: dict[str, int] = {}
-    scattered: dict[str, Difference] = {}
+def _result(done: Repeated, key: bytes) -> str:
+    if key in done.reasons:
+        return f"not made anew: {done.reasons[key]}"
+    outcome = done.by_key.get(key)
+    if outcome is None:
+        return "sent again, without a receipt yet: `freki status` shows whether workers run"
+    if outcome.status is OutcomeStatus.INDEXED:
+        return f"made anew: version {outcome.version}, {outcome.chunks} chunks, {outcome.embedded} embedded"
+    return f"sent again: {outcome.status.lower()}{f', {outcome.reason}' if outcome.reason else ''}"
+
+
+def _say(name: str, what: str) -> None:
+    console.print(Text.assemble((name, "bold"), f"  {what}"), soft_wrap=True)
+
+
+def _parts(name: str) -> tuple[TenantId, DocumentId]:
+    tenant, _, document_id = name.partition("/")
+    return TenantId(tenant), DocumentId(document_id)
+
+
+async def _read_stream(settings: Settings, rejected: set[Change], progress: Progress) -> _Stream:
+    stream = _Stream()
     async with (
         open_registry(settings) as registry,
         Reader(settings.kafka, topics_of(settings).documents.name, start="earliest") as reader,
@@ -96,35 +246,43 @@ async def _expected(
         bar = progress.add_task("changes read", total=sum(reader.ends.values()))
         async for stored in reader.until_end():
             progress.advance(bar)
-            name = (stored.key or b"").decode(errors="replace")
-            tenant, _, document_id = name.partition("/")
-            if not document_id:
-                continue
-            if (first := partitions.setdefault(name, stored.partition)) != stored.partition:
-                problem = f"has records in partitions {first} and {stored.partition}: {SCATTERED}"
-                scattered.setdefault(name, Difference(name, problem))
-            try:
-                change = None if stored.value is None else codec.decode(stored.value)
-            except UndecodableError:
-                continue
-            # A change under a foreign key was rejected under the document id in that key.
-            if change is not None and (tenant, document_id, change.version) in rejected:
-                continue
-            key = root_id(TenantId(tenant), DocumentId(document_id))
-            after = expect(
-                expected.get(key),
-                name,
-                change,
-                "" if change is None else _hash(change),
-                buried=version_in(stored.headers),
-            )
-            if after is not None:
-                expected[key] = after
-    return expected, list(scattered.values())
+            stored_at = Timestamp(stored.timestamp_ms)
+            stream.begins_at = min(stored_at, stream.begins_at or stored_at)
+            await _prepare(registry, stored)
+            _take(stream, stored, codec, rejected)
+    return stream
 
 
-async def _rejected(settings: Settings) -> set[Change]:
-    found: set[Change] = set()
+def _take(stream: _Stream, stored: Stored, codec: Codec[DocumentChange], rejected: set[Change]) -> None:
+    """Add a record of the documents topic to what the stream says."""
+    name = (stored.key or b"").decode(errors="replace")
+    tenant, document_id = _parts(name)
+    if not document_id:
+        return
+    if (first := stream.partitions.setdefault(name, stored.partition)) != stored.partition:
+        problem = f"has records in partitions {first} and {stored.partition}: {SCATTERED}"
+        stream.scattered.setdefault(name, Difference(name, problem))
+    try:
+        change = None if stored.value is None else codec.decode(stored.value)
+    except UndecodableError:
+        return
+    key = root_id(tenant, document_id)
+    # A change under a foreign key was rejected under the document id in that key.
+    if change is not None and (tenant, document_id, change.version) in rejected:
+        stream.rejected[key] = max(change.version, stream.rejected.get(key, 0))
+        return
+    hashed = "" if change is None else _hash(change)
+    after = expect(stream.expected.get(key), name, change, hashed, buried=version_in(stored.headers))
+    if after is not None:
+        stream.expected[key] = after
+
+
+async def _rejected(settings: Settings, index: MilvusIndex) -> set[Change]:
+    """Return the changes whose last receipt is REJECTED, except those that the index holds.
+
+    A version that is indexed may be rejected later, when it is made anew: it stays.
+    """
+    last: dict[Change, OutcomeStatus] = {}
     async with (
         open_registry(settings) as registry,
         Reader(settings.kafka, topics_of(settings).outcomes.name, start="earliest") as reader,
@@ -133,10 +291,22 @@ async def _rejected(settings: Settings) -> set[Change]:
         async for stored in reader.until_end():
             if stored.value is None:
                 continue
+            await _prepare(registry, stored)
             outcome = codec.decode(stored.value)
-            if outcome.status is OutcomeStatus.REJECTED:
-                found.add((outcome.tenant, outcome.document_id, outcome.version))
-    return found
+            last[outcome.tenant, outcome.document_id, outcome.version] = outcome.status
+    rejected = {change for change, status in last.items() if status is OutcomeStatus.REJECTED}
+    keys = {change: root_id(change[0], change[1]) for change in rejected}
+    roots = await index.roots(sorted(set(keys.values()))) if keys else {}
+    return {
+        change
+        for change, key in keys.items()
+        if key not in roots or roots[key].deleted or roots[key].version != change[2]
+    }
+
+
+async def _prepare(registry: RegistryClient | None, stored: Stored) -> None:
+    if registry is not None:
+        await registry.prepare([stored.value])
 
 
 def _hash(change: DocumentChange) -> str:

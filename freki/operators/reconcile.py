@@ -1,6 +1,7 @@
 """Comparison of the index with the stream of changes."""
 
 from collections.abc import Collection, Iterable, Mapping
+from enum import StrEnum
 from typing import NamedTuple
 
 from freki.schemas import DocumentChange, Operation, RootId
@@ -18,11 +19,25 @@ class Expected(NamedTuple):
     """Empty where deleted."""
 
 
+class Mend(StrEnum):
+    """How a difference can be mended."""
+
+    DELETE = "DELETE"
+    """Delete the document from the index."""
+    REPEAT = "REPEAT"
+    """Send its change again, with a request to make the version anew."""
+    SWEEP = "SWEEP"
+    """Delete rows that nothing names."""
+    BY_HAND = "BY_HAND"
+    """Only by its producer; the problem says how."""
+
+
 class Difference(NamedTuple):
     """A difference between index and stream."""
 
     name: str
     problem: str
+    mend: Mend = Mend.BY_HAND
 
 
 def expect(
@@ -47,48 +62,46 @@ def reconcile(expected: Mapping[RootId, Expected], roots: Iterable[Root]) -> lis
     """Return the differences of roots from the stream, ordered by name; includes documents unknown to the stream."""
     found = {root.root_id: root for root in roots}
     differences = [
-        Difference(document.name, problem)
+        Difference(document.name, *problem)
         for key, document in expected.items()
-        if (problem := _problem(document, found.get(key)))
+        if (problem := _problem(document, found.get(key))) is not None
     ]
     differences += [
-        Difference(f"{root.tenant}/{root.document_id}", "is searchable, but not in the stream")
+        Difference(f"{root.tenant}/{root.document_id}", "is searchable, but not in the stream", Mend.DELETE)
         for key, root in found.items()
         if key not in expected and not root.deleted
     ]
     return sorted(differences)
 
 
-def surplus(expected: Mapping[RootId, Expected], roots: Iterable[Root]) -> list[Root]:
-    """Return the live roots of documents that are deleted in, or missing from, the stream."""
-    return [
-        root for root in roots if not root.deleted and (root.root_id not in expected or expected[root.root_id].deleted)
-    ]
-
-
-def _problem(expected: Expected, root: Root | None) -> str:
+def _problem(expected: Expected, root: Root | None) -> tuple[str, Mend] | None:
     if expected.deleted:
-        return "" if root is None or root.deleted else f"was deleted, but version {root.version} is searchable"
+        if root is None or root.deleted:
+            return None
+        return (f"was deleted, but version {root.version} is searchable", Mend.DELETE)
     if root is None:
-        return f"version {expected.version} is not in the index"
-    if root.deleted:
-        return f"version {expected.version} is current, but the index has it as deleted at version {root.version}"
-    if root.version != expected.version:
-        return f"version {expected.version} is current, but version {root.version} is searchable"
-    if root.content_hash != expected.content_hash:
-        return f"version {root.version} has other content than the stream"
-    return ""
+        return f"version {expected.version} is not in the index", Mend.REPEAT
+    if root.version == expected.version and not root.deleted:
+        same = root.content_hash == expected.content_hash
+        return None if same else (f"version {root.version} has other content than the stream", Mend.REPEAT)
+    at = f"version {root.version}"
+    state = f"the index has it as deleted at {at}" if root.deleted else f"{at} is searchable"
+    problem = f"version {expected.version} is current, but {state}"
+    if root.version < expected.version:
+        return problem, Mend.REPEAT
+    return f"{problem}, and the highest version wins: publish the document again with a higher one", Mend.BY_HAND
 
 
 def reconcile_rows(root: Root, manifest: Collection[RowId], pages: int, rows: Collection[RowId]) -> list[Difference]:
     """Return the differences between the rows of a document and its manifest."""
     name = f"{root.tenant}/{root.document_id}"
     named, stored = set(manifest), set(rows)
-    problems = []
+    differences = []
     if pages != len(root.pages):
-        problems.append(f"has {pages} manifest pages, its root says {len(root.pages)}")
+        problem = f"has {pages} manifest pages, its root says {len(root.pages)}"
+        differences.append(Difference(name, problem, Mend.REPEAT))
     if missing := len(named - stored):
-        problems.append(f"{missing} chunks of its manifest have no row")
+        differences.append(Difference(name, f"{missing} chunks of its manifest have no row", Mend.REPEAT))
     if stale := len(stored - named):
-        problems.append(f"{stale} rows are not in its manifest")
-    return [Difference(name, problem) for problem in problems]
+        differences.append(Difference(name, f"{stale} rows are not in its manifest", Mend.SWEEP))
+    return differences

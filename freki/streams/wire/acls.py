@@ -122,7 +122,10 @@ def _of_operators(settings: Settings) -> dict[str, list[Right]]:
             *_groups(settings, "chunk", in_lane("chunk", Lane.EXPRESS)),
             *_groups(settings, "contextualise", "embed", operation="Describe"),
         ],
+        "documents": _may("Read", topics.documents, topics.outcomes, topics.dead_letters),
         "verify": _may("Read", topics.documents, topics.outcomes),
+        # Also for `freki verify --repair`. Deleting needs the rights of a producer.
+        "reindex": [*_may(("Read", "Write"), topics.documents), *_may("Read", topics.outcomes)],
         "dead-letters": [
             # A record too large for its dead letter is read from its topic, and replayed records are sent there.
             *_may(("Read", "Write"), topics.documents, *work, topics.queries, topics.dead_letters),

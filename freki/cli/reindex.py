@@ -1,0 +1,59 @@
+"""`freki reindex`: make documents anew by the settings in force, from the changes on the documents topic."""
+
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from freki.cli.arguments import expanded
+from freki.cli.context import command, console, fail, load_settings
+from freki.cli.outcomes import PATIENCE_S, SHOWN_PROBLEMS, show_outcomes
+from freki.cli.repeat import repeat
+from freki.cli.selection import SelectionArguments, is_agreed, roots_named, selected
+from freki.operators.identify import record_key
+from freki.streams.wire.connect import open_index
+
+
+@command
+@expanded
+async def reindex(
+    documents: Annotated[
+        list[str] | None,
+        typer.Argument(help="Ids, as `freki documents list` shows them; without: those made with other settings"),
+    ] = None,
+    *,
+    given: SelectionArguments,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also documents that were made with these settings; ids never need it")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Begin without asking")] = False,
+    patience: Annotated[float, typer.Option(help="Give up after this many seconds without a receipt")] = PATIENCE_S,
+) -> None:
+    """Make documents anew by the settings in force; their versions stay, and they stay searchable meanwhile."""
+    settings = load_settings()
+    if documents and given.is_given():
+        fail("name documents, or give conditions such as --prefix, and not both", code=2)
+    selection = given.selection(settings, otherwise=not force)
+    async with open_index(settings) as index:
+        if documents:
+            roots = await roots_named(index, selection.tenant, list(dict.fromkeys(documents)))
+        else:
+            roots = [root async for root in selected(index, selection)]
+    for root in (root for root in roots if root.deleted):
+        console.print(Text(f"{root.document_id} is deleted", style="yellow"))
+    live = sorted((root for root in roots if not root.deleted), key=lambda root: root.document_id)
+    if not live:
+        console.print("nothing to make anew" + ("" if force or documents else ": all were made with these settings"))
+        return
+    chunks = sum(root.chunks for root in live)
+    if not documents and not is_agreed(live, f"make {len(live)} documents anew, now {chunks} chunks", yes=yes):
+        raise typer.Exit(1)
+    wanted = {record_key(root.tenant, root.document_id): root.version for root in live}
+    done = await repeat(settings, wanted, patience_s=patience)
+    is_fine = show_outcomes(done.outcomes, missing=done.missing)
+    for key, reason in list(done.reasons.items())[:SHOWN_PROBLEMS]:
+        console.print(Text(f"not made anew: {key.decode()}: {reason}", style="yellow"), soft_wrap=True)
+    if len(done.reasons) > SHOWN_PROBLEMS:
+        console.print(f"… and {len(done.reasons) - SHOWN_PROBLEMS} more")
+    if not is_fine or done.reasons:
+        raise typer.Exit(1)
