@@ -5,7 +5,7 @@ deletes pages and commits. It may stop for good anywhere, for every state is che
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import NamedTuple
 
@@ -244,3 +244,13 @@ def without_pages_in_flight(commits: Sequence[Root], pages: Sequence[PageHead], 
     kept = {name for page in live for name in page.row_ids}
     found = superseded(commits, pages, rows)
     return found._replace(rows=tuple(row.row_id for row in rows if row.row_id not in kept))
+
+
+def without_editions(commits: Sequence[Root], pages: Sequence[PageHead], rows: Sequence[RowHead]) -> Superseded:
+    """Sweep as if a version had one edition, that of the root that counts."""
+    root = standing(commits)
+    if root is None:
+        return superseded(commits, pages, rows)
+    flat_pages = [replace(page, edition=root.edition) if page.version == root.version else page for page in pages]
+    flat_rows = [replace(row, edition=root.edition) if row.version == root.version else row for row in rows]
+    return superseded(commits, flat_pages, flat_rows)

@@ -11,6 +11,7 @@ from tests.unit.commit_model import (
     Owner,
     first_store,
     violations,
+    without_editions,
     without_pages_in_flight,
 )
 
@@ -63,8 +64,8 @@ def test_three_owners_never_make_a_hole_nor_go_back_and_end_at_the_newest(case: 
 
 @pytest.mark.parametrize(
     "model",
-    [Model(checks=False), Model(supersede=without_pages_in_flight)],
-    ids=["no check", "sweep takes what is in flight"],
+    [Model(checks=False), Model(supersede=without_pages_in_flight), Model(supersede=without_editions)],
+    ids=["no check", "sweep takes what is in flight", "sweep takes a later edition"],
 )
 def test_the_model_finds_holes_where_a_rule_is_left_out(model: Model) -> None:
     assert any(
