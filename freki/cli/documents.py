@@ -12,7 +12,7 @@ from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.operate import read_letters
 from freki.cli.selection import SelectionArguments, Tenant, page_of, roots_named
-from freki.cli.show_document import ChunkView, DocumentView, Entry, show_document, show_history, show_list
+from freki.cli.show_document import ChunkView, DocumentView, Entry, show_document, show_history, show_list, time_of
 from freki.cli.topic_records import records_of
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import Settings
@@ -143,7 +143,7 @@ def _change_entry(stored: Stored, change: DocumentChange | None) -> Entry:
     if change.operation is Operation.DELETE:
         return Entry(at=at, what="deletion", version=change.version, detail="")
     if edition_in(stored.headers):
-        detail = f"made anew on request; first recorded {recorded_at(stored.headers, at)}"
+        detail = f"to make it anew; first recorded {time_of(recorded_at(stored.headers, at))}"
         return Entry(at=at, what="request", version=change.version, detail=detail)
     return Entry(at=at, what="change", version=change.version, detail=_content(change))
 

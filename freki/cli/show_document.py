@@ -15,8 +15,9 @@ from freki.schemas.names import record
 
 SHOWN_RECEIPTS = 5
 SHOWN_CHARACTERS = 120
-_FIRST_YEAR = 1990
-"""Times before it are no times: producers without one give a counter."""
+_NO_TIME = "–"
+_FIRST_MS, _LAST_MS = 631_152_000_000, 253_402_214_400_000
+"""1990 to 9999. What is outside is no time: producers without one give a counter."""
 
 
 @record
@@ -110,11 +111,10 @@ def show_document(console: Console, view: DocumentView, receipts: Sequence[Index
 
 def _show_live(console: Console, view: DocumentView, *, is_current: bool) -> None:
     root = view.root
-    edition = f", made anew or mended since, as edition {root.edition}" if root.edition else ""
     made = "these settings" if is_current else "other settings than these: `freki reindex` makes it anew"
     for name, value in (
         ("name", root.name),
-        ("version", f"{root.version}{edition}"),
+        ("version", f"{root.version}{_edition(root)}"),
         ("source", root.source_uri or "–"),
         ("type", f"{root.media_type}, {root.characters} characters, language {root.language}"),
         ("readers", ", ".join(root.principals) or "nobody: publish it with principals"),
@@ -159,8 +159,9 @@ def show_history(console: Console, entries: Sequence[Entry]) -> None:
 
 def time_of(milliseconds: int) -> str:
     """Return a time as local date and time; a dash where it is none."""
-    time = datetime.fromtimestamp(milliseconds / 1000, UTC)
-    return f"{time.astimezone():%Y-%m-%d %H:%M:%S}" if time.year >= _FIRST_YEAR else "–"
+    if not _FIRST_MS <= milliseconds < _LAST_MS:
+        return _NO_TIME
+    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC).astimezone():%Y-%m-%d %H:%M:%S}"
 
 
 def _say(console: Console, name: str, value: str) -> None:
@@ -171,6 +172,14 @@ def _state(root: Root, current: Collection[str]) -> str:
     if root.deleted:
         return "deleted"
     return "" if root.fingerprint in current else "other settings"
+
+
+def _edition(root: Root) -> str:
+    """Return how often a version was made; editions on request are numbered by its time."""
+    at = time_of(root.edition)
+    if at != _NO_TIME:
+        return f", made anew on request of {at}"
+    return f", mended {root.edition} times" if root.edition else ""
 
 
 def _derived(view: DocumentView) -> str:

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -54,8 +53,18 @@ class _Stream:
     """Documents with records in several partitions."""
     rejected: dict[RootId, int] = field(default_factory=dict)
     """Highest rejected version."""
-    begins_at: Timestamp | None = None
-    """When its first record was stored; None where it is empty."""
+    firsts: dict[int, tuple[int, Timestamp]] = field(default_factory=dict)
+    """Offset and time of the first record of each partition that has any."""
+
+    @property
+    def created_at(self) -> Timestamp | None:
+        """Time by which the topic was created or emptied, as its very first records are still there; None if unknown.
+
+        An empty topic was emptied just now.
+        """
+        if any(offset for offset, _ in self.firsts.values()):
+            return None
+        return max((at for _, at in self.firsts.values()), default=wall_clock())
 
     @property
     def rejected_now(self) -> int:
@@ -109,7 +118,7 @@ async def _compare(settings: Settings, index: MilvusIndex) -> _Comparison:
         before = {root.root_id: root.rank async for root in index.all_roots() if not root.deleted}
         stream = await _read_stream(settings, await _rejected(settings, index), progress)
         roots = {root.root_id: root async for root in index.all_roots()}
-        lost = _lost(settings, stream, roots.values())
+        lost = _lost(stream, roots.values())
         unknown = {root.root_id for root in lost} | {
             key for key in roots if key not in stream.expected and before.get(key) != roots[key].rank
         }
@@ -133,17 +142,14 @@ async def _row_differences(index: MilvusIndex, roots: Sequence[Root], progress: 
     return differences
 
 
-def _lost(settings: Settings, stream: _Stream, roots: Collection[Root]) -> list[Root]:
-    """Return the live documents that the topic lost as a whole, rather than by a deletion of each."""
-    gone = [root for root in roots if not root.deleted and root.root_id not in stream.expected]
-    if stream.begins_at is None:
-        return gone
-    stack = read_stack(settings.local.state_dir.expanduser().absolute())
-    if stack is None or stack.broker != "tansu" or stack.bootstrap != settings.kafka.bootstrap:
+def _lost(stream: _Stream, roots: Collection[Root]) -> list[Root]:
+    """Return the live documents whose changes the topic had before it was emptied, rather than deleted one by one."""
+    since = stream.created_at
+    if since is None:
         return []
-    # This broker keeps topics in memory, so what it stored before its first record is gone.
-    since = max(stream.begins_at, int(stack.started_at.timestamp() * 1000))
-    return [root for root in gone if root.recorded_at < since]
+    return [
+        root for root in roots if not root.deleted and root.root_id not in stream.expected and root.recorded_at < since
+    ]
 
 
 async def _show(settings: Settings, index: MilvusIndex, compared: _Comparison) -> None:
@@ -171,19 +177,18 @@ def _loss(settings: Settings, compared: _Comparison) -> str:
     """Return what happened to the topic, and what to do."""
     count, topic = len(compared.lost), topics_of(settings).documents.name
     stack = read_stack(settings.local.state_dir.expanduser().absolute())
-    if stack is not None and stack.broker == "tansu" and stack.bootstrap == settings.kafka.bootstrap:
-        begin = datetime.fromtimestamp((compared.stream.begins_at or stack.started_at.timestamp() * 1000) / 1000, UTC)
-        started = max(begin, stack.started_at)
-        return (
-            f"the changes of {count} documents are gone from the topics: the local broker keeps them in memory, and was"
-            f" started again, at {started.astimezone():%H:%M:%S}. The documents stay searchable, but can be neither"
-            " compared nor made anew. Publish them again: unchanged chunks are not embedded again."
-            " With `freki up --kafka` topics survive a restart."
-        )
+    is_local = stack is not None and stack.broker == "tansu" and stack.bootstrap == settings.kafka.bootstrap
+    cause = (
+        "the local broker keeps topics in memory, and was started again"
+        if is_local
+        else f"topic {topic} was emptied or created anew, or the index belongs to another one"
+        " (FREKI_KAFKA__BOOTSTRAP, FREKI_KAFKA__TOPIC_PREFIX, FREKI_MILVUS__GENERATION)"
+    )
+    remedy = " With `freki up --kafka` topics survive a restart." if is_local else ""
     return (
-        f"topic {topic} is empty, but the index holds {count} documents: if the topic was deleted, publish them again;"
-        " else correct FREKI_KAFKA__BOOTSTRAP, FREKI_KAFKA__TOPIC_PREFIX or FREKI_MILVUS__GENERATION, which belong to"
-        " different indexes"
+        f"the changes of {count} documents are gone from the topics: {cause}. The documents stay searchable, but can be"
+        " neither compared nor made anew. Publish them again: unchanged chunks are not embedded again."
+        f" `freki delete` removes what is no longer wanted.{remedy}"
     )
 
 
@@ -246,8 +251,7 @@ async def _read_stream(settings: Settings, rejected: set[Change], progress: Prog
         bar = progress.add_task("changes read", total=sum(reader.ends.values()))
         async for stored in reader.until_end():
             progress.advance(bar)
-            stored_at = Timestamp(stored.timestamp_ms)
-            stream.begins_at = min(stored_at, stream.begins_at or stored_at)
+            stream.firsts.setdefault(stored.partition, (stored.offset, Timestamp(stored.timestamp_ms)))
             await _prepare(registry, stored)
             _take(stream, stored, codec, rejected)
     return stream

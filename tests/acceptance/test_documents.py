@@ -51,7 +51,7 @@ async def test_documents_are_listed_by_pages_and_conditions(freki: Freki, tenant
     async def listed(*arguments: str) -> list[str]:
         code, printed = await freki_command(freki, "documents", "list", "--json", *arguments)
         assert code == 0, printed
-        return [json.loads(line)["document_id"] for line in printed.splitlines()]
+        return [json.loads(line)["document_id"] for line in printed.splitlines() if line]
 
     assert await listed() == ["handbook/leave.md", "handbook/travel.md", "notes/1"]
     assert await listed("--limit", "1", "--after", "handbook/leave.md") == ["handbook/travel.md"]
@@ -86,7 +86,7 @@ async def test_a_document_is_shown_with_its_chunks_its_readers_and_what_became_o
     assert [receipt["status"] for receipt in document["receipts"]] == ["INDEXED", "INDEXED"]
     assert "these settings" in page
     assert "dreißig Tage" in page
-    entries = [json.loads(line) for line in history.splitlines()]
+    entries = [json.loads(line) for line in history.splitlines() if line]
     assert sorted((entry["what"], entry["version"]) for entry in entries) == [
         ("change", 1),
         ("change", 2),
@@ -140,10 +140,10 @@ async def test_documents_made_with_other_settings_are_told_and_made_anew(
     assert "1 indexed" in named[1]
     assert root.version == 1
     assert root.edition > 1_700_000_000_000
-    assert "made anew on request" in history
+    assert "to make it anew" in history
     assert "documents were made with other settings of chunks or contexts" in status
     assert "documents were made with other settings of chunks or contexts" in verified
-    assert len(listed.splitlines()) == 2
+    assert listed.count('"document_id"') == 2
 
 
 async def test_verify_mends_what_it_finds_and_says_what_it_did(freki: Freki, tenant: str) -> None:
@@ -199,4 +199,4 @@ async def test_after_a_restart_of_the_local_broker_verify_says_that_topics_are_g
     assert "the changes of 2 documents are gone from the topics" in partly[1].replace("\n", " ")
     assert "0 differences" in partly[1]
     assert "its stored change is not on the topic any more" in anew
-    assert len(listed.splitlines()) == 3
+    assert listed.count('"document_id"') == 3
