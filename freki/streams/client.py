@@ -1,6 +1,7 @@
 """Clients of a running Freki: publish changes, wait for receipts, send queries."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -112,12 +113,12 @@ class Receipts(_Follower):
     def __init__(self, records: AsyncIterable[Stored], decode: Callable[[bytes], IndexOutcome]) -> None:
         self._records = records
         self._decode = decode
-        self._expected: set[Change] = set()
+        self._expected: Counter[Change] = Counter()
         self._arrived: asyncio.Queue[IndexOutcome] = asyncio.Queue()
 
     def expect(self, change: DocumentChange) -> None:
-        """Add a change whose receipt `next` shall return."""
-        self._expected.add((change.tenant, change.document_id, change.version))
+        """Add a change whose receipt `next` shall return; a version that is published twice has two."""
+        self._expected[change.tenant, change.document_id, change.version] += 1
 
     async def next(self, *, patience_s: float) -> IndexOutcome:
         """Return the next receipt of an expected change, each once. Raises TimeoutError after `patience_s` seconds."""
@@ -133,8 +134,8 @@ class Receipts(_Follower):
                 continue
             outcome = self._decode(stored.value)
             change = (outcome.tenant, outcome.document_id, outcome.version)
-            if change in self._expected:
-                self._expected.remove(change)
+            if self._expected[change]:
+                self._expected[change] -= 1
                 self._arrived.put_nowait(outcome)
 
 
