@@ -15,6 +15,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from freki.infra.telemetry.trace_files import SpanRecord
+from freki.operators.age import UNKNOWN_AGE
 from freki.schemas import ContextExpansion, ContextHit, ContextPart, ContextResult, NoticeKind, ResultStatus, StageTime
 from freki.streams.observe.attributes import (
     ERROR_TYPE,
@@ -83,7 +84,8 @@ def _hit(hit: ContextHit, text: str) -> RenderableType:
     if hit.judged:
         scores.append(f"judged {hit.judged:+.3f}")
     where = " › ".join(hit.heading_path[-SHOWN_HEADINGS:]) or hit.name
-    origin = f"{hit.document_id}  version {hit.version}  characters {hit.start}–{hit.end}  {_age(hit.age_ms)} old"
+    age = "" if hit.age_ms == UNKNOWN_AGE else f"  {_age(hit.age_ms)} old"
+    origin = f"{hit.document_id}  version {hit.version}  characters {hit.start}–{hit.end}{age}"
     lines = [Text(where, style="bold"), Text(text), Text(origin, style="dim"), Text("  ".join(scores), style="dim")]
     if hit.duplicates:
         others = dict.fromkeys(f"{each.document_id}  version {each.version}" for each in hit.duplicates)

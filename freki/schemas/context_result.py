@@ -125,10 +125,10 @@ class ContextHit:
     before: tuple[ContextPart, ...]
     after: tuple[ContextPart, ...]
     occurred_at: Timestamp
-    """When the source had this content."""
+    """When the source had this content; before 1971: unknown."""
     searchable_at: Timestamp
     age_ms: int
-    """From `occurred_at` to the answer."""
+    """From `occurred_at` to the answer, in milliseconds; -1 where that time is unknown."""
     first_page: int = 0
     last_page: int = 0
     """1-based pages, slides or sheets that the span begins and ends on; 0 where the document has none."""
@@ -200,7 +200,7 @@ class Freshness:
     """How true the index was to its stream when the answer was made."""
 
     indexed_through: Timestamp | None
-    """The latest `occurred_at` of a change that is searchable; null where nothing was indexed yet."""
+    """The latest known `occurred_at` of a change that is searchable; null where there is none."""
     last_commit_at: Timestamp | None
     """When the last change became searchable."""
     consistency: str

@@ -37,7 +37,7 @@ class DocumentChange:
     version: int
     """Above 0; grows with every change of the document; an event that is not above what is indexed is stale."""
     occurred_at: Timestamp
-    """When the source changed."""
+    """When the source changed; 0 where unknown."""
     name: str | None = None
     """What people call the document, as shown in citations; null: the last part of `document_id`."""
     media_type: str | None = None

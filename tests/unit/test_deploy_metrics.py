@@ -8,6 +8,7 @@ from deploy.metrics import SERIES
 from freki.infra.settings import TelemetrySettings
 from freki.infra.telemetry.calls import Calls
 from freki.infra.telemetry.metrics import metering
+from freki.operators.age import FIRST_YEAR_MS
 from freki.schemas import ContextResult, IndexOutcome, LlmUse, Notice, NoticeKind, OutcomeStatus, StageTime, Timestamp
 from freki.streams.observe.meters import Meters, Standing, Waiting
 from tests.strategies import records
@@ -26,7 +27,14 @@ def served(registry: CollectorRegistry) -> Mapping[str, frozenset[str]]:
 
 def everything_happens(meters: Meters, calls: Calls, outcome: IndexOutcome, result: ContextResult) -> None:
     meters.count_receipt(
-        replace(outcome, status=OutcomeStatus.INDEXED, searchable_at=Timestamp(2_000), chunks=2, embedded=1)
+        replace(
+            outcome,
+            status=OutcomeStatus.INDEXED,
+            occurred_at=Timestamp(FIRST_YEAR_MS),
+            searchable_at=Timestamp(2_000),
+            chunks=2,
+            embedded=1,
+        )
     )
     meters.count_result(
         replace(

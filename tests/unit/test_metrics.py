@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -5,6 +6,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from freki.infra.telemetry.calls import Calls
+from freki.operators.age import FIRST_YEAR_MS
 from freki.schemas import DocumentId, IndexOutcome, LlmUse, OutcomeStatus, TenantId, Timestamp
 from freki.streams.observe.meters import Meters
 
@@ -93,6 +95,16 @@ def test_a_clock_that_is_ahead_makes_no_change_younger_than_nothing(reading: Rea
     reading.meters.count_receipt(early)
 
     assert all(value[1] >= 0 for _, value in reading.points("freki.freshness"))
+
+
+def test_the_time_at_the_source_is_told_where_it_is_known(reading: Reading) -> None:
+    counter = outcome(OutcomeStatus.INDEXED)
+    known = replace(counter, occurred_at=Timestamp(FIRST_YEAR_MS), recorded_at=Timestamp(FIRST_YEAR_MS + 500))
+
+    reading.meters.count_receipt(counter)
+    reading.meters.count_receipt(known)
+
+    assert reading.points("freki.source.delay") == [({}, (1, 0.5))]
 
 
 def test_no_label_names_a_tenant_a_document_or_what_an_error_says(reading: Reading) -> None:

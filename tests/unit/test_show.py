@@ -1,12 +1,14 @@
+from dataclasses import replace
 from io import StringIO
 
 import pytest
 from rich.console import Console
 
 from freki.cli.show import show_result
-from freki.schemas import ContextQuery, ContextResult, DocumentId, Notice, NoticeKind, QueryId, RequestKind
+from freki.operators.age import UNKNOWN_AGE, age_ms
+from freki.schemas import ContextQuery, ContextResult, DocumentId, Notice, NoticeKind, QueryId, RequestKind, Timestamp
 from tests.unit.questions import ask, now, retriever
-from tests.unit.revisions import TENANT, World
+from tests.unit.revisions import TENANT, World, revision
 
 GERMAN, ENGLISH = "Dazu wurde nichts gefunden.", "Nothing was found on this."
 
@@ -25,6 +27,33 @@ async def test_an_empty_answer_says_so_once_and_in_the_language_of_the_question(
 
     assert said in text
     assert sum(text.count(each) for each in (GERMAN, ENGLISH, "Nothing was found.")) == 1
+
+
+async def test_an_age_is_shown_where_a_time_is_known() -> None:
+    world, day_ms = World(), 86_400_000
+    known, counter = revision("a", 7, ["alpha"], occurred_at=Timestamp(0)), revision("b", 8, ["beta"])
+    await world.feed([*known, *counter])
+    answer = await ask(retriever(world), "alpha beta")
+    times = {"a": Timestamp(1_600_000_000_000), "b": Timestamp(8)}
+    at = Timestamp(times["a"] + 3 * day_ms)
+
+    hits = tuple(replace(hit, age_ms=age_ms(times[hit.document_id], at)) for hit in answer.hits)
+    text = shown(replace(answer, hits=hits))
+
+    assert {hit.document_id: hit.age_ms for hit in hits} == {"a": 3 * day_ms, "b": UNKNOWN_AGE}
+    assert [line.count("old") for line in text.splitlines() if "version" in line] in ([1, 0], [0, 1])
+    assert "3 days old" in text
+
+
+async def test_an_answer_has_no_age_for_a_document_whose_time_is_a_counter() -> None:
+    world = World()
+    await world.feed(revision("a", 7, ["alpha"]))
+
+    answer = await ask(retriever(world), "alpha")
+
+    assert [hit.age_ms for hit in answer.hits] == [UNKNOWN_AGE]
+    assert answer.freshness.indexed_through is None
+    assert " old" not in shown(answer)
 
 
 async def test_that_no_chunk_of_a_name_was_found_is_said_too() -> None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from opentelemetry.metrics import CallbackOptions, Histogram, Meter, NoOpMeter, Observation
 
+from freki.operators.age import is_known
 from freki.schemas import ContextResult, IndexOutcome, LlmUse, OutcomeStatus
 
 _FRESHNESS_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
@@ -102,7 +103,8 @@ class Meters:
             self._indexed.add(outcome.chunks)
         if not is_fresh or outcome.searchable_at is None or outcome.status is OutcomeStatus.UNCHANGED:
             return
-        self._source.record(max(0, outcome.recorded_at - outcome.occurred_at) / 1000)
+        if is_known(outcome.occurred_at):
+            self._source.record(max(0, outcome.recorded_at - outcome.occurred_at) / 1000)
         embedded_at = outcome.embedded_at or outcome.received_at
         for section, start, end in (
             ("total", outcome.recorded_at, outcome.searchable_at),

@@ -6,6 +6,7 @@ Every key holds tenant and principals: no query is answered, or answered sooner,
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 
+from freki.operators.age import age_ms
 from freki.operators.identify import root_id
 from freki.schemas import (
     ChunkId,
@@ -241,7 +242,7 @@ class CachingRetriever:
         return replace(
             result,
             query_id=QueryId(query.query.query_id),
-            hits=tuple(replace(hit, age_ms=max(0, now - hit.occurred_at)) for hit in result.hits),
+            hits=tuple(replace(hit, age_ms=age_ms(hit.occurred_at, now)) for hit in result.hits),
             stages=query.log.times(),
             asked_at=query.query.asked_at,
             answered_at=now,

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from freki.operators.age import age_ms, is_known
 from freki.operators.assemble import Assembly, Omitted, assemble, cite, place_of
 from freki.operators.augment import neighbour_parts, section_part
 from freki.operators.chunk import sentence_ends
@@ -129,7 +130,7 @@ class Composer:
 
     def _freshness(self, watermarks: Sequence[Watermark]) -> Freshness:
         return Freshness(
-            indexed_through=max((mark.occurred_at for mark in watermarks), default=None),
+            indexed_through=max((mark.occurred_at for mark in watermarks if is_known(mark.occurred_at)), default=None),
             last_commit_at=max((mark.committed_at for mark in watermarks), default=None),
             consistency=self._consistency,
         )
@@ -189,7 +190,7 @@ def _hit(retrieval: Retrieval, rank: int, hit: LocatedHit, now: Timestamp) -> Co
         after=neighbour_parts(around.neighbours.after, passages),
         occurred_at=root.occurred_at,
         searchable_at=root.searchable_at,
-        age_ms=max(0, now - root.occurred_at),
+        age_ms=age_ms(root.occurred_at, now),
         first_page=entry.first_page,
         last_page=entry.last_page,
         duplicates=tuple(
