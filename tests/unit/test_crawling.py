@@ -80,7 +80,13 @@ async def studied(url: str, media_type: str | None, content: str | bytes) -> Pag
 
 
 async def crawl(
-    site: Site, world: World, *seeds: str, render: Any = None, study: Any = studied, **changes: Any
+    site: Site,
+    world: World,
+    *seeds: str,
+    render: Any = None,
+    study: Any = studied,
+    force: bool = False,
+    **changes: Any,
 ) -> Report:
     """Crawl once, as a process does that was just started."""
     ports = CrawlPorts(
@@ -94,7 +100,9 @@ async def crawl(
     )
     site.time += 1
     ledger = await world.open_ledger("crawl t/example.org", Visit)
-    return await Crawl(ports, ledger, replace(SCOPE, **changes)).walk([HOME + seed for seed in seeds or ("/",)])
+    return await Crawl(ports, ledger, replace(SCOPE, **changes), force=force).walk(
+        [HOME + seed for seed in seeds or ("/",)]
+    )
 
 
 def paths(world: World) -> list[str]:
@@ -133,6 +141,28 @@ async def test_a_page_that_has_not_changed_publishes_nothing(site: Site) -> None
     report = await crawl(site, world)
 
     assert (report.published, report.unchanged, len(world.changes)) == (0, 4, 4)
+
+
+async def test_a_page_that_has_not_changed_is_published_again_if_it_is_forced(site: Site) -> None:
+    world = World()
+    await crawl(site, world)
+
+    forced = await crawl(site, world, force=True)
+    after = await crawl(site, world)
+
+    assert (forced.published, after.published, len(world.changes)) == (4, 0, 8)
+    assert {change.document_id for change in world.changes[4:]} == world.documents.keys()
+    assert min(change.version for change in world.changes[4:]) > max(change.version for change in world.changes[:4])
+
+
+async def test_a_forced_crawl_publishes_what_an_interrupted_one_has_published(site: Site) -> None:
+    world = World()
+    site.lives = 4
+    with pytest.raises(Killed):
+        await crawl(site, world)
+    site.lives = 1_000_000
+
+    assert (await crawl(site, world, force=True)).published == 4
 
 
 async def test_a_page_that_has_changed_is_published_again(site: Site) -> None:

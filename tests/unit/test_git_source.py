@@ -41,6 +41,7 @@ async def sync(
     branch: str = "main",
     history: bool = False,
     principals: tuple[str, ...] = ("everyone",),
+    force: bool = False,
 ) -> SyncReport:
     """Look once, as a process does that was just started."""
     with opened(repository, branch) as git:
@@ -52,7 +53,7 @@ async def sync(
             is_skipped=is_skipped,
             media_type=readable,
         )
-        return await source.sync(history=history)
+        return await source.sync(history=history, force=force)
 
 
 def told(world: World) -> list[tuple[Operation, str, int]]:
@@ -96,6 +97,35 @@ async def test_nothing_new_publishes_nothing(repository: Repository) -> None:
     tally = await sync(repository, world)
 
     assert (tally, len(world.changes)) == (SyncReport(), 1)
+
+
+async def test_what_is_published_is_published_again_with_a_higher_version_if_it_is_forced(
+    repository: Repository,
+) -> None:
+    repository.commit({"a.md": "1", "b.md": "1"}, time_s=AT)
+    repository.commit({"b.md": None}, time_s=AT + 60)
+    world = World()
+    await sync(repository, world)
+    del world.changes[:]
+
+    tally = await sync(repository, world, force=True)
+    after = await sync(repository, world)
+
+    assert [(change.operation, change.document_id) for change in world.changes] == [(UPSERT, "wiki/a.md")]
+    assert world.changes[0].version > AT * 1000
+    assert (tally, after) == (SyncReport(upserts=1), SyncReport())
+
+
+async def test_a_new_commit_wins_over_what_was_forced(repository: Repository) -> None:
+    repository.commit({"a.md": "1"}, time_s=AT)
+    world = World()
+    for _ in range(3):
+        await sync(repository, world, force=True)
+    repository.commit({"a.md": "2"}, time_s=AT)
+
+    await sync(repository, world)
+
+    assert world.documents == {"wiki/a.md": "2"}
 
 
 async def test_a_rename_deletes_one_document_and_makes_another(repository: Repository) -> None:

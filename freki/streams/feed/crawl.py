@@ -24,11 +24,15 @@ RESUME_MS = 24 * 60 * 60 * 1000
 class Crawl:
     """One crawl of a site, from its start pages along their links."""
 
-    def __init__(self, ports: CrawlPorts, ledger: SourceLedger[Visit], scope: CrawlScope) -> None:
+    def __init__(
+        self, ports: CrawlPorts, ledger: SourceLedger[Visit], scope: CrawlScope, *, force: bool = False
+    ) -> None:
+        """Create a crawl; force: publish unchanged pages too."""
         self._ports = ports
         self._fetcher = PoliteFetcher(ports, scope)
         self._ledger = ledger
         self._scope = scope
+        self._force = force
         self._run = ""
         self.report = Report()
         self._queues: dict[str, deque[str]] = {}
@@ -56,7 +60,7 @@ class Crawl:
     async def _begin(self, seeds: tuple[str, ...]) -> None:
         last, now = self._ledger[ITSELF], self._ports.now()
         # Only an unfinished run has links.
-        if last is not None and last.links == seeds and now - int(last.run) < RESUME_MS:
+        if not self._force and last is not None and last.links == seeds and now - int(last.run) < RESUME_MS:
             self._run = last.run
             return
         self._run = str(now)
@@ -112,7 +116,9 @@ class Crawl:
         """Return whether a conditional request suffices: not for rendered pages, whose scripts may load other data."""
         is_rendered = known.is_page and self._ports.render is not None
         return (
-            bool(known.fingerprint) and not known.pending and known.readers == self._scope.readers and not is_rendered
+            not (self._force or known.pending or is_rendered)
+            and bool(known.fingerprint)
+            and known.readers == self._scope.readers
         )
 
     async def _take(self, answer: WebAnswer, known: Visit | None) -> None:
@@ -168,7 +174,7 @@ class Crawl:
         visit = replace(
             visit, fingerprint=study.fingerprint, readers=scope.readers, validators=validators(answer.headers)
         )
-        published = None if known is None or known.pending else (known.fingerprint, known.readers)
+        published = None if known is None or known.pending or self._force else (known.fingerprint, known.readers)
         if known is not None and published == (visit.fingerprint, visit.readers):
             self.report.unchanged += 1
             await self._arrive(answer.url, replace(visit, version=known.version))

@@ -94,19 +94,23 @@ class GitSource:
         self._is_skipped = is_skipped
         self._media_type = media_type
 
-    async def sync(self, *, history: bool) -> SyncReport:
-        """Publish changes up to the branch's head: with `history` commit by commit, else only the final state."""
+    async def sync(self, *, history: bool, force: bool = False) -> SyncReport:
+        """Publish changes up to the branch's head: with `history` commit by commit, else only the final state.
+
+        force: publish the head as a whole, files that are published already with a higher version.
+        """
         report = SyncReport()
         head = await asyncio.to_thread(self._repository.head)
         last = self._ledger[ITSELF]
-        if last is not None and (last.state, last.readers, last.pending) == (head, self._readers, False):
+        is_done = last is not None and (last.state, last.readers, last.pending) == (head, self._readers, False)
+        if is_done and not force:
             return report
         if last is not None:
             # A branch may return to this commit after other commits of it were published.
             await self._ledger.write({ITSELF: replace(last, pending=True)})
-        commits, version = await asyncio.to_thread(self._targets, head, last)
+        commits, version = await asyncio.to_thread(self._targets, head, last, whole=force)
         for targets in commits if history else [await asyncio.to_thread(_final_targets, commits)]:
-            await self._publish_targets(targets, report)
+            await self._publish_targets(targets, report, force=force)
             if history and targets:
                 reached = self._mark(targets[-1].commit, targets[-1].version)
                 await self._ledger.write({ITSELF: replace(reached, pending=True)})
@@ -114,11 +118,11 @@ class GitSource:
         await self._ledger.write({ITSELF: self._mark(head, version)})
         return report
 
-    def _targets(self, head: str, last: Mark | None) -> tuple[Iterable[list[Target]], int]:
-        """Return the targets of each commit, and the version of the source afterwards."""
+    def _targets(self, head: str, last: Mark | None, *, whole: bool) -> tuple[Iterable[list[Target]], int]:
+        """Return the targets of each commit, or of the whole head, and the version of the source afterwards."""
         min_version = 0 if last is None else last.version
         since = None if last is None else last.state
-        if last is not None and (last.readers != self._readers or not self._repository.has(last.state)):
+        if last is not None and (whole or last.readers != self._readers or not self._repository.has(last.state)):
             commit, time = self._repository.commit(head)
             version = max(time, min_version + 1)
             return [self._compared(commit, time, version)], version
@@ -151,13 +155,13 @@ class GitSource:
         mark = self._ledger[target.path]
         return mark is not None and (mark.pending or mark.state != (target.blob or ""))
 
-    async def _publish_targets(self, targets: Iterable[Target], report: SyncReport) -> None:
+    async def _publish_targets(self, targets: Iterable[Target], report: SyncReport, *, force: bool = False) -> None:
         """Publish the changes to targets of different paths in batches, and record them in the ledger."""
         changes: list[DocumentChange] = []
         marks: dict[str, Mark] = {}
         content_bytes = 0
         for target in targets:
-            change = await asyncio.to_thread(self._change, target, report)
+            change = await asyncio.to_thread(self._change, target, report, force=force)
             if change is None:
                 continue
             changes.append(change)
@@ -179,10 +183,11 @@ class GitSource:
     def _mark(self, state: str | None, version: int) -> Mark:
         return Mark(version=version, state=state or "", readers=self._readers)
 
-    def _change(self, target: Target, report: SyncReport) -> DocumentChange | None:
-        """Return the change of a path to its target; None if it has this state."""
+    def _change(self, target: Target, report: SyncReport, *, force: bool) -> DocumentChange | None:
+        """Return the change of a path to its target; None if it has this state, unless it is a file and forced."""
         known = self._ledger[target.path]
         is_same = known is not None and (known.state, known.readers) == (target.blob or "", self._readers)
+        is_same = is_same and not (force and target.blob is not None)
         if known is None:
             version = target.version
         elif not is_same:
