@@ -13,6 +13,7 @@ from freki.cli import (
     judge,
     operate,
     publish,
+    reindex,
     relay,
     schemas,
     status,

@@ -61,7 +61,7 @@ def scraped() -> str:
     with metering(SERVED, "embed") as (meter, registry), serving(SERVED, registry, {}) as url:
         meters = Meters(meter)
         meters.observe_stages(lambda: {"embed": Standing((Waiting("freki.chunks", 3, 12, 4.5),), idle_s=2.5)})
-        meters.observe_build_info(lambda: dict(version="1", generation="g1", embedder="e5", reranker=""))
+        meters.observe_build_info(lambda: {"version": "1", "generation": "g1", "embedder": "e5", "reranker": ""})
         meters.record_batch("embed", records=8, max_records=32, seconds=0.2, failed=False)
         return httpx.get(f"{url}/metrics").text
 
