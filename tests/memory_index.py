@@ -1,6 +1,7 @@
 """An index in memory with the promises of MilvusIndex: for tests, and to try Freki without a store."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -138,6 +139,13 @@ class MemoryIndex:
         """Read the root of each document that counts, also deleted ones."""
         every = await self.commits(root_ids)
         return {root_id: root for root_id, roots in every.items() if (root := standing(roots)) is not None}
+
+    async def roots_from(self, source_uris: Collection[str]) -> Sequence[Root]:
+        """Read the roots of live documents with one of these sources."""
+        if wrong := [uri for uri in source_uris if not re.fullmatch(r"[A-Za-z0-9._~:/%-]+", uri)]:
+            raise Rejected(f"{wrong[0]!r} is no address of a file")
+        found = [root async for root in self.all_roots() if not root.deleted and root.source_uri in source_uris]
+        return sorted(found, key=lambda root: root.root_id)
 
     async def commits(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Sequence[Root]]:
         """Read all roots of documents, also those that do not count any more."""

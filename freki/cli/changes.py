@@ -1,155 +1,214 @@
-"""Document changes from files, folders and recorded streams."""
+"""Document changes from files and recorded streams."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from pathlib import Path
+from typing import Annotated
 
-from freki.cli.context import fail
+import typer
+
+from freki.cli.arguments import ArgumentGroup
+from freki.cli.context import errors, fail
+from freki.cli.show import show_error
 from freki.infra.settings import Settings
-from freki.infra.sources import FileChange, FileEvent, SourceFile, read_source, read_stream, walk
+from freki.infra.sources import SourceFile, is_missing, media_type_of, read_source, read_stream
+from freki.operators.assign_ids import Assignment, Conflict
 from freki.schemas import EVERYONE, DocumentChange, DocumentId, Operation, TenantId, Timestamp
-from freki.streams.wire.connect import open_index
+from freki.schemas.errors import InfraError
+from freki.streams.feed.files import FileDocument, FileFields, FileSource, Publication
+from freki.streams.ports import IndexedDocuments, WholeIndex
+from freki.streams.wire.connect import open_ledger
 from freki.streams.wire.from_settings import wall_clock
 
 STREAMS = (".jsonl", ".jsonl.zst")
+SHOWN_CONFLICTS = 5
+"""Maximum number of conflicts printed."""
+YEAR_2000_MS = 946_684_800_000
+"""2000-01-01. Versions from then until now are taken for times; counters are smaller."""
+_LANGUAGE = re.compile("[a-z]{2,3}")
 
-Make = Callable[[], DocumentChange]
-"""Deferred construction of a change; raises Rejected for an unusable file."""
+Make = Callable[[], DocumentChange | None]
+"""Deferred construction of a change; None if there is nothing to publish. Raises Rejected for an unusable file."""
 
 
-class ChangeMaker:
-    """Factory of changes of one tenant from files and recorded lines."""
+Tenant = Annotated[str | None, typer.Option(help="Tenant of the documents; default: FREKI_TENANT")]
+Principals = Annotated[
+    list[str] | None,
+    typer.Option("--principal", help="User or group that may read; may be repeated; default: everyone"),
+]
 
-    def __init__(self, settings: Settings, tenant: str | None, principals: Sequence[str] | None, priority: int) -> None:
-        self.tenant = TenantId(tenant or settings.tenant)
-        self._max_bytes = settings.claims.max_bytes
-        self._principals = tuple(principals or [EVERYONE])
-        self._priority = priority
-        self._last = 0
 
-    def upsert(self, given: Path, file: SourceFile) -> DocumentChange:
-        """Read a file. Its version is the time of publishing, so that a restored file counts as newer."""
-        return DocumentChange(
-            tenant=self.tenant,
-            document_id=document_id(given, file),
-            operation=Operation.UPSERT,
-            version=self._next_version(),
-            occurred_at=file.modified_at,
-            name=file.path.name,
-            media_type=file.media_type,
-            source_uri=file.path.absolute().as_uri(),
-            principals=self._principals,
-            priority=self._priority,
-            content=read_source(file, max_bytes=self._max_bytes),
+@dataclass(frozen=True, kw_only=True)
+class FileArguments(ArgumentGroup):
+    """Options for the documents of files, shared by `freki publish` and `freki watch`."""
+
+    tenant: Tenant = None
+    principal: Principals = None
+    name: Annotated[str | None, typer.Option(help="First part of the document ids; default: the name of the root")] = (
+        None
+    )
+    root: Annotated[
+        Path | None,
+        typer.Option(help="Folder below which paths count in ids; default: the given folder, or that of a file"),
+    ] = None
+    language: Annotated[str | None, typer.Option(help="Such as de; default: detected")] = None
+    kind: Annotated[
+        str | None,
+        typer.Option(help="Media type or extension, such as text/x-rst or rst; default: recognised"),
+    ] = None
+    attribute: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Attribute to filter by; may be repeated")
+    ] = None
+    force: Annotated[bool, typer.Option("--force", help="Publish unchanged files too")] = False
+
+    @property
+    def chosen(self) -> bool:
+        """Whether the options say what the ids are."""
+        return self.name is not None or self.root is not None
+
+    def fields(self, settings: Settings, *, priority: int = 0, title: str | None = None) -> FileFields:
+        """Return the fields of the documents; end the command if an option is invalid."""
+        if self.language is not None and not _LANGUAGE.fullmatch(self.language):
+            fail(f"--language {self.language} is no code such as de or en", code=2)
+        return FileFields(
+            tenant=TenantId(self.tenant or settings.tenant),
+            principals=tuple(self.principal or [EVERYONE]),
+            priority=priority,
+            title=title,
+            language=self.language,
+            media_type=_media_type(self.kind),
+            attributes=_attributes(self.attribute or []),
         )
 
-    def text(self, name: str, content: str) -> DocumentChange:
-        """Return an upsert of a text."""
-        version = self._next_version()
-        return DocumentChange(
-            tenant=self.tenant,
-            document_id=DocumentId(name),
-            operation=Operation.UPSERT,
-            version=version,
-            occurred_at=Timestamp(version),
-            name=name.rpartition("/")[2],
-            principals=self._principals,
-            priority=self._priority,
-            content=content,
+
+def _media_type(kind: str | None) -> str | None:
+    found = kind if kind is None or "/" in kind else media_type_of(f"x.{kind.removeprefix('.')}")
+    if kind is not None and found is None:
+        fail(f"--kind {kind} is neither a media type such as text/markdown nor an extension such as md or pdf", code=2)
+    return found
+
+
+def _attributes(given: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for each in given:
+        key, equals, value = each.partition("=")
+        if not key.strip() or not equals:
+            fail(f"--attribute {each} is not of the form key=value", code=2)
+        if key in found:
+            fail(f"--attribute {key} is given twice; an attribute has one value", code=2)
+        found[key] = value
+    return found
+
+
+def recorded(path: Path, fields: FileFields) -> Iterator[DocumentChange]:
+    """Yield the changes of a recorded stream, with their versions; fields: for what a line leaves out."""
+    for line in read_stream(path):
+        common = FileFields(tenant=fields.tenant, principals=fields.principals) if line.op == "delete" else fields
+        yield DocumentChange(
+            tenant=fields.tenant,
+            document_id=DocumentId(line.document_id),
+            operation=Operation(line.op.upper()),
+            version=line.version,
+            occurred_at=_occurred_at(line.version) if line.occurred_at is None else Timestamp(line.occurred_at),
+            name=line.name,
+            media_type=line.media_type or common.media_type,
+            language=line.language or common.language,
+            source_uri=line.source_uri,
+            principals=fields.principals if line.principals is None else line.principals,
+            attributes={**common.attributes, **line.attributes},
+            priority=line.priority or fields.priority,
+            content=line.content,
         )
 
-    def delete(self, gone: DocumentId) -> DocumentChange:
-        """Return the deletion of a document."""
-        version = self._next_version()
-        return DocumentChange(
-            tenant=self.tenant,
-            document_id=gone,
-            operation=Operation.DELETE,
-            version=version,
-            occurred_at=Timestamp(version),
-            priority=self._priority,
+
+def _occurred_at(version: int) -> Timestamp:
+    """Return a version as a time, 0 (unknown) if it is none."""
+    return Timestamp(version if YEAR_2000_MS <= version <= wall_clock() else 0)
+
+
+@asynccontextmanager
+async def open_source(settings: Settings, arguments: FileArguments, fields: FileFields) -> AsyncIterator[FileSource]:
+    """Open the source of the files of a tenant, with the ledger of all that was published of them."""
+    async with open_ledger(settings, f"files {fields.tenant}", Publication) as ledger:
+        yield FileSource(
+            fields, ledger, now=wall_clock, is_missing=is_missing, chosen=arguments.chosen, force=arguments.force
         )
 
-    def event(self, given: Path, event: FileEvent) -> DocumentChange:
-        """Return the change for an event of a watched file."""
-        if event.change is FileChange.REMOVED:
-            return self.delete(document_id(given, event.file))
-        return self.upsert(given, event.file)
 
-    def recorded(self, path: Path) -> Iterator[DocumentChange]:
-        """Yield the changes of a recorded stream with their recorded versions."""
-        for line in read_stream(path):
-            yield DocumentChange(
-                tenant=self.tenant,
-                document_id=DocumentId(line.document_id),
-                operation=Operation(line.op.upper()),
-                version=line.version,
-                occurred_at=Timestamp(line.version if line.occurred_at is None else line.occurred_at),
-                name=line.name,
-                media_type=line.media_type,
-                language=line.language,
-                source_uri=line.source_uri,
-                principals=self._principals if line.principals is None else line.principals,
-                attributes=line.attributes,
-                priority=line.priority or self._priority,
-                content=line.content,
-            )
-
-    def _next_version(self) -> int:
-        self._last = max(self._last + 1, wall_clock())
-        return self._last
+def described(file: SourceFile) -> FileDocument:
+    """Return what a document is to know of its file."""
+    return FileDocument(
+        document_id=file.document_id,
+        source_uri=file.uri,
+        name=file.path.name,
+        media_type=file.media_type,
+        modified_at=file.modified_at,
+    )
 
 
-def document_id(given: Path, file: SourceFile) -> DocumentId:
-    """Return the document id: the file name, or for a file in a folder the folder's name and the path below it.
-
-    The folder's name keeps files of the same name in two folders apart.
-    """
-    folder = given.resolve()
-    return DocumentId(f"{folder.name}/{file.document_id}") if folder.is_dir() else file.document_id
+def upserts(source: FileSource, files: Iterable[SourceFile], settings: Settings) -> Iterator[Make]:
+    """Yield constructors of the changes of files, which read them."""
+    return (partial(_upsert, source, file, settings.claims.max_bytes) for file in files)
 
 
-def plan(paths: Iterable[Path], maker: ChangeMaker) -> tuple[int, Iterator[Make]]:
-    """Return the number of changes and an iterator of their constructors, so that content is read on demand.
-
-    Ends the command before anything is published if two files share a name or a stream has a bad line.
-    """
-    total = 0
-    sources: list[Iterator[Make]] = []
-    seen: dict[DocumentId, Path] = {}
-    for given in paths:
-        if given.is_file() and given.name.endswith(STREAMS):
-            total += sum(1 for _ in read_stream(given))
-            sources.append(partial(_as_is, change) for change in maker.recorded(given))
-            continue
-        files = list(walk([given]))
-        for file in files:
-            name = document_id(given, file)
-            if seen.setdefault(name, file.path) != file.path:
-                fail(f"{seen[name]} and {file.path} would both be document {name}: publish them apart")
-        total += len(files)
-        sources.append(partial(maker.upsert, given, file) for file in files)
-    return total, chain.from_iterable(sources)
+def _upsert(source: FileSource, file: SourceFile, max_bytes: int) -> DocumentChange | None:
+    return source.upsert(described(file), read_source(file, max_bytes=max_bytes))
 
 
-def _as_is(change: DocumentChange) -> DocumentChange:
-    return change
+async def identify(source: FileSource, files: Sequence[SourceFile], index: IndexedDocuments | None) -> Assignment:
+    """Assign ids to files; print what it means if the index does not answer. index: None if that is known."""
+    documents = [described(file) for file in files]
+    try:
+        if index is not None and documents:
+            await source.look_up(documents, index)
+    except InfraError as error:
+        show_no_index(error)
+    return source.assign(documents)
 
 
-async def gone(settings: Settings, maker: ChangeMaker, paths: Iterable[Path]) -> list[Make]:
-    """Return deletions of indexed documents from these folders whose file no longer exists."""
-    folders = [path for path in paths if path.is_dir()]
-    if not folders:
-        return []
-    there = {document_id(folder, file) for folder in folders for file in walk([folder])}
+def show_no_index(error: InfraError) -> None:
+    """Print that the index cannot be asked, and the consequence."""
+    show_error(
+        errors,
+        "the index does not answer, so unchanged files are published again, without effect, and ids of documents that"
+        f" were not published from files through this broker are not recognised: {error}",
+    )
+
+
+def show_conflicts(conflicts: Sequence[Conflict], *, chosen: bool, is_missing: Callable[[str], bool]) -> None:
+    """Print which ids belong to other sources, and the fix."""
+    for document_id, source, owner in conflicts[:SHOWN_CONFLICTS]:
+        if owner is None:
+            problem = "a document that was not published from a file: choose another --name, or delete it first"
+        elif not is_missing(owner):
+            problem = f"{owner}: choose another --name, or the same --root for both"
+        elif chosen:
+            problem = f"{owner}, which is published now too: choose another --name"
+        else:
+            name = document_id.partition("/")[0]
+            problem = f"{owner}, which does not exist here any more: --name {name} replaces it, another --name does not"
+        show_error(errors, f"{source} cannot be document {document_id}, which belongs to {problem}")
+    if len(conflicts) > SHOWN_CONFLICTS:
+        show_error(errors, f"{len(conflicts) - SHOWN_CONFLICTS} more files have ids of others")
+
+
+async def gone(
+    source: FileSource, tenant: TenantId, folders: Iterable[Path], files: Iterable[SourceFile], index: WholeIndex
+) -> list[Make]:
+    """Return deletions of indexed documents from these folders that no longer have a file."""
     homes = tuple(folder.resolve().as_uri() + "/" for folder in folders)
-    async with open_index(settings) as index:
-        return [
-            partial(maker.delete, root.document_id)
-            async for root in index.all_roots()
-            if root.tenant == maker.tenant
-            and not root.deleted
-            and (root.source_uri or "").startswith(homes)
-            and root.document_id not in there
-        ]
+    if not homes:
+        return []
+    there = {source.document_id(described(file)) for file in files}
+    roots = [
+        root
+        async for root in index.all_roots()
+        if root.tenant == tenant and not root.deleted and (root.source_uri or "").startswith(homes)
+    ]
+    source.learn(roots)
+    # Documents that are published and not indexed yet too.
+    ids = {root.document_id for root in roots} | source.published_below(homes)
+    return [partial(source.delete, document_id) for document_id in sorted(ids - there)]

@@ -74,12 +74,12 @@ async def crawl(
         )
         ports = await _ports(opened, settings, guard, feed, browser=crawled.browser)
 
-        async def look() -> bool:
-            report = await Crawl(ports, feed.ledger, scope).walk(seeds)
+        async def look(*, force: bool) -> bool:
+            report = await Crawl(ports, feed.ledger, scope, force=force).walk(seeds)
             _show(report)
             return await feed.settle()
 
-        await look_again(look, every=publishing.every)
+        await look_again(look, every=publishing.every, force=publishing.force)
 
 
 def _seed(url: str) -> str:

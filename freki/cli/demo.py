@@ -12,7 +12,7 @@ import typer
 from rich.rule import Rule
 
 from freki.cli.bars import bars
-from freki.cli.changes import ChangeMaker, plan
+from freki.cli.changes import FileArguments, open_source, upserts
 from freki.cli.context import command, console
 from freki.cli.operate import report
 from freki.cli.outcomes import collect, send, show_outcomes
@@ -21,6 +21,7 @@ from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
 from freki.infra.models import ensure_built
 from freki.infra.settings import Settings
+from freki.infra.sources import walk
 from freki.schemas import ContextQuery, QueryId, TenantId
 from freki.streams.wire.connect import apply_topics, open_asker, open_publisher, open_receipts
 from freki.streams.wire.from_settings import wall_clock
@@ -64,12 +65,17 @@ def _program() -> str:
 
 
 async def _publish(settings: Settings, samples: Path) -> None:
-    total, changes = plan([samples], ChangeMaker(settings, None, None, priority=0))
-    async with open_receipts(settings) as receipts, open_publisher(settings) as publisher:
+    files, arguments = list(walk([samples])), FileArguments()
+    async with (
+        open_receipts(settings) as receipts,
+        open_publisher(settings) as publisher,
+        open_source(settings, arguments, arguments.fields(settings)) as source,
+    ):
+        changes = upserts(source, files, settings)
         with bars() as progress:
-            sent = await send(publisher, receipts, changes, total=total, progress=progress)
-            outcomes = await collect(receipts, total=sent, progress=progress, patience_s=PATIENCE_S)
-    show_outcomes(outcomes, missing=sent - len(outcomes))
+            sent = await send(publisher, receipts, changes, total=len(files), progress=progress, record=source.record)
+            outcomes = await collect(receipts, total=sent.changes, progress=progress, patience_s=PATIENCE_S)
+    show_outcomes(outcomes, missing=sent.changes - len(outcomes))
 
 
 async def _ask(settings: Settings, question: str) -> None:

@@ -45,16 +45,16 @@ async def publish_git(
                 media_type=_media_type,
             )
 
-            async def look() -> bool:
+            async def look(*, force: bool) -> bool:
                 if fetch:
                     await asyncio.to_thread(git.fetch)
-                tally = await source.sync(history=history)
+                tally = await source.sync(history=history, force=force)
                 show_first(tally.left_out, each="left out", together="files were left out")
                 if tally.upserts or tally.deletes or publishing.every is None:
                     console.print(f"{name}: published {tally.upserts} upserts, {tally.deletes} deletions")
                 return await feed.settle()
 
-            await look_again(look, every=publishing.every)
+            await look_again(look, every=publishing.every, force=publishing.force)
 
 
 def _media_type(path: str, content: bytes) -> str | None:

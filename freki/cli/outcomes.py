@@ -1,8 +1,9 @@
 """Send document changes, wait for their receipts and print them."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from math import ceil
+from typing import NamedTuple
 
 from rich.progress import Progress
 from rich.text import Text
@@ -10,7 +11,7 @@ from rich.text import Text
 from freki.cli.changes import Make
 from freki.cli.context import console, errors
 from freki.cli.show import show_error
-from freki.schemas import IndexOutcome, LlmUse, OutcomeStatus
+from freki.schemas import DocumentChange, IndexOutcome, LlmUse, OutcomeStatus
 from freki.schemas.errors import Rejected
 from freki.streams.client import Publisher, Receipts
 
@@ -18,26 +19,83 @@ PATIENCE_S = 120.0
 """Longest wait for the next receipt, in seconds: longer than a single document takes."""
 SHOWN_PROBLEMS = 20
 """Maximum number of problems printed of each kind."""
+BATCH_CHANGES = 64
+"""Maximum changes published together: enough for few round trips, few enough to hold in memory."""
+BATCH_BYTES = 8_000_000
+"""Content size that ends a batch of changes, in bytes."""
+
+Record = Callable[[Sequence[DocumentChange]], Awaitable[None]]
+"""Writer of what is about to be published."""
+
+
+class Sent(NamedTuple):
+    """Result of publishing."""
+
+    changes: int
+    """Number of changes that the broker has stored."""
+    unchanged: int
+    """Number of documents without a change."""
 
 
 async def send(
-    publisher: Publisher, receipts: Receipts | None, changes: Iterable[Make], *, total: int, progress: Progress
-) -> int:
-    """Publish changes in order and return their number; print and skip files that cannot be read or sent."""
+    publisher: Publisher,
+    receipts: Receipts | None,
+    changes: Iterable[Make],
+    *,
+    total: int,
+    progress: Progress,
+    record: Record | None = None,
+) -> Sent:
+    """Publish changes in order, in batches; print and skip files that cannot be read or sent.
+
+    record: called with each batch before it is published.
+    """
     bar = progress.add_task("published", total=total)
-    sent = 0
+    sent = unchanged = size = 0
+    batch: list[DocumentChange] = []
     for make in changes:
         progress.advance(bar)
         try:
             change = make()
-            if receipts is not None:
-                receipts.expect(change)
-            await publisher.publish(change)
         except Rejected as error:
             show_error(errors, f"not published: {error}")
             continue
-        sent += 1
-    return sent
+        if change is None:
+            unchanged += 1
+            continue
+        batch.append(change)
+        size += len(change.content or b"")
+        if len(batch) >= BATCH_CHANGES or size >= BATCH_BYTES:
+            sent += await _send(publisher, receipts, batch, record)
+            batch, size = [], 0
+    return Sent(sent + await _send(publisher, receipts, batch, record), unchanged)
+
+
+async def _send(
+    publisher: Publisher, receipts: Receipts | None, batch: Sequence[DocumentChange], record: Record | None
+) -> int:
+    """Publish changes together, or one by one if the broker refuses any; return the number of stored ones."""
+    if not batch:
+        return 0
+    if record is not None:
+        await record(batch)
+    if receipts is not None:
+        for change in batch:
+            receipts.expect(change)
+    try:
+        await publisher.publish(*batch)
+    except Rejected:
+        return sum([await _is_sent(publisher, change) for change in batch])
+    return len(batch)
+
+
+async def _is_sent(publisher: Publisher, change: DocumentChange) -> bool:
+    try:
+        await publisher.publish(change)
+    except Rejected as error:
+        show_error(errors, f"not published: {change.document_id}: {error}")
+        return False
+    return True
 
 
 async def collect(receipts: Receipts, *, total: int, progress: Progress, patience_s: float) -> list[IndexOutcome]:
@@ -93,7 +151,7 @@ def show_llm(uses: Sequence[LlmUse]) -> None:
     )
     if missing := sum(use.missing for use in uses):
         reason = next(use.reason for use in uses if use.missing)
-        console.print(Text(f"{missing} contexts are missing; publish again to have them: {reason}", "yellow"))
+        console.print(Text(f"{missing} contexts are missing; publish with --force to have them: {reason}", "yellow"))
 
 
 def line(outcome: IndexOutcome) -> Text:

@@ -1,7 +1,7 @@
 """`freki publish` and `freki watch`: publish files, folders and recorded streams as document changes."""
 
-from collections.abc import Iterable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -12,19 +12,42 @@ import typer
 
 from freki.cli.arguments import ArgumentGroup, expanded
 from freki.cli.bars import bars
-from freki.cli.changes import ChangeMaker, Make, gone, plan
-from freki.cli.context import command, console, errors, load_settings
-from freki.cli.outcomes import PATIENCE_S, collect, line, send, show_outcomes
+from freki.cli.changes import (
+    STREAMS,
+    FileArguments,
+    Make,
+    described,
+    gone,
+    identify,
+    open_source,
+    recorded,
+    show_conflicts,
+    show_no_index,
+    upserts,
+)
+from freki.cli.context import command, console, errors, fail, load_settings
+from freki.cli.outcomes import PATIENCE_S, Sent, collect, line, send, show_outcomes
 from freki.cli.show import show_error
-from freki.infra.sources import SETTLE_S, walk, watch
-from freki.streams.wire.connect import open_publisher, open_receipts
+from freki.infra.milvus.index import MilvusIndex
+from freki.infra.settings import Settings
+from freki.infra.sources import (
+    SETTLE_S,
+    FileChange,
+    FileEvent,
+    Naming,
+    SourceFile,
+    is_missing,
+    read_stream,
+    walk,
+    watch,
+)
+from freki.schemas import DocumentChange, IndexOutcome
+from freki.schemas.errors import InfraError
+from freki.streams.client import Publisher, Receipts
+from freki.streams.feed.files import FileReport, FileSource
+from freki.streams.wire.connect import open_index, open_publisher, open_receipts
 
 Paths = Annotated[list[Path], typer.Argument(help="Files, folders, or .jsonl / .jsonl.zst streams", show_default=False)]
-Tenant = Annotated[str | None, typer.Option(help="Tenant of the documents; default: FREKI_TENANT")]
-Principals = Annotated[
-    list[str] | None,
-    typer.Option("--principal", help="User or group that may read; may be repeated; default: everyone"),
-]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +60,7 @@ class PublishArguments(ArgumentGroup):
     )
     priority: Annotated[int, typer.Option(help="Above 0: overtakes waiting changes; higher is indexed first")] = 0
     urgent: Annotated[bool, typer.Option("--urgent", help="The same as --priority 1")] = False
-    tenant: Tenant = None
-    principal: Principals = None
+    title: Annotated[str | None, typer.Option(help="Name in citations, for one file; default: the file name")] = None
     patience: Annotated[float, typer.Option(help="With --wait: give up after this many seconds without a receipt")] = (
         PATIENCE_S
     )
@@ -46,31 +68,49 @@ class PublishArguments(ArgumentGroup):
 
 @command
 @expanded
-async def publish(paths: Paths, *, given: PublishArguments) -> None:
-    """Publish files, folders and recorded streams as document changes."""
+async def publish(paths: Paths, *, given: PublishArguments, of_files: FileArguments) -> None:
+    """Publish files, folders and recorded streams as document changes; skip files that are unchanged."""
     settings = load_settings()
-    maker = ChangeMaker(settings, given.tenant, given.principal, max(given.priority, int(given.urgent)))
-    total, changes = plan(paths, maker)
-    pruned = await gone(settings, maker, paths) if given.prune else []
-    total += len(pruned)
+    fields = of_files.fields(settings, priority=max(given.priority, int(given.urgent)), title=given.title)
+    streams = [path for path in paths if path.is_file() and path.name.endswith(STREAMS)]
+    files = list(walk([path for path in paths if path not in streams], root=of_files.root, name=of_files.name))
+    if given.title is not None and (streams or len(files) != 1):
+        fail("--title names one document: give one file, or leave it out", code=2)
+    total = sum(1 for path in streams for _ in read_stream(path))
+    changes: Iterator[Make] = (partial(_as_is, change) for path in streams for change in recorded(path, fields))
     async with AsyncExitStack() as opened:
         # Open before the first change is sent, so that no receipt is missed.
         receipts = await opened.enter_async_context(open_receipts(settings)) if given.wait else None
         publisher = await opened.enter_async_context(open_publisher(settings))
+        source = None
+        folders = [path for path in paths if path.is_dir()]
+        if len(streams) < len(paths):
+            source = await opened.enter_async_context(open_source(settings, of_files, fields))
+            async with _open_index(settings, required=given.prune) as index:
+                deletions = await _identified(source, files, index, of_files, prune=given.prune)
+                if index is not None and given.prune:
+                    deletions += await gone(source, fields.tenant, folders, files, index)
+            total += len(deletions) + len(files)
+            changes = chain(changes, deletions, upserts(source, files, settings))
         with bars() as progress:
-            sent = await send(publisher, receipts, chain(pruned, changes), total=total, progress=progress)
+            record = None if source is None else source.record
+            sent = await send(publisher, receipts, changes, total=total, progress=progress, record=record)
             outcomes = (
-                await collect(receipts, total=sent, progress=progress, patience_s=given.patience) if receipts else []
+                await collect(receipts, total=sent.changes, progress=progress, patience_s=given.patience)
+                if receipts
+                else []
             )
+    _show_files(source)
     if receipts is None:
-        console.print(f"Published {sent} changes. Use --wait to see their receipts.")
-    elif not show_outcomes(outcomes, missing=sent - len(outcomes)):
+        console.print(f"Published {sent.changes} changes." + " Use --wait to see their receipts." * bool(sent.changes))
+    elif sent.changes and not show_outcomes(outcomes, missing=sent.changes - len(outcomes)):
         raise typer.Exit(1)
-    if sent < total:
+    if sum(sent) < total:
         raise typer.Exit(1)
 
 
 @command
+@expanded
 async def watch_folder(
     directory: Annotated[Path, typer.Argument(help="Folder to watch")],
     *,
@@ -83,28 +123,108 @@ async def watch_folder(
             help="Compare the folder at this interval in seconds, for disks shared with other machines", min=0.1
         ),
     ] = None,
-    tenant: Tenant = None,
-    principal: Principals = None,
+    of_files: FileArguments,
 ) -> None:
-    """Publish a folder, then each file created, modified or removed in it, until Ctrl-C."""
+    """Publish what has changed in a folder, then each file created, modified or removed in it, until Ctrl-C."""
     settings = load_settings()
-    maker = ChangeMaker(settings, tenant, principal, priority=0)
-    async with open_receipts(settings) as receipts, open_publisher(settings) as publisher:
-        files = list(walk([directory]))
-        pruned = await gone(settings, maker, [directory])
-        total = len(files) + len(pruned)
-        changes: Iterable[Make] = [*pruned, *(partial(maker.upsert, directory, file) for file in files)]
-        with bars() as progress:
-            sent = await send(publisher, receipts, changes, total=total, progress=progress)
-            outcomes = await collect(receipts, total=sent, progress=progress, patience_s=PATIENCE_S)
-        show_outcomes(outcomes, missing=sent - len(outcomes))
+    fields = of_files.fields(settings)
+    naming = Naming.of(directory, root=of_files.root, name=of_files.name)
+    async with (
+        open_receipts(settings) as receipts,
+        open_publisher(settings) as publisher,
+        open_index(settings) as index,
+        open_source(settings, of_files, fields) as source,
+    ):
+        files = list(walk([directory], root=of_files.root, name=of_files.name))
+        deletions = await _identified(source, files, index, of_files, prune=True)
+        deletions += await gone(source, fields.tenant, [directory], files, index)
+        changes = [*deletions, *upserts(source, files, settings)]
+        sent, outcomes = await _sent(publisher, receipts, source, changes)
+        _show_files(source)
+        if sent.changes:
+            show_outcomes(outcomes, missing=sent.changes - len(outcomes))
         console.print(f"Watching {directory}. Ctrl-C stops.")
-        async for events in watch(directory, known=files, settle_s=settle, poll_s=poll):
-            made = [partial(maker.event, directory, event) for event in events]
-            with bars() as progress:
-                sent = await send(publisher, receipts, made, total=len(made), progress=progress)
-                outcomes = await collect(receipts, total=sent, progress=progress, patience_s=PATIENCE_S)
+        async for events in watch(directory, naming=naming, known=files, settle_s=settle, poll_s=poll):
+            changes = await _event_changes(source, events, index, settings)
+            sent, outcomes = await _sent(publisher, receipts, source, changes)
             for outcome in outcomes:
                 console.print(line(outcome))
-            if len(outcomes) < sent:
-                show_error(errors, f"{sent - len(outcomes)} changes have no outcome yet: do workers run?")
+            if len(outcomes) < sent.changes:
+                show_error(errors, f"{sent.changes - len(outcomes)} changes have no outcome yet: do workers run?")
+
+
+@asynccontextmanager
+async def _open_index(settings: Settings, *, required: bool) -> AsyncIterator[MilvusIndex | None]:
+    """Open the index; unless it is required, None if that fails, which is printed."""
+    async with AsyncExitStack() as opened:
+        index = None
+        try:
+            index = await opened.enter_async_context(open_index(settings))
+        except InfraError as error:
+            if required:
+                raise
+            show_no_index(error)
+        yield index
+
+
+async def _identified(
+    source: FileSource, files: Sequence[SourceFile], index: MilvusIndex | None, arguments: FileArguments, *, prune: bool
+) -> list[Make]:
+    """Assign ids to files; return the deletions of other documents of the same files.
+
+    Ends the command if ids belong to other sources.
+    """
+    assignment = await identify(source, files, index)
+    if assignment.conflicts:
+        show_conflicts(assignment.conflicts, chosen=arguments.chosen, is_missing=is_missing)
+        raise typer.Exit(1)
+    if arguments.chosen or prune:
+        return [partial(source.delete, document_id) for document_id in assignment.superseded]
+    for document_id in assignment.superseded:
+        show_error(errors, f"{document_id} is another document of one of these files: --prune deletes it")
+    return []
+
+
+async def _event_changes(
+    source: FileSource, events: Sequence[FileEvent], index: MilvusIndex, settings: Settings
+) -> list[Make]:
+    """Return the changes for events; files whose id belongs to another source have none, which is printed."""
+    files = [event.file for event in events if event.change is not FileChange.REMOVED]
+    conflicts = (await identify(source, files, index)).conflicts
+    show_conflicts(conflicts, chosen=True, is_missing=is_missing)
+    refused = {conflict.source_uri for conflict in conflicts}
+    removed = (event.file for event in events if event.change is FileChange.REMOVED)
+    known = [id_ for file in removed if (id_ := source.known_id(described(file))) is not None]
+    allowed = [file for file in files if file.uri not in refused]
+    return [*(partial(source.delete, document_id) for document_id in known), *upserts(source, allowed, settings)]
+
+
+async def _sent(
+    publisher: Publisher, receipts: Receipts, source: FileSource, changes: Sequence[Make]
+) -> tuple[Sent, list[IndexOutcome]]:
+    with bars() as progress:
+        sent = await send(publisher, receipts, changes, total=len(changes), progress=progress, record=source.record)
+        return sent, await collect(receipts, total=sent.changes, progress=progress, patience_s=PATIENCE_S)
+
+
+def _show_files(source: FileSource | None) -> None:
+    """Print what became of files."""
+    if source is None:
+        return
+    report: FileReport = source.report
+    parts = [
+        f"{number} {what}"
+        for number, what in (
+            (report.new, "new"),
+            (report.changed, "changed"),
+            (report.again, "published again"),
+            (report.unchanged, "unchanged and not published"),
+        )
+        if number
+    ]
+    if parts:
+        console.print(f"Files: {', '.join(parts)}" + ("; --force publishes all" if report.unchanged else ""))
+
+
+def _as_is(change: DocumentChange) -> DocumentChange:
+    return change

@@ -1,18 +1,18 @@
 """Options and publishing shared by the commands whose source keeps a ledger."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Generic, Protocol, TypeVar
 
 import typer
 
 from freki.cli.arguments import ArgumentGroup
 from freki.cli.bars import bars
+from freki.cli.changes import Principals, Tenant
 from freki.cli.context import console, errors
 from freki.cli.outcomes import PATIENCE_S, collect, show_outcomes
-from freki.cli.publish import Principals, Tenant
 from freki.cli.show import show_error
 from freki.infra.settings import Settings
 from freki.schemas import EVERYONE, DocumentChange
@@ -38,6 +38,9 @@ class SourceArguments(ArgumentGroup):
     priority: Annotated[int, typer.Option(help="Higher is indexed first")] = 0
     tenant: Tenant = None
     principal: Principals = None
+    force: Annotated[
+        bool, typer.Option("--force", help="Publish what is unchanged too; with --every only the first time")
+    ] = False
 
     @property
     def principals(self) -> tuple[str, ...]:
@@ -82,15 +85,26 @@ async def open_feed(settings: Settings, source: str, kind: type[T], *, wait: boo
         yield Feed(publisher, await opened.enter_async_context(open_ledger(settings, source, kind)), receipts)
 
 
-async def look_again(look: Callable[[], Awaitable[bool]], *, every: float | None) -> None:
-    """Poll a source once, or every `every` seconds; when polling, report an unavailable source and retry."""
+class Look(Protocol):
+    """Poll of a source; force: publish what is unchanged too. Returns whether every change succeeded."""
+
+    async def __call__(self, *, force: bool) -> bool:
+        """Poll once."""
+
+
+async def look_again(look: Look, *, every: float | None, force: bool) -> None:
+    """Poll a source once, or every `every` seconds; when polling, report an unavailable source and retry.
+
+    force: publish what is unchanged too, until that has succeeded once.
+    """
     if every is None:
-        if not await look():
+        if not await look(force=force):
             raise typer.Exit(1)
         return
     while True:
         try:
-            await look()
+            await look(force=force)
+            force = False
         except Unavailable as error:
             show_error(errors, f"{error}; trying again in {every:g} s")
         await asyncio.sleep(every)

@@ -1041,6 +1041,25 @@ class IndexContract:
         assert await index.count_made_otherwise({"f1", "f2"}) == 1
         assert await index.count_made_otherwise({"f3"}) == 2
 
+    async def test_documents_are_found_by_their_sources(self, index: Index) -> None:
+        sources = [f"file:///h%C3%A4/a~b_{number}.md" for number in range(1200)]
+        many = [root(f"r{number}", source_uri=source) for number, source in enumerate(sources)]
+        await index.commit([*many, root("none"), root("web", source_uri="https://example.org/?q=1")], [])
+        await index.commit([replace(many[0], version=2, source_uri="file:///elsewhere")], [])
+        await index.commit([replace(many[1], version=2, deleted=True, source_uri=None)], [])
+        await index.commit([root("again", tenant=TenantId("other"), source_uri=sources[2])], [])
+
+        found = await index.roots_from([*sources, "file:///nowhere"])
+
+        assert [item.root_id for item in found] == sorted([*(item.root_id for item in many[2:]), RootId("again")])
+        assert [item.root_id for item in await index.roots_from(["file:///elsewhere"])] == ["r0"]
+        assert await index.roots_from([]) == []
+
+    @pytest.mark.parametrize("wrong", ["", 'file:///"', "file:///a b", "file:///ä", "https://example.org/?q=1"])
+    async def test_what_is_no_address_of_a_file_is_refused(self, index: Index, wrong: str) -> None:
+        with pytest.raises(Rejected):
+            await index.roots_from([wrong])
+
     async def test_statistics_count_live_and_deleted_documents_and_chunks(self, index: Index) -> None:
         await index.commit([root("a"), root("b"), root("c", deleted=True)], [watermark(0, 1)])
         await write(index, chunk("x"), chunk("y"), chunk("y", row_id=row("y", "a2")))

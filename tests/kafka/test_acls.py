@@ -174,9 +174,9 @@ async def test_a_relay_reads_topics_of_others_and_publishes(parts: Parts) -> Non
 
 
 async def test_sources_write_and_read_what_they_have_published(parts: Parts) -> None:
-    async with open_ledger(parts.by_name["sources"], "source", str) as ledger:
+    async with open_ledger(parts.by_name["publish"], "source", str) as ledger:
         await ledger.write({"a": "b"})
-    async with open_ledger(parts.by_name["sources"], "source", str) as ledger:
+    async with open_ledger(parts.by_name["publish"], "source", str) as ledger:
         assert ledger["a"] == "b"
 
 

@@ -10,14 +10,14 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.infra.sources import StreamRecord, read_source, read_stream, walk
+from freki.infra.sources import StreamRecord, is_missing, read_source, read_stream, walk
 from freki.schemas.errors import Rejected
 
 UPSERT = {"op": "upsert", "document_id": "a.md", "version": 1, "content": "Größe"}
 
 
-def ids(*paths: Path) -> list[str]:
-    return [file.document_id for file in walk(paths)]
+def ids(*paths: Path, **naming: Any) -> list[str]:
+    return [file.document_id for file in walk(paths, **{"name": "", **naming})]
 
 
 def make(folder: Path, *names: str) -> Path:
@@ -124,11 +124,63 @@ def test_an_id_has_one_spelling_whatever_the_file_system_uses(tmp_path: Path) ->
     assert ids(tmp_path) == [unicodedata.normalize("NFC", "Größe.md")]
 
 
-def test_two_files_with_one_id_are_refused(tmp_path: Path) -> None:
-    make(tmp_path, "a/index.md", "b/index.md")
+def test_two_files_with_one_id_are_refused_with_the_options_that_keep_them_apart(tmp_path: Path) -> None:
+    make(tmp_path, "a/doc/index.md", "b/doc/index.md")
 
-    with pytest.raises(Rejected, match=r"a/index\.md and .*b/index\.md would both be document index\.md"):
-        ids(tmp_path / "a", tmp_path / "b")
+    with pytest.raises(Rejected) as refused:
+        ids(tmp_path / "a" / "doc", tmp_path / "b" / "doc", name=None)
+
+    advice = f"would both be document doc/index.md: publish them with --root {tmp_path}, or apart, each with its own"
+    assert advice in str(refused.value)
+    both = ids(tmp_path / "a" / "doc", tmp_path / "b" / "doc", name=None, root=tmp_path)
+    assert both == [f"{tmp_path.name}/a/doc/index.md", f"{tmp_path.name}/b/doc/index.md"]
+
+
+def test_an_id_is_the_name_of_the_root_and_the_path_below_it(tmp_path: Path) -> None:
+    folder = make(tmp_path / "handbook", "a/b.md", "c.md")
+
+    assert ids(folder, name=None) == ["handbook/a/b.md", "handbook/c.md"]
+    assert ids(folder / "c.md", name=None) == ["handbook/c.md"]
+    assert ids(folder / "a" / "b.md", name=None, root=folder) == ["handbook/a/b.md"]
+    assert ids(folder / "a", name="wiki/", root=folder) == ["wiki/a/b.md"]
+
+
+def test_an_id_does_not_depend_on_where_one_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = make(tmp_path / "handbook", "a.md", "sub/b.md")
+    (tmp_path / "link").symlink_to(folder)
+    found: set[tuple[tuple[str, str], ...]] = set()
+    for here, path in ((tmp_path, "handbook"), (folder, "."), (folder / "sub", ".."), (tmp_path, "link")):
+        monkeypatch.chdir(here)
+        found.add(tuple((file.document_id, file.uri) for file in walk([Path(path)])))
+    for here, path in (
+        (folder, "a.md"),
+        (folder / "sub", "../a.md"),
+        (tmp_path, "link/a.md"),
+        (tmp_path, "link/./a.md"),
+    ):
+        monkeypatch.chdir(here)
+        [alone] = walk([Path(path)])
+        found.add(((alone.document_id, alone.uri), ("handbook/sub/b.md", (folder / "sub" / "b.md").as_uri())))
+
+    assert len(found) == 1
+
+
+def test_what_lies_outside_of_the_root_is_refused(tmp_path: Path) -> None:
+    make(tmp_path, "a/x.md", "b/y.md")
+
+    with pytest.raises(Rejected, match="is not in --root"):
+        ids(tmp_path / "a", root=tmp_path / "b")
+    with pytest.raises(Rejected, match="is no folder"):
+        ids(tmp_path / "a", root=tmp_path / "b" / "y.md")
+
+
+def test_a_source_is_missing_only_if_it_is_a_file_of_this_machine(tmp_path: Path) -> None:
+    make(tmp_path, "Größe 1.md")
+
+    assert not is_missing((tmp_path / "Größe 1.md").as_uri())
+    assert is_missing((tmp_path / "Größe 2.md").as_uri())
+    assert not is_missing("https://example.org/nowhere")
+    assert not is_missing("file://elsewhere/nowhere")
 
 
 def test_the_same_folder_named_twice_is_read_once(tmp_path: Path) -> None:

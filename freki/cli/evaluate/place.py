@@ -122,7 +122,7 @@ async def _publish(settings: Settings, changes: Sequence[DocumentChange]) -> lis
     async with open_receipts(settings) as receipts, open_publisher(settings) as publisher:
         with bars() as progress:
             sent = await send(publisher, receipts, makes, total=len(makes), progress=progress)
-            outcomes = await collect(receipts, total=sent, progress=progress, patience_s=PATIENCE_S)
+            outcomes = await collect(receipts, total=sent.changes, progress=progress, patience_s=PATIENCE_S)
     if len(outcomes) < len(changes):
         fail(f"{len(changes) - len(outcomes)} of {len(changes)} documents have no receipt: do workers run?")
     return outcomes

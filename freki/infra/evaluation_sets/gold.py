@@ -115,10 +115,9 @@ def _read_documents(path: Path) -> tuple[CorpusDocument, ...]:
     """Read files with the ids of `freki publish`, a recorded stream, or a `corpus.jsonl`."""
     if path.name.endswith((".jsonl", ".jsonl.zst")):
         return _last_states(path) if _is_stream(path) else read_corpus(path)
-    within = f"{path.resolve().name}/" if path.is_dir() else ""
     return tuple(
         CorpusDocument(
-            document_id=DocumentId(within + file.document_id),
+            document_id=file.document_id,
             name=file.path.name,
             media_type=file.media_type,
             content=read_source(file, max_bytes=_MAX_FILE_BYTES),

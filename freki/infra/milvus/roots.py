@@ -1,5 +1,6 @@
 """Roots, manifest pages and watermarks in Milvus."""
 
+import re
 from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 
@@ -11,6 +12,7 @@ from freki.infra.milvus.rows import ROOT, heads_of, mark_of, mark_row, named_in,
 from freki.infra.milvus.store import BATCH_KEYS, batched
 from freki.infra.milvus.watermarks import WATERMARK, farthest, last_watermarks, writer_of
 from freki.schemas import ChunkId, RootId, TenantId, Timestamp
+from freki.schemas.errors import Rejected
 from freki.schemas.index import CommitId, ManifestPage, PageHead, PageId, Place, Root, RowId, Watermark, standing
 
 SCANNED_ROOTS = 400
@@ -19,9 +21,12 @@ SCANNED_PAGES = 100
 """Manifest pages per read."""
 SCANNED_PLACES = 1000
 """Manifest pages without positions per read."""
+SOUGHT_SOURCES = 1000
+"""Source addresses per read: at most 2 MB of expression."""
 TAKEN_OVER = 150
 """Maximum watermarks taken over at once: two rows of each, and one of this process, fit one write."""
 ROOTS_ONLY = f'record == "{ROOT}"'
+_URI = re.compile(r"[A-Za-z0-9._~:/%-]+")
 _WATERMARKS = f'record == "{WATERMARK}"'
 ROOT_FIELDS = ["id", "key", "record", "body", "attributes"]
 _PAGE_FIELDS = [field for field in MANIFESTS.fields if field not in {"named", "placeholder"}]
@@ -45,6 +50,22 @@ class MilvusRoots(MilvusConnection):
                 for root in map(root_of, rows):
                     found[root.root_id].append(root)
         return found
+
+    async def roots_from(self, source_uris: Collection[str]) -> Sequence[Root]:
+        """Return the current roots of live documents with one of these sources, of any tenant, ordered by root id.
+
+        The store selects them; sources are not indexed, so it compares all roots. Raises Rejected for an address with
+        other characters than those of `Path.as_uri`.
+        """
+        found: set[RootId] = set()
+        for batch in batched(sorted(set(source_uris)), SOUGHT_SOURCES):
+            sought = ", ".join(f'"{_checked_uri(uri)}"' for uri in batch)
+            condition = f'{ROOTS_ONLY} and deleted == false and body["source_uri"] in [{sought}]'
+            async for rows in self._store.scan(DOCUMENTS, condition, ["id", "key"], by="key"):
+                found.update(RootId(row["key"]) for row in rows)
+        # One of these may be an outranked root of its document.
+        roots = await self.roots(sorted(found))
+        return [roots[key] for key in sorted(roots) if roots[key].source_uri in source_uris]
 
     async def pages(self, page_ids: Sequence[PageId]) -> Mapping[PageId, ManifestPage]:
         """Return manifest pages; missing ones are absent."""
@@ -141,6 +162,13 @@ class MilvusRoots(MilvusConnection):
         await self._store.upsert(DOCUMENTS, [*map(self._watermarks.row, merged), *emptied])
         # A process that has written again meanwhile keeps its row.
         await self._store.delete(DOCUMENTS, [row["id"] for row in emptied], f"searchable_at < {before:d}")
+
+
+def _checked_uri(uri: str) -> str:
+    # The body of a root is not escaped: these characters end no literal.
+    if not _URI.fullmatch(uri):
+        raise Rejected(f"{uri[:200]!r} is no address of a file")
+    return uri
 
 
 def _places(page: str, named: Sequence[tuple[ChunkId, RowId]], wanted: Collection[str]) -> dict[ChunkId, Place]:

@@ -1,6 +1,6 @@
 """Sources of documents: files, watched folders, git repositories, recorded streams."""
 
-from freki.infra.sources.files import SourceFile, is_skipped, media_type_of, read_source, walk
+from freki.infra.sources.files import Naming, SourceFile, is_missing, is_skipped, media_type_of, read_source, walk
 from freki.infra.sources.git import GitRepository
 from freki.infra.sources.recorded import StreamRecord, read_stream
 from freki.infra.sources.watch import SETTLE_S, FileChange, FileEvent, watch
@@ -10,8 +10,10 @@ __all__ = [
     "FileChange",
     "FileEvent",
     "GitRepository",
+    "Naming",
     "SourceFile",
     "StreamRecord",
+    "is_missing",
     "is_skipped",
     "media_type_of",
     "read_source",

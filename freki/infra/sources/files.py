@@ -1,11 +1,14 @@
 """Files as documents."""
 
+import os
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from errno import ELOOP, ENOENT, ENOTDIR, ESTALE
 from pathlib import Path, PurePosixPath
 from stat import S_ISREG
+from typing import Self
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from freki.schemas import DocumentId, Timestamp
 from freki.schemas.errors import InfraError, Rejected, Unavailable
@@ -41,12 +44,48 @@ _NOT_THERE = frozenset({ENOENT, ENOTDIR, ELOOP, ESTALE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Naming:
+    """Rule for the document ids of files: a name, then the path below a root."""
+
+    root: Path
+    """Folder without links in its path."""
+    name: str
+    """First part of the ids; empty: ids are paths below the root."""
+
+    @classmethod
+    def of(cls, given: Path, *, root: Path | None = None, name: str | None = None) -> Self:
+        """Return the rule for a given file or folder: the same whether a file is given alone or with its folder.
+
+        root: default: the given folder, or the folder of a given file; name: default: that of the root. Raises Rejected
+        for a path that is missing or not below the root.
+        """
+        path = _resolved(given)
+        home = _resolved(root) if root is not None else path if path.is_dir() else path.parent
+        if not home.is_dir():
+            raise Rejected(f"--root {root} is no folder")
+        if not path.is_relative_to(home):
+            raise Rejected(f"{given} is not in --root {root}: give a folder that holds it")
+        return cls(root=home, name=home.name if name is None else name.strip("/"))
+
+    def document_id(self, path: Path) -> DocumentId:
+        """Return the id of a file below the root, with forward slashes, in Unicode form NFC."""
+        below = path.relative_to(self.root).as_posix()
+        document_id = f"{self.name}/{below}" if self.name else below
+        try:
+            document_id.encode()
+        except UnicodeEncodeError as error:
+            raise Rejected(f"{path!r}: the name is not UTF-8, so it can be no document id: rename the file") from error
+        return DocumentId(unicodedata.normalize("NFC", document_id))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFile:
     """A file that is or was a document."""
 
     document_id: DocumentId
-    """Path relative to the given folder, with forward slashes, in Unicode form NFC."""
+    """Document id by name and path."""
     path: Path
+    """Path; no folder in it is a link, so that a file has one path wherever it is named from."""
     media_type: str | None
     """Media type by name; None where unknown."""
     size: int
@@ -61,29 +100,34 @@ class SourceFile:
         """Time of modification."""
         return Timestamp(self.modified_ns // 1_000_000)
 
+    @property
+    def uri(self) -> str:
+        """Address of the file."""
+        return self.path.as_uri()
 
-def walk(paths: Iterable[Path]) -> Iterator[SourceFile]:
-    """Yield the files at and below some paths, in each folder ordered by name.
 
-    A given file is always included; its id is its name. Within folders these are skipped: hidden files and folders,
-    those of version control and editors, non-regular files, links out of the folder, and linked folders, whose content
-    is found at its real path. Raises Rejected for a path that is missing or not readable, and for two files with the
-    same document id.
+def walk(paths: Iterable[Path], *, root: Path | None = None, name: str | None = None) -> Iterator[SourceFile]:
+    """Yield the files at and below some paths, in each folder ordered by name, with ids by `Naming`.
+
+    A given file is always included. Within folders these are skipped: hidden files and folders, those of version
+    control and editors, non-regular files, links out of the folder, and linked folders, whose content is found at its
+    real path. Raises Rejected for a path that is missing or not readable, and for two files with the same document id.
     """
     seen: dict[DocumentId, Path] = {}
     for path in paths:
-        for file in _named(path):
+        for file in _named(path, Naming.of(path, root=root, name=name)):
             earlier = seen.get(file.document_id)
             if earlier is None:
                 seen[file.document_id] = file.path
                 yield file
             elif earlier != file.path:
                 raise Rejected(
-                    f"{earlier} and {file.path} would both be document {file.document_id}: publish them apart"
+                    f"{earlier} and {file.path} would both be document {file.document_id}: publish them with"
+                    f" --root {os.path.commonpath([earlier, file.path])}, or apart, each with its own --name"
                 )
 
 
-def scan(root: Path, start: Path) -> Iterator[SourceFile]:
+def scan(root: Path, start: Path, naming: Naming) -> Iterator[SourceFile]:
     """Yield the files of `walk` at or below one path of a folder, none where it does not exist. `root` is resolved."""
     if any(map(is_skipped, start.relative_to(root).parts)):
         return
@@ -92,7 +136,7 @@ def scan(root: Path, start: Path) -> Iterator[SourceFile]:
         path = waiting.pop()
         if path.is_dir() and (path == root or not path.is_symlink()):
             waiting += sorted(_children(path), reverse=True)
-        elif file := _file_within(root, path):
+        elif file := _file_within(root, path, naming):
             yield file
 
 
@@ -108,6 +152,12 @@ def read_source(file: SourceFile, *, max_bytes: int) -> bytes:
     return content
 
 
+def is_missing(uri: str) -> bool:
+    """Return whether an address is that of a file on this machine that does not exist; False for other addresses."""
+    parts = urlsplit(uri)
+    return parts.scheme == "file" and not parts.netloc and not os.path.lexists(unquote_to_bytes(parts.path))
+
+
 def is_skipped(name: str) -> bool:
     """Return whether a file or folder of this name is hidden, or belongs to version control or an editor."""
     return name in _SKIPPED_NAMES or name.startswith(_SKIPPED_BEGINNINGS) or name.endswith(_SKIPPED_ENDINGS)
@@ -118,26 +168,32 @@ def media_type_of(name: str) -> str | None:
     return _MEDIA_TYPES.get(PurePosixPath(name).suffix.lower())
 
 
-def _named(path: Path) -> Iterator[SourceFile]:
-    try:
-        resolved = path.resolve(strict=True)
-    except OSError as error:
-        raise _translated(path, error) from error
-    if resolved.is_dir():
-        yield from scan(resolved, resolved)
-    elif file := _file(path.absolute(), path.name):
+def _named(given: Path, naming: Naming) -> Iterator[SourceFile]:
+    path = _resolved(given)
+    if path.is_dir():
+        yield from scan(path, path, naming)
+    elif file := _file(path, naming):
         yield file
     else:
-        raise Rejected(f"{path} is neither a file nor a folder")
+        raise Rejected(f"{given} is neither a file nor a folder")
 
 
-def _file_within(root: Path, path: Path) -> SourceFile | None:
-    file = _file(path, path.relative_to(root).as_posix())
+def _resolved(given: Path) -> Path:
+    """Return a path without links, except that a link to a file keeps its place and name."""
+    try:
+        path = given.resolve(strict=True)
+        return path if path.is_dir() else given.parent.resolve(strict=True) / given.name
+    except OSError as error:
+        raise _translated(given, error) from error
+
+
+def _file_within(root: Path, path: Path, naming: Naming) -> SourceFile | None:
+    file = _file(path, naming)
     leads_out = file and path.is_symlink() and not path.resolve().is_relative_to(root)
     return None if leads_out else file
 
 
-def _file(path: Path, name: str) -> SourceFile | None:
+def _file(path: Path, naming: Naming) -> SourceFile | None:
     """Return a regular file; None for anything else, or if it is removed meanwhile."""
     try:
         status = path.stat()
@@ -148,21 +204,13 @@ def _file(path: Path, name: str) -> SourceFile | None:
     if not S_ISREG(status.st_mode):
         return None
     return SourceFile(
-        document_id=_document_id(path, name),
+        document_id=naming.document_id(path),
         path=path,
         media_type=media_type_of(path.name),
         size=status.st_size,
         modified_ns=status.st_mtime_ns,
         changed_ns=status.st_ctime_ns,
     )
-
-
-def _document_id(path: Path, name: str) -> DocumentId:
-    try:
-        name.encode()
-    except UnicodeEncodeError as error:
-        raise Rejected(f"{path!r}: the name is not UTF-8, so it can be no document id: rename the file") from error
-    return DocumentId(unicodedata.normalize("NFC", name))
 
 
 def _children(folder: Path) -> list[Path]:

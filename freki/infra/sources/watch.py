@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from watchfiles import awatch
 
-from freki.infra.sources.files import SourceFile, scan
+from freki.infra.sources.files import Naming, SourceFile, scan
 from freki.schemas.errors import Rejected, Unavailable
 
 _LOOK_MS = 200
@@ -42,9 +42,16 @@ class FileEvent:
 
 
 async def watch(
-    folder: Path, *, known: Iterable[SourceFile] = (), settle_s: float = SETTLE_S, poll_s: float | None = None
+    folder: Path,
+    *,
+    naming: Naming | None = None,
+    known: Iterable[SourceFile] = (),
+    settle_s: float = SETTLE_S,
+    poll_s: float | None = None,
 ) -> AsyncGenerator[list[FileEvent], None]:
     """Yield the changes of a folder, each batch ordered by id; the files are those of `walk`.
+
+    naming: rule for the ids; default: that of `walk`.
 
     known: the files that the caller has already handled, from `walk([folder])`. They are compared with the folder after
     events are being collected, so that no change is missed; without it, every file is first reported as CREATED. A
@@ -59,7 +66,7 @@ async def watch(
     Raises Rejected where something cannot be read, Unavailable where the folder disappears: probably an unmounted disk,
     not an intent to delete every document.
     """
-    state = await asyncio.to_thread(FolderState, folder, known, settle_s)
+    state = await asyncio.to_thread(FolderState, folder, known, settle_s, naming)
     looks = _changed_places(state.root) if poll_s is None else _everywhere(state.root, poll_s)
     async with aclosing(looks) as batches:
         async for places in batches:
@@ -99,12 +106,19 @@ class _Look(NamedTuple):
 class FolderState:
     """Reported files of a folder, and pending changes."""
 
-    def __init__(self, folder: Path, known: Iterable[SourceFile], settle_s: float = SETTLE_S) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        known: Iterable[SourceFile],
+        settle_s: float = SETTLE_S,
+        naming: Naming | None = None,
+    ) -> None:
         self._settle_s = settle_s
         self.root = folder.resolve()
         self._identity = _identity(self.root)
         if self._identity is None:
             raise Rejected(f"{folder} is no folder")
+        self._naming = naming or Naming.of(folder)
         self._reported = {file.path: file for file in known}
         self._unsettled: dict[Path, _Look] = {}
 
@@ -131,7 +145,7 @@ class FolderState:
         }
         for place in places:
             if places.isdisjoint(place.parents):
-                found |= {file.path: file for file in scan(self.root, place)}
+                found |= {file.path: file for file in scan(self.root, place, self._naming)}
         return found
 
     def _settled(self, path: Path, file: SourceFile | None, now: float) -> FileEvent | None:

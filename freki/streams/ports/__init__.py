@@ -24,7 +24,7 @@ from freki.streams.ports.sources import (
     SchemaRegistry,
     Trees,
 )
-from freki.streams.ports.store import ChunkRows, ChunkSearch, GenerationLog, Roots, Store, WholeIndex
+from freki.streams.ports.store import ChunkRows, ChunkSearch, GenerationLog, IndexedDocuments, Roots, Store, WholeIndex
 
 __all__ = [
     "AnalyseText",
@@ -37,6 +37,7 @@ __all__ = [
     "EmbeddingCacheKey",
     "Fetch",
     "GenerationLog",
+    "IndexedDocuments",
     "Llm",
     "Producer",
     "QueryClient",

@@ -1,6 +1,6 @@
 """Protocols of the store of one generation."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import Protocol
 
 from freki.schemas import ChunkId, RootId, TenantId
@@ -116,6 +116,19 @@ class GenerationLog(Protocol):
 
     async def append(self, entry: GenerationEntry) -> None:
         """Add an entry."""
+
+
+class IndexedDocuments(Protocol):
+    """Look-up of documents by id and by source."""
+
+    async def roots(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Root]:
+        """Return the standing root of each document, including deleted ones."""
+
+    async def roots_from(self, source_uris: Collection[str]) -> Sequence[Root]:
+        """Return the standing roots of live documents with one of these sources, of any tenant.
+
+        Raises Rejected for an address that `Path.as_uri` would not return.
+        """
 
 
 class WholeIndex(Protocol):

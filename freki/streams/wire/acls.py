@@ -89,11 +89,14 @@ def _of_stages(settings: Settings) -> dict[str, list[Right]]:
 
 def _of_clients(settings: Settings) -> dict[str, list[Right]]:
     topics = topics_of(settings)
-    publish = [*_may("Write", topics.documents), *_may("Read", topics.outcomes)]
     relayed = [(one.topic, one.name or one.topic) for one in settings.relays]
     return {
-        "publish": publish,
-        "sources": [*publish, *_may(("Read", "Write"), topics.sources)],
+        # The ledgers of files, git and crawl.
+        "publish": [
+            *_may("Write", topics.documents),
+            *_may("Read", topics.outcomes),
+            *_may(("Read", "Write"), topics.sources),
+        ],
         "relay": [
             *(Right(resource="topic", name=topic, operations=("Read",)) for topic, _ in relayed),
             *(Right(resource="group", name=relay_group(settings, name), operations=("Read",)) for _, name in relayed),

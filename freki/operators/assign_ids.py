@@ -1,0 +1,74 @@
+"""Document ids of sources: each source keeps the id that it has in the index, and none takes that of another."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from freki.schemas import DocumentId
+
+
+class IndexedSource(NamedTuple):
+    """A live document of the index."""
+
+    document_id: DocumentId
+    source_uri: str | None
+    version: int
+
+
+class Conflict(NamedTuple):
+    """A source whose id belongs to another one."""
+
+    document_id: DocumentId
+    source_uri: str
+    owner: str | None
+    """Source of the indexed document; None if it states none."""
+
+
+class Assignment(NamedTuple):
+    """Ids of sources."""
+
+    ids: Mapping[str, DocumentId]
+    """Document id by source."""
+    conflicts: list[Conflict]
+    superseded: list[DocumentId]
+    """Further indexed documents of the same sources, sorted."""
+
+
+def assign_ids(
+    wanted: Mapping[str, DocumentId],
+    indexed: Iterable[IndexedSource],
+    *,
+    chosen: bool = False,
+    missing: Collection[str] = (),
+) -> Assignment:
+    """Assign an id to each source.
+
+    wanted: id of each source that is not indexed yet; chosen: whether the user chose these ids, so that indexed sources
+    get them too, and take over ids whose source is missing. indexed: the documents with these ids or sources.
+    missing: sources of indexed documents that do not exist any more.
+
+    Of several documents of a source, the one with the wanted id is kept, else the one of the highest version, then of
+    the smallest id. Without conflicts, ids are distinct, and each is free or belongs to its source, to a source that
+    gets another id, or to a missing one.
+    """
+    documents = sorted(indexed, key=lambda each: (-each.version, each.document_id))
+    owners = {each.document_id: each.source_uri for each in documents}
+    own: defaultdict[str, list[DocumentId]] = defaultdict(list)
+    for each in documents:
+        if each.source_uri is not None and each.source_uri in wanted:
+            own[each.source_uri].append(each.document_id)
+    ids = {
+        source: document_id if chosen or source not in own or document_id in own[source] else own[source][0]
+        for source, document_id in wanted.items()
+    }
+    conflicts: list[Conflict] = []
+    taken: dict[DocumentId, str] = {}
+    for source, document_id in ids.items():
+        owner = owners.get(document_id, source)
+        is_free = owner is not None and (ids.get(owner, document_id) != document_id or (chosen and owner in missing))
+        if owner != source and not is_free:
+            conflicts.append(Conflict(document_id, source, owner))
+        elif taken.setdefault(document_id, source) != source:
+            conflicts.append(Conflict(document_id, source, taken[document_id]))
+    superseded = {document_id for documents_of in own.values() for document_id in documents_of} - set(ids.values())
+    return Assignment(ids, conflicts, sorted(superseded))

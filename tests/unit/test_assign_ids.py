@@ -1,0 +1,90 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freki.operators.assign_ids import Assignment, Conflict, IndexedSource, assign_ids
+from freki.schemas import DocumentId
+
+A, B, C = "file:///a/doc/x.md", "file:///b/doc/x.md", "file:///c/x.md"
+X, Y, Z = DocumentId("doc/x.md"), DocumentId("y"), DocumentId("z")
+
+sources, names = st.sampled_from([A, B, C]), st.sampled_from([X, Y, Z])
+documents = st.lists(
+    st.builds(IndexedSource, names, st.none() | sources, st.integers(1, 3)), unique_by=lambda each: each.document_id
+)
+
+
+def assigned(wanted: dict[str, DocumentId], *indexed: IndexedSource, **options: object) -> Assignment:
+    return assign_ids(wanted, indexed, **options)  # type: ignore[arg-type]
+
+
+def test_what_is_not_indexed_gets_the_id_that_its_path_gives() -> None:
+    assert assigned({A: X, B: Y}) == Assignment({A: X, B: Y}, [], [])
+
+
+def test_what_is_indexed_keeps_its_id() -> None:
+    assert assigned({A: X}, IndexedSource(Y, A, 1)) == Assignment({A: Y}, [], [])
+
+
+def test_an_id_of_another_source_is_refused_with_both() -> None:
+    assert assigned({B: X}, IndexedSource(X, A, 1)).conflicts == [Conflict(X, B, A)]
+    assert assigned({B: X}, IndexedSource(X, None, 1)).conflicts == [Conflict(X, B, None)]
+
+
+def test_a_source_that_is_missing_loses_its_id_only_to_one_that_the_user_chose() -> None:
+    known = IndexedSource(X, A, 1)
+
+    assert assigned({B: X}, known, missing={A}).conflicts == [Conflict(X, B, A)]
+    assert assigned({B: X}, known, missing={A}, chosen=True) == Assignment({B: X}, [], [])
+    assert assigned({B: X}, known, chosen=True).conflicts == [Conflict(X, B, A)]
+
+
+def test_a_chosen_id_replaces_the_one_of_before() -> None:
+    assert assigned({A: X}, IndexedSource(Y, A, 1), chosen=True) == Assignment({A: X}, [], [Y])
+
+
+def test_two_sources_may_exchange_ids_that_the_user_chose() -> None:
+    found = assigned({A: X, B: Y}, IndexedSource(Y, A, 1), IndexedSource(X, B, 1), chosen=True)
+
+    assert found == Assignment({A: X, B: Y}, [], [])
+
+
+def test_of_several_documents_of_a_source_the_one_that_its_path_gives_is_kept_else_the_newest() -> None:
+    assert assigned({A: X}, IndexedSource(X, A, 1), IndexedSource(Y, A, 9)) == Assignment({A: X}, [], [Y])
+    assert assigned({A: X}, IndexedSource(Y, A, 1), IndexedSource(Z, A, 2)) == Assignment({A: Z}, [], [Y])
+
+
+@given(
+    wanted=st.dictionaries(sources, names),
+    indexed=documents,
+    chosen=st.booleans(),
+    missing=st.sets(sources),
+)
+def test_no_two_sources_have_one_id_and_none_takes_that_of_another(
+    wanted: dict[str, DocumentId], indexed: list[IndexedSource], *, chosen: bool, missing: set[str]
+) -> None:
+    found = assign_ids(wanted, indexed, chosen=chosen, missing=missing)
+
+    assert found == assign_ids(wanted, reversed(indexed), chosen=chosen, missing=missing)
+    assert found.ids.keys() == wanted.keys()
+    assert not set(found.superseded) & set(found.ids.values())
+    assert {each.source_uri for each in indexed if each.document_id in found.superseded} <= wanted.keys()
+    if found.conflicts:
+        return
+    assert len(set(found.ids.values())) == len(found.ids)
+    owners = {each.document_id: each.source_uri for each in indexed}
+    for source, document_id in found.ids.items():
+        owner = owners.get(document_id, source)
+        assert owner is not None
+        assert owner == source or found.ids.get(owner, document_id) != document_id or (chosen and owner in missing)
+
+
+@given(wanted=st.dictionaries(sources, names), indexed=documents)
+def test_publishing_again_changes_no_id(wanted: dict[str, DocumentId], indexed: list[IndexedSource]) -> None:
+    first = assign_ids(wanted, indexed)
+    if first.conflicts:
+        return
+    kept = [each for each in indexed if each.document_id not in {*first.ids.values(), *first.superseded}]
+
+    again = assign_ids(wanted, [*kept, *(IndexedSource(each, source, 5) for source, each in first.ids.items())])
+
+    assert again == Assignment(first.ids, [], [])
