@@ -178,15 +178,13 @@ def show_no_index(error: InfraError) -> None:
     )
 
 
-def show_conflicts(conflicts: Sequence[Conflict], *, chosen: bool, is_missing: Callable[[str], bool]) -> None:
+def show_conflicts(conflicts: Sequence[Conflict]) -> None:
     """Print which ids belong to other sources, and the fix."""
     for document_id, source, owner in conflicts[:SHOWN_CONFLICTS]:
         if owner is None:
             problem = "a document that was not published from a file: choose another --name, or delete it first"
         elif not is_missing(owner):
             problem = f"{owner}: choose another --name, or the same --root for both"
-        elif chosen:
-            problem = f"{owner}, which is published now too: choose another --name"
         else:
             name = document_id.partition("/")[0]
             problem = f"{owner}, which does not exist here any more: --name {name} replaces it, another --name does not"

@@ -36,7 +36,6 @@ from freki.infra.sources import (
     FileEvent,
     Naming,
     SourceFile,
-    is_missing,
     read_stream,
     walk,
     watch,
@@ -176,7 +175,7 @@ async def _identified(
     """
     assignment = await identify(source, files, index)
     if assignment.conflicts:
-        show_conflicts(assignment.conflicts, chosen=arguments.chosen, is_missing=is_missing)
+        show_conflicts(assignment.conflicts)
         raise typer.Exit(1)
     if arguments.chosen or prune:
         return [partial(source.delete, document_id) for document_id in assignment.superseded]
@@ -191,7 +190,7 @@ async def _event_changes(
     """Return the changes for events; files whose id belongs to another source have none, which is printed."""
     files = [event.file for event in events if event.change is not FileChange.REMOVED]
     conflicts = (await identify(source, files, index)).conflicts
-    show_conflicts(conflicts, chosen=True, is_missing=is_missing)
+    show_conflicts(conflicts)
     refused = {conflict.source_uri for conflict in conflicts}
     removed = (event.file for event in events if event.change is FileChange.REMOVED)
     known = [id_ for file in removed if (id_ := source.known_id(described(file))) is not None]

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -25,13 +26,13 @@ def environment(freki: Freki) -> dict[str, str]:
     return {**os.environ, **environment_for(Settings(), stack), "COLUMNS": "200"}
 
 
-async def freki_command(freki: Freki, *arguments: str) -> tuple[int, str]:
+async def freki_command(freki: Freki, *arguments: str, **variables: str) -> tuple[int, str]:
     """Run a command; give its exit code and all that it printed."""
 
     def run() -> tuple[int, str]:
         done = subprocess.run(
             [sys.executable, "-m", "freki", *arguments],
-            env=environment(freki),
+            env={**environment(freki), **variables},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -69,11 +70,95 @@ async def test_a_folder_is_published_asked_and_pruned(freki: Freki, folder: Path
 
     assert published[0] == 0
     assert "2 indexed" in published[1]
-    assert "2 unchanged" in again[1]
+    assert (again[0], "2 unchanged and not published" in again[1], "outcomes" in again[1]) == (0, True, False)
     assert f"{folder.name}/urlaub.md" in found[1]
     assert "[QUELLE-1: urlaub.md" in found[1]
     assert "1 deleted" in pruned[1]
     assert f"{folder.name}/urlaub.md" not in after[1]
+
+
+async def test_a_file_that_is_published_alone_is_the_document_of_its_folder(freki: Freki, folder: Path) -> None:
+    (folder / "sub").mkdir()
+    (folder / "sub" / "rad.md").write_text("# Fahrrad\n\nDer Fahrradkeller ist offen.\n", encoding="utf-8")
+    await freki_command(freki, "publish", str(folder), "--wait")
+    for path, text in (("urlaub.md", "# Urlaub\n\nDen Urlaub gibt das Amt.\n"), ("sub/rad.md", "# Rad\n\nZu.\n")):
+        (folder / path).write_text(text, encoding="utf-8")
+        code, printed = await freki_command(freki, "publish", str(folder / path), "--wait")
+        assert (code, "1 changed" in printed, "1 indexed" in printed) == (0, True, True), printed
+
+    _, answer = await freki_command(freki, "ask", "Urlaub Leitung Fahrradkeller", "--json")
+
+    texts = {hit["document_id"]: hit["text"] for hit in json.loads(answer)["hits"]}
+    assert set(texts) <= {f"{folder.name}/{path}" for path in ("urlaub.md", "reise.md", "sub/rad.md")}
+    assert not any("Leitung" in text or "Fahrradkeller" in text for text in texts.values())
+
+
+async def test_folders_of_one_name_do_not_overwrite_each_other(freki: Freki, tmp_path: Path) -> None:
+    name = f"doku-{secrets.token_hex(4)}"
+    folders = [tmp_path / place / name for place in "ab"]
+    for home, text in zip(folders, ("Die Kantine öffnet um elf Uhr.", "Das Lager schließt um vier."), strict=True):
+        home.mkdir(parents=True)
+        (home / "zeiten.md").write_text(f"# Zeiten\n\n{text}\n", encoding="utf-8")
+    first, second = folders
+    assert (await freki_command(freki, "publish", str(first), "--wait"))[0] == 0
+
+    refused = await freki_command(freki, "publish", str(second), "--prune", "--wait")
+    _, kept = await freki_command(freki, "ask", "Wann öffnet die Kantine?")
+    named = await freki_command(freki, "publish", str(second), "--name", f"{name}-b", "--wait")
+    shutil.rmtree(first)
+    gone = await freki_command(freki, "publish", str(second), "--root", str(second), "--name", name, "--wait")
+
+    assert refused[0] == 1
+    assert f"{second.as_uri()}/zeiten.md cannot be document {name}/zeiten.md" in refused[1]
+    assert f"belongs to {first.as_uri()}/zeiten.md: choose another --name" in refused[1]
+    assert "um elf Uhr" in kept
+    assert (named[0], "1 indexed" in named[1]) == (0, True), named
+    # It takes the id of a file that is gone, and leaves its own.
+    assert (gone[0], "1 indexed" in gone[1], "1 deleted" in gone[1]) == (0, True, True), gone
+
+
+async def test_metadata_are_given_by_options_and_their_change_is_published(freki: Freki, folder: Path) -> None:
+    file = str(folder / "urlaub.md")
+    options = ("--attribute", "team=hr", "--attribute", "year=2026", "--language", "en", "--title", "Leave")
+
+    first = await freki_command(freki, "publish", file, *options, "--wait")
+    found = await freki_command(freki, "ask", "Urlaub", "--filter", "attributes.team=hr", "--filter", "language=en")
+    again = await freki_command(freki, "publish", file, *options, "--wait")
+    fewer = await freki_command(freki, "publish", file, *options[2:], "--wait")
+    none = await freki_command(freki, "ask", "Urlaub", "--filter", "attributes.team=hr", "--json")
+    forced = await freki_command(freki, "publish", file, *options[2:], "--force", "--wait")
+
+    assert (first[0], "1 indexed" in first[1]) == (0, True), first
+    assert "[QUELLE-1: Leave" in found[1] or "[SOURCE-1: Leave" in found[1], found[1]
+    assert "1 unchanged and not published" in again[1]
+    assert "1 changed" in fewer[1]
+    assert ", 0 embedded" in fewer[1]
+    assert json.loads(none[1])["hits"] == []
+    assert ("1 published again" in forced[1], ", 0 embedded" in forced[1]) == (True, True), forced
+
+
+async def test_a_stream_with_counters_as_versions_shows_no_age_and_a_version_twice_has_two_receipts(
+    freki: Freki, tmp_path: Path
+) -> None:
+    line = {"op": "upsert", "document_id": "a", "version": 7, "content": "Der Bahnhof liegt im Norden."}
+    (tmp_path / "s.jsonl").write_text(f"{json.dumps(line)}\n" * 2, encoding="utf-8")
+
+    code, printed = await freki_command(freki, "publish", str(tmp_path / "s.jsonl"), "--wait")
+    _, shown = await freki_command(freki, "ask", "Wo liegt der Bahnhof?")
+
+    assert (code, "2 outcomes: 1 indexed, 1 unchanged" in printed) == (0, True), printed
+    assert "a  version 7" in shown
+    assert " old" not in shown
+
+
+async def test_files_are_published_also_if_the_index_does_not_answer(freki: Freki, folder: Path) -> None:
+    await freki_command(freki, "publish", str(folder), "--wait")
+    nowhere = {"FREKI_MILVUS__URI": "http://127.0.0.1:1", "FREKI_MILVUS__TIMEOUT_S": "1"}
+
+    code, printed = await freki_command(freki, "publish", str(folder), "--wait", **nowhere)
+
+    assert "the index does not answer" in printed
+    assert (code, "2 published again" in printed, "2 unchanged" in printed) == (0, True, True), printed
 
 
 async def test_a_file_that_is_too_large_is_named_and_the_others_are_published(freki: Freki, folder: Path) -> None:
@@ -120,6 +205,7 @@ async def test_a_trace_shows_the_stages_of_its_question(freki: Freki, folder: Pa
 
 
 async def test_a_watched_folder_follows_its_files(freki: Freki, folder: Path) -> None:
+    await freki_command(freki, "publish", str(folder), "--wait")
     watcher = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "freki", "watch", str(folder)),
         env={**environment(freki), "PYTHONUNBUFFERED": "1"},
@@ -138,6 +224,7 @@ async def test_a_watched_folder_follows_its_files(freki: Freki, folder: Path) ->
                     return line
 
     try:
+        await line_with("2 unchanged and not published")
         await line_with("Watching")
         (folder / "neu.md").write_text("# Neu\n\nDie Kantine öffnet um elf Uhr.\n", encoding="utf-8")
         created = await line_with("neu.md")

@@ -65,7 +65,7 @@ class FileReport:
     changed: int = 0
     """Content or metadata changed, or were published by others."""
     again: int = 0
-    """Unchanged, but not indexed so far, or forced."""
+    """Unchanged, but not indexed so far, not known to the broker, or forced."""
     unchanged: int = 0
     """Published before and indexed: not published again."""
 
@@ -181,26 +181,31 @@ class FileSource:
         )
         entry = Publication(version=change.version, source_uri=file.source_uri, fingerprint=_fingerprint(change))
         before, indexed = self._entry(document_id), self._indexed.get(document_id)
-        at = 0 if indexed is None else indexed.version
-        is_same = before is not None and before.fingerprint == entry.fingerprint and at <= before.version
-        if indexed is not None and indexed.deleted:
-            self.report.new += 1
-        elif before is not None and is_same and not self._force:
-            if at == before.version:
+        if before is not None and before.fingerprint == entry.fingerprint and not self._force:
+            if indexed is None or indexed.version < before.version:
+                entry = before
+            elif indexed.version == before.version and not indexed.deleted:
                 self.report.unchanged += 1
                 return None
-            self.report.again += 1
-            entry = before
-        elif is_same:
-            self.report.again += 1
-        elif before is None and indexed is None:
-            self.report.new += 1
-        else:
-            self.report.changed += 1
+        self._count(entry, before, indexed, content)
         self._ids[file.source_uri] = document_id
         self._entries[document_id] = entry
         self._versions[document_id] = entry.version
         return replace(change, version=entry.version)
+
+    def _count(self, entry: Publication, before: Publication | None, indexed: Root | None, content: bytes) -> None:
+        """Count why a file is published."""
+        if indexed is None or indexed.version < (0 if before is None else before.version):
+            is_new, is_same = before is None, before is not None and before.fingerprint == entry.fingerprint
+        else:
+            is_new, is_same = indexed.deleted, indexed.content_hash == content_hash(content)
+            is_same = is_same and (before is None or before.fingerprint == entry.fingerprint)
+        if is_new:
+            self.report.new += 1
+        elif is_same:
+            self.report.again += 1
+        else:
+            self.report.changed += 1
 
     def delete(self, document_id: DocumentId) -> DocumentChange:
         """Return the deletion of a document."""

@@ -1,0 +1,100 @@
+from collections.abc import Awaitable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import pytest
+from rich.progress import Progress
+
+from freki.cli.changes import Make
+from freki.cli.outcomes import BATCH_CHANGES, Sent, send
+from freki.infra.claims import ClaimStore
+from freki.infra.settings import Settings
+from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Timestamp
+from freki.schemas.errors import Rejected
+from freki.streams.client import Publisher
+from freki.streams.deliver.outbox import Outbox
+from freki.streams.messages import Headers
+from freki.streams.observe.tracing import UNTRACED
+
+
+@dataclass
+class Broker:
+    """A broker that refuses records with some texts, and what came in which order."""
+
+    refused: frozenset[bytes] = frozenset()
+    course: list[str] = field(default_factory=list)
+
+    async def send(
+        self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers = ()
+    ) -> Awaitable[object]:
+        assert value is not None
+        assert (topic, key, headers) == ("documents", b"t/" + value, ())
+        if value in self.refused:
+            raise Rejected("too large")
+        self.course.append(value.decode())
+        return _stored()
+
+
+async def _stored() -> None:
+    return None
+
+
+def change(text: str) -> DocumentChange:
+    return DocumentChange(
+        tenant=TenantId("t"),
+        document_id=DocumentId(text),
+        operation=Operation.UPSERT,
+        version=1,
+        occurred_at=Timestamp(0),
+        content=text,
+    )
+
+
+async def sent(broker: Broker, makes: Iterable[Make], *, record: bool = False) -> Sent:
+    publisher = Publisher(
+        outbox=Outbox(broker, UNTRACED),
+        encode=lambda each: str(each.content).encode(),
+        topic="documents",
+        claims=ClaimStore(Settings().claims),
+        inline_bytes=1000,
+    )
+
+    async def write(changes: Sequence[DocumentChange]) -> None:
+        broker.course.append(f"recorded {len(changes)}")
+
+    with Progress(disable=True) as progress:
+        return await send(publisher, None, makes, total=0, progress=progress, record=write if record else None)
+
+
+def unusable() -> DocumentChange:
+    raise Rejected("a.md: Permission denied")
+
+
+async def test_changes_are_sent_in_order_and_what_makes_none_is_counted() -> None:
+    broker = Broker()
+    texts = [str(number) for number in range(BATCH_CHANGES + 3)]
+
+    found = await sent(broker, [partial(lambda: None), *(partial(change, text) for text in texts)])
+
+    assert found == Sent(changes=len(texts), unchanged=1)
+    assert broker.course == texts
+
+
+async def test_what_is_sent_is_recorded_before(capsys: pytest.CaptureFixture[str]) -> None:
+    broker = Broker()
+    texts = [str(number) for number in range(BATCH_CHANGES + 1)]
+
+    await sent(broker, [unusable, *(partial(change, text) for text in texts)], record=True)
+
+    assert broker.course == [f"recorded {BATCH_CHANGES}", *texts[:-1], "recorded 1", texts[-1]]
+    assert "not published: a.md: Permission denied" in capsys.readouterr().err
+
+
+async def test_a_change_that_the_broker_refuses_holds_up_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+    broker = Broker(refused=frozenset({b"b"}))
+
+    found = await sent(broker, [partial(change, text) for text in "abc"])
+
+    assert found == Sent(changes=2, unchanged=0)
+    assert set(broker.course) == {"a", "c"}
+    assert "not published: b: too large" in capsys.readouterr().err
