@@ -194,19 +194,14 @@ def show_conflicts(conflicts: Sequence[Conflict]) -> None:
 
 
 async def gone(
-    source: FileSource, tenant: TenantId, folders: Iterable[Path], files: Iterable[SourceFile], index: WholeIndex
-) -> list[Make]:
-    """Return deletions of indexed documents from these folders that no longer have a file."""
+    source: FileSource, folders: Iterable[Path], files: Iterable[SourceFile], index: WholeIndex
+) -> set[DocumentId]:
+    """Return the documents from these folders that no longer have a file."""
     homes = tuple(folder.resolve().as_uri() + "/" for folder in folders)
-    if not homes:
-        return []
     there = {source.document_id(described(file)) for file in files}
-    roots = [
-        root
-        async for root in index.all_roots()
-        if root.tenant == tenant and not root.deleted and (root.source_uri or "").startswith(homes)
-    ]
-    source.learn(roots)
-    # Documents that are published and not indexed yet too.
-    ids = {root.document_id for root in roots} | source.published_below(homes)
-    return [partial(source.delete, document_id) for document_id in sorted(ids - there)]
+    return await source.documents_below(homes, index) - there if homes else set()
+
+
+def deletions(source: FileSource, documents: Iterable[DocumentId]) -> list[Make]:
+    """Return constructors of deletions."""
+    return [partial(source.delete, document_id) for document_id in sorted(documents)]

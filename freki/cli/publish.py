@@ -16,6 +16,7 @@ from freki.cli.changes import (
     STREAMS,
     FileArguments,
     Make,
+    deletions,
     described,
     gone,
     identify,
@@ -40,7 +41,7 @@ from freki.infra.sources import (
     walk,
     watch,
 )
-from freki.schemas import DocumentChange, IndexOutcome
+from freki.schemas import DocumentChange, DocumentId, IndexOutcome
 from freki.schemas.errors import InfraError
 from freki.streams.client import Publisher, Receipts
 from freki.streams.feed.files import FileReport, FileSource
@@ -86,11 +87,11 @@ async def publish(paths: Paths, *, given: PublishArguments, of_files: FileArgume
         if len(streams) < len(paths):
             source = await opened.enter_async_context(open_source(settings, of_files, fields))
             async with _open_index(settings, required=given.prune) as index:
-                deletions = await _identified(source, files, index, of_files, prune=given.prune)
+                outdated = await _identified(source, files, index, of_files, prune=given.prune)
                 if index is not None and given.prune:
-                    deletions += await gone(source, fields.tenant, folders, files, index)
-            total += len(deletions) + len(files)
-            changes = chain(changes, deletions, upserts(source, files, settings))
+                    outdated |= await gone(source, folders, files, index)
+            total += len(outdated) + len(files)
+            changes = chain(changes, deletions(source, outdated), upserts(source, files, settings))
         with bars() as progress:
             record = None if source is None else source.record
             sent = await send(publisher, receipts, changes, total=total, progress=progress, record=record)
@@ -135,9 +136,9 @@ async def watch_folder(
         open_source(settings, of_files, fields) as source,
     ):
         files = list(walk([directory], root=of_files.root, name=of_files.name))
-        deletions = await _identified(source, files, index, of_files, prune=True)
-        deletions += await gone(source, fields.tenant, [directory], files, index)
-        changes = [*deletions, *upserts(source, files, settings)]
+        outdated = await _identified(source, files, index, of_files, prune=True)
+        outdated |= await gone(source, [directory], files, index)
+        changes = [*deletions(source, outdated), *upserts(source, files, settings)]
         sent, outcomes = await _sent(publisher, receipts, source, changes)
         _show_files(source)
         if sent.changes:
@@ -168,8 +169,8 @@ async def _open_index(settings: Settings, *, required: bool) -> AsyncIterator[Mi
 
 async def _identified(
     source: FileSource, files: Sequence[SourceFile], index: MilvusIndex | None, arguments: FileArguments, *, prune: bool
-) -> list[Make]:
-    """Assign ids to files; return the deletions of other documents of the same files.
+) -> set[DocumentId]:
+    """Assign ids to files; return other documents of the same files that are to be deleted.
 
     Ends the command if ids belong to other sources.
     """
@@ -178,10 +179,10 @@ async def _identified(
         show_conflicts(assignment.conflicts)
         raise typer.Exit(1)
     if arguments.chosen or prune:
-        return [partial(source.delete, document_id) for document_id in assignment.superseded]
+        return set(assignment.superseded)
     for document_id in assignment.superseded:
         show_error(errors, f"{document_id} is another document of one of these files: --prune deletes it")
-    return []
+    return set()
 
 
 async def _event_changes(
@@ -195,7 +196,7 @@ async def _event_changes(
     removed = (event.file for event in events if event.change is FileChange.REMOVED)
     known = [id_ for file in removed if (id_ := source.known_id(described(file))) is not None]
     allowed = [file for file in files if file.uri not in refused]
-    return [*(partial(source.delete, document_id) for document_id in known), *upserts(source, allowed, settings)]
+    return [*deletions(source, known), *upserts(source, allowed, settings)]
 
 
 async def _sent(

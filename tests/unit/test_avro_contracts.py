@@ -64,7 +64,7 @@ def test_docs_defaults_and_logical_types_do_not_change_the_fingerprint() -> None
 
 
 def test_a_field_brings_the_string_under_it_as_its_doc() -> None:
-    assert field(DocumentChange, "occurred_at")["doc"] == "When the source changed."
+    assert field(DocumentChange, "occurred_at")["doc"] == "When the source changed; 0 where unknown."
 
 
 def test_an_enum_brings_the_docs_of_its_members() -> None:

@@ -281,12 +281,27 @@ async def test_a_deleted_document_that_comes_back_is_published_before_the_index_
     assert place.documents == {"h/a.md": "1"}
 
 
-async def test_what_is_published_and_not_indexed_is_known_by_its_folder(place: Place) -> None:
-    await place.publish({file("/h/a.md"): "1", file("/i/b.md"): "2"})
+@pytest.mark.parametrize("indexed", [True, False])
+async def test_the_documents_of_a_folder_are_known_before_they_are_indexed(place: Place, *, indexed: bool) -> None:
+    await place.publish({file("/h/a.md"): "1", file("/h/b.md"): "2", file("/i/c.md"): "3"})
+    if indexed:
+        await place.catch_up()
 
     source = await place.source()
 
-    assert source.published_below(("file:///h/",)) == {"h/a.md"}
+    assert await source.documents_below(("file:///h/",), place.index) == {"h/a.md", "h/b.md"}
+
+
+async def test_what_others_deleted_or_made_theirs_is_no_document_of_a_folder(place: Place) -> None:
+    await place.publish({file("/h/a.md"): "1", file("/h/b.md"): "2", file("/h/c.md"): "3"})
+    a, b, _ = place.world.changes
+    await place.world.publish([replace(a, source_uri="https://example.org/a", version=a.version + 10)])
+    await place.world.publish([replace(b, operation=Operation.DELETE, content=None, version=b.version + 10)])
+    await place.catch_up()
+
+    source = await place.source()
+
+    assert await source.documents_below(("file:///h/",), place.index) == {"h/c.md"}
 
 
 async def test_a_title_does_not_change_how_the_file_is_read(place: Place) -> None:

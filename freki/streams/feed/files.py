@@ -15,7 +15,7 @@ from freki.schemas.index import Root
 from freki.schemas.names import record
 from freki.streams.feed.ledger import SourceLedger
 from freki.streams.ingest.chunk import content_hash
-from freki.streams.ports import IndexedDocuments
+from freki.streams.ports import IndexedDocuments, WholeIndex
 
 
 @record
@@ -112,10 +112,10 @@ class FileSource:
         """Learn from the index which documents files have, and their versions."""
         sources = {file.source_uri for file in files}
         found = [root for root in await index.roots_from(sources) if root.tenant == self._fields.tenant]
-        self.learn(found)
+        self._learn(found)
         ids = {file.document_id for file in files} | self._published_from(sources)
         keys = {root_id(self._fields.tenant, each) for each in ids} - {root.root_id for root in found}
-        self.learn((await index.roots(sorted(keys))).values())
+        self._learn((await index.roots(sorted(keys))).values())
 
     def assign(self, files: Sequence[FileDocument]) -> Assignment:
         """Assign ids to files, by the index as far as it was looked up, and by the ledger.
@@ -144,12 +144,20 @@ class FileSource:
     def _published_from(self, sources: Container[str]) -> set[DocumentId]:
         return {DocumentId(each) for each, entry in self._ledger if entry.source_uri in sources}
 
-    def published_below(self, homes: tuple[str, ...]) -> set[DocumentId]:
-        """Return the documents that were published from sources whose address begins with one of these."""
-        return {DocumentId(each) for each, entry in self._ledger if entry.source_uri.startswith(homes)}
+    async def documents_below(self, homes: tuple[str, ...], index: WholeIndex) -> set[DocumentId]:
+        """Return the documents whose source begins with one of these addresses, also those not indexed yet."""
+        published = {DocumentId(each) for each, entry in self._ledger if entry.source_uri.startswith(homes)}
+        roots = [
+            root
+            async for root in index.all_roots()
+            if root.tenant == self._fields.tenant
+            and (root.document_id in published or (root.source_uri or "").startswith(homes))
+        ]
+        self._learn(roots)
+        documents = map(self._live, published | {root.document_id for root in roots})
+        return {each.document_id for each in documents if each and (each.source_uri or "").startswith(homes)}
 
-    def learn(self, roots: Iterable[Root]) -> None:
-        """Learn the indexed versions of documents."""
+    def _learn(self, roots: Iterable[Root]) -> None:
         self._indexed.update({root.document_id: root for root in roots})
 
     def document_id(self, file: FileDocument) -> DocumentId:
