@@ -1,7 +1,6 @@
 """Shared by all commands: settings that find the local stack, consoles, and readable errors."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, NoReturn, ParamSpec, TypeVar
@@ -13,6 +12,7 @@ from freki.cli.show import show_error
 from freki.infra.local.state import read_stack, settings_for
 from freki.infra.settings import Settings
 from freki.infra.settings.read import WrongSettings, read_settings
+from freki.infra.telemetry.logs import mute_libraries
 from freki.operators.errors import OperatorError
 from freki.schemas.errors import InfraError, Unavailable
 
@@ -41,9 +41,7 @@ def command(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        for name in ("aiokafka", "kafka"):
-            # These libraries also raise what they log; the raised error is printed instead.
-            logging.getLogger(name).setLevel(logging.CRITICAL)
+        mute_libraries()
         try:
             return asyncio.run(function(*args, **kwargs))
         except KeyboardInterrupt:

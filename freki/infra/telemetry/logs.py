@@ -3,6 +3,7 @@
 import logging
 import sys
 
+import stamina.instrumentation
 import structlog
 from opentelemetry.trace import format_span_id, format_trace_id, get_current_span
 from structlog.typing import EventDict, Processor, WrappedLogger
@@ -26,8 +27,16 @@ _CHATTY = (
 )
 
 
+def mute_libraries() -> None:
+    """Suppress what libraries log of failures that they also raise: commands print the raised error."""
+    for name in ("aiokafka", "kafka"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    stamina.instrumentation.set_on_retry_hooks(())
+
+
 def set_up_logging(settings: TelemetrySettings) -> None:
-    """Send all log output to standard error, with trace and span ids."""
+    """Send all log output to standard error, with trace and span ids; retries are logged too."""
+    stamina.instrumentation.set_on_retry_hooks(None)
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
