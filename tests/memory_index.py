@@ -250,10 +250,14 @@ class MemoryIndex:
         """Read how far each partition is."""
         return [self._watermarks[partition] for partition in sorted(self._watermarks)]
 
-    async def all_roots(self, *, tenant: TenantId | None = None, prefix: str = "") -> AsyncIterator[Root]:
-        """Read the root of every document that counts, in no order."""
-        for roots in list(self._roots.values()):
-            counts = standing(roots.values())
+    async def all_roots(
+        self, after: RootId | None = None, *, tenant: TenantId | None = None, prefix: str = ""
+    ) -> AsyncIterator[Root]:
+        """Read the root of every document that counts, in the order of their ids; after: only those above it."""
+        for key in sorted(self._roots):
+            if after is not None and key <= after:
+                continue
+            counts = standing(self._roots.get(key, {}).values())
             if counts is None or (tenant is not None and counts.tenant != tenant):
                 continue
             if counts.document_id.startswith(prefix):

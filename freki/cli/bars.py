@@ -7,11 +7,14 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
+    Task,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 from freki.cli.context import errors
 
@@ -19,8 +22,17 @@ EVERY_S = 30.0
 """Interval between progress lines in a log, in seconds."""
 
 
-def bars(console: Console = errors) -> Progress:
-    """Return a progress display for the kind of console."""
+class RateColumn(ProgressColumn):
+    """Completed steps per second."""
+
+    def render(self, task: Task) -> Text:
+        """Return the rate of the last seconds, or of the whole task once it is finished."""
+        rate = task.finished_speed or task.speed
+        return Text("" if rate is None else f"{rate:,.0f}/s", style="progress.data.speed")
+
+
+def bars(console: Console = errors, *further: ProgressColumn) -> Progress:
+    """Return a progress display for the kind of console, with further columns."""
     display = Progress if console.is_terminal else Lines
     return display(
         TextColumn("{task.description}"),
@@ -28,6 +40,7 @@ def bars(console: Console = errors) -> Progress:
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
+        *further,
         console=console,
         transient=True,
     )

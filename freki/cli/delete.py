@@ -58,7 +58,7 @@ async def delete(
         receipts = await opened.enter_async_context(open_receipts(settings)) if wait else None
         publisher = await opened.enter_async_context(open_publisher(settings))
         with bars() as progress:
-            sent = await send(publisher, receipts, _deletions(live), total=len(live), progress=progress)
+            sent = (await send(publisher, receipts, _deletions(live), total=len(live), progress=progress)).changes
             outcomes = await collect(receipts, total=sent, progress=progress, patience_s=patience) if receipts else []
     if receipts is None:
         console.print(f"Sent {sent} deletions. Use --wait to see their receipts.")

@@ -8,8 +8,10 @@ from freki.cli import (
     crawl,
     delete,
     documents,
+    export_index,
     generations,
     git,
+    import_index,
     judge,
     operate,
     publish,
@@ -43,6 +45,8 @@ app.add_typer(judge.judge_app, name="judge")
 app.command("tools")(tools.describe)
 app.command("mcp")(tools.serve)
 app.command("verify")(verify.verify)
+app.command("export")(export_index.export_index)
+app.command("import")(import_index.import_index)
 app.command("eval")(evaluate.evaluate)
 app.command("tune")(tune.tune)
 app.command("ablate")(ablate.ablate)

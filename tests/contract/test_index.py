@@ -1060,6 +1060,18 @@ class IndexContract:
         with pytest.raises(Rejected):
             await index.roots_from([wrong])
 
+    async def test_all_roots_are_read_in_the_order_of_their_ids_also_from_one_of_them_on(self, index: Index) -> None:
+        names = sorted(f"r{number * 37 % 900}" for number in range(900))
+        await index.commit([root(name) for name in names], [watermark(0, 1)])
+        # More roots of one document than are read at a time.
+        await index.commit([root("r500", version=number) for number in range(2, 450)], [])
+
+        read = [item.root_id async for item in index.all_roots()]
+        rest = [item.root_id async for item in index.all_roots(RootId(names[333]))]
+
+        assert read == names
+        assert rest == names[334:]
+
     async def test_statistics_count_live_and_deleted_documents_and_chunks(self, index: Index) -> None:
         await index.commit([root("a"), root("b"), root("c", deleted=True)], [watermark(0, 1)])
         await write(index, chunk("x"), chunk("y"), chunk("y", row_id=row("y", "a2")))

@@ -4,14 +4,14 @@ Coroutines cannot be copied, so each schedule is run from the start.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from freki.infra.models.fake import FakeEmbedder
 from freki.infra.models.vectors import VectorCache
-from freki.schemas import ContextualChunkBatch, Timestamp
-from freki.schemas.index import Rank, standing
+from freki.schemas import ContextualChunkBatch, RootId, TenantId, Timestamp
+from freki.schemas.index import Rank, Root, standing
 from freki.streams.ingest.index import Indexer, IndexRules, ReceivedPart
 from tests.memory_index import MemoryIndex
 from tests.unit.revisions import ANALYSER, World
@@ -24,8 +24,9 @@ class Requested(NamedTuple):
     edition: int
 
 
-Jobs = Sequence[Sequence[ContextualChunkBatch] | Requested]
-"""What one owner is given, batch after batch."""
+Batches = Sequence[Sequence[ContextualChunkBatch]]
+Jobs = Sequence[Sequence[ContextualChunkBatch] | Requested] | Callable[["Owner"], Awaitable[None]]
+"""What one owner is given, batch after batch; or what it does with the store, which it is itself."""
 
 
 class Broken(AssertionError):
@@ -51,12 +52,23 @@ class Owner:
         call = getattr(self.index, method)
 
         async def in_turn(*args: Any, **options: Any) -> Any:
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self.waiting.append(turn)
-            await turn
+            await self._turn()
             return await call(*args, **options)
 
         return in_turn
+
+    async def all_roots(
+        self, after: RootId | None = None, *, tenant: TenantId | None = None, prefix: str = ""
+    ) -> AsyncIterator[Root]:
+        """Read them in one call."""
+        await self._turn()
+        async for root in self.index.all_roots(after, tenant=tenant, prefix=prefix):
+            yield root
+
+    async def _turn(self) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.waiting.append(turn)
+        await turn
 
     def start(self) -> None:
         def entropy() -> str:
@@ -76,10 +88,14 @@ class Owner:
             now=lambda: Timestamp(self.clock),
             entropy=entropy,
         )
-        self.task = asyncio.create_task(self._work(indexer))
+        jobs = self.jobs
+        self.task = asyncio.create_task(self._do(jobs) if callable(jobs) else self._work(indexer, jobs))
 
-    async def _work(self, indexer: Indexer) -> None:
-        for job in self.jobs:
+    async def _do(self, job: Callable[["Owner"], Awaitable[None]]) -> None:
+        await job(self)
+
+    async def _work(self, indexer: Indexer, jobs: Sequence[Sequence[ContextualChunkBatch] | Requested]) -> None:
+        for job in jobs:
             batches, edition = job if isinstance(job, Requested) else (job, 0)
             async for _ in indexer.index([ReceivedPart(batch, 0, edition) for batch in batches]):
                 pass

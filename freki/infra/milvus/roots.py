@@ -127,18 +127,22 @@ class MilvusRoots(MilvusConnection):
         chosen = farthest(last_watermarks([row async for page in pages for row in page]).values())
         return [chosen[partition] for partition in sorted(chosen)]
 
-    async def all_roots(self, *, tenant: TenantId | None = None, prefix: str = "") -> AsyncIterator[Root]:
-        """Yield the current root of every document, unordered; roots committed meanwhile may be missing.
+    async def all_roots(
+        self, after: RootId | None = None, *, tenant: TenantId | None = None, prefix: str = ""
+    ) -> AsyncIterator[Root]:
+        """Yield the current root of every document, in ascending order of root ids.
 
-        tenant: None: of all tenants; prefix: only of documents whose id begins with it.
+        after: only those above it; tenant: None: of all tenants; prefix: only of documents whose id begins with it.
+        Roots committed meanwhile may be missing.
         """
         condition = " and ".join(filter(None, (ROOTS_ONLY, document_expression(tenant, prefix))))
-        async for page in self._store.scan(DOCUMENTS, condition, ROOT_FIELDS, by="key", size=SCANNED_ROOTS):
+        pages = self._store.scan(DOCUMENTS, condition, ROOT_FIELDS, by="key", size=SCANNED_ROOTS, after=after or "")
+        async for page in pages:
             by_document: defaultdict[RootId, list[Root]] = defaultdict(list)
             for root in map(root_of, page):
                 by_document[root.root_id].append(root)
-            for roots in by_document.values():
-                if (counts := standing(roots)) is not None:
+            for root_id in sorted(by_document):
+                if (counts := standing(by_document[root_id])) is not None:
                     yield counts
 
     async def _take_over_watermarks(self, before: Timestamp) -> None:

@@ -124,17 +124,21 @@ class MilvusStore:
         return rows
 
     async def scan(
-        self, layout: Layout, condition: str, fields: Sequence[str], *, by: str, size: int = MAX_LIMIT
+        self, layout: Layout, condition: str, fields: Sequence[str], *, by: str, size: int = MAX_LIMIT, after: str = ""
     ) -> AsyncIterator[list[Row]]:
         """Yield all rows that meet the condition, in pages; rows with the same value of `by` share a page.
 
-        by: a text column among the fields; fewer than MAX_LIMIT rows share a value of it. A page has fewer than `size`
-        rows, unless all of them share one value. Rows written meanwhile may be missing.
+        by: a text column among the fields; fewer than MAX_LIMIT rows share a value of it. Pages come in ascending order
+        of its values, those above `after` only; within a page rows are unordered. A page has fewer than `size` rows,
+        unless all of them share one value. Rows written meanwhile may be missing.
         """
         # Milvus guarantees no order, so an overfull range is split at the median of the returned values.
-        ranges = [("", "")]
+        ranges: list[tuple[str | None, str]] = [(after, "")]
         while ranges:
             low, upper = ranges.pop()
+            if low is None:
+                yield await self._query(layout, f"{condition}{upper}", fields, limit=MAX_LIMIT)
+                continue
             within = f"{condition} and {by} > {literal(low)}{upper}"
             rows = await self._query(layout, within, fields, limit=size)
             if len(rows) < size:
@@ -144,9 +148,12 @@ class MilvusStore:
             middle = values[(len(values) - 1) // 2]
             if len(values) > 1:
                 ranges += [(middle, upper), (low, f" and {by} <= {literal(middle)}")]
-                continue
-            yield await self._query(layout, f"{condition} and {by} == {literal(middle)}", fields, limit=MAX_LIMIT)
-            ranges += [(middle, upper), (low, f" and {by} < {literal(middle)}")]
+            else:
+                ranges += [
+                    (middle, upper),
+                    (None, f" and {by} == {literal(middle)}"),
+                    (low, f" and {by} < {literal(middle)}"),
+                ]
 
     async def count(self, layout: Layout, condition: str) -> int:
         """Return the number of rows that meet the condition; an empty condition matches all."""

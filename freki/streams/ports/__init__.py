@@ -4,6 +4,7 @@ All methods work on batches, keep order, are idempotent, and raise `Unavailable`
 retry). Adapters own their timeouts.
 """
 
+from freki.streams.ports.archive import ArchiveSink, ArchiveSource
 from freki.streams.ports.models import (
     AnalyseText,
     Cache,
@@ -24,10 +25,21 @@ from freki.streams.ports.sources import (
     SchemaRegistry,
     Trees,
 )
-from freki.streams.ports.store import ChunkRows, ChunkSearch, GenerationLog, IndexedDocuments, Roots, Store, WholeIndex
+from freki.streams.ports.store import (
+    ChunkRows,
+    ChunkSearch,
+    GenerationLog,
+    IndexedDocuments,
+    PortableIndex,
+    Roots,
+    Store,
+    WholeIndex,
+)
 
 __all__ = [
     "AnalyseText",
+    "ArchiveSink",
+    "ArchiveSource",
     "Cache",
     "ChunkRows",
     "ChunkSearch",
@@ -39,6 +51,7 @@ __all__ = [
     "GenerationLog",
     "IndexedDocuments",
     "Llm",
+    "PortableIndex",
     "Producer",
     "QueryClient",
     "Repository",

@@ -134,8 +134,20 @@ class IndexedDocuments(Protocol):
 class WholeIndex(Protocol):
     """Iteration over a whole index."""
 
-    def all_roots(self, *, tenant: TenantId | None = None, prefix: str = "") -> AsyncIterator[Root]:
-        """Yield the standing root of every document; only of a tenant, and whose id begins with a prefix, if given."""
+    def all_roots(
+        self, after: RootId | None = None, *, tenant: TenantId | None = None, prefix: str = ""
+    ) -> AsyncIterator[Root]:
+        """Yield the standing root of every document, in ascending order of root ids.
+
+        after: only those above it; tenant, prefix: only of a tenant, and whose id begins with the prefix.
+        """
 
     def all_rows(self) -> AsyncIterator[Sequence[tuple[RootId, RowHead]]]:
         """Yield every chunk row, in pages."""
+
+
+class PortableIndex(Store, WholeIndex, Protocol):
+    """An index that can be exported and imported."""
+
+    async def watermarks(self) -> Sequence[Watermark]:
+        """Return the watermark of each partition."""

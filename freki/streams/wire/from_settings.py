@@ -131,14 +131,18 @@ def analyser_of(settings: LexicalSettings) -> Analyser:
 
 def index_of(settings: Settings, *, embedder: str, dim: int, calls: Calls | None = None) -> MilvusIndex:
     """Return the store of the generation in use, not yet opened."""
-    generation = Generation(
+    return MilvusIndex(settings.milvus, generation_of(settings, embedder=embedder, dim=dim), calls)
+
+
+def generation_of(settings: Settings, *, embedder: str, dim: int) -> Generation:
+    """Return the parameters of the generation in use; embedder, dim: fingerprint and dimension of its embedder."""
+    return Generation(
         name=settings.milvus.generation,
         embedder=embedder,
         dim=dim,
         analyser=analyser_of(settings.lexical).version,
         apart=apart_identities(settings.models),
     )
-    return MilvusIndex(settings.milvus, generation, calls)
 
 
 def fingerprints_of(settings: Settings) -> frozenset[str]:

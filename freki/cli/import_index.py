@@ -1,0 +1,130 @@
+"""`freki import`: write an archive of `freki export` into an index."""
+
+import json
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from freki.cli.bars import RateColumn, bars
+from freki.cli.context import command, console, errors, fail, load_settings
+from freki.cli.export_index import MB, shown_time
+from freki.cli.show import show_error
+from freki.infra.archive.reader import ArchiveReader, read_manifest
+from freki.infra.milvus.index import MilvusIndex
+from freki.infra.milvus.layout import VERSION
+from freki.infra.models import embedder_identity
+from freki.infra.settings import Settings
+from freki.operators.fit import Misfit, misfits
+from freki.schemas.archive import ArchiveManifest
+from freki.streams.archive import Importer, ImportReport
+from freki.streams.wire.connect import open_index
+from freki.streams.wire.from_settings import generation_of, wall_clock
+
+DAY_MS = 86_400_000
+
+
+@command
+async def import_index(
+    directory: Annotated[Path, typer.Argument(help="Folder of the archive")],
+    *,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check all files, and count what the index lacks; write no document")
+    ] = False,
+    old: Annotated[
+        bool, typer.Option("--old", help="Accept an archive from before the deletions that the index remembers")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON")] = False,
+) -> None:
+    """Write an archive into the index; newer documents and deletions stay. Go on where an interrupted import ended."""
+    settings = load_settings()
+    manifest = read_manifest(directory)
+    _check_fit(settings, directory, manifest)
+    began = time.monotonic()
+    async with open_index(settings) as index:
+        if not old and not dry_run:
+            await _check_age(settings, index, manifest)
+        with bars(errors, RateColumn()) as progress:
+            task = "chunks checked" if dry_run else "chunks imported"
+            bar = progress.add_task(task, total=manifest.chunks)
+            importer = Importer(
+                index=index,
+                archive=ArchiveReader(directory, manifest),
+                now=wall_clock,
+                advance=lambda count: progress.advance(bar, count),
+            )
+            report = await importer.import_all(dry_run=dry_run)
+    _show(manifest, report, time.monotonic() - began, dry_run=dry_run, as_json=as_json)
+
+
+def _check_fit(settings: Settings, directory: Path, manifest: ArchiveManifest) -> None:
+    """End the command if rows of the archive do not fit the index."""
+    fingerprint, dim = embedder_identity(settings.models)
+    generation = generation_of(settings, embedder=fingerprint, dim=dim)
+    found = misfits(manifest.start, generation, layout=VERSION)
+    if not found:
+        return
+    for each in found:
+        show_error(
+            errors,
+            f"{directory} does not fit: its {each.parameter} is {each.archived}, here it is {each.expected}; "
+            f"{_remedy(each, manifest)}",
+        )
+    fail(
+        f"otherwise its {manifest.chunks:,} chunks in {manifest.documents:,} documents have to be embedded again: set "
+        "FREKI_MILVUS__GENERATION to a new name, which workers fill from the stream"
+    )
+
+
+def _remedy(misfit: Misfit, manifest: ArchiveManifest) -> str:
+    model = manifest.start.generation.embedder.partition("@")[0]
+    return {
+        "embedder": f"set FREKI_MODELS__EMBEDDER={model}, and use the version of Freki that wrote it, "
+        f"{manifest.start.freki}",
+        "dim": f"set FREKI_MODELS__EMBEDDER={model}",
+        "embedders": "set FREKI_MODELS__EMBEDDERS as it was",
+        "analyser": f"set FREKI_LEXICAL__ANALYSER as it was, and use the version of Freki that wrote it, "
+        f"{manifest.start.freki}",
+    }.get(misfit.parameter, f"use the version of Freki that wrote it, {manifest.start.freki}")
+
+
+async def _check_age(settings: Settings, index: MilvusIndex, manifest: ArchiveManifest) -> None:
+    """End the command if documents may come back whose deletion the index has forgotten."""
+    days = settings.ingest.deleted_retention_days
+    age_days = (wall_clock() - manifest.start.began_at) / DAY_MS
+    if age_days < days:
+        return
+    held = await index.statistics()
+    if held.documents or held.deleted:
+        fail(
+            f"the archive is {age_days:.0f} days old, and the index remembers deletions for {days:g} "
+            "(FREKI_INGEST__DELETED_RETENTION_DAYS): documents deleted since would come back. Import it into an empty "
+            "generation, or with --old, then run `freki verify --repair`, which deletes what the stream deleted"
+        )
+
+
+def _show(manifest: ArchiveManifest, report: ImportReport, seconds: float, *, dry_run: bool, as_json: bool) -> None:
+    through = max((mark.occurred_at for mark in manifest.start.watermarks), default=None)
+    if as_json:
+        held = {"dry_run": dry_run, **asdict(report), "bytes": manifest.bytes, "seconds": round(seconds, 3)}
+        console.print_json(json.dumps({**held, "complete_through": through}))
+        return
+    done = "all files are intact; an import would write" if dry_run else "imported"
+    rate = manifest.chunks / max(seconds, 0.001)
+    console.print(
+        f"{done} {report.documents:,} documents ({report.deleted:,} deletions), {report.chunks:,} chunks; "
+        f"read {manifest.bytes / MB:,.1f} MB in {seconds:.1f} s ({rate:,.0f} chunks/s)",
+        highlight=False,
+        soft_wrap=True,
+    )
+    if report.present:
+        console.print(f"{report.present:,} documents are in the index already, or newer there", highlight=False)
+    console.print(f"the archive is complete up to {shown_time(through)}", highlight=False)
+    if manifest.left_out:
+        names = ", ".join(f"{each.tenant}/{each.document_id}" for each in manifest.left_out[:3])
+        console.print(
+            Text(f"{len(manifest.left_out)} documents were left out of it: {names} …; publish them again", "yellow")
+        )

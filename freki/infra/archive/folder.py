@@ -1,0 +1,63 @@
+"""Files of an archive: names, checksums, atomic writes; folders of dated archives."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import file_digest
+from pathlib import Path
+
+from freki.schemas.errors import Rejected, Unavailable
+
+MANIFEST = "manifest.json"
+UNFINISHED = "unfinished.jsonl"
+"""Start and finished parts of an archive that is not complete, one line each."""
+LOCK = ".lock"
+PARTIAL = ".partial"
+"""Suffix of a file that is being written."""
+
+
+@contextmanager
+def disk(folder: Path) -> Iterator[None]:
+    """Translate errors of the file system."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise Rejected(f"{error.filename} is missing") from error
+    except OSError as error:
+        raise Unavailable(f"{folder}: {error.strerror or error}; run the command again, it continues") from error
+
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file that is either complete and on disk, or absent."""
+    partial = path.with_name(path.name + PARTIAL)
+    write(partial)
+    with partial.open("rb") as file:
+        os.fsync(file.fileno())
+    partial.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def sha256_of(path: Path) -> str:
+    """Return the checksum of a file."""
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
+
+
+def dated_folders(parent: Path) -> tuple[list[str], list[str]]:
+    """Return the names of the folders with a complete archive, and of those with an unfinished one."""
+    with disk(parent):
+        folders = sorted(path for path in parent.iterdir() if path.is_dir()) if parent.exists() else []
+        complete = [path.name for path in folders if (path / MANIFEST).exists()]
+        return complete, [path.name for path in folders if path.name not in complete and (path / UNFINISHED).exists()]
+
+
+def remove_folder(path: Path) -> None:
+    """Delete an archive: its manifest first, so that a partly deleted one does not look complete."""
+    with disk(path):
+        (path / MANIFEST).unlink(missing_ok=True)
+        shutil.rmtree(path)

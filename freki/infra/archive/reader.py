@@ -1,0 +1,86 @@
+"""Reads an archive, part by part."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import numpy as np
+from pydantic import TypeAdapter, ValidationError
+
+from freki.infra.archive.folder import MANIFEST, UNFINISHED, disk, sha256_of
+from freki.infra.archive.tables import check_installed, read_rows
+from freki.infra.milvus.layout import DOCUMENTS, MANIFESTS, PLACEHOLDER, Layout, Row
+from freki.infra.milvus.rows import chunk_of, page_of, root_of
+from freki.infra.milvus.shards import shards_of
+from freki.schemas.archive import ArchiveManifest, ArchivePart
+from freki.schemas.arrays import Floats
+from freki.schemas.errors import Misconfigured, Rejected
+from freki.schemas.index import IndexedChunk, ManifestPage, Root
+
+_MANIFEST = TypeAdapter(ArchiveManifest)
+
+
+def read_manifest(folder: Path) -> ArchiveManifest:
+    """Return the manifest of an archive. Raises Misconfigured if the folder holds no complete one."""
+    check_installed()
+    path = folder / MANIFEST
+    if not path.exists():
+        if (folder / UNFINISHED).exists():
+            raise Misconfigured(f"{folder} holds an interrupted export: finish it with `freki export {folder}`")
+        inside = sorted(each.parent.name for each in folder.glob(f"*/{MANIFEST}"))
+        hint = f"; it has archives in {', '.join(inside[-3:])}: name one of them" if inside else ""
+        raise Misconfigured(f"{folder} is no archive of `freki export`: {MANIFEST} is missing{hint}")
+    with disk(folder):
+        content = path.read_bytes()
+    try:
+        return _MANIFEST.validate_json(content)
+    except ValidationError as error:
+        raise Misconfigured(f"{path} is damaged, or of another version of Freki: {error.errors()[0]['msg']}") from error
+
+
+class ArchiveReader:
+    """Satisfies ArchiveSource of `streams.ports`. Reads one file at a time into memory."""
+
+    def __init__(self, folder: Path, manifest: ArchiveManifest) -> None:
+        self.manifest = manifest
+        self._folder = folder
+        self._shards = shards_of(manifest.start.generation)
+
+    async def check(self, part: ArchivePart) -> None:
+        """Raise Rejected, naming the file, if a file of a part is missing or differs from its checksum."""
+        await asyncio.to_thread(self._check, part)
+
+    async def roots(self, part: ArchivePart) -> list[Root]:
+        """Return the roots of a part."""
+        return [root_of(row) async for rows in self._read(part, DOCUMENTS, len(PLACEHOLDER)) for row in rows]
+
+    async def pages(self, part: ArchivePart) -> AsyncIterator[list[ManifestPage]]:
+        """Yield the manifest pages of a part."""
+        async for rows in self._read(part, MANIFESTS, len(PLACEHOLDER)):
+            yield [page_of(row) for row in rows]
+
+    async def chunks(self, part: ArchivePart) -> AsyncIterator[tuple[list[IndexedChunk], Floats]]:
+        """Yield the chunk rows of a part with their vectors, (rows, width)."""
+        for shard in self._shards:
+            async for rows in self._read(part, shard.layout, shard.dim):
+                read = [chunk_of(row) for row in rows]
+                yield [chunk for chunk, _ in read], np.stack([shard.widened(vector) for _, vector in read])
+
+    async def _read(self, part: ArchivePart, layout: Layout, dim: int) -> AsyncIterator[list[Row]]:
+        for file in part.files:
+            if file.holds == layout.name:
+                path, held = self._folder / file.name, 0
+                groups = await asyncio.to_thread(read_rows, path, layout, dim)
+                for rows in groups:
+                    held += len(rows)
+                    yield rows
+                if held != file.rows:
+                    raise Rejected(f"{path} has {held} rows, the manifest says {file.rows}: restore it from a copy")
+
+    def _check(self, part: ArchivePart) -> None:
+        for file in part.files:
+            path = self._folder / file.name
+            with disk(self._folder):
+                intact = path.stat().st_size == file.bytes and sha256_of(path) == file.sha256
+            if not intact:
+                raise Rejected(f"{path} is damaged: its SHA-256 is not that of the manifest; restore it from a copy")

@@ -1,0 +1,241 @@
+"""Writes an archive, part by part; an interrupted one continues after its last complete part."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from filelock import FileLock, Timeout
+from pydantic import TypeAdapter, ValidationError
+
+from freki.infra.archive.folder import (
+    LOCK,
+    MANIFEST,
+    PARTIAL,
+    UNFINISHED,
+    disk,
+    sha256_of,
+    write_atomically,
+)
+from freki.infra.archive.readme import readme
+from freki.infra.archive.tables import Table, check_installed
+from freki.infra.milvus.layout import DOCUMENTS, MANIFESTS, PLACEHOLDER, Layout, Row
+from freki.infra.milvus.rows import chunk_row, page_row, root_row
+from freki.infra.milvus.shards import shard_of, shards_of
+from freki.schemas import RootId, Timestamp
+from freki.schemas.archive import ArchiveFile, ArchiveManifest, ArchivePart, ArchiveStart, LeftOut
+from freki.schemas.arrays import Floats
+from freki.schemas.errors import Misconfigured
+from freki.schemas.index import IndexedChunk, ManifestPage, Root
+
+FILE_BYTES = 32 << 20
+"""Size in memory of the rows of a file; a part ends with the first full file."""
+PART_DOCUMENTS = 10_000
+"""Maximum documents of a part: many of them may be deleted, and have no rows."""
+
+_START = TypeAdapter(ArchiveStart)
+_PART = TypeAdapter(ArchivePart)
+_MANIFEST = TypeAdapter(ArchiveManifest)
+
+
+@dataclass(slots=True)
+class _OpenPart:
+    """A part that is not complete."""
+
+    last: RootId | None = None
+    documents: int = 0
+    deleted: int = 0
+    chunks: int = 0
+    files: list[ArchiveFile] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+
+
+def continues(folder: Path, start: ArchiveStart) -> bool:
+    """Return whether a folder holds an interrupted export that one with this start would continue."""
+    with disk(folder):
+        lines = (folder / UNFINISHED).read_bytes().splitlines(keepends=True)
+    try:
+        return bool(lines) and _made_from(_START.validate_json(lines[0])) == _made_from(start)
+    except ValidationError:
+        return False
+
+
+class ArchiveWriter:
+    """Satisfies ArchiveSink of `streams.ports`. Entering raises Misconfigured if the folder holds something else.
+
+    A part is recorded once all its files are on disk; files of an interrupted part are written again.
+    """
+
+    def __init__(self, folder: Path, start: ArchiveStart) -> None:
+        self._folder = folder
+        self._start = start
+        self._shards = shards_of(start.generation)
+        self._lock = FileLock(folder / LOCK, timeout=0, thread_local=False)
+        self._parts: list[ArchivePart] = []
+        self._tables: dict[str, Table] = {}
+        self._open_part = _OpenPart()
+
+    async def __aenter__(self) -> Self:
+        check_installed()
+        await asyncio.to_thread(self._open)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        (self._folder / LOCK).unlink(missing_ok=True)
+        self._lock.release()
+
+    @property
+    def start(self) -> ArchiveStart:
+        """What the archive is made from; of a continued one, with the time and watermarks of its first run."""
+        return self._start
+
+    @property
+    def after(self) -> RootId | None:
+        """Root id of the last document of the complete parts."""
+        return self._parts[-1].last if self._parts else None
+
+    @property
+    def chunks(self) -> int:
+        """Number of chunk rows of the complete parts."""
+        return sum(part.chunks for part in self._parts)
+
+    async def add_chunks(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
+        """Add chunk rows; vectors: (rows, width)."""
+        laid_out: dict[str, tuple[Layout, int, list[Row]]] = {}
+        for row, vector in zip(rows, vectors, strict=True):
+            shard = shard_of(self._shards, row.kind)
+            _, _, written = laid_out.setdefault(shard.layout.name, (shard.layout, shard.dim, []))
+            written.append(chunk_row(row, vector[shard.block]))
+        for layout, dim, written in laid_out.values():
+            await self._add(layout, dim, written)
+        self._open_part.chunks += len(rows)
+
+    async def add_documents(
+        self, roots: Sequence[Root], pages: Sequence[ManifestPage], left_out: Sequence[LeftOut] = ()
+    ) -> None:
+        """Add documents whose rows were added before, in the order of their root ids; may end the part."""
+        await self._add(MANIFESTS, len(PLACEHOLDER), [page_row(page) for page in pages])
+        await self._add(DOCUMENTS, len(PLACEHOLDER), [root_row(root) for root in roots])
+        self._open_part.documents += sum(not root.deleted for root in roots)
+        self._open_part.deleted += sum(root.deleted for root in roots)
+        self._open_part.left_out += left_out
+
+    async def end_documents(self, last: RootId) -> None:
+        """Note that everything up to this document was added; ends the part if it is large enough."""
+        part = self._open_part
+        part.last = last
+        held = sum(table.bytes for table in self._tables.values())
+        if part.files or held >= FILE_BYTES or part.documents + part.deleted >= PART_DOCUMENTS:
+            await asyncio.to_thread(self._end_part)
+
+    async def finish(self, ended_at: Timestamp) -> ArchiveManifest:
+        """Write what is left, the README and the manifest."""
+        return await asyncio.to_thread(self._finish, ended_at)
+
+    async def _add(self, layout: Layout, dim: int, rows: Sequence[Row]) -> None:
+        def add() -> None:
+            table = self._tables.setdefault(layout.name, Table(layout, dim))
+            table.add(rows)
+            if table.bytes >= FILE_BYTES and layout.is_searched:
+                self._write(layout.name, table)
+
+        if rows:
+            await asyncio.to_thread(add)
+
+    def _write(self, holds: str, table: Table) -> None:
+        number = sum(file.holds == holds for file in self._open_part.files)
+        path = self._folder / f"{holds}-{len(self._parts):06d}-{number:03d}.parquet"
+        rows = table.rows
+        with disk(self._folder):
+            write_atomically(path, table.write)
+            size, sha256 = path.stat().st_size, sha256_of(path)
+        self._open_part.files.append(ArchiveFile(name=path.name, holds=holds, rows=rows, bytes=size, sha256=sha256))
+
+    def _end_part(self) -> None:
+        ended = self._open_part
+        if ended.last is None:
+            return
+        for holds, table in sorted(self._tables.items()):
+            if table.rows:
+                self._write(holds, table)
+        part = ArchivePart(
+            number=len(self._parts),
+            last=ended.last,
+            documents=ended.documents,
+            deleted=ended.deleted,
+            chunks=ended.chunks,
+            files=tuple(ended.files),
+            left_out=tuple(ended.left_out),
+        )
+        with disk(self._folder), (self._folder / UNFINISHED).open("ab") as file:
+            file.write(_PART.dump_json(part) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        self._parts.append(part)
+        self._open_part = _OpenPart()
+
+    def _finish(self, ended_at: Timestamp) -> ArchiveManifest:
+        self._end_part()
+        manifest = ArchiveManifest(start=self._start, ended_at=ended_at, parts=tuple(self._parts))
+        with disk(self._folder):
+            text = readme(manifest, self._shards)
+            write_atomically(self._folder / "README.md", lambda path: path.write_text(text, encoding="utf-8"))
+            content = _MANIFEST.dump_json(manifest, indent=1)
+            write_atomically(self._folder / MANIFEST, lambda path: path.write_bytes(content))
+            (self._folder / UNFINISHED).unlink()
+        return manifest
+
+    def _open(self) -> None:
+        with disk(self._folder):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            try:
+                self._lock.acquire()
+            except Timeout as error:
+                raise Misconfigured(f"another export writes to {self._folder}: wait for it, or name another") from error
+            try:
+                self._continue()
+            except BaseException:
+                self._lock.release()
+                raise
+
+    def _continue(self) -> None:
+        path = self._folder / UNFINISHED
+        if not path.exists():
+            if others := sorted(each.name for each in self._folder.iterdir() if each.name != LOCK):
+                held = "a complete archive" if MANIFEST in others else others[0]
+                raise Misconfigured(f"{self._folder} already holds {held}: name an empty or a new folder")
+            write_atomically(path, lambda path: path.write_bytes(_START.dump_json(self._start) + b"\n"))
+            return
+        # A line that was cut off by a crash, and what follows, is written again.
+        lines = [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+        try:
+            start = _START.validate_json(lines[0])
+            self._parts = [_PART.validate_json(line) for line in lines[1:]]
+        except (IndexError, ValidationError) as error:
+            raise Misconfigured(f"{path} is damaged: delete the folder, and export again") from error
+        if _made_from(start) != _made_from(self._start):
+            raise Misconfigured(
+                f"{self._folder} holds an interrupted export of {_named(start)}, not of {_named(self._start)}: "
+                "name another folder, or delete this one"
+            )
+        self._start = start
+        path.write_bytes(b"".join(lines))
+        known = {file.name for part in self._parts for file in part.files}
+        for found in self._folder.iterdir():
+            if found.name.endswith(PARTIAL) or (found.suffix == ".parquet" and found.name not in known):
+                found.unlink()
+
+
+def _made_from(start: ArchiveStart) -> tuple[object, ...]:
+    return start.format, start.layout, start.generation, start.tenant
+
+
+def _named(start: ArchiveStart) -> str:
+    generation, tenant = start.generation, start.tenant
+    what = f"generation {generation.name} (embedder {generation.embedder}, analyser {generation.analyser})"
+    return what if tenant is None else f"tenant {tenant} in {what}"

@@ -1,0 +1,35 @@
+"""Whether the rows of an archive fit an index."""
+
+from typing import Any, NamedTuple
+
+from freki.schemas.archive import FORMAT, ArchiveStart
+from freki.schemas.index import Generation
+
+
+class Misfit(NamedTuple):
+    """A parameter that differs."""
+
+    parameter: str
+    archived: Any
+    expected: Any
+
+
+def misfits(start: ArchiveStart, generation: Generation, *, layout: int) -> list[Misfit]:
+    """Return the parameters by which vectors, terms or columns of an archive differ from those of an index.
+
+    The name of a generation is none of them. layout: version of the columns of the index.
+    """
+    theirs = start.generation
+    compared = [
+        Misfit("format", start.format, FORMAT),
+        Misfit("layout", start.layout, layout),
+        Misfit("embedder", theirs.embedder, generation.embedder),
+        Misfit("dim", theirs.dim, generation.dim),
+        Misfit("embedders", _apart(theirs), _apart(generation)),
+        Misfit("analyser", theirs.analyser, generation.analyser),
+    ]
+    return [each for each in compared if each.archived != each.expected]
+
+
+def _apart(generation: Generation) -> dict[str, tuple[str, int]]:
+    return {kind.value: (each.embedder, each.dim) for each in generation.apart for kind in each.kinds}
