@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 import numpy as np
 
 from freki.schemas import RootId, TenantId, Timestamp
-from freki.schemas.archive import FORMAT, ArchiveManifest, ArchivePart, ArchiveStart, LeftOut
+from freki.schemas.archive import FORMAT, ArchiveManifest, ArchiveStart, ArchiveVolume, LeftOut
 from freki.schemas.arrays import Floats
 from freki.schemas.index import Generation, IndexedChunk, ManifestPage, Root, Watermark
 
@@ -30,11 +30,11 @@ def start_of(
 
 
 class MemoryArchive:
-    """Satisfies ArchiveSink and, once it is finished, ArchiveSource; each call of `end_documents` ends a part."""
+    """Satisfies ArchiveSink and, once it is finished, ArchiveSource; each call of `end_documents` ends a volume."""
 
     def __init__(self, start: ArchiveStart) -> None:
         self._start = start
-        self._parts: list[ArchivePart] = []
+        self._volumes: list[ArchiveVolume] = []
         self._roots: list[list[Root]] = [[]]
         self._pages: list[list[ManifestPage]] = [[]]
         self._chunks: list[list[tuple[IndexedChunk, Floats]]] = [[]]
@@ -47,11 +47,11 @@ class MemoryArchive:
 
     @property
     def after(self) -> RootId | None:
-        return self._parts[-1].last if self._parts else None
+        return self._volumes[-1].last if self._volumes else None
 
     @property
     def manifest(self) -> ArchiveManifest:
-        return ArchiveManifest(start=self._start, ended_at=self._ended_at, parts=tuple(self._parts))
+        return ArchiveManifest(start=self._start, ended_at=self._ended_at, volumes=tuple(self._volumes))
 
     async def add_chunks(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
         self._chunks[-1] += zip(rows, vectors, strict=True)
@@ -65,9 +65,9 @@ class MemoryArchive:
 
     async def end_documents(self, last: RootId) -> None:
         roots = self._roots[-1]
-        self._parts.append(
-            ArchivePart(
-                number=len(self._parts),
+        self._volumes.append(
+            ArchiveVolume(
+                number=len(self._volumes),
                 last=last,
                 documents=sum(not root.deleted for root in roots),
                 deleted=sum(root.deleted for root in roots),
@@ -84,15 +84,15 @@ class MemoryArchive:
         self._ended_at = ended_at
         return self.manifest
 
-    async def check(self, part: ArchivePart) -> None:
+    async def check(self, volume: ArchiveVolume) -> None:
         """Memory is never damaged."""
 
-    async def roots(self, part: ArchivePart) -> list[Root]:
-        return self._roots[part.number]
+    async def roots(self, volume: ArchiveVolume) -> list[Root]:
+        return self._roots[volume.number]
 
-    async def pages(self, part: ArchivePart) -> AsyncIterator[list[ManifestPage]]:
-        yield self._pages[part.number]
+    async def pages(self, volume: ArchiveVolume) -> AsyncIterator[list[ManifestPage]]:
+        yield self._pages[volume.number]
 
-    async def chunks(self, part: ArchivePart) -> AsyncIterator[tuple[list[IndexedChunk], Floats]]:
-        for chunk, vector in self._chunks[part.number]:
+    async def chunks(self, volume: ArchiveVolume) -> AsyncIterator[tuple[list[IndexedChunk], Floats]]:
+        for chunk, vector in self._chunks[volume.number]:
             yield [chunk], np.stack([vector])

@@ -47,12 +47,12 @@ class LeftOut:
 
 
 @record
-class ArchivePart:
+class ArchiveVolume:
     """Consecutive documents, in the order of their root ids, with all their pages and rows."""
 
     number: int
     last: RootId
-    """Root id of its last document; the next part begins after it."""
+    """Root id of its last document; the next volume begins after it."""
     documents: int
     """Live documents."""
     deleted: int
@@ -68,29 +68,29 @@ class ArchiveManifest:
 
     start: ArchiveStart
     ended_at: Timestamp
-    parts: tuple[ArchivePart, ...]
+    volumes: tuple[ArchiveVolume, ...]
 
     @property
     def documents(self) -> int:
         """Number of live documents."""
-        return sum(part.documents for part in self.parts)
+        return sum(volume.documents for volume in self.volumes)
 
     @property
     def deleted(self) -> int:
         """Number of remembered deletions."""
-        return sum(part.deleted for part in self.parts)
+        return sum(volume.deleted for volume in self.volumes)
 
     @property
     def chunks(self) -> int:
         """Number of chunk rows."""
-        return sum(part.chunks for part in self.parts)
+        return sum(volume.chunks for volume in self.volumes)
 
     @property
     def bytes(self) -> int:
         """Size of all files."""
-        return sum(file.bytes for part in self.parts for file in part.files)
+        return sum(file.bytes for volume in self.volumes for file in volume.files)
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
         """Documents that it does not hold."""
-        return tuple(each for part in self.parts for each in part.left_out)
+        return tuple(each for volume in self.volumes for each in volume.left_out)

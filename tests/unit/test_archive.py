@@ -154,24 +154,24 @@ async def test_an_archive_holds_what_was_added_and_says_so(tmp_path: Path) -> No
     assert (manifest.documents, manifest.deleted, manifest.chunks) == (2, 1, 4)
     assert manifest.start == START
     reader = ArchiveReader(tmp_path / "new" / "archive", manifest)
-    [part] = manifest.parts
-    await reader.check(part)
-    assert await reader.roots(part) == [each for each, _, _ in some]
-    assert [each async for pages in reader.pages(part) for each in pages] == [
+    [volume] = manifest.volumes
+    await reader.check(volume)
+    assert await reader.roots(volume) == [each for each, _, _ in some]
+    assert [each async for pages in reader.pages(volume) for each in pages] == [
         each for _, pages, _ in some for each in pages
     ]
-    assert [each async for rows, _ in reader.chunks(part) for each in rows] == [
+    assert [each async for rows, _ in reader.chunks(volume) for each in rows] == [
         each for *_, rows in some for each in rows
     ]
     names = {path.name for path in (tmp_path / "new" / "archive").iterdir()}
-    assert names == {"README.md", MANIFEST, *(file.name for file in part.files)}
+    assert names == {"README.md", MANIFEST, *(file.name for file in volume.files)}
 
 
 async def test_chunks_with_an_embedder_of_their_own_have_a_file_of_their_own(tmp_path: Path) -> None:
     manifest = await written(tmp_path, documents("r1"), start_of(APART), width=7)
 
-    [part] = manifest.parts
-    assert {file.holds: file.rows for file in part.files} == {
+    [volume] = manifest.volumes
+    assert {file.holds: file.rows for file in volume.files} == {
         "documents": 1,
         "manifests": 1,
         "chunks": 1,
@@ -179,7 +179,7 @@ async def test_chunks_with_an_embedder_of_their_own_have_a_file_of_their_own(tmp
     }
     read = [
         (each.kind, vectors[at])
-        async for rows, vectors in ArchiveReader(tmp_path, manifest).chunks(part)
+        async for rows, vectors in ArchiveReader(tmp_path, manifest).chunks(volume)
         for at, each in enumerate(rows)
     ]
     assert {kind: list(vector) for kind, vector in read} == {"PROSE": [1] * 4 + [0] * 3, "CODE": [0] * 4 + [1] * 3}
@@ -198,20 +198,20 @@ async def test_the_readme_names_every_column(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_volumes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "FILE_BYTES", 1)
 
 
-@pytest.mark.usefixtures("small_parts")
+@pytest.mark.usefixtures("small_volumes")
 async def test_files_are_of_limited_size(tmp_path: Path) -> None:
     manifest = await written(tmp_path, documents("r1", "r2", "r3"))
 
-    assert [part.last for part in manifest.parts] == ["r1", "r2", "r3"]
-    assert all(file.rows <= 2 for part in manifest.parts for file in part.files)
+    assert [volume.last for volume in manifest.volumes] == ["r1", "r2", "r3"]
+    assert all(file.rows <= 2 for volume in manifest.volumes for file in volume.files)
 
 
-@pytest.mark.usefixtures("small_parts")
-async def test_an_interrupted_archive_goes_on_after_its_last_part(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("small_volumes")
+async def test_an_interrupted_archive_goes_on_after_its_last_volume(tmp_path: Path) -> None:
     async with ArchiveWriter(tmp_path, START) as archive:
         await write(archive, documents("r1", "r2"))
         await archive.add_chunks(documents("r3")[0][2], any_vectors(2))
@@ -279,7 +279,7 @@ async def test_a_damaged_file_is_named(tmp_path: Path, kind: str) -> None:
             path.unlink()
 
     with pytest.raises(Rejected, match=r"manifests-000000-000\.parquet is (damaged|missing)"):
-        await ArchiveReader(tmp_path, manifest).check(manifest.parts[0])
+        await ArchiveReader(tmp_path, manifest).check(manifest.volumes[0])
 
 
 async def test_a_file_that_is_no_parquet_or_lacks_a_column_is_named(tmp_path: Path) -> None:

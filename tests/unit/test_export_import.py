@@ -146,7 +146,7 @@ async def test_a_dry_run_counts_and_writes_nothing(source: World) -> None:
 async def test_an_import_that_dies_at_any_write_is_finished_by_the_next_and_leaves_nothing_behind(
     source: World, monkeypatch: pytest.MonkeyPatch, *, after: bool
 ) -> None:
-    # Each document is a part.
+    # Each document is a volume.
     monkeypatch.setattr(export_index, "SLICE_DOCUMENTS", 1)
     archive = await exported(source.index)
     for dies_at in range(1, 100):
@@ -208,7 +208,7 @@ async def test_an_archive_that_lacks_a_row_or_a_page_is_refused_and_nothing_is_v
         getattr(archive, lost)[0].pop()
         target = World()
 
-        with pytest.raises(Rejected, match=r"part 0 of the archive lacks the .*: export again"):
+        with pytest.raises(Rejected, match=r"volume 0 of the archive lacks the .*: export again"):
             await imported(target, archive)
 
         assert [root async for root in target.index.all_roots()] == []

@@ -1,4 +1,4 @@
-"""Archives of an index: Parquet files with checksums, written and read part by part.
+"""Archives of an index: Parquet files with checksums, written and read volume by volume.
 
 tables.py   rows of the store to Parquet and back
 writer.py   writes an archive; continues an interrupted one

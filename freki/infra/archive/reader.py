@@ -1,4 +1,4 @@
-"""Reads an archive, part by part."""
+"""Reads an archive, volume by volume."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ from freki.infra.archive.tables import check_installed, read_rows
 from freki.infra.milvus.layout import DOCUMENTS, MANIFESTS, PLACEHOLDER, Layout, Row
 from freki.infra.milvus.rows import chunk_of, page_of, root_of
 from freki.infra.milvus.shards import shards_of
-from freki.schemas.archive import ArchiveManifest, ArchivePart
+from freki.schemas.archive import ArchiveManifest, ArchiveVolume
 from freki.schemas.arrays import Floats
 from freki.schemas.errors import Misconfigured, Rejected
 from freki.schemas.index import IndexedChunk, ManifestPage, Root
@@ -46,28 +46,28 @@ class ArchiveReader:
         self._folder = folder
         self._shards = shards_of(manifest.start.generation)
 
-    async def check(self, part: ArchivePart) -> None:
-        """Raise Rejected, naming the file, if a file of a part is missing or differs from its checksum."""
-        await asyncio.to_thread(self._check, part)
+    async def check(self, volume: ArchiveVolume) -> None:
+        """Raise Rejected, naming the file, if a file of a volume is missing or differs from its checksum."""
+        await asyncio.to_thread(self._check, volume)
 
-    async def roots(self, part: ArchivePart) -> list[Root]:
-        """Return the roots of a part."""
-        return [root_of(row) async for rows in self._read(part, DOCUMENTS, len(PLACEHOLDER)) for row in rows]
+    async def roots(self, volume: ArchiveVolume) -> list[Root]:
+        """Return the roots of a volume."""
+        return [root_of(row) async for rows in self._read(volume, DOCUMENTS, len(PLACEHOLDER)) for row in rows]
 
-    async def pages(self, part: ArchivePart) -> AsyncIterator[list[ManifestPage]]:
-        """Yield the manifest pages of a part."""
-        async for rows in self._read(part, MANIFESTS, len(PLACEHOLDER)):
+    async def pages(self, volume: ArchiveVolume) -> AsyncIterator[list[ManifestPage]]:
+        """Yield the manifest pages of a volume."""
+        async for rows in self._read(volume, MANIFESTS, len(PLACEHOLDER)):
             yield [page_of(row) for row in rows]
 
-    async def chunks(self, part: ArchivePart) -> AsyncIterator[tuple[list[IndexedChunk], Floats]]:
-        """Yield the chunk rows of a part with their vectors, (rows, width)."""
+    async def chunks(self, volume: ArchiveVolume) -> AsyncIterator[tuple[list[IndexedChunk], Floats]]:
+        """Yield the chunk rows of a volume with their vectors, (rows, width)."""
         for shard in self._shards:
-            async for rows in self._read(part, shard.layout, shard.dim):
+            async for rows in self._read(volume, shard.layout, shard.dim):
                 read = [chunk_of(row) for row in rows]
                 yield [chunk for chunk, _ in read], np.stack([shard.widened(vector) for _, vector in read])
 
-    async def _read(self, part: ArchivePart, layout: Layout, dim: int) -> AsyncIterator[list[Row]]:
-        for file in part.files:
+    async def _read(self, volume: ArchiveVolume, layout: Layout, dim: int) -> AsyncIterator[list[Row]]:
+        for file in volume.files:
             if file.holds == layout.name:
                 path, held = self._folder / file.name, 0
                 groups = await asyncio.to_thread(read_rows, path, layout, dim)
@@ -77,8 +77,8 @@ class ArchiveReader:
                 if held != file.rows:
                     raise Rejected(f"{path} has {held} rows, the manifest says {file.rows}: restore it from a copy")
 
-    def _check(self, part: ArchivePart) -> None:
-        for file in part.files:
+    def _check(self, volume: ArchiveVolume) -> None:
+        for file in volume.files:
             path = self._folder / file.name
             with disk(self._folder):
                 intact = path.stat().st_size == file.bytes and sha256_of(path) == file.sha256

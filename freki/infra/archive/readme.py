@@ -100,7 +100,7 @@ remembered deletions, {manifest.chunks:,} chunks, {manifest.bytes:,} bytes. Rest
 - Vectors of `{start.generation.embedder}` with {start.generation.dim} dimensions, terms of
   `{start.generation.analyser}`, columns of version {start.layout}.
 
-Files are Parquet with Zstandard. Each part, `*-NUMBER-*.parquet`, holds consecutive documents by `root_id` with all
+Files are Parquet with Zstandard. Each volume, `*-NUMBER-*.parquet`, holds consecutive documents by `root_id` with all
 their pages and chunk rows. A root in `documents` names its pages in `manifests`, these name the rows in `chunks`; a row
 that no page names belongs to a revision that was replaced during the export.
 

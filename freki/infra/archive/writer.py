@@ -1,4 +1,4 @@
-"""Writes an archive, part by part; an interrupted one continues after its last complete part."""
+"""Writes an archive, volume by volume; an interrupted one continues after its last complete volume."""
 
 import asyncio
 import os
@@ -26,24 +26,24 @@ from freki.infra.milvus.layout import DOCUMENTS, MANIFESTS, PLACEHOLDER, Layout,
 from freki.infra.milvus.rows import chunk_row, page_row, root_row
 from freki.infra.milvus.shards import shard_of, shards_of
 from freki.schemas import RootId, Timestamp
-from freki.schemas.archive import ArchiveFile, ArchiveManifest, ArchivePart, ArchiveStart, LeftOut
+from freki.schemas.archive import ArchiveFile, ArchiveManifest, ArchiveStart, ArchiveVolume, LeftOut
 from freki.schemas.arrays import Floats
 from freki.schemas.errors import Misconfigured
 from freki.schemas.index import IndexedChunk, ManifestPage, Root
 
 FILE_BYTES = 32 << 20
-"""Size in memory of the rows of a file; a part ends with the first full file."""
-PART_DOCUMENTS = 10_000
-"""Maximum documents of a part: many of them may be deleted, and have no rows."""
+"""Size in memory of the rows of a file; a volume ends with the first full file."""
+VOLUME_DOCUMENTS = 10_000
+"""Maximum documents of a volume: many of them may be deleted, and have no rows."""
 
 _START = TypeAdapter(ArchiveStart)
-_PART = TypeAdapter(ArchivePart)
+_VOLUME = TypeAdapter(ArchiveVolume)
 _MANIFEST = TypeAdapter(ArchiveManifest)
 
 
 @dataclass(slots=True)
-class _OpenPart:
-    """A part that is not complete."""
+class _OpenVolume:
+    """A volume that is not complete."""
 
     last: RootId | None = None
     documents: int = 0
@@ -66,7 +66,7 @@ def continues(folder: Path, start: ArchiveStart) -> bool:
 class ArchiveWriter:
     """Satisfies ArchiveSink of `streams.ports`. Entering raises Misconfigured if the folder holds something else.
 
-    A part is recorded once all its files are on disk; files of an interrupted part are written again.
+    A volume is recorded once all its files are on disk; files of an interrupted volume are written again.
     """
 
     def __init__(self, folder: Path, start: ArchiveStart) -> None:
@@ -74,9 +74,9 @@ class ArchiveWriter:
         self._start = start
         self._shards = shards_of(start.generation)
         self._lock = FileLock(folder / LOCK, timeout=0, thread_local=False)
-        self._parts: list[ArchivePart] = []
+        self._volumes: list[ArchiveVolume] = []
         self._tables: dict[str, Table] = {}
-        self._open_part = _OpenPart()
+        self._open_volume = _OpenVolume()
 
     async def __aenter__(self) -> Self:
         check_installed()
@@ -96,13 +96,13 @@ class ArchiveWriter:
 
     @property
     def after(self) -> RootId | None:
-        """Root id of the last document of the complete parts."""
-        return self._parts[-1].last if self._parts else None
+        """Root id of the last document of the complete volumes."""
+        return self._volumes[-1].last if self._volumes else None
 
     @property
     def chunks(self) -> int:
-        """Number of chunk rows of the complete parts."""
-        return sum(part.chunks for part in self._parts)
+        """Number of chunk rows of the complete volumes."""
+        return sum(volume.chunks for volume in self._volumes)
 
     async def add_chunks(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
         """Add chunk rows; vectors: (rows, width)."""
@@ -113,25 +113,25 @@ class ArchiveWriter:
             written.append(chunk_row(row, vector[shard.block]))
         for layout, dim, written in laid_out.values():
             await self._add(layout, dim, written)
-        self._open_part.chunks += len(rows)
+        self._open_volume.chunks += len(rows)
 
     async def add_documents(
         self, roots: Sequence[Root], pages: Sequence[ManifestPage], left_out: Sequence[LeftOut] = ()
     ) -> None:
-        """Add documents whose rows were added before, in the order of their root ids; may end the part."""
+        """Add documents whose rows were added before, in the order of their root ids; may end the volume."""
         await self._add(MANIFESTS, len(PLACEHOLDER), [page_row(page) for page in pages])
         await self._add(DOCUMENTS, len(PLACEHOLDER), [root_row(root) for root in roots])
-        self._open_part.documents += sum(not root.deleted for root in roots)
-        self._open_part.deleted += sum(root.deleted for root in roots)
-        self._open_part.left_out += left_out
+        self._open_volume.documents += sum(not root.deleted for root in roots)
+        self._open_volume.deleted += sum(root.deleted for root in roots)
+        self._open_volume.left_out += left_out
 
     async def end_documents(self, last: RootId) -> None:
-        """Note that everything up to this document was added; ends the part if it is large enough."""
-        part = self._open_part
-        part.last = last
+        """Note that everything up to this document was added; ends the volume if it is large enough."""
+        volume = self._open_volume
+        volume.last = last
         held = sum(table.bytes for table in self._tables.values())
-        if part.files or held >= FILE_BYTES or part.documents + part.deleted >= PART_DOCUMENTS:
-            await asyncio.to_thread(self._end_part)
+        if volume.files or held >= FILE_BYTES or volume.documents + volume.deleted >= VOLUME_DOCUMENTS:
+            await asyncio.to_thread(self._end_volume)
 
     async def finish(self, ended_at: Timestamp) -> ArchiveManifest:
         """Write what is left, the README and the manifest."""
@@ -148,23 +148,23 @@ class ArchiveWriter:
             await asyncio.to_thread(add)
 
     def _write(self, holds: str, table: Table) -> None:
-        number = sum(file.holds == holds for file in self._open_part.files)
-        path = self._folder / f"{holds}-{len(self._parts):06d}-{number:03d}.parquet"
+        number = sum(file.holds == holds for file in self._open_volume.files)
+        path = self._folder / f"{holds}-{len(self._volumes):06d}-{number:03d}.parquet"
         rows = table.rows
         with disk(self._folder):
             write_atomically(path, table.write)
             size, sha256 = path.stat().st_size, sha256_of(path)
-        self._open_part.files.append(ArchiveFile(name=path.name, holds=holds, rows=rows, bytes=size, sha256=sha256))
+        self._open_volume.files.append(ArchiveFile(name=path.name, holds=holds, rows=rows, bytes=size, sha256=sha256))
 
-    def _end_part(self) -> None:
-        ended = self._open_part
+    def _end_volume(self) -> None:
+        ended = self._open_volume
         if ended.last is None:
             return
         for holds, table in sorted(self._tables.items()):
             if table.rows:
                 self._write(holds, table)
-        part = ArchivePart(
-            number=len(self._parts),
+        volume = ArchiveVolume(
+            number=len(self._volumes),
             last=ended.last,
             documents=ended.documents,
             deleted=ended.deleted,
@@ -173,15 +173,15 @@ class ArchiveWriter:
             left_out=tuple(ended.left_out),
         )
         with disk(self._folder), (self._folder / UNFINISHED).open("ab") as file:
-            file.write(_PART.dump_json(part) + b"\n")
+            file.write(_VOLUME.dump_json(volume) + b"\n")
             file.flush()
             os.fsync(file.fileno())
-        self._parts.append(part)
-        self._open_part = _OpenPart()
+        self._volumes.append(volume)
+        self._open_volume = _OpenVolume()
 
     def _finish(self, ended_at: Timestamp) -> ArchiveManifest:
-        self._end_part()
-        manifest = ArchiveManifest(start=self._start, ended_at=ended_at, parts=tuple(self._parts))
+        self._end_volume()
+        manifest = ArchiveManifest(start=self._start, ended_at=ended_at, volumes=tuple(self._volumes))
         with disk(self._folder):
             text = readme(manifest, self._shards)
             write_atomically(self._folder / "README.md", lambda path: path.write_text(text, encoding="utf-8"))
@@ -215,7 +215,7 @@ class ArchiveWriter:
         lines = [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
         try:
             start = _START.validate_json(lines[0])
-            self._parts = [_PART.validate_json(line) for line in lines[1:]]
+            self._volumes = [_VOLUME.validate_json(line) for line in lines[1:]]
         except (IndexError, ValidationError) as error:
             raise Misconfigured(f"{path} is damaged: delete the folder, and export again") from error
         if _made_from(start) != _made_from(self._start):
@@ -225,7 +225,7 @@ class ArchiveWriter:
             )
         self._start = start
         path.write_bytes(b"".join(lines))
-        known = {file.name for part in self._parts for file in part.files}
+        known = {file.name for volume in self._volumes for file in volume.files}
         for found in self._folder.iterdir():
             if found.name.endswith(PARTIAL) or (found.suffix == ".parquet" and found.name not in known):
                 found.unlink()

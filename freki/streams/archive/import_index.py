@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from freki.operators.rekey import rekeyed_pages, rekeyed_root, rekeyed_row, to_write
 from freki.schemas import RootId, Timestamp
-from freki.schemas.archive import ArchivePart
+from freki.schemas.archive import ArchiveVolume
 from freki.schemas.errors import Rejected
 from freki.schemas.index import Attempt, ManifestPage, PageId, Root, RowId
 from freki.streams.ingest.index.commit import Committer
@@ -36,8 +36,8 @@ class Importer:
     imported, is left out, and a reader sees a document as a whole or not at all. The original keys of rows would not
     be safe: whatever carries an attempt of more than eight days ago and no root names may be deleted at any time.
 
-    A part is written as a whole: rows, pages, roots. After an interruption, parts whose documents are all in the index
-    are skipped without reading their rows; what the dead process left behind is swept.
+    A volume is written as a whole: rows, pages, roots. After an interruption, volumes whose documents are all in the
+    index are skipped without reading their rows; what the dead process left behind is swept.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Importer:
         self._advance = advance
         self._committer = Committer(store=index, now=now)
         self._to_sweep: list[RootId] | None = []
-        """Documents of the last part that was skipped; None once a part was written."""
+        """Documents of the last volume that was skipped; None once a volume was written."""
 
     async def import_all(self, *, dry_run: bool = False) -> ImportReport:
         """Write what the index lacks; dry_run: only check all files and count.
@@ -63,20 +63,20 @@ class Importer:
         Raises Rejected, naming the file, where the archive is damaged; what was written until then stays.
         """
         report = ImportReport()
-        for part in self._archive.manifest.parts:
-            await self._archive.check(part)
-            archived = {root.root_id: root for root in await self._archive.roots(part)}
+        for volume in self._archive.manifest.volumes:
+            await self._archive.check(volume)
+            archived = {root.root_id: root for root in await self._archive.roots(volume)}
             wanted, _ = await self._compare(archived)
             report.present += len(archived) - len(wanted)
             if dry_run:
                 _count(report, wanted.values())
-                self._advance(part.chunks)
+                self._advance(volume.chunks)
             elif wanted:
-                await self._import(part, wanted, report)
+                await self._import(volume, wanted, report)
             else:
                 if self._to_sweep is not None:
                     self._to_sweep = list(archived)
-                self._advance(part.chunks)
+                self._advance(volume.chunks)
         if not dry_run:
             await self._end()
         return report
@@ -88,11 +88,11 @@ class Importer:
             # Only now does the index hold all that the watermarks promise.
             await self._committer.commit([], [replace(mark, commits=0) for mark in start.watermarks])
 
-    async def _import(self, part: ArchivePart, wanted: Mapping[RootId, Root], report: ImportReport) -> None:
+    async def _import(self, volume: ArchiveVolume, wanted: Mapping[RootId, Root], report: ImportReport) -> None:
         attempt = self._committer.new_attempt()
         live = {key: root for key, root in wanted.items() if not root.deleted}
-        pages = await self._pages(part, live)
-        await self._write_rows(part, live, pages, attempt)
+        pages = await self._pages(volume, live)
+        await self._write_rows(volume, live, pages, attempt)
         written = {key: rekeyed_pages(root, pages[key], attempt) for key, root in live.items()}
         await self._index.write_pages([page for each in written.values() for page in each])
         # As in step 4 of the protocol: after the pages, and with a strong read.
@@ -103,7 +103,7 @@ class Importer:
         await self._abandon(overtaken)
         report.present += len(wanted) - len(committed)
         _count(report, committed.values())
-        await self._sweep_part(committed, known, attempt)
+        await self._sweep_volume(committed, known, attempt)
 
     async def _compare(self, archived: Mapping[RootId, Root]) -> tuple[dict[RootId, Root], Mapping[RootId, Root]]:
         """Return the roots that the index lacks, and the standing roots that it has."""
@@ -111,26 +111,26 @@ class Importer:
         lacking = {key: to_write(root, current.get(key)) for key, root in archived.items()}
         return {key: root for key, root in lacking.items() if root is not None}, current
 
-    async def _pages(self, part: ArchivePart, live: Mapping[RootId, Root]) -> dict[RootId, list[ManifestPage]]:
+    async def _pages(self, volume: ArchiveVolume, live: Mapping[RootId, Root]) -> dict[RootId, list[ManifestPage]]:
         """Return the pages of documents, in their order."""
         named = {page_id for root in live.values() for page_id in root.pages}
         found: dict[PageId, ManifestPage] = {}
-        async for pages in self._archive.pages(part):
+        async for pages in self._archive.pages(volume):
             found |= {page.page_id: page for page in pages if page.page_id in named}
         if lost := named - set(found):
-            raise Rejected(f"part {part.number} of the archive lacks the manifest page {min(lost)}: export again")
+            raise Rejected(f"volume {volume.number} of the archive lacks the manifest page {min(lost)}: export again")
         return {key: [found[page_id] for page_id in root.pages] for key, root in live.items()}
 
     async def _write_rows(
         self,
-        part: ArchivePart,
+        volume: ArchiveVolume,
         live: Mapping[RootId, Root],
         pages: Mapping[RootId, Sequence[ManifestPage]],
         attempt: Attempt,
     ) -> None:
         """Write the rows that the pages name, under keys of the attempt."""
         named: set[RowId] = {entry.row_id for each in pages.values() for page in each for entry in page.entries}
-        async for rows, vectors in self._archive.chunks(part):
+        async for rows, vectors in self._archive.chunks(volume):
             chosen = [position for position, row in enumerate(rows) if row.row_id in named]
             if chosen:
                 named -= {rows[position].row_id for position in chosen}
@@ -138,7 +138,7 @@ class Importer:
                 await self._index.upsert(moved, vectors[chosen])
             self._advance(len(rows))
         if named:
-            raise Rejected(f"part {part.number} of the archive lacks the chunk row {min(named)}: export again")
+            raise Rejected(f"volume {volume.number} of the archive lacks the chunk row {min(named)}: export again")
 
     async def _commit(self, roots: Sequence[Root]) -> None:
         """Write roots. Caches of answers notice, because a watermark of the index counts the commit."""
@@ -155,13 +155,13 @@ class Importer:
             await self._index.delete([entry.row_id for page in pages for entry in page.entries])
             await self._index.discard([page.page_id for page in pages])
 
-    async def _sweep_part(
+    async def _sweep_volume(
         self, committed: Mapping[RootId, Root], known: Mapping[RootId, Root], attempt: Attempt
     ) -> None:
-        """Delete what the roots superseded; in the first part that is written, also what a dead import left behind."""
+        """Delete what the roots superseded; at the first volume that is written, also what a dead import left."""
         standing = await self._committer.look_up(list(committed))
         if self._to_sweep is not None:
-            # An import that was killed may have committed the part before, without sweeping it.
+            # An import that was killed may have committed the volume before, without sweeping it.
             await self._sweep([*self._to_sweep, *committed])
             self._to_sweep = None
             return

@@ -1,10 +1,10 @@
-"""Protocols of archives: what an export writes and an import reads, part by part."""
+"""Protocols of archives: what an export writes and an import reads, volume by volume."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
 from freki.schemas import RootId, Timestamp
-from freki.schemas.archive import ArchiveManifest, ArchivePart, ArchiveStart, LeftOut
+from freki.schemas.archive import ArchiveManifest, ArchiveStart, ArchiveVolume, LeftOut
 from freki.schemas.arrays import Floats
 from freki.schemas.index import IndexedChunk, ManifestPage, Root
 
@@ -42,14 +42,14 @@ class ArchiveSource(Protocol):
     def manifest(self) -> ArchiveManifest:
         """Its manifest."""
 
-    async def check(self, part: ArchivePart) -> None:
-        """Compare the files of a part with their checksums."""
+    async def check(self, volume: ArchiveVolume) -> None:
+        """Compare the files of a volume with their checksums."""
 
-    async def roots(self, part: ArchivePart) -> Sequence[Root]:
-        """Return the roots of a part, one per document."""
+    async def roots(self, volume: ArchiveVolume) -> Sequence[Root]:
+        """Return the roots of a volume, one per document."""
 
-    def pages(self, part: ArchivePart) -> AsyncIterator[Sequence[ManifestPage]]:
-        """Yield the manifest pages of a part."""
+    def pages(self, volume: ArchiveVolume) -> AsyncIterator[Sequence[ManifestPage]]:
+        """Yield the manifest pages of a volume."""
 
-    def chunks(self, part: ArchivePart) -> AsyncIterator[tuple[Sequence[IndexedChunk], Floats]]:
-        """Yield the chunk rows of a part with their vectors, (rows, width)."""
+    def chunks(self, volume: ArchiveVolume) -> AsyncIterator[tuple[Sequence[IndexedChunk], Floats]]:
+        """Yield the chunk rows of a volume with their vectors, (rows, width)."""
