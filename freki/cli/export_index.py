@@ -21,7 +21,7 @@ from freki.infra.milvus.index import MilvusIndex
 from freki.infra.milvus.layout import VERSION
 from freki.infra.models import embedder_identity
 from freki.infra.settings import Settings
-from freki.operators.backups import name_of, seconds_of, superseded_backups, wait_s
+from freki.operators.backups import name_of, seconds_of, superseded_backups, time_of, wait_s
 from freki.schemas import TenantId
 from freki.schemas.archive import FORMAT, ArchiveManifest, ArchiveStart
 from freki.schemas.errors import Unavailable
@@ -120,7 +120,7 @@ async def _start(settings: Settings, index: MilvusIndex, tenant: TenantId | None
 def _folder(parent: Path, start: ArchiveStart) -> Path:
     """Return the folder of an interrupted backup, else a new one."""
     for name in reversed(dated_folders(parent)[1]):
-        if continues(parent / name, start):
+        if time_of(name) is not None and continues(parent / name, start):
             return parent / name
     return parent / name_of(start.began_at)
 
