@@ -44,6 +44,10 @@ async def freki_command(freki: Freki, *arguments: str, **variables: str) -> tupl
     return await asyncio.to_thread(run)
 
 
+def names_in(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
 @pytest.fixture(autouse=True)
 def tenant(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give each test documents of its own."""
@@ -178,6 +182,38 @@ async def test_verify_finds_no_difference(freki: Freki, folder: Path) -> None:
     code, printed = await freki_command(freki, "verify")
 
     assert (code, "0 differences" in printed) == (0, True), printed
+
+
+async def test_a_tenant_is_exported_and_imported_into_another_generation(
+    freki: Freki, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenant, archive = os.environ["FREKI_TENANT"], str(tmp_path / "archive")
+    await freki_command(freki, "publish", str(folder), "--wait")
+
+    exported = await freki_command(freki, "export", archive, "--tenant", tenant)
+    same = await freki_command(freki, "import", archive, "--dry-run")
+    monkeypatch.setenv("FREKI_MILVUS__GENERATION", f"moved{secrets.token_hex(4)}")
+    imported = await freki_command(freki, "import", archive)
+    again = await freki_command(freki, "import", archive, "--json")
+
+    assert (exported[0], "exported 2 documents (0 deletions)" in exported[1]) == (0, True), exported[1]
+    assert "an import would write 0 documents" in same[1]
+    assert "imported 2 documents (0 deletions)" in imported[1]
+    summary = json.loads(again[1][again[1].index("{") :])
+    assert (summary["documents"], summary["present"]) == (0, 2)
+
+
+async def test_backups_are_dated_and_the_oldest_is_removed(freki: Freki, folder: Path, tmp_path: Path) -> None:
+    await freki_command(freki, "publish", str(folder), "--wait")
+    (tmp_path / "freki-20200101T000000Z").mkdir()
+    (tmp_path / "freki-20200101T000000Z" / "manifest.json").touch()
+    (tmp_path / "notes").mkdir()
+
+    code, printed = await freki_command(freki, "export", str(tmp_path), "--keep", "1")
+
+    assert code == 0, printed
+    kept, notes = sorted(names_in(tmp_path) - {folder.name})
+    assert (kept > "freki-2026", notes, kept in printed.replace("\n", "")) == (True, "notes", True)
 
 
 async def test_status_topics_models_schemas_and_letters_can_be_looked_at(freki: Freki, tmp_path: Path) -> None:
