@@ -133,7 +133,6 @@ def _remove_old(directory: Path, keep: int | None) -> None:
 
 def _show(done: Exported, *, as_json: bool) -> None:
     manifest = done.manifest
-    through = max((mark.occurred_at for mark in manifest.start.watermarks), default=None)
     if as_json:
         console.print_json(
             json.dumps(
@@ -144,7 +143,7 @@ def _show(done: Exported, *, as_json: bool) -> None:
                     "chunks": manifest.chunks,
                     "bytes": manifest.bytes,
                     "seconds": round(done.seconds, 3),
-                    "complete_through": through,
+                    **completeness(manifest),
                     "left_out": [f"{each.tenant}/{each.document_id}" for each in manifest.left_out],
                 }
             )
@@ -157,7 +156,7 @@ def _show(done: Exported, *, as_json: bool) -> None:
         highlight=False,
         soft_wrap=True,
     )
-    console.print(f"complete up to {shown_time(through)}", highlight=False)
+    console.print(shown_completeness(manifest), highlight=False)
     for each in manifest.left_out[:SHOWN]:
         name = f"{each.tenant}/{each.document_id}"
         console.print(Text.assemble((name, "bold"), f"  left out: {each.problem}; publish it again"))
@@ -165,8 +164,17 @@ def _show(done: Exported, *, as_json: bool) -> None:
         console.print(f"{len(manifest.left_out)} documents left out", style="yellow")
 
 
-def shown_time(milliseconds: int | None) -> str:
-    """Return a time for the terminal."""
-    if milliseconds is None:
-        return "the beginning: the index has no watermark"
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(milliseconds / 1000))
+def completeness(manifest: ArchiveManifest) -> dict[str, int | None]:
+    """Return when every change that was searchable is in the archive, and the last commit before, in milliseconds."""
+    last = max((mark.committed_at for mark in manifest.start.watermarks), default=None)
+    return {"complete_through": manifest.start.began_at, "last_commit_at": last}
+
+
+def shown_completeness(manifest: ArchiveManifest) -> str:
+    """Return the same for the terminal."""
+    through, last = (_time(each) for each in completeness(manifest).values())
+    return f"complete up to {through}; last commit before: {last}"
+
+
+def _time(milliseconds: int | None) -> str:
+    return "-" if milliseconds is None else time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(milliseconds / 1000))

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from freki.cli.bars import RateColumn, bars
 from freki.cli.context import command, console, errors, fail, load_settings
-from freki.cli.export_index import MB, shown_time
+from freki.cli.export_index import MB, completeness, shown_completeness
 from freki.cli.show import show_error
 from freki.infra.archive.reader import ArchiveReader, read_manifest
 from freki.infra.milvus.index import MilvusIndex
@@ -107,10 +107,9 @@ async def _check_age(settings: Settings, index: MilvusIndex, manifest: ArchiveMa
 
 
 def _show(manifest: ArchiveManifest, report: ImportReport, seconds: float, *, dry_run: bool, as_json: bool) -> None:
-    through = max((mark.occurred_at for mark in manifest.start.watermarks), default=None)
     if as_json:
         held = {"dry_run": dry_run, **asdict(report), "bytes": manifest.bytes, "seconds": round(seconds, 3)}
-        console.print_json(json.dumps({**held, "complete_through": through}))
+        console.print_json(json.dumps({**held, **completeness(manifest)}))
         return
     done = "all files are intact; an import would write" if dry_run else "imported"
     rate = manifest.chunks / max(seconds, 0.001)
@@ -122,7 +121,7 @@ def _show(manifest: ArchiveManifest, report: ImportReport, seconds: float, *, dr
     )
     if report.present:
         console.print(f"{report.present:,} documents are in the index already, or newer there", highlight=False)
-    console.print(f"the archive is complete up to {shown_time(through)}", highlight=False)
+    console.print(f"the archive is {shown_completeness(manifest)}", highlight=False)
     if manifest.left_out:
         names = ", ".join(f"{each.tenant}/{each.document_id}" for each in manifest.left_out[:3])
         console.print(

@@ -79,7 +79,6 @@ def readme(manifest: ArchiveManifest, shards: Sequence[Shard]) -> str:
     """Return the text."""
     start = manifest.start
     tenant = "all tenants" if start.tenant is None else f"tenant `{start.tenant}`"
-    through = max((mark.occurred_at for mark in start.watermarks), default=None)
     chunks = "\n".join(
         _table(
             shard.layout,
@@ -94,9 +93,8 @@ def readme(manifest: ArchiveManifest, shards: Sequence[Shard]) -> str:
 Written by `freki export` (Freki {start.freki}), {tenant}: {manifest.documents:,} documents, {manifest.deleted:,}
 remembered deletions, {manifest.chunks:,} chunks, {manifest.bytes:,} bytes. Restore it with `freki import FOLDER`.
 
-- Begun {_time(start.began_at)}, ended {_time(manifest.ended_at)}.
-- Complete up to {"the beginning" if through is None else _time(through)}: it holds every change that was searchable
-  when it was begun, and may hold some of later ones, each document as a whole.
+- Begun {_time(start.began_at)}, ended {_time(manifest.ended_at)}. It holds every change that was searchable when it was
+  begun, and may hold some of later ones, each document as a whole.
 - Vectors of `{start.generation.embedder}` with {start.generation.dim} dimensions, terms of
   `{start.generation.analyser}`, columns of version {start.layout}.
 
@@ -105,8 +103,8 @@ their pages and chunk rows. A root in `documents` names its pages in `manifests`
 that no page names belongs to a revision that was replaced during the export.
 
 `{MANIFEST}` holds the parameters of the index (`start.generation`), the watermarks (`start.watermarks`: per partition
-the time of the latest searchable change), and of each file its rows, bytes and SHA-256. Documents of which the index
-had lost rows are listed as `left_out`.
+the times of the latest searchable change and of its commit), and of each file its rows, bytes and SHA-256. Documents of
+which the index had lost rows are listed as `left_out`.
 
 In columns marked * special characters are percent-encoded as UTF-8.
 
