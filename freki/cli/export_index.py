@@ -156,7 +156,7 @@ def _show(done: Exported, *, as_json: bool) -> None:
         highlight=False,
         soft_wrap=True,
     )
-    console.print(shown_completeness(manifest), highlight=False)
+    console.print(shown_completeness(manifest), highlight=False, soft_wrap=True)
     for each in manifest.left_out[:SHOWN]:
         name = f"{each.tenant}/{each.document_id}"
         console.print(Text.assemble((name, "bold"), f"  left out: {each.problem}; publish it again"))

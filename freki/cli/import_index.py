@@ -121,7 +121,7 @@ def _show(manifest: ArchiveManifest, report: ImportReport, seconds: float, *, dr
     )
     if report.present:
         console.print(f"{report.present:,} documents are in the index already, or newer there", highlight=False)
-    console.print(f"the archive is {shown_completeness(manifest)}", highlight=False)
+    console.print(f"the archive is {shown_completeness(manifest)}", highlight=False, soft_wrap=True)
     if manifest.left_out:
         names = ", ".join(f"{each.tenant}/{each.document_id}" for each in manifest.left_out[:3])
         console.print(

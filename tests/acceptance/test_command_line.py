@@ -184,6 +184,7 @@ async def test_verify_finds_no_difference(freki: Freki, folder: Path) -> None:
     assert (code, "0 differences" in printed) == (0, True), printed
 
 
+@pytest.mark.timeout(300)
 async def test_a_tenant_is_exported_and_imported_into_another_generation(
     freki: Freki, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,13 +192,11 @@ async def test_a_tenant_is_exported_and_imported_into_another_generation(
     await freki_command(freki, "publish", str(folder), "--wait")
 
     exported = await freki_command(freki, "export", archive, "--tenant", tenant)
-    same = await freki_command(freki, "import", archive, "--dry-run")
     monkeypatch.setenv("FREKI_MILVUS__GENERATION", f"moved{secrets.token_hex(4)}")
     imported = await freki_command(freki, "import", archive)
     again = await freki_command(freki, "import", archive, "--json")
 
     assert (exported[0], "exported 2 documents (0 deletions)" in exported[1]) == (0, True), exported[1]
-    assert "an import would write 0 documents" in same[1]
     assert "imported 2 documents (0 deletions)" in imported[1]
     summary = json.loads(again[1][again[1].index("{") :])
     assert (summary["documents"], summary["present"]) == (0, 2)
