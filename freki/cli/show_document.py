@@ -186,7 +186,7 @@ def _derived(view: DocumentView) -> str:
     summaries = view.kinds.get(ChunkKind.SUMMARY, 0)
     kinds = ", ".join(f"{count} {kind.lower()}" for kind, count in sorted(view.kinds.items()))
     parts = [f"{view.root.chunks} chunks ({kinds or 'none'})"]
-    parts += [f"{summaries} extracts of sections or of the whole"] if summaries else []
+    parts += [f"{summaries} of them extracts of sections or of the whole"] if summaries else []
     parts += [f"{view.explained} with explained abbreviations"] if view.explained else []
     parts += [f"{view.written} with text by a language model"] if view.written else []
     return ", ".join(parts)

@@ -51,7 +51,7 @@ async def test_documents_are_listed_by_pages_and_conditions(freki: Freki, tenant
     async def listed(*arguments: str) -> list[str]:
         code, printed = await freki_command(freki, "documents", "list", "--json", *arguments)
         assert code == 0, printed
-        return [json.loads(line)["document_id"] for line in printed.splitlines() if line]
+        return [json.loads(line)["document_id"] for line in printed.splitlines() if line.strip()]
 
     assert await listed() == ["handbook/leave.md", "handbook/travel.md", "notes/1"]
     assert await listed("--limit", "1", "--after", "handbook/leave.md") == ["handbook/travel.md"]
@@ -86,7 +86,7 @@ async def test_a_document_is_shown_with_its_chunks_its_readers_and_what_became_o
     assert [receipt["status"] for receipt in document["receipts"]] == ["INDEXED", "INDEXED"]
     assert "these settings" in page
     assert "dreißig Tage" in page
-    entries = [json.loads(line) for line in history.splitlines() if line]
+    entries = [json.loads(line) for line in history.splitlines() if line.strip()]
     assert sorted((entry["what"], entry["version"]) for entry in entries) == [
         ("change", 1),
         ("change", 2),
