@@ -27,4 +27,6 @@ def test_contexts_and_tokens_are_added_up(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_what_is_missing_is_said_with_its_reason_word_for_word(capsys: pytest.CaptureFixture[str]) -> None:
-    assert printed(capsys, WHOLE, PARTIAL).endswith("3 contexts are missing; publish with --force to have them: [a] is down")
+    said = "3 contexts are missing; publish with --force to have them: [a] is down"
+
+    assert printed(capsys, WHOLE, PARTIAL).endswith(said)
