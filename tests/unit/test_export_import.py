@@ -2,12 +2,16 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from freki.infra.archive import writer
+from freki.infra.archive.reader import ArchiveReader, read_manifest
+from freki.infra.archive.writer import ArchiveWriter
 from freki.operators.identify import root_id
 from freki.schemas import ContextualChunkBatch, DocumentId, RevisionOperation, RootId, TenantId, Timestamp
 from freki.schemas.errors import Rejected
@@ -89,6 +93,27 @@ async def test_another_index_answers_as_the_one_that_was_exported(source: World)
     ]
     # What was replaced or deleted in the source did not travel.
     assert (await target.index.statistics()).chunks == 6
+
+
+async def test_files_do_the_same_as_the_archive_in_memory(
+    source: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A file for each document; then as large as they are.
+    for size in (1, writer.FILE_BYTES):
+        monkeypatch.setattr(writer, "FILE_BYTES", size)
+        monkeypatch.setattr(export_index, "SLICE_DOCUMENTS", 1)
+        folder = tmp_path / str(size)
+        start = start_of(source.index._generation, watermarks=await source.index.watermarks())
+        async with ArchiveWriter(folder, start) as archive:
+            manifest = await Exporter(index=source.index, archive=archive, now=lambda: Timestamp(2_000)).export()
+        target = World()
+        reader = ArchiveReader(folder, read_manifest(folder))
+
+        report = await Importer(index=target.index, archive=reader, now=lambda: Timestamp(3_000)).import_all()
+
+        assert len(manifest.volumes) == (3 if size == 1 else 1)
+        assert await all_of(target.index) == await all_of(source.index)
+        assert report == await imported(World(), await exported(source.index))
 
 
 async def test_each_embedder_keeps_its_vectors() -> None:
