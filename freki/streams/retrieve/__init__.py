@@ -1,5 +1,6 @@
 """From queries to results.
 
+serving          which generation of the index answers a batch
 handler          one result per query of a batch
 replies          results to the topics that queries ask for
 retriever        the order of the steps
