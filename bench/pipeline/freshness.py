@@ -57,6 +57,8 @@ USUAL_CHARACTERS = 16_000
 """Target length of probed documents in characters: the median of the recorded laws."""
 BURST, QUICK_BURST = 150, 30
 """Number of edits published at once to measure the capacity of the stack."""
+BEHIND_S = 10.0
+"""Most edits that wait in a storm, as seconds of its rate."""
 BELOW, AT = 0.8, 1.0
 """Rates of the storms, as shares of the capacity of the stack."""
 IN_FLIGHT = 4
@@ -228,6 +230,8 @@ class Storm:
     sent: int = 0
     over: bool = False
     outcomes: list[IndexOutcome] = field(default_factory=list)
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set by each receipt."""
 
     @property
     def backlog(self) -> int:
@@ -237,7 +241,11 @@ class Storm:
 
 @asynccontextmanager
 async def storming(settings: Settings, changes: Iterator[DocumentChange], *, per_s: float) -> AsyncIterator[Storm]:
-    """Publish at a fixed rate, independent of receipts; on exit wait for all receipts."""
+    """Publish at a fixed rate, independent of receipts; on exit wait for all receipts.
+
+    Above what the stack sustains, edits are held back while `BEHIND_S` seconds of them wait: the figures then are those
+    of an overloaded stack, and the measurement ends.
+    """
     storm = Storm()
     async with open_receipts(settings) as receipts, open_publisher(settings) as publisher:
 
@@ -245,6 +253,9 @@ async def storming(settings: Settings, changes: Iterator[DocumentChange], *, per
             started = time.perf_counter()
             for number, change in enumerate(changes):
                 await asyncio.sleep(max(0.0, started + number / per_s - time.perf_counter()))
+                while storm.backlog > BEHIND_S * per_s:
+                    storm.arrived.clear()
+                    await storm.arrived.wait()
                 now = replace(change, occurred_at=wall_clock())
                 receipts.expect(now)
                 await publisher.publish(now)
@@ -253,6 +264,7 @@ async def storming(settings: Settings, changes: Iterator[DocumentChange], *, per
         async def collect() -> None:
             while not storm.over or storm.backlog > 0:
                 storm.outcomes.append(await receipts.next(patience_s=PATIENCE_S))
+                storm.arrived.set()
 
         sending, collecting = asyncio.create_task(send()), asyncio.create_task(collect())
         try:

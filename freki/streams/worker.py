@@ -25,7 +25,7 @@ async def run_worker(settings: Settings, names: Collection[str], stop: asyncio.E
     """Run stages until `stop` is set; write the ready file, for a supervisor, once they have their partitions."""
     component, health = "-".join(names), Health()
     # Products of small matrices gain nothing by threads, and waiting threads of BLAS take cores from store and model:
-    # with two cores half of the latency of a query.
+    # on a busy machine with two cores that was half of the latency of a query.
     threadpool_limits(1, user_api="blas")
     set_up_logging(settings.telemetry)
     with (
