@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 from hypothesis import given
@@ -100,6 +100,34 @@ async def test_the_first_worker_of_an_index_makes_its_generation_serve() -> None
 
     assert (one.generation, other.generation) == ("g1", "g1")
     assert [each.generation for each in log.held] == ["g1"]
+
+
+async def test_a_switch_while_a_worker_starts_counts_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, workshop = Log(entry("g1", 1)), Workshop()
+    serving = Serving(log, workshop.open)
+    opened = workshop.open
+
+    def switching(found: GenerationEntry) -> AbstractAsyncContextManager[Generation]:
+        if found.generation == "g1":
+            log.held.append(entry("g2", 2))
+        return opened(found)
+
+    monkeypatch.setattr(serving, "_open_generation", switching)
+
+    await serving.start(entry("g1", 1))
+
+    assert serving.generation == "g2"
+
+
+async def test_a_worker_starts_with_all_that_is_offered_except_what_cannot_be_opened() -> None:
+    log, workshop = Log(entry("g1", 1), entry("g2", 2, serves=False), entry("g3", 3, serves=False)), Workshop()
+    workshop.broken.add("g2")
+    serving = Serving(log, workshop.open)
+
+    await serving.start(entry("g1", 1))
+
+    assert set(workshop.opened) == {"g1", "g3"}
+    assert serving.generation == "g1"
 
 
 async def test_a_batch_is_answered_by_one_generation_and_the_next_one_by_the_other() -> None:

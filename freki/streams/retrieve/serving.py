@@ -71,12 +71,22 @@ class Serving:
         return self._current
 
     async def start(self, first: GenerationEntry) -> None:
-        """Open the generation that serves; `first` where none has served yet."""
+        """Open the generation that serves, `first` where none has served yet, and those that are offered."""
         if serving(await self._generations.entries()) is None:
             await self._generations.append(first)
-        entry = serving(await self._generations.entries()) or first
-        await self._open(entry)
-        self._current = entry.generation
+        tried: set[str] = set()
+        while True:
+            # Opening loads models: another generation may serve by now.
+            entries = await self._generations.entries()
+            there, entry = offered(entries), serving(entries) or first
+            if entry.generation not in self._opened:
+                await self._open(entry)
+            elif further := there.keys() - self._opened.keys() - tried:
+                tried |= further
+                await asyncio.gather(*(self._try(there[name]) for name in further))
+            else:
+                self._current = entry.generation
+                return
 
     async def aclose(self) -> None:
         """Close all generations."""
@@ -131,7 +141,7 @@ class Serving:
             _log.error("a generation cannot be opened", generation=entry.generation, error=str(error))
             self._failed[entry.generation] = asyncio.get_running_loop().time() + RETRY_S
         finally:
-            del self._opening[entry.generation]
+            self._opening.pop(entry.generation, None)
 
     async def _open(self, entry: GenerationEntry) -> None:
         async with AsyncExitStack() as closing:
