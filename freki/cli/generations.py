@@ -47,6 +47,8 @@ PROBE = "generations-"
 """Beginning of the ids of queries that these commands ask."""
 PROBES = 24
 """Queries that show whether all workers follow a switch."""
+SEEN_S = 1.0
+"""Time within which workers see a switch, in seconds."""
 FOLLOW_S = 10.0
 """Wait for all workers to follow a switch, in seconds."""
 CLOSED_S = 2.0
@@ -282,7 +284,10 @@ async def _followed(asker: Asker, settings: Settings, name: str) -> float | None
         except TimeoutError:
             return None
         if all(result.generation == name for result in results):
-            return spent_s
+            if spent_s >= SEEN_S:
+                return spent_s
+            # A worker that has just started may look at the log last of all.
+            await asyncio.sleep(SEEN_S - spent_s)
     return None
 
 
