@@ -29,8 +29,14 @@ def counts(root: Root | None) -> tuple[int, bool, int]:
     return root.version, root.deleted, root.edition
 
 
-@given(histories, histories)
-def test_whichever_index_had_more_counts_and_nothing_is_written_twice(ours: list[Root], theirs: list[Root]) -> None:
+@given(histories, histories, st.fixed_dictionaries({version: st.integers(0, 4) for version in (1, 2, 3)}))
+def test_whichever_index_had_more_counts_and_nothing_is_written_twice(
+    ours: list[Root], theirs: list[Root], recorded: dict[int, int]
+) -> None:
+    # A version is recorded once; the next test has the other case.
+    ours, theirs = (
+        [replace(each, recorded_at=Timestamp(recorded[each.version])) for each in history] for history in (ours, theirs)
+    )
     archived, current = standing(theirs), standing(ours)
     assert archived is not None
 
@@ -39,6 +45,19 @@ def test_whichever_index_had_more_counts_and_nothing_is_written_twice(ours: list
     assert counts(standing([*ours, *([written] if written else [])])) == counts(standing([*ours, *theirs]))
     if written:
         assert to_write(archived, standing([*ours, written])) is None
+
+
+def test_a_version_that_was_buried_in_one_index_and_recorded_again_in_the_other_is_deleted() -> None:
+    """As the fence has it: a version that was deleted does not come back."""
+    theirs = [root("r", version=2), root("r", version=1, deleted=True, tombstoned_at=Timestamp(1))]
+    archived = standing([replace(each, recorded_at=Timestamp(0)) for each in theirs])
+    again = root("r", version=2, recorded_at=Timestamp(1))
+    assert archived is not None
+
+    written = to_write(archived, again)
+
+    assert counts(written) == (2, True, 0)
+    assert to_write(again, archived) is None
 
 
 def test_an_unknown_document_is_written_also_if_it_is_deleted() -> None:
