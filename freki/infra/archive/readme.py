@@ -28,7 +28,7 @@ _CHUNKS = {
     "level": "0 document, 1 section, 2 paragraph",
     "kind": "PROSE, LIST, TABLE, CODE or SUMMARY",
     "language": "ISO 639-1, or und *",
-    "heading_path": "headings above the chunk, outermost first",
+    "heading_path": "headings above the chunk, outermost first, as a JSON list",
     "text": "text that answers quote",
     "context": "text before it that is embedded, and never quoted",
     "context_key": "fingerprint of the context; empty for a plain one",
@@ -49,6 +49,9 @@ _DOCUMENTS = {
     "id": "key of the root: document, version, edition or `deleted`, attempt",
     "key": "root_id of the chunk rows",
     "record": "`root`",
+    "tenant": "tenant *",
+    "document_id": "document id as published *",
+    "fingerprint": "fingerprint of the rules by which it was made: parser, chunker, contexts, analyser, embedder",
     "deleted": "whether the document is deleted; remembered so that no older change restores it",
     "searchable_at": "when it became searchable, in milliseconds since 1970",
     "body": "tenant, document id, version, times, hashes; pages: attempt and number of consecutive parts",
@@ -72,6 +75,7 @@ _MANIFESTS = {
     "overlaps": "text repeated from the chunk before",
     "first_pages": "first page, slide or sheet, from 1; 0 without pages",
     "last_pages": "last page, slide or sheet",
+    "named": "chunk id and row id of each chunk once more, as a JSON list; empty where it would be too long",
 }
 
 
@@ -114,10 +118,7 @@ In columns marked * special characters are percent-encoded as UTF-8.
 
 
 def _table(layout: Layout, title: str, meanings: Mapping[str, str]) -> str:
-    rows = [
-        f"| {column.name} | {_TYPES[column.kind]} | {meanings.get(column.name, 'see the documentation of Freki')} |"
-        for column in columns_of(layout)
-    ]
+    rows = [f"| {column.name} | {_TYPES[column.kind]} | {meanings[column.name]} |" for column in columns_of(layout)]
     head = ["| column | type | meaning |", "| --- | --- | --- |"]
     return "\n".join([f"## {layout.name}", "", title, "", *head, *rows, ""])
 
