@@ -38,8 +38,7 @@ from bench.pipeline.ground import (
 from freki.infra.local.state import environment_for
 from freki.schemas import DocumentChange
 from freki.streams.wire.connect import open_asker, open_publisher, open_receipts
-from freki.streams.wire.from_settings import wall_clock
-from freki.streams.wire.generations import settings_named
+from freki.streams.wire.from_settings import settings_named, wall_clock
 
 TITLE = "Generations: another index takes over"
 OTHER = "g2"

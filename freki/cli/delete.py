@@ -13,7 +13,7 @@ from freki.cli.bars import bars
 from freki.cli.changes import Make
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.outcomes import PATIENCE_S, collect, send, show_outcomes
-from freki.cli.selection import SelectionArguments, is_agreed, roots_named, selected
+from freki.cli.selection import SelectionArguments, chosen, is_agreed
 from freki.schemas import DocumentChange, Operation, Timestamp
 from freki.schemas.index import Root
 from freki.streams.wire.connect import open_index, open_publisher, open_receipts
@@ -42,10 +42,7 @@ async def delete(
         fail("name documents, or give conditions such as --prefix, and not both", code=2)
     selection = given.selection(settings)
     async with open_index(settings) as index:
-        if documents:
-            roots = await roots_named(index, selection.tenant, list(dict.fromkeys(documents)))
-        else:
-            roots = [root async for root in selected(index, selection)]
+        roots = await chosen(index, selection, documents or ())
     live = sorted((root for root in roots if not root.deleted), key=lambda root: root.document_id)
     for root in (root for root in roots if root.deleted):
         console.print(Text(f"{root.document_id} is deleted already", style="yellow"))

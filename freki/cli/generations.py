@@ -27,13 +27,13 @@ from freki.infra.milvus.generations import MilvusGenerations
 from freki.infra.models import ensure_built
 from freki.infra.settings import Settings
 from freki.infra.settings.milvus import MilvusSettings
-from freki.schemas import ContextQuery, QueryId, TenantId, Timestamp
+from freki.schemas import ContextQuery, QueryId, TenantId
 from freki.schemas.index import GenerationEntry, Statistics, offered, serving
 from freki.streams.client import Asker
 from freki.streams.wire.connect import apply_topics, open_asker, open_index
-from freki.streams.wire.from_settings import wall_clock
-from freki.streams.wire.generations import drop_topics, read_again, settings_named, waiting_of
-from freki.streams.wire.serving import entry_of
+from freki.streams.wire.from_settings import settings_named, wall_clock
+from freki.streams.wire.generations import drop_topics, read_again, waiting_of
+from freki.streams.wire.serving import entry_of, serving_entry
 
 generations_app = typer.Typer(help="Indexes: fill another one, compare, change over.", no_args_is_help=True)
 
@@ -140,12 +140,7 @@ async def switch(
                 f"{waiting.records:,} records wait for {name}{age}: let `freki generations create {name}` catch up,"
                 " or switch with --force"
             )
-        at = max(wall_clock(), Timestamp(last.at + 1) if last else wall_clock())
-        await log.append(
-            GenerationEntry(
-                entry_id=f"{name}:{uuid.uuid4().hex}", generation=name, serves=True, at=at, settings=entry.settings
-            )
-        )
+        await log.append(serving_entry(entry, last))
         after_s = await _followed(asker, settings, name)
     if after_s is None:
         fail(
@@ -214,8 +209,8 @@ async def _begin(settings: Settings) -> None:
         async with open_index(settings):
             pass
         entry = entry_of(settings, serves=False)
-        known = offered(entries).get(name)
-        if known is None or known.settings != entry.settings:
+        before = offered(entries).get(name)
+        if before is None or before.settings != entry.settings:
             await log.append(entry)
 
 

@@ -9,7 +9,7 @@ from freki.cli.arguments import expanded
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.outcomes import PATIENCE_S, SHOWN_PROBLEMS, show_outcomes
 from freki.cli.repeat import repeat
-from freki.cli.selection import SelectionArguments, is_agreed, roots_named, selected
+from freki.cli.selection import SelectionArguments, chosen, is_agreed
 from freki.operators.identify import record_key
 from freki.streams.wire.connect import open_index
 
@@ -35,10 +35,7 @@ async def reindex(
         fail("name documents, or give conditions such as --prefix, and not both", code=2)
     selection = given.selection(settings, otherwise=not force)
     async with open_index(settings) as index:
-        if documents:
-            roots = await roots_named(index, selection.tenant, list(dict.fromkeys(documents)))
-        else:
-            roots = [root async for root in selected(index, selection)]
+        roots = await chosen(index, selection, documents or ())
     for root in (root for root in roots if root.deleted):
         console.print(Text(f"{root.document_id} is deleted", style="yellow"))
     live = sorted((root for root in roots if not root.deleted), key=lambda root: root.document_id)

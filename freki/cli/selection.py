@@ -82,6 +82,13 @@ async def selected(index: WholeIndex, selection: Selection) -> AsyncIterator[Roo
             yield root
 
 
+async def chosen(index: MilvusIndex, selection: Selection, documents: Sequence[str]) -> list[Root]:
+    """Return the roots of these documents, or of all that are selected where none is named."""
+    if documents:
+        return await roots_named(index, selection.tenant, list(dict.fromkeys(documents)))
+    return [root async for root in selected(index, selection)]
+
+
 async def page_of(index: WholeIndex, selection: Selection, *, after: str = "", limit: int = 0) -> Page:
     """Return the first selected documents after an id, in the order of ids; limit 0: all of them."""
     roots: list[Root] = []

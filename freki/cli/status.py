@@ -21,9 +21,16 @@ from freki.infra.local.state import StackState, read_stack
 from freki.infra.settings import Settings
 from freki.infra.telemetry.endpoint import HEALTH, METRICS
 from freki.schemas.errors import InfraError
-from freki.streams.deliver.lanes import Lane, in_lane
 from freki.streams.wire.connect import open_index
-from freki.streams.wire.from_settings import fingerprints_of, group_of, topics_of, wall_clock
+from freki.streams.wire.from_settings import (
+    RETRIEVE,
+    StageSource,
+    fingerprints_of,
+    group_of,
+    ingest_sources,
+    topics_of,
+    wall_clock,
+)
 
 _EVERY_S = 2.0
 """Interval between refreshes, in seconds."""
@@ -181,22 +188,16 @@ def quantile(counts: Mapping[float, float], share: float) -> float:
 
 
 async def _stages(settings: Settings) -> RenderableType:
-    topics = topics_of(settings)
-    sources = [
-        *((in_lane("chunk", lane), in_lane("chunk", lane), topics.documents) for lane in (Lane.EXPRESS, Lane.REGULAR)),
-        *((in_lane("contextualise", lane), "contextualise", topic) for lane, topic in topics.chunks.items()),
-        *((in_lane("embed", lane), "embed", topic) for lane, topic in topics.contextual_chunks.items()),
-        ("retrieve", "retrieve", topics.queries),
-    ]
+    sources = [*ingest_sources(settings), StageSource(RETRIEVE, RETRIEVE, topics_of(settings).queries.name)]
     table = Table("stage", "topic", "records", "waiting", "oldest waits")
     for column in table.columns[2:]:
         column.justify = "right"
     async with Admin(settings.kafka) as admin:
         for stage, group, topic in sources:
-            lags = await admin.lag(group_of(settings, group), [topic.name])
+            lags = await admin.lag(group_of(settings, group), [topic])
             oldest = min((lag.oldest_ms for lag in lags if lag.oldest_ms is not None), default=None)
             age = "–" if oldest is None else f"{max(0, wall_clock() - oldest) / 1000:.1f} s"
-            table.add_row(stage, topic.name, str(sum(lag.end for lag in lags)), str(sum(lag.lag for lag in lags)), age)
+            table.add_row(stage, topic, str(sum(lag.end for lag in lags)), str(sum(lag.lag for lag in lags)), age)
     return table
 
 

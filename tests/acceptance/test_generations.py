@@ -17,8 +17,7 @@ from freki.infra.local.state import environment_for, settings_for
 from freki.infra.settings import Settings
 from freki.schemas import ContextResult, ResultStatus
 from freki.streams.wire.connect import apply_topics, open_asker, open_index, open_publisher, open_receipts
-from freki.streams.wire.from_settings import wall_clock
-from freki.streams.wire.generations import settings_named
+from freki.streams.wire.from_settings import settings_named, wall_clock
 from tests.acceptance.conftest import Children, Freki
 from tests.acceptance.helpers import PATIENCE_S, delete, query, upsert
 

@@ -1,14 +1,12 @@
 """How far the stages are: what waits before each of them, and how much all have finished."""
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from freki.infra.kafka.admin import Admin
 from freki.infra.settings import Settings
-from freki.streams.deliver.lanes import Lane, in_lane
-from freki.streams.wire.from_settings import group_of, topics_of
-
-_CHUNK_LANES = (Lane.EXPRESS, Lane.REGULAR)
+from freki.streams.wire.from_settings import group_of, ingest_sources
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +25,9 @@ class Waiting:
 
 async def waiting(settings: Settings) -> Waiting:
     """Ask the broker; raises InfraError where it does not answer."""
-    topics = topics_of(settings)
-    of_group = {
-        **{in_lane("chunk", lane): {topics.documents.name: in_lane("chunk", lane)} for lane in _CHUNK_LANES},
-        "contextualise": {topic.name: in_lane("contextualise", lane) for lane, topic in topics.chunks.items()},
-        "embed": {topic.name: in_lane("embed", lane) for lane, topic in topics.contextual_chunks.items()},
-    }
+    of_group: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for source in ingest_sources(settings):
+        of_group[source.group][source.topic] = source.stage
     records: dict[str, int] = {}
     finished = 0
     async with Admin(settings.kafka) as admin:

@@ -7,9 +7,11 @@ import pytest
 
 from freki.infra.milvus.generations import MilvusGenerations
 from freki.infra.milvus.index import MilvusIndex
-from freki.infra.settings import MilvusSettings
+from freki.infra.settings import MilvusSettings, Settings
 from freki.schemas import Timestamp
-from freki.schemas.index import GenerationEntry, Statistics
+from freki.schemas.index import GenerationEntry, Statistics, serving
+from freki.streams.wire.from_settings import settings_named
+from freki.streams.wire.serving import entry_of, leave_unreadable, serving_entry
 from tests.contract.index_records import APART, GENERATION, any_vectors, chunk, root
 
 
@@ -63,6 +65,32 @@ async def test_generations_are_told_apart_whatever_they_are_called(own: MilvusSe
         assert await log.sizes("a_chunks") == Statistics(documents=1, deleted=1, chunks=1)
     async with MilvusGenerations(longer) as log:
         assert set(await log.stored()) == {"g1"}
+
+
+async def test_a_stack_of_its_own_leaves_a_generation_that_it_cannot_read(own: MilvusSettings) -> None:
+    settings = Settings(milvus=own.model_copy(update={"generation": "g2"}))
+    first = serving_entry(entry_of(settings_named(settings, "g1"), serves=True), None)
+    async with MilvusIndex(own, replace(GENERATION, name="g1")), MilvusGenerations(own) as log:
+        await log.append(first)
+
+        left = await leave_unreadable(settings)
+        again = await leave_unreadable(settings)
+
+        assert "was made with embedder" in str(left)
+        assert again is None
+        last = serving(await log.entries())
+        assert last is not None
+        assert last.generation == "g2"
+
+
+async def test_a_generation_that_can_be_read_goes_on_answering(own: MilvusSettings) -> None:
+    settings = Settings(milvus=own.model_copy(update={"generation": "g2"}))
+    async with MilvusGenerations(own) as log:
+        assert await leave_unreadable(settings) is None, "none has answered yet"
+        await log.append(entry_of(settings_named(settings, "g1"), serves=True))
+
+        assert await leave_unreadable(settings) is None
+        assert [each.generation for each in await log.entries()] == ["g1"]
 
 
 async def test_a_generation_goes_with_the_collections_of_all_its_embedders(own: MilvusSettings) -> None:

@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.schemas import ContextQuery, Timestamp
+from freki.infra.settings import LexicalSettings, MilvusSettings, ModelSettings, Settings
+from freki.schemas import ChunkKind, ContextQuery, Timestamp
 from freki.schemas.errors import Misconfigured, Unavailable
 from freki.schemas.index import GenerationEntry, offered, serving
 from freki.streams.messages import Received
 from freki.streams.retrieve import serving as module
 from freki.streams.retrieve.serving import Serving
+from freki.streams.wire.serving import entry_of, serving_entry, settings_of
 
 
 def entry(generation: str, at: int, *, serves: bool = True) -> GenerationEntry:
@@ -259,6 +261,30 @@ async def test_all_generations_are_closed_at_the_end() -> None:
     await serving.aclose()
 
     assert all(generation.is_closed for generation in workshop.opened.values())
+
+
+def test_an_entry_carries_the_settings_that_queries_on_its_generation_need() -> None:
+    made_for = Settings(
+        milvus=MilvusSettings(generation="g2"),
+        models=ModelSettings(embedder="/models/other", embedders={ChunkKind.CODE: "coder"}, late_window_tokens=480),
+        lexical=LexicalSettings(analyser="plain"),
+    )
+    worker = Settings(models=ModelSettings(threads=3))
+
+    found = settings_of(worker, entry_of(made_for, serves=False))
+
+    assert found.milvus.generation == "g2"
+    assert (found.lexical, found.models) == (made_for.lexical, made_for.models.model_copy(update={"threads": 3}))
+    assert settings_of(worker, entry_of(worker, serves=True)) == worker, "its own generation needs no further model"
+
+
+def test_a_switch_is_later_than_the_last_one_whatever_the_clocks_say() -> None:
+    last = entry("g1", 1 << 60)
+
+    after = serving_entry(entry("g2", 5, serves=False), last)
+
+    assert serving([last, after]) == after
+    assert serving([after, serving_entry(last, after)]) != after
 
 
 @given(st.lists(st.tuples(st.sampled_from(["g1", "g2", "g3"]), st.integers(0, 9), st.booleans()), unique=True))

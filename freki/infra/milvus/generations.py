@@ -1,14 +1,14 @@
 """The log of generations, and the generations that the store holds."""
 
 import json
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
 from freki.infra.milvus.collections import open_log
+from freki.infra.milvus.index import statistics_of
 from freki.infra.milvus.layout import CHUNKS, DOCUMENTS, GENERATIONS, MANIFESTS, PLACEHOLDER, Layout, Row
-from freki.infra.milvus.roots import ROOTS_ONLY
 from freki.infra.milvus.store import MilvusStore
 from freki.infra.settings import MilvusSettings
 from freki.infra.telemetry.calls import Calls
@@ -23,8 +23,7 @@ class MilvusGenerations:
 
     def __init__(self, settings: MilvusSettings, calls: Calls | None = None) -> None:
         self._settings = settings
-        self._calls = calls or Calls()
-        self._log = MilvusStore(settings, None, self._calls)
+        self._log = MilvusStore(settings, None, calls or Calls())
 
     async def __aenter__(self) -> Self:
         self._log.open()
@@ -68,47 +67,38 @@ class MilvusGenerations:
 
     async def sizes(self, generation: str) -> Statistics:
         """Return the number of rows of a stored generation by kind."""
-        async with self._collections_of(generation) as store:
-            shards = _shards_in(await store.names(), store.name(CHUNKS))
-            for layout in (DOCUMENTS, CHUNKS, *shards):
-                await store.index_and_load(layout, ())
-            return Statistics(
-                documents=await store.count(DOCUMENTS, f"{ROOTS_ONLY} and deleted == false"),
-                deleted=await store.count(DOCUMENTS, f"{ROOTS_ONLY} and deleted == true"),
-                chunks=sum([await store.count(layout, "") for layout in (CHUNKS, *shards)]),
-            )
+        documents = _of(generation, DOCUMENTS)
+        chunks = [layout for layout in await self._stored_layouts(generation) if layout.is_searched]
+        for layout in (documents, *chunks):
+            await self._log.index_and_load(layout, ())
+        return await statistics_of(self._log, documents, chunks)
 
     async def drop(self, generation: str) -> None:
         """Delete all collections of a generation; absent ones are ignored. The one with roots goes last."""
-        async with self._collections_of(generation) as store:
-            there = set(await self._log.names())
-            shards = _shards_in(there, store.name(CHUNKS))
-            for layout in (*shards, CHUNKS, MANIFESTS, DOCUMENTS):
-                if store.name(layout) in there:
-                    await store.drop(layout)
+        for layout in await self._stored_layouts(generation):
+            await self._log.drop(layout)
 
     async def _made_for(self, generation: str) -> Mapping[str, Any]:
-        async with self._collections_of(generation) as store:
-            with suppress(ValueError):
-                made_for = json.loads(await store.description(DOCUMENTS))
-                return made_for if isinstance(made_for, dict) else {}
+        with suppress(ValueError):
+            made_for = json.loads(await self._log.description(_of(generation, DOCUMENTS)))
+            return made_for if isinstance(made_for, dict) else {}
         return {}
 
-    @asynccontextmanager
-    async def _collections_of(self, generation: str) -> AsyncIterator[MilvusStore]:
-        store = MilvusStore(self._settings, generation, self._calls)
-        store.open()
-        try:
-            yield store
-        finally:
-            await store.close()
+    async def _stored_layouts(self, generation: str) -> list[Layout]:
+        """Return the collections that a generation has, those of chunk rows first, that of roots last."""
+        names = set(await self._log.names())
+        first = _of(generation, CHUNKS)
+        prefix, kinds = f"{self._log.name(first)}_", {kind.value.lower() for kind in ChunkKind}
+        # Further shards are named by kinds of chunks; a longer name of a generation may begin like them.
+        rests = sorted(name.removeprefix(prefix) for name in names if name.startswith(prefix))
+        shards = [first._replace(name=f"{first.name}_{rest}") for rest in rests if set(rest.split("_")) <= kinds]
+        layouts = [*shards, first, _of(generation, MANIFESTS), _of(generation, DOCUMENTS)]
+        return [layout for layout in layouts if self._log.name(layout) in names]
 
 
-def _shards_in(names: Collection[str], chunks: str) -> list[Layout]:
-    """Return the further shards of a generation, by the name of its first; they are named by kinds of chunks."""
-    known = {kind.value.lower() for kind in ChunkKind}
-    rests = sorted(name.removeprefix(f"{chunks}_") for name in names if name.startswith(f"{chunks}_"))
-    return [Layout(f"{CHUNKS.name}_{rest}", ()) for rest in rests if set(rest.split("_")) <= known]
+def _of(generation: str, layout: Layout) -> Layout:
+    """Return a collection of a generation, as the collections that all share are named."""
+    return layout._replace(name=f"{generation}_{layout.name}")
 
 
 def _row_of(entry: GenerationEntry) -> Row:

@@ -1,15 +1,27 @@
 """The index of one generation in Milvus: chunk rows, roots with their manifests, and search over them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from freki.infra.milvus.chunk_rows import MilvusChunkRows
 from freki.infra.milvus.filters import listed
-from freki.infra.milvus.layout import DOCUMENTS
+from freki.infra.milvus.layout import DOCUMENTS, Layout
 from freki.infra.milvus.roots import ROOT_FIELDS, ROOTS_ONLY, SCANNED_ROOTS, MilvusRoots
 from freki.infra.milvus.search import MilvusSearch
-from freki.infra.milvus.store import together
+from freki.infra.milvus.store import MilvusStore, together
 from freki.schemas import RootId, Timestamp
 from freki.schemas.index import Statistics
+
+
+async def statistics_of(store: MilvusStore, documents: Layout, chunks: Sequence[Layout]) -> Statistics:
+    """Return the number of rows by kind; documents: the collection of roots, chunks: those of chunk rows."""
+    live, deleted, *rows = await together(
+        [
+            store.count(documents, f"{ROOTS_ONLY} and deleted == false"),
+            store.count(documents, f"{ROOTS_ONLY} and deleted == true"),
+            *(store.count(layout, "") for layout in chunks),
+        ]
+    )
+    return Statistics(documents=live, deleted=deleted, chunks=sum(rows))
 
 
 class MilvusIndex(MilvusChunkRows, MilvusRoots, MilvusSearch):
@@ -25,14 +37,7 @@ class MilvusIndex(MilvusChunkRows, MilvusRoots, MilvusSearch):
 
     async def statistics(self) -> Statistics:
         """Return the number of rows by kind; a document that is being committed may count twice."""
-        documents, deleted, *chunks = await together(
-            [
-                self._store.count(DOCUMENTS, f"{ROOTS_ONLY} and deleted == false"),
-                self._store.count(DOCUMENTS, f"{ROOTS_ONLY} and deleted == true"),
-                *(self._store.count(shard.layout, "") for shard in self._shards),
-            ]
-        )
-        return Statistics(documents=documents, deleted=deleted, chunks=sum(chunks))
+        return await statistics_of(self._store, DOCUMENTS, [shard.layout for shard in self._shards])
 
     async def count_made_otherwise(self, fingerprints: Collection[str]) -> int:
         """Return the number of live documents with none of these fingerprints."""

@@ -90,7 +90,7 @@ class MilvusRoots(MilvusConnection):
             async for rows in self._store.scan(MANIFESTS, condition, fields, by="id", size=SCANNED_PLACES):
                 large = [PageId(row["id"]) for row in rows if not row["named"]]
                 found |= {PageId(row["id"]): _places(row["id"], named_in(row), wanted) for row in rows if row["named"]}
-                for page_id, page in (await self.pages(large)).items() if large else ():
+                for page_id, page in (await self.pages(large)).items():
                     named = [(entry.chunk_id, entry.row_id) for entry in page.entries]
                     found[page_id] = _places(page_id, named, wanted)
         return found

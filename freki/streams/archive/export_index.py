@@ -64,9 +64,7 @@ class Exporter:
         tenant = self._archive.start.tenant
         batch: list[Root] = []
         chunks = 0
-        async for root in self._index.all_roots(self._archive.after):
-            if tenant is not None and root.tenant != tenant:
-                continue
+        async for root in self._index.all_roots(self._archive.after, tenant=tenant):
             if batch and (chunks + root.chunks > SLICE_CHUNKS or len(batch) == SLICE_DOCUMENTS):
                 yield batch
                 batch, chunks = [], 0

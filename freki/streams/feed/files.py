@@ -149,9 +149,8 @@ class FileSource:
         published = {DocumentId(each) for each, entry in self._ledger if entry.source_uri.startswith(homes)}
         roots = [
             root
-            async for root in index.all_roots()
-            if root.tenant == self._fields.tenant
-            and (root.document_id in published or (root.source_uri or "").startswith(homes))
+            async for root in index.all_roots(tenant=self._fields.tenant)
+            if root.document_id in published or (root.source_uri or "").startswith(homes)
         ]
         self._learn(roots)
         documents = map(self._live, published | {root.document_id for root in roots})

@@ -151,12 +151,14 @@ class ChangeRepeater:
             yield window
 
     def _request(self, stored: Stored) -> Outgoing:
-        first = recorded_at(stored.headers, Timestamp(stored.timestamp_ms))
         return Outgoing(
             topic=self._topic,
             key=stored.key,
             value=stored.value,
-            headers=((REINDEX_HEADER, str(self._edition).encode()), (RECORDED_AT_HEADER, str(first).encode())),
+            headers=(
+                (REINDEX_HEADER, str(self._edition).encode()),
+                (RECORDED_AT_HEADER, str(_recorded(stored)).encode()),
+            ),
         )
 
     async def _put_in_order(self) -> bool:

@@ -23,6 +23,7 @@ from freki.operators.fingerprint import fingerprint
 from freki.operators.recognise import Profile
 from freki.schemas import Timestamp
 from freki.schemas.index import Generation
+from freki.streams.deliver.lanes import Lane, in_lane
 from freki.streams.ingest.context_prompts import ContextRules, rules_fingerprint
 from freki.streams.ingest.contextualise import with_contexts
 from freki.streams.ingest.outline import outline_fingerprint
@@ -59,6 +60,36 @@ def group_of(settings: Settings, name: str) -> str:
     """Return the full name of a consumer group: each generation is filled by its own; one answers, from any of them."""
     own = "" if name == RETRIEVE else f"{settings.milvus.generation}-"
     return f"{settings.kafka.topic_prefix}-{own}{name}"
+
+
+def settings_named(settings: Settings, generation: str) -> Settings:
+    """Return the settings with the name of another generation."""
+    return settings.model_copy(update={"milvus": settings.milvus.model_copy(update={"generation": generation})})
+
+
+class StageSource(NamedTuple):
+    """What a stage reads in one lane."""
+
+    stage: str
+    """Name of the stage, and of the lane where it is not the regular one."""
+    group: str
+    """Name of the consumer group without prefix and generation; lanes may share one."""
+    topic: str
+
+
+def ingest_sources(settings: Settings) -> list[StageSource]:
+    """Return what the stages that fill the generation in use read, in flow order."""
+    topics = topics_of(settings)
+    chunk = [in_lane("chunk", lane) for lane in (Lane.EXPRESS, Lane.REGULAR)]
+    return [
+        # These lanes read one topic, each as a group of its own.
+        *(StageSource(name, name, topics.documents.name) for name in chunk),
+        *(
+            StageSource(in_lane(group, lane), group, topic.name)
+            for group, lanes in (("contextualise", topics.chunks), ("embed", topics.contextual_chunks))
+            for lane, topic in lanes.items()
+        ),
+    ]
 
 
 def profiles_of(settings: RetrievalSettings) -> Mapping[str, ReaderProfile]:

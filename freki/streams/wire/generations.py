@@ -1,6 +1,7 @@
 """What the commands for generations do: read one, measure its lag, begin and remove one."""
 
 import math
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple, cast
@@ -13,7 +14,7 @@ from freki.infra.telemetry.calls import Calls
 from freki.streams.deliver.lanes import Lane, in_lane
 from freki.streams.observe.meters import Meters
 from freki.streams.retrieve.retriever import Retriever
-from freki.streams.wire.from_settings import group_of, topics_of, wall_clock
+from freki.streams.wire.from_settings import group_of, ingest_sources, topics_of, wall_clock
 from freki.streams.wire.parts import Parts
 from freki.streams.wire.query_parts import QueryParts
 
@@ -47,15 +48,11 @@ class Waiting(NamedTuple):
 
 async def waiting_of(settings: Settings) -> Waiting:
     """Return what waits for a generation."""
-    topics = topics_of(settings)
-    sources = {
-        in_lane("chunk", Lane.EXPRESS): [topics.documents.name],
-        "chunk": [topics.documents.name],
-        "contextualise": [topic.name for topic in topics.chunks.values()],
-        "embed": [topic.name for topic in topics.contextual_chunks.values()],
-    }
+    topics: defaultdict[str, list[str]] = defaultdict(list)
+    for source in ingest_sources(settings):
+        topics[source.group].append(source.topic)
     async with Admin(settings.kafka) as admin:
-        lags = [await admin.lag(group_of(settings, group), names) for group, names in sources.items()]
+        lags = [await admin.lag(group_of(settings, group), names) for group, names in topics.items()]
     waiting = [lag for each in lags for lag in each if lag.lag]
     now = wall_clock()
     ages = [math.inf if lag.oldest_ms is None else max(0, now - lag.oldest_ms) / 1000 for lag in waiting]
@@ -74,8 +71,3 @@ async def drop_topics(settings: Settings) -> None:
     """Delete the topics that only this generation has."""
     async with Admin(settings.kafka) as admin:
         await admin.delete_topics([topic.name for topic in topics_of(settings).own])
-
-
-def settings_named(settings: Settings, generation: str) -> Settings:
-    """Return the settings with the name of another generation."""
-    return settings.model_copy(update={"milvus": settings.milvus.model_copy(update={"generation": generation})})

@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from freki.infra.milvus.generations import MilvusGenerations
@@ -15,7 +16,7 @@ from freki.streams.messages import Received
 from freki.streams.retrieve.handler import QueryHandler
 from freki.streams.retrieve.serving import Serving
 from freki.streams.wire.connect import open_index
-from freki.streams.wire.from_settings import wall_clock
+from freki.streams.wire.from_settings import settings_named, wall_clock
 from freki.streams.wire.query_parts import QueryParts
 
 if TYPE_CHECKING:
@@ -25,13 +26,19 @@ _OF_MODELS = {"embedder", "embedders", "late_window_tokens"}
 _OF_LEXICAL = {"analyser"}
 
 
-def entry_of(settings: Settings, *, serves: bool, after: Timestamp | None = None) -> GenerationEntry:
-    """Return an entry for the generation of these settings, later than the one of that time."""
+def serving_entry(entry: GenerationEntry, last: GenerationEntry | None) -> GenerationEntry:
+    """Return an entry that lets the generation of another entry answer instead of the last one."""
+    after = Timestamp(0 if last is None else last.at + 1)
+    return replace(entry, entry_id=_entry_id(entry.generation), serves=True, at=max(wall_clock(), after))
+
+
+def entry_of(settings: Settings, *, serves: bool) -> GenerationEntry:
+    """Return an entry for the generation of these settings, at this time."""
     return GenerationEntry(
-        entry_id=f"{settings.milvus.generation}:{secrets.token_hex(8)}",
+        entry_id=_entry_id(settings.milvus.generation),
         generation=settings.milvus.generation,
         serves=serves,
-        at=max(wall_clock(), Timestamp((after or 0) + 1)),
+        at=wall_clock(),
         settings={
             "models": settings.models.model_dump(mode="json", include=_OF_MODELS),
             "lexical": settings.lexical.model_dump(mode="json", include=_OF_LEXICAL),
@@ -43,13 +50,16 @@ def settings_of(settings: Settings, entry: GenerationEntry) -> Settings:
     """Return the settings of a worker for queries on a generation."""
     models = {**settings.models.model_dump(), **entry.settings.get("models", {})}
     lexical = {**settings.lexical.model_dump(), **entry.settings.get("lexical", {})}
-    return settings.model_copy(
+    return settings_named(settings, entry.generation).model_copy(
         update={
-            "milvus": settings.milvus.model_copy(update={"generation": entry.generation}),
             "models": ModelSettings.model_validate(models),
             "lexical": LexicalSettings.model_validate(lexical),
         }
     )
+
+
+def _entry_id(generation: str) -> str:
+    return f"{generation}:{secrets.token_hex(8)}"
 
 
 async def open_serving(parts: "Parts", results: Sink[ContextResult]) -> Serving:
@@ -85,7 +95,7 @@ async def leave_unreadable(settings: Settings) -> Misconfigured | None:
             async with open_index(settings_of(settings, last)):
                 return None
         except Misconfigured as error:
-            await log.append(entry_of(settings, serves=True, after=last.at))
+            await log.append(serving_entry(entry_of(settings, serves=True), last))
             return error
 
 
