@@ -1,11 +1,12 @@
 """One node of Apache Kafka that asks who its clients are, and knows what each may do."""
 
 import asyncio
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from aiokafka.errors import SaslAuthenticationFailed
 from kafka.admin import (
@@ -22,7 +23,7 @@ from pydantic import SecretStr
 
 from freki.infra.kafka.connection import admin_options, probe
 from freki.infra.settings import KafkaSettings
-from freki.streams.wire.acls import Right
+from freki.streams.wire.acls import Operation, Right
 from tests.kafka.certificates import Authority, Pair
 from tests.kafka.identity_provider import AUDIENCE, IdentityProvider
 from tests.stack import own_topics, running_kafka
@@ -30,13 +31,8 @@ from tests.stack import own_topics, running_kafka
 PASSWORD = "wie es euch beliebt"  # noqa: S105 - of a broker that ends with the test
 _SCRAM = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
 _LOGIN = "org.apache.kafka.common.security"
-_OPERATIONS = {
-    "Read": ACLOperation.READ,
-    "Write": ACLOperation.WRITE,
-    "Create": ACLOperation.CREATE,
-    "Describe": ACLOperation.DESCRIBE,
-    "DescribeConfigs": ACLOperation.DESCRIBE_CONFIGS,
-}
+# The names of Kafka's documents, which the rights use, to those of the client: DescribeConfigs is DESCRIBE_CONFIGS.
+_OPERATIONS = {each: ACLOperation[re.sub(r"(?<=[a-z])(?=[A-Z])", "_", each).upper()] for each in get_args(Operation)}
 _RESOURCES = {"topic": ResourceType.TOPIC, "group": ResourceType.GROUP}
 
 
