@@ -10,7 +10,7 @@ from pymilvus.milvus_client.index import IndexParams
 from freki.infra.milvus import layout
 from freki.infra.milvus.layout import DOCUMENTS, GENERATIONS, LAYOUTS, MANIFESTS, PLACEHOLDER, Column, Kind, Layout
 from freki.infra.milvus.shards import shards_of
-from freki.infra.milvus.store import MilvusStore, together
+from freki.infra.milvus.store import DDL_TIMEOUT_S, MilvusStore, together
 from freki.schemas.errors import Misconfigured, Rejected
 from freki.schemas.index import Generation
 
@@ -44,6 +44,8 @@ async def open_collections(store: MilvusStore, generation: Generation, *, partit
     """
     made_for = _made_for(generation)
     first, *further = shards_of(generation)
+    # A store that does not answer at all is told sooner than one that loads.
+    await store.has(first.layout)
     await together(_open(store, each, first.dim, made_for, partition_key=partition_key) for each in LAYOUTS)
     # Afterwards, so that a generation of other embedders gets none of these.
     await together(_open(store, each.layout, each.dim, made_for, partition_key=partition_key) for each in further)
@@ -71,7 +73,7 @@ def _made_for(generation: Generation) -> dict[str, Any]:
 async def _open(
     store: MilvusStore, made_of: Layout, dim: int, made_for: Mapping[str, Any], *, partition_key: bool
 ) -> None:
-    if not await store.has(made_of):
+    if not await store.has(made_of, timeout_s=DDL_TIMEOUT_S):
         schema = schema_of(made_of, dim, json.dumps(made_for), partition_key=partition_key)
         try:
             await store.create(made_of, schema)

@@ -29,11 +29,13 @@ class MilvusConnection:
         self._shards = shards_of(generation)
         self._partition_key = settings.partition_key
         self._watermarks = WatermarkWriter()
+        self._is_lite = False
 
     async def __aenter__(self) -> Self:
         self._store.open()
         try:
             await open_collections(self._store, self._generation, partition_key=self._partition_key)
+            self._is_lite = await self._store.is_lite()
         except BaseException:
             await self._store.close()
             raise
