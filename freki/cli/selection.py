@@ -1,7 +1,6 @@
 """Options that select documents of the index, and the documents that they select."""
 
-from bisect import insort
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -13,10 +12,9 @@ from freki.cli.context import console, fail
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import Settings
 from freki.operators.identify import root_id
-from freki.operators.select_documents import is_selected
 from freki.schemas import DocumentId, TenantId
 from freki.schemas.index import Root, Selection
-from freki.streams.ports import WholeIndex
+from freki.streams.documents.listing import selected
 from freki.streams.wire.from_settings import fingerprints_of
 
 SHOWN = 10
@@ -59,50 +57,11 @@ class SelectionArguments(ArgumentGroup):
         return any((self.prefix, self.source, self.language, self.attribute, self.principal))
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """Documents in the order of their ids."""
-
-    roots: Sequence[Root]
-    total: int
-    """Number of selected documents, also on other pages."""
-    left: int
-    """Number of selected documents on this page and those after it."""
-
-    @property
-    def is_last(self) -> bool:
-        """Whether no documents follow."""
-        return len(self.roots) == self.left
-
-
-async def selected(index: WholeIndex, selection: Selection) -> AsyncIterator[Root]:
-    """Yield the roots of selected documents, unordered."""
-    async for root in index.all_roots(tenant=selection.tenant, prefix=selection.prefix):
-        if is_selected(root, selection):
-            yield root
-
-
 async def chosen(index: MilvusIndex, selection: Selection, documents: Sequence[str]) -> list[Root]:
     """Return the roots of these documents, or of all that are selected where none is named."""
     if documents:
         return await roots_named(index, selection.tenant, list(dict.fromkeys(documents)))
     return [root async for root in selected(index, selection)]
-
-
-async def page_of(index: WholeIndex, selection: Selection, *, after: str = "", limit: int = 0) -> Page:
-    """Return the first selected documents after an id, in the order of ids; limit 0: all of them."""
-    roots: list[Root] = []
-    total = left = 0
-    async for root in selected(index, selection):
-        total += 1
-        if root.document_id <= after:
-            continue
-        left += 1
-        insort(roots, root, key=lambda each: each.document_id)
-        # Only as many as the page takes: an index may have more documents than fit in memory.
-        if limit:
-            del roots[limit:]
-    return Page(roots, total, left)
 
 
 async def roots_named(index: MilvusIndex, tenant: TenantId, names: Sequence[str]) -> list[Root]:

@@ -1,6 +1,6 @@
 """Show documents of the index in a terminal."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 
 from rich.console import Console
@@ -8,65 +8,16 @@ from rich.table import Table
 from rich.text import Text
 
 from freki.cli.outcomes import line
-from freki.cli.selection import Page
-from freki.schemas import ChunkKind, IndexOutcome
+from freki.schemas import ChunkKind, DocumentEvent, IndexOutcome
 from freki.schemas.index import Root
-from freki.schemas.names import record
+from freki.streams.documents.listing import Page
+from freki.streams.documents.view import DocumentView
 
 SHOWN_RECEIPTS = 5
 SHOWN_CHARACTERS = 120
 _NO_TIME = "–"
 _FIRST_MS, _LAST_MS = 631_152_000_000, 253_402_214_400_000
 """1990 to 9999. What is outside is no time: producers without one give a counter."""
-
-
-@record
-class ChunkView:
-    """A chunk of a document as it is shown."""
-
-    chunk_id: str
-    path: str
-    ordinal: int
-    start: int
-    end: int
-    """Half-open span in Unicode code points."""
-    first_page: int
-    last_page: int
-    """1-based; 0 where the document has no pages."""
-    kind: str
-    heading_path: tuple[str, ...]
-    tokens: int
-    context: str
-    text: str
-
-
-@record
-class DocumentView:
-    """A document with some of its chunks."""
-
-    root: Root
-    chunks: tuple[ChunkView, ...]
-    """The first ones, in reading order."""
-    kinds: Mapping[str, int]
-    """Number of chunks of each kind."""
-    explained: int
-    """Number of chunks whose context explains abbreviations."""
-    written: int
-    """Number of chunks whose context has text by a language model."""
-    missing: int
-    """Number of chunks without a row."""
-
-
-@record
-class Entry:
-    """Something that happened to a document."""
-
-    at: int
-    """Milliseconds since 1970."""
-    what: str
-    version: int
-    """0 where unknown."""
-    detail: str
 
 
 def show_list(console: Console, page: Page, *, tenant: str, current: Collection[str]) -> None:
@@ -127,8 +78,10 @@ def _show_live(console: Console, view: DocumentView, *, is_current: bool) -> Non
         ("derived", _derived(view)),
     ):
         _say(console, name, value)
-    if view.missing:
-        console.print(Text(f"{view.missing} chunks have no row: `freki verify --repair` mends that", style="red"))
+    if view.counts.missing:
+        console.print(
+            Text(f"{view.counts.missing} chunks have no row: `freki verify --repair` mends that", style="red")
+        )
     table = Table("chunk", "kind", "characters", "pages", "tokens", "heading and text", box=None, padding=(0, 1))
     for chunk in view.chunks:
         pages = f"{chunk.first_page}–{chunk.last_page}" if chunk.last_page > chunk.first_page else str(chunk.first_page)
@@ -148,12 +101,12 @@ def _show_live(console: Console, view: DocumentView, *, is_current: bool) -> Non
         console.print(Text(f"{len(view.chunks)} of {root.chunks} chunks; --chunks 0 shows all", style="dim"))
 
 
-def show_history(console: Console, entries: Sequence[Entry]) -> None:
+def show_history(console: Console, events: Sequence[DocumentEvent]) -> None:
     """Print what happened to a document."""
     table = Table("at", "what", "version", "")
-    for entry in entries:
-        version = str(entry.version) if entry.version else ""
-        table.add_row(time_of(entry.at), Text(entry.what), version, Text(entry.detail))
+    for event in events:
+        version = str(event.version) if event.version else ""
+        table.add_row(time_of(event.at), Text(event.what), version, Text(event.detail))
     console.print(table)
 
 
@@ -183,10 +136,10 @@ def _edition(root: Root) -> str:
 
 
 def _derived(view: DocumentView) -> str:
-    summaries = view.kinds.get(ChunkKind.SUMMARY, 0)
-    kinds = ", ".join(f"{count} {kind.lower()}" for kind, count in sorted(view.kinds.items()))
+    summaries = view.counts.kinds.get(ChunkKind.SUMMARY, 0)
+    kinds = ", ".join(f"{count} {kind.lower()}" for kind, count in sorted(view.counts.kinds.items()))
     parts = [f"{view.root.chunks} chunks ({kinds or 'none'})"]
     parts += [f"{summaries} of them extracts of sections or of the whole"] if summaries else []
-    parts += [f"{view.explained} with explained abbreviations"] if view.explained else []
-    parts += [f"{view.written} with text by a language model"] if view.written else []
+    parts += [f"{view.counts.explained} with explained abbreviations"] if view.counts.explained else []
+    parts += [f"{view.counts.written} with text by a language model"] if view.counts.written else []
     return ", ".join(parts)

@@ -188,7 +188,12 @@ def quantile(counts: Mapping[float, float], share: float) -> float:
 
 
 async def _stages(settings: Settings) -> RenderableType:
-    sources = [*ingest_sources(settings), StageSource(RETRIEVE, RETRIEVE, topics_of(settings).queries.name)]
+    topics = topics_of(settings)
+    sources = [
+        *ingest_sources(settings),
+        StageSource(RETRIEVE, RETRIEVE, topics.queries.name),
+        StageSource("document-queries", RETRIEVE, topics.document_queries.name),
+    ]
     table = Table("stage", "topic", "records", "waiting", "oldest waits")
     for column in table.columns[2:]:
         column.justify = "right"

@@ -1,5 +1,6 @@
 """Selection of documents by what their roots say."""
 
+from freki.schemas import may_read
 from freki.schemas.index import Root, Selection
 
 
@@ -11,6 +12,7 @@ def is_selected(root: Root, selection: Selection) -> bool:
     wanted = selection.attributes or {}
     return (
         (root.tenant, root.deleted) == (selection.tenant, selection.deleted)
+        and (selection.asker is None or may_read(selection.asker, root.principals))
         and root.document_id.startswith(selection.prefix)
         and (root.source_uri or "").startswith(selection.source)
         and selection.language in {"", root.language}

@@ -39,6 +39,15 @@ from freki.schemas.context_result import (
     StageTime,
 )
 from freki.schemas.document_change import ClaimCheck, DocumentChange, Operation
+from freki.schemas.document_query import DocumentQuery, DocumentQueryKind
+from freki.schemas.document_report import (
+    ChunkCounts,
+    DocumentChunk,
+    DocumentEvent,
+    DocumentReport,
+    ListedDocument,
+    ReportStatus,
+)
 from freki.schemas.explanation import ChunkStory, ExpectedDocument, Explanation, Retrieved, StepRank
 from freki.schemas.index_outcome import IndexOutcome, OutcomeStatus
 from freki.schemas.judgement import Judgement, Verdict
@@ -63,6 +72,7 @@ __all__ = [
     "FILTER_FIELDS",
     "Chunk",
     "ChunkBatch",
+    "ChunkCounts",
     "ChunkId",
     "ChunkKind",
     "ChunkLevel",
@@ -80,7 +90,12 @@ __all__ = [
     "ContextualChunkBatch",
     "Definition",
     "DocumentChange",
+    "DocumentChunk",
+    "DocumentEvent",
     "DocumentId",
+    "DocumentQuery",
+    "DocumentQueryKind",
+    "DocumentReport",
     "Duplicate",
     "ExactKind",
     "ExactTerm",
@@ -92,6 +107,7 @@ __all__ = [
     "Fusion",
     "IndexOutcome",
     "Judgement",
+    "ListedDocument",
     "LlmUse",
     "Metric",
     "NoCompletion",
@@ -103,6 +119,7 @@ __all__ = [
     "QueryAnalysis",
     "QueryId",
     "QueryType",
+    "ReportStatus",
     "RequestKind",
     "RerankerChoice",
     "ResultStatus",

@@ -1,11 +1,20 @@
 """The pipeline on one screen: what each stage reads, does and sends, in flow order."""
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
-from freki.schemas import ChunkBatch, ContextQuery, ContextResult, ContextualChunkBatch, DocumentChange, IndexOutcome
+from freki.schemas import (
+    ChunkBatch,
+    ContextQuery,
+    ContextualChunkBatch,
+    DocumentChange,
+    DocumentQuery,
+    DocumentReport,
+    IndexOutcome,
+)
 from freki.streams.deliver.intake import Intake, or_tombstone, required
 from freki.streams.deliver.lanes import Lane, in_lane, lanes_of
-from freki.streams.deliver.stage import Stage
+from freki.streams.deliver.stage import Batching, Stage
+from freki.streams.documents.handler import reject_with_report
 from freki.streams.ingest.chunk import chunk_handler
 from freki.streams.ingest.contextualise import contextualise_handler
 from freki.streams.ingest.embed import embed_handler
@@ -66,21 +75,40 @@ async def embed(parts: Parts, lane: Lane) -> Stage:
 async def retrieve(parts: Parts, _: Lane) -> Stage:
     """Answer context queries."""
     intake = parts.intake(required(parts.codec(ContextQuery).decode))
-    serving = await parts.open_serving(parts.sink(ContextResult, parts.topics.contexts))
+    serving = await parts.open_serving()
     batching = parts.query_batching()
     return parts.stage("retrieve", parts.topics.queries, intake, serving.handle, group="retrieve", batching=batching)
 
 
-FLOW: dict[str, Callable[[Parts, Lane], Awaitable[Stage]]] = {
-    "chunk": chunk,
-    "contextualise": contextualise,
-    "embed": embed,
-    "retrieve": retrieve,
+async def document_queries(parts: Parts, _: Lane) -> Stage:
+    """List documents, show them, and tell their history."""
+    intake = parts.intake(required(parts.codec(DocumentQuery).decode))
+    serving = await parts.open_serving()
+    return parts.stage(
+        "document-queries",
+        parts.topics.document_queries,
+        intake,
+        serving.report,
+        group="retrieve",
+        on_dead_letter=reject_with_report(parts.sink(DocumentReport, parts.topics.document_reports)),
+        batching=REPORTING,
+    )
+
+
+REPORTING = Batching(records=1, wait_s=0.0, in_flight=4)
+"""Reports take long and differ in length: each is by itself, and a long one lets some pass."""
+
+FLOW: Mapping[str, Sequence[Callable[[Parts, Lane], Awaitable[Stage]]]] = {
+    "chunk": (chunk,),
+    "contextualise": (contextualise,),
+    "embed": (embed,),
+    "retrieve": (retrieve, document_queries),
 }
 
 
 async def make_stages(parts: Parts, names: Collection[str]) -> list[Stage]:
     """Create stages by name, each in all of its lanes."""
-    stages = [await make(parts, lane) for name, make in FLOW.items() if name in names for lane in LANES[name]]
+    chosen = [(make, lane) for name in FLOW if name in names for make in FLOW[name] for lane in LANES[name]]
+    stages = [await make(parts, lane) for make, lane in chosen]
     await parts.check_sources(stages)
     return stages

@@ -6,18 +6,29 @@ from collections.abc import AsyncIterable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from opentelemetry.trace import SpanKind, Tracer
 
 from freki.operators.identify import record_key
-from freki.schemas import ContextQuery, ContextResult, DocumentChange, DocumentId, IndexOutcome, Operation, TenantId
+from freki.schemas import (
+    ContextQuery,
+    ContextResult,
+    DocumentChange,
+    DocumentId,
+    DocumentQuery,
+    DocumentReport,
+    IndexOutcome,
+    Operation,
+    TenantId,
+)
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.messages import VERSION_HEADER, Outgoing, Stored
 from freki.streams.observe.tracing import describe
 from freki.streams.ports import ClaimWriter
 from freki.streams.retrieve.trace import answered, asked
 
+A = TypeVar("A")
 T = TypeVar("T")
 
 Change = tuple[TenantId, DocumentId, int]
@@ -139,7 +150,37 @@ class Receipts(_Follower):
                 self._arrived.put_nowait(outcome)
 
 
-class Asker(_Follower):
+class _Correspondent(_Follower, Generic[A]):
+    """Base of clients that send questions and wait for the answer under the same key."""
+
+    def __init__(
+        self, *, outbox: Outbox, answers: AsyncIterable[Stored], decode: Callable[[bytes], A], topic: str
+    ) -> None:
+        self._outbox = outbox
+        self._answers = answers
+        self._decode = decode
+        self._topic = topic
+        self._waiting: dict[bytes, asyncio.Future[A]] = {}
+
+    async def _answered(self, key: bytes, value: bytes, *, patience_s: float) -> A:
+        """Send a question and return its answer. Raises TimeoutError after `patience_s` seconds."""
+        answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
+        self._waiting[key] = answer
+        try:
+            async with asyncio.timeout(patience_s):
+                await self._outbox.send(Outgoing(topic=self._topic, key=key, value=value))
+                return await self._first(answer, patience_s=patience_s)
+        finally:
+            del self._waiting[key]
+
+    async def _read(self) -> None:
+        async for stored in self._answers:
+            answer = self._waiting.get(stored.key or b"")
+            if answer is not None and not answer.done() and stored.value is not None:
+                answer.set_result(self._decode(stored.value))
+
+
+class Asker(_Correspondent[ContextResult]):
     """Sender of queries that waits for their results."""
 
     def __init__(
@@ -153,33 +194,35 @@ class Asker(_Follower):
         tracer: Tracer,
         content: bool = False,
     ) -> None:
+        super().__init__(outbox=outbox, answers=answers, decode=decode, topic=topic)
         self._content = content
-        self._outbox = outbox
-        self._answers = answers
         self._encode = encode
-        self._decode = decode
-        self._topic = topic
         self._tracer = tracer
-        self._waiting: dict[bytes, asyncio.Future[ContextResult]] = {}
 
     async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:
         """Send a query and return its result. Raises TimeoutError after `patience_s` seconds."""
-        key = query.query_id.encode()
-        answer: asyncio.Future[ContextResult] = asyncio.get_running_loop().create_future()
-        self._waiting[key] = answer
-        try:
-            with self._tracer.start_as_current_span("ask", kind=SpanKind.CLIENT, record_exception=False) as span:
-                describe(span, lambda: asked(query, content=self._content))
-                async with asyncio.timeout(patience_s):
-                    await self._outbox.send(Outgoing(topic=self._topic, key=key, value=self._encode(query)))
-                    result = await self._first(answer, patience_s=patience_s)
-                describe(span, lambda: answered(result, content=self._content))
-                return result
-        finally:
-            del self._waiting[key]
+        with self._tracer.start_as_current_span("ask", kind=SpanKind.CLIENT, record_exception=False) as span:
+            describe(span, lambda: asked(query, content=self._content))
+            result = await self._answered(query.query_id.encode(), self._encode(query), patience_s=patience_s)
+            describe(span, lambda: answered(result, content=self._content))
+            return result
 
-    async def _read(self) -> None:
-        async for stored in self._answers:
-            answer = self._waiting.get(stored.key or b"")
-            if answer is not None and not answer.done() and stored.value is not None:
-                answer.set_result(self._decode(stored.value))
+
+class DocumentAsker(_Correspondent[DocumentReport]):
+    """Sender of questions about documents that waits for their reports."""
+
+    def __init__(
+        self,
+        *,
+        outbox: Outbox,
+        answers: AsyncIterable[Stored],
+        encode: Callable[[DocumentQuery], bytes],
+        decode: Callable[[bytes], DocumentReport],
+        topic: str,
+    ) -> None:
+        super().__init__(outbox=outbox, answers=answers, decode=decode, topic=topic)
+        self._encode = encode
+
+    async def ask(self, query: DocumentQuery, *, patience_s: float) -> DocumentReport:
+        """Send a question and return its report. Raises TimeoutError after `patience_s` seconds."""
+        return await self._answered(query.query_id.encode(), self._encode(query), patience_s=patience_s)

@@ -9,6 +9,8 @@ from freki.schemas import (
     ContextResult,
     ContextualChunkBatch,
     DocumentChange,
+    DocumentQuery,
+    DocumentReport,
     IndexOutcome,
     Judgement,
 )
@@ -26,7 +28,18 @@ _QUERY_MS = DAY_MS
 """Retention of queries and results, in milliseconds: they may hold personal data, and no client waits for a day."""
 TOMBSTONE_MS = 7 * DAY_MS
 """Retention of tombstones, in milliseconds: the time in which a reader from the beginning sees all deletions."""
-_SHARED = frozenset({"documents", "queries", "contexts", "judgements", "dead-letters", "sources"})
+_SHARED = frozenset(
+    {
+        "documents",
+        "queries",
+        "contexts",
+        "document-queries",
+        "document-reports",
+        "judgements",
+        "dead-letters",
+        "sources",
+    }
+)
 """Topics shared by all generations."""
 _DEAD_LETTER_MARGIN_BYTES = 32 * 1024
 """Space for the error headers of a dead letter beside a record of the maximum size, in bytes."""
@@ -71,6 +84,8 @@ class Topics:
     outcomes: Topic
     queries: Topic
     contexts: Topic
+    document_queries: Topic
+    document_reports: Topic
     judgements: Topic
     dead_letters: Topic
     sources: Topic
@@ -122,6 +137,8 @@ class Topics:
             outcomes=topic("outcomes", IndexOutcome, _RECEIPT_MS),
             queries=topic("queries", ContextQuery, _QUERY_MS),
             contexts=topic("contexts", ContextResult, _QUERY_MS),
+            document_queries=topic("document-queries", DocumentQuery, _QUERY_MS),
+            document_reports=topic("document-reports", DocumentReport, _QUERY_MS),
             judgements=topic("judgements", Judgement, TOMBSTONE_MS, cleanup="compact"),
             dead_letters=topic("dead-letters", None, _RECEIPT_MS, margin_bytes=_DEAD_LETTER_MARGIN_BYTES),
             sources=topic("sources", None, TOMBSTONE_MS, cleanup="compact"),
@@ -139,6 +156,8 @@ class Topics:
         yield self.outcomes
         yield self.queries
         yield self.contexts
+        yield self.document_queries
+        yield self.document_reports
         yield self.judgements
         yield self.dead_letters
         yield self.sources

@@ -2,8 +2,9 @@
 
 import json
 import secrets
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,11 +12,21 @@ from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
 from freki.infra.settings import Settings
 from freki.operators.identify import root_id
-from freki.schemas import DocumentId, RootId, TenantId
+from freki.schemas import (
+    DocumentId,
+    DocumentQuery,
+    DocumentQueryKind,
+    DocumentReport,
+    QueryId,
+    ReportStatus,
+    RootId,
+    TenantId,
+)
 from freki.schemas.index import Root
-from freki.streams.wire.connect import apply_topics, open_index
+from freki.streams.wire.connect import apply_topics, open_document_asker, open_index
+from freki.streams.wire.from_settings import wall_clock
 from tests.acceptance.conftest import Children, Freki
-from tests.acceptance.helpers import ask, delete, documents, publish, upsert, verify
+from tests.acceptance.helpers import PATIENCE_S, ask, delete, documents, publish, upsert, verify
 from tests.acceptance.test_command_line import freki_command
 
 LEAVE = "# Urlaub\n\nDer Urlaub ist bei der Leitung zu beantragen.\n\n## Dauer\n\nEs sind dreißig Tage im Jahr.\n"
@@ -82,7 +93,7 @@ async def test_a_document_is_shown_with_its_chunks_its_readers_and_what_became_o
     assert code == 0
     assert (document["version"], document["principals"]) == (2, ["staff"])
     assert document["made_by_these_settings"]
-    assert sum(document["chunk_kinds"].values()) == document["chunks"] == len(document["shown_chunks"])
+    assert sum(document["counts"]["kinds"].values()) == document["chunks"] == len(document["shown_chunks"])
     assert [receipt["status"] for receipt in document["receipts"]] == ["INDEXED", "INDEXED"]
     assert "these settings" in page
     assert "dreißig Tage" in page
@@ -95,6 +106,50 @@ async def test_a_document_is_shown_with_its_chunks_its_readers_and_what_became_o
     ]
     assert unknown[0] == 1
     assert "freki documents list" in unknown[1]
+
+
+async def test_services_list_and_show_documents_within_the_rights_of_who_asks(freki: Freki, tenant: str) -> None:
+    await publish(
+        freki,
+        upsert(tenant, "handbook/leave.md", LEAVE),
+        upsert(tenant, "handbook/pay.md", "# Gehalt\n\nEs wird am Ersten gezahlt.\n", principals=("board",)),
+        upsert(tenant, "notes/1", "Eine Notiz."),
+    )
+    await publish(freki, upsert(tenant, "handbook/leave.md", f"{LEAVE}\nUnd einer mehr.\n", version=2))
+
+    async with open_document_asker(freki.settings) as asker:
+
+        async def told(kind: DocumentQueryKind, **fields: Any) -> DocumentReport:
+            query_id = QueryId(secrets.token_hex(8))
+            asked = DocumentQuery(
+                query_id=query_id, tenant=TenantId(tenant), kind=kind, asked_at=wall_clock(), **fields
+            )
+            return await asker.ask(asked, patience_s=PATIENCE_S)
+
+        first = await told(DocumentQueryKind.LIST, limit=1)
+        second = await told(DocumentQueryKind.LIST, limit=1, cursor=first.next)
+        board = await told(DocumentQueryKind.LIST, prefix="handbook/", principals=("board",))
+        shown = await told(DocumentQueryKind.SHOW, document_id=DocumentId("handbook/leave.md"))
+        hidden = await told(DocumentQueryKind.SHOW, document_id=DocumentId("handbook/pay.md"))
+        history = await told(DocumentQueryKind.HISTORY, document_id=DocumentId("handbook/leave.md"))
+        wrong = await told(DocumentQueryKind.SHOW)
+        broken = await asker._answered(b"broken", b"no record", patience_s=PATIENCE_S)
+    _, listed = await freki_command(freki, "documents", "list", "--json", "--prefix", "handbook/leave.md")
+    _, events = await freki_command(freki, "documents", "history", "handbook/leave.md", "--json")
+
+    assert [each.document_id for page in (first, second) for each in page.documents] == ["handbook/leave.md", "notes/1"]
+    assert (first.total, first.next, second.next) == (2, "handbook/leave.md", None)
+    assert [each.document_id for each in board.documents] == ["handbook/leave.md", "handbook/pay.md"]
+    assert "dreißig Tage" in "".join(chunk.text for chunk in shown.chunks)
+    assert shown.counts is not None
+    assert sum(shown.counts.kinds.values()) == shown.total == len(shown.chunks)
+    assert hidden.status is ReportStatus.NOT_FOUND
+    assert (wrong.status, "document_id" in wrong.message) == (ReportStatus.REJECTED, True)
+    assert (broken.query_id, broken.status) == ("broken", ReportStatus.REJECTED)
+    # Both ways tell the same.
+    assert json.loads(listed) == json.loads(json.dumps({"tenant": tenant, **asdict(shown.documents[0])}))
+    assert [json.loads(line) for line in events.splitlines()] == [asdict(event) for event in history.events]
+    assert verify(freki) == 0
 
 
 async def test_documents_are_deleted_by_id_and_by_conditions(freki: Freki, tenant: str) -> None:

@@ -26,6 +26,15 @@ from freki.infra.settings import (
     Settings,
 )
 from freki.infra.telemetry.calls import Calls
+from freki.schemas import (
+    DocumentId,
+    DocumentQuery,
+    DocumentQueryKind,
+    DocumentReport,
+    QueryId,
+    ReportStatus,
+    TenantId,
+)
 from freki.schemas.errors import Misconfigured
 from freki.streams.app import STAGES, make_stages
 from freki.streams.deliver.outbox import Outbox
@@ -33,8 +42,8 @@ from freki.streams.observe.meters import Meters
 from freki.streams.topics import Topics
 from freki.streams.wire import parts as wiring
 from freki.streams.wire.acls import Right, rights_of
-from freki.streams.wire.connect import apply_topics, check_sources, open_ledger, open_publisher
-from freki.streams.wire.from_settings import topics_of
+from freki.streams.wire.connect import apply_topics, check_sources, open_document_asker, open_ledger, open_publisher
+from freki.streams.wire.from_settings import topics_of, wall_clock
 from tests.integration.stages import PATIENCE_S, TRACER, World, running
 from tests.kafka.secured import PASSWORD, Secured
 
@@ -126,6 +135,9 @@ async def test_each_part_works_with_its_rights_alone(parts: Parts, tmp_path: Pat
     ):
         assert "1 indexed" in await parts.run("publish", "publish", str(folder), "--wait")
         assert "antrag.md" in await parts.run("ask", "ask", "Wer entscheidet über den Antrag?")
+        for kind in DocumentQueryKind:
+            report = await told(parts.by_name["document-queries"], kind)
+            assert report.status is ReportStatus.FOUND, report.message
         await parts.run("judge", "judge", "give", "Wer?", "post/antrag.md", "up", "--as", "me")
         assert "antrag.md" in await parts.run("judge", "judge", "list")
         assert "0 differences" in await parts.run("verify", "verify")
@@ -141,6 +153,19 @@ async def test_each_part_works_with_its_rights_alone(parts: Parts, tmp_path: Pat
             await (await producer.send(parts.topics.documents.name, key=b"default/broken", value=b"no record"))
         await until(parts, lambda listed: "no dead letters" not in listed, "dead-letters", "dead-letters", "list")
         assert "sent 1 again" in await parts.run("dead-letters", "dead-letters", "replay", "all")
+
+
+async def told(settings: Settings, kind: DocumentQueryKind) -> DocumentReport:
+    """Ask about documents as a service does."""
+    query = DocumentQuery(
+        query_id=QueryId(kind.value),
+        tenant=TenantId("default"),
+        kind=kind,
+        asked_at=wall_clock(),
+        document_id=None if kind is DocumentQueryKind.LIST else DocumentId("post/antrag.md"),
+    )
+    async with open_document_asker(settings) as asker:
+        return await asker.ask(query, patience_s=PATIENCE_S)
 
 
 async def until(parts: Parts, enough: Callable[[str], bool], part: str, *arguments: str) -> None:
@@ -181,7 +206,7 @@ async def test_sources_write_and_read_what_they_have_published(parts: Parts) -> 
 
 
 async def test_clients_may_do_nothing_else(parts: Parts) -> None:
-    for part in ("publish", "ask", "chunk"):
+    for part in ("publish", "ask", "document-queries", "chunk"):
         settings, rights = parts.by_name[part], rights_of(parts.settings)[part]
         for topic in parts.topics:
             may = {word for right in rights if right.name == topic.name for word in right.operations}

@@ -32,6 +32,7 @@ from freki.streams.deliver.lanes import Lane, in_lane, lanes_of
 from freki.streams.deliver.outbox import Outbox, Sink
 from freki.streams.deliver.progress import Progress
 from freki.streams.deliver.reject import reject_with_receipt
+from freki.streams.deliver.replies import Replies
 from freki.streams.deliver.stage import Batching, Stage
 from freki.streams.ingest.chunk import Chunker, chunk_handler
 from freki.streams.ingest.contextualise import contextualise_handler
@@ -41,8 +42,7 @@ from freki.streams.ingest.outline import Outliner, OutlineRules
 from freki.streams.observe.meters import Meters
 from freki.streams.observe.tracing import UNTRACED
 from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels, Stores
-from freki.streams.retrieve.handler import QueryHandler
-from freki.streams.retrieve.replies import Replies
+from freki.streams.retrieve.handler import QueryHandler, noted
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.trace import Models, QueryTrace
 from freki.streams.wire.from_settings import limits_of
@@ -268,7 +268,7 @@ class Worker:
         )
         retrieving = QueryHandler(
             retriever,
-            replies=Replies(Sink(outbox, "contexts", CODECS[ContextResult].encode)),
+            replies=Replies(Sink(outbox, "contexts", CODECS[ContextResult].encode), noted=noted),
             reply_topics=(),
             max_query_chars=1_000,
             traces=QueryTrace(UNTRACED, models=Models(embedder=embedder.fingerprint, reranker=""), content=False),

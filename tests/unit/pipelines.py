@@ -27,6 +27,7 @@ from freki.streams.deliver.delivery import Delivery
 from freki.streams.deliver.intake import Intake, or_tombstone, required
 from freki.streams.deliver.outbox import Outbox, Sink
 from freki.streams.deliver.reject import reject_with_receipt
+from freki.streams.deliver.replies import Replies
 from freki.streams.ingest.chunk import Chunker, chunk_handler
 from freki.streams.ingest.context_writer import ContextWriter
 from freki.streams.ingest.contextualise import contextualise_handler
@@ -37,8 +38,7 @@ from freki.streams.messages import Headers
 from freki.streams.observe.meters import Meters
 from freki.streams.ports import Llm, Reranker, TokenBudget
 from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels, Stores
-from freki.streams.retrieve.handler import QueryHandler
-from freki.streams.retrieve.replies import Replies
+from freki.streams.retrieve.handler import QueryHandler, noted
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.trace import Models, QueryTrace
 from freki.streams.wire.from_settings import limits_of, rules_of
@@ -111,7 +111,7 @@ class Pipeline:
                 QueryDefaults(options=RetrievalSettings(**options).options),
                 Clocks(now=_now, ns=time.time_ns),
             ),
-            replies=Replies(Sink(outbox, "contexts", Codec(ContextResult).encode)),
+            replies=Replies(Sink(outbox, "contexts", Codec(ContextResult).encode), noted=noted),
             reply_topics=reply_topics,
             max_query_chars=1_000,
             traces=QueryTrace(self.spans.tracer, models=MODELS, content=content),

@@ -6,8 +6,9 @@ from freki.schemas import ContextQuery, ContextResult, QueryId, TenantId, Timest
 from freki.schemas.avro import Codec
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.streams.deliver.outbox import Outbox, Sink
+from freki.streams.deliver.replies import Replies
 from freki.streams.messages import Headers
-from freki.streams.retrieve.replies import Replies
+from freki.streams.retrieve.handler import noted
 from tests.unit.deliveries import Event, FakeProducer
 from tests.unit.pipelines import Pipeline
 
@@ -49,6 +50,7 @@ class Asking:
         self.clock_s = self.takes_s = 0.0
         self.pipeline.retrieving._replies = Replies(
             Sink(Outbox(self.producer, self.pipeline.spans.tracer), "contexts", Codec(ContextResult).encode),
+            noted=noted,
             clock=self._clock,
         )
 

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.cli.selection import page_of
 from freki.schemas import DocumentId, TenantId
 from freki.schemas.index import Selection
+from freki.streams.documents.listing import page_of
 from tests.contract.index_records import GENERATION, root
 from tests.memory_index import MemoryIndex
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.infra.settings import LexicalSettings, MilvusSettings, ModelSettings, Settings
-from freki.schemas import ChunkKind, ContextQuery, Timestamp
+from freki.schemas import ChunkKind, ContextQuery, DocumentQuery, Timestamp
 from freki.schemas.errors import Misconfigured, Unavailable
 from freki.schemas.index import GenerationEntry, offered, serving
 from freki.streams.messages import Received
@@ -55,6 +55,11 @@ class Generation:
             await self.go_on.wait()
             assert not self.is_closed
             self._answered.append((self.name, place))
+
+    async def report(self, batch: Sequence[Received[DocumentQuery]]) -> None:
+        await self.go_on.wait()
+        assert not self.is_closed
+        self._answered.append((f"documents of {self.name}", len(batch)))
 
     def check(self) -> None:
         if self.failure is not None:

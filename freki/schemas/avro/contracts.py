@@ -16,6 +16,8 @@ from freki.schemas.chunks import ChunkBatch, ContextualChunkBatch
 from freki.schemas.context_query import ContextQuery
 from freki.schemas.context_result import ContextResult
 from freki.schemas.document_change import DocumentChange
+from freki.schemas.document_query import DocumentQuery
+from freki.schemas.document_report import DocumentReport
 from freki.schemas.index_outcome import IndexOutcome
 from freki.schemas.judgement import Judgement
 
@@ -27,6 +29,8 @@ TOPICS: Mapping[type, str] = {
     ContextQuery: "queries",
     ContextResult: "contexts",
     Judgement: "judgements",
+    DocumentQuery: "document-queries",
+    DocumentReport: "document-reports",
 }
 """Each record that crosses a topic, and the middle part of that topic's name."""
 
@@ -48,6 +52,8 @@ COMPATIBILITY: Mapping[type, Compatibility] = {
     ContextQuery: Compatibility.BACKWARD_TRANSITIVE,
     ContextResult: Compatibility.FULL_TRANSITIVE,
     Judgement: Compatibility.BACKWARD_TRANSITIVE,
+    DocumentQuery: Compatibility.BACKWARD_TRANSITIVE,
+    DocumentReport: Compatibility.FULL_TRANSITIVE,
 }
 """Guaranteed compatibility of each record.
 

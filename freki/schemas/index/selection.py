@@ -21,5 +21,7 @@ class Selection:
     """Values that attributes have."""
     deleted: bool = False
     """Whether deleted documents are selected instead of live ones."""
+    asker: tuple[str, ...] | None = None
+    """Principals of who asks, who must be allowed to read the document; None: an operator, who sees all."""
     not_made_by: frozenset[str] = frozenset()
     """Fingerprints that the document does not have; none: any fingerprint will do."""

@@ -28,6 +28,7 @@ from freki.streams.ports.sources import (
 from freki.streams.ports.store import (
     ChunkRows,
     ChunkSearch,
+    DocumentIndex,
     GenerationLog,
     IndexedDocuments,
     PortableIndex,
@@ -45,6 +46,7 @@ __all__ = [
     "ChunkSearch",
     "ClaimReader",
     "ClaimWriter",
+    "DocumentIndex",
     "Embedder",
     "EmbeddingCacheKey",
     "Fetch",

@@ -146,7 +146,11 @@ class WholeIndex(Protocol):
         """Yield every chunk row, in pages."""
 
 
-class PortableIndex(Store, WholeIndex, Protocol):
+class DocumentIndex(Store, WholeIndex, Protocol):
+    """An index whose documents can be listed and shown."""
+
+
+class PortableIndex(DocumentIndex, Protocol):
     """An index that can be exported and imported."""
 
     async def watermarks(self) -> Sequence[Watermark]:

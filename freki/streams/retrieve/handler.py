@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import aclosing
+from dataclasses import replace
 
 import structlog
 from opentelemetry.context import Context
@@ -12,12 +13,12 @@ from opentelemetry.trace import get_current_span
 from freki.operators.errors import InvalidQuery
 from freki.operators.validate_query import validate_query
 from freki.schemas import ContextQuery, ContextResult, Notice, NoticeKind
+from freki.streams.deliver.replies import Replies
 from freki.streams.messages import Received
 from freki.streams.observe.meters import Meters
 from freki.streams.observe.tracing import attached
 from freki.streams.retrieve.cache.caching import CachingRetriever
 from freki.streams.retrieve.candidates import Retrieval
-from freki.streams.retrieve.replies import Replies
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.trace import QueryTrace
 
@@ -34,7 +35,7 @@ class QueryHandler:
         self,
         retriever: Retriever | CachingRetriever,
         *,
-        replies: Replies,
+        replies: Replies[ContextResult],
         reply_topics: Sequence[str],
         max_query_chars: int,
         traces: QueryTrace,
@@ -120,6 +121,12 @@ class QueryHandler:
         with attached(trace):
             for (step, reason), chunk_ids in retrieval.hits.history.dropped.items():
                 _log.info("chunks dropped", query_id=result.query_id, step=step, reason=reason, chunks=list(chunk_ids))
+
+
+def noted(result: ContextResult, message: str) -> ContextResult:
+    """Return a result with a notice about its reply topic."""
+    notice = Notice(stage="reply", kind=NoticeKind.SKIPPED, message=message)
+    return replace(result, notices=(*result.notices, notice))
 
 
 def _trace_id(trace: Context) -> str:

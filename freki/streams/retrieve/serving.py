@@ -1,13 +1,13 @@
 """Answer queries from the generation of the index that serves, and change over to another without a pause."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, suppress
 from typing import Protocol
 
 import structlog
 
-from freki.schemas import ContextQuery
+from freki.schemas import ContextQuery, DocumentQuery
 from freki.schemas.errors import InfraError, Unavailable
 from freki.schemas.index import GenerationEntry, offered, serving
 from freki.streams.messages import Received
@@ -30,6 +30,9 @@ class Answering(Protocol):
 
     async def handle(self, batch: Sequence[Received[ContextQuery]]) -> None:
         """Answer a batch."""
+
+    async def report(self, batch: Sequence[Received[DocumentQuery]]) -> None:
+        """Answer a batch of questions about documents."""
 
     def check(self) -> None:
         """Raise the error of a background task that failed."""
@@ -99,10 +102,21 @@ class Serving:
 
     async def handle(self, batch: Sequence[Received[ContextQuery]]) -> None:
         """Answer a batch."""
+        with self._in_use() as answering:
+            await answering.handle(batch)
+
+    async def report(self, batch: Sequence[Received[DocumentQuery]]) -> None:
+        """Answer a batch of questions about documents."""
+        with self._in_use() as answering:
+            await answering.report(batch)
+
+    @contextmanager
+    def _in_use(self) -> Iterator[Answering]:
+        """Keep the generation that serves open for a batch."""
         opened = self._opened[self._current]
         opened.batches += 1
         try:
-            await opened.answering.handle(batch)
+            yield opened.answering
         finally:
             opened.batches -= 1
 

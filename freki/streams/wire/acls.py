@@ -55,7 +55,6 @@ def acl_lines(
 def _of_stages(settings: Settings) -> dict[str, list[Right]]:
     topics = topics_of(settings)
     cuts, contextual = topics.chunks.values(), topics.contextual_chunks.values()
-    feedback, cached = settings.feedback.read, settings.retrieval.cache_mb > 0
     return {
         # The lanes read the same topic, each as a separate group.
         "chunk": [
@@ -76,13 +75,13 @@ def _of_stages(settings: Settings) -> dict[str, list[Right]]:
             *_may(("Read", "Write"), topics.judgements),
         ],
         "retrieve": [
-            *_may("Read", topics.queries),
+            *_may("Read", topics.queries, topics.document_queries),
             *_groups(settings, "retrieve"),
-            *_may("Write", topics.contexts, topics.dead_letters),
+            *_may("Write", topics.contexts, topics.document_reports, topics.dead_letters),
+            # Histories of documents. Receipts also invalidate cached results, and cause judgements to be erased.
+            *_may("Read", topics.documents, topics.outcomes, topics.dead_letters),
             *(Right(resource="topic", name=name, operations=("Write",)) for name in settings.retrieval.reply_topics),
-            # Receipts invalidate cached results, and cause judgements of deleted documents to be erased.
-            *(_may("Read", topics.outcomes) if feedback or cached else ()),
-            *(_may(("Read", "Write"), topics.judgements) if feedback else ()),
+            *(_may(("Read", "Write"), topics.judgements) if settings.feedback.read else ()),
         ],
     }
 
@@ -103,6 +102,8 @@ def _of_clients(settings: Settings) -> dict[str, list[Right]]:
             *_may("Write", topics.documents, topics.dead_letters),
         ],
         "ask": [*_may("Write", topics.queries), *_may("Read", topics.contexts)],
+        # What services need for the same as the command `documents`.
+        "document-queries": [*_may("Write", topics.document_queries), *_may("Read", topics.document_reports)],
         "judge": _may(("Read", "Write"), topics.judgements),
     }
 
@@ -114,7 +115,7 @@ def _of_operators(settings: Settings) -> dict[str, list[Right]]:
     return {
         "topics": _may(("Create", "Describe", "DescribeConfigs"), *topics),
         "status": [
-            *_may("Read", topics.documents, *work, topics.queries, topics.dead_letters),
+            *_may("Read", topics.documents, *work, topics.queries, topics.document_queries, topics.dead_letters),
             *_groups(settings, *groups, operation="Describe"),
         ],
         "generations": [
@@ -131,7 +132,9 @@ def _of_operators(settings: Settings) -> dict[str, list[Right]]:
         "reindex": [*_may(("Read", "Write"), topics.documents), *_may("Read", topics.outcomes)],
         "dead-letters": [
             # A record too large for its dead letter is read from its topic, and replayed records are sent there.
-            *_may(("Read", "Write"), topics.documents, *work, topics.queries, topics.dead_letters),
+            *_may(
+                ("Read", "Write"), topics.documents, *work, topics.queries, topics.document_queries, topics.dead_letters
+            ),
             *(Right(resource="topic", name=one.topic, operations=("Read", "Write")) for one in settings.relays),
         ],
     }

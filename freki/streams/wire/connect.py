@@ -16,10 +16,10 @@ from freki.infra.registry import RegistryClient
 from freki.infra.settings import Settings
 from freki.infra.telemetry.traces import tracing
 from freki.operators.chunk import Similarities
-from freki.schemas import ContextQuery, ContextResult, DocumentChange, IndexOutcome
+from freki.schemas import ContextQuery, ContextResult, DocumentChange, DocumentQuery, DocumentReport, IndexOutcome
 from freki.schemas.avro import Codec
 from freki.schemas.errors import Misconfigured, Unavailable
-from freki.streams.client import Asker, Publisher, Receipts
+from freki.streams.client import Asker, DocumentAsker, Publisher, Receipts
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.feed.ledger import SourceLedger
 from freki.streams.ingest.outline import CountTokens, Outliner, OutlineRules
@@ -129,6 +129,25 @@ async def open_asker(settings: Settings, *, answers_on: str | None = None) -> As
             topic=topics.queries.name,
             tracer=tracer,
             content=settings.telemetry.content,
+        ) as asker,
+    ):
+        yield asker
+
+
+@asynccontextmanager
+async def open_document_asker(settings: Settings, *, answers_on: str | None = None) -> AsyncIterator[DocumentAsker]:
+    """Open a client for questions about documents; answers_on: topic of the reports, by default that of all."""
+    topics = topics_of(settings)
+    async with (
+        open_registry(settings) as registry,
+        Reader(settings.kafka, answers_on or topics.document_reports.name, start="latest") as reader,
+        open_outbox(settings) as (outbox, _),
+        DocumentAsker(
+            outbox=outbox,
+            answers=reader,
+            encode=Codec(DocumentQuery, registry=registry).encode,
+            decode=Codec(DocumentReport, registry=registry).decode,
+            topic=topics.document_queries.name,
         ) as asker,
     ):
         yield asker

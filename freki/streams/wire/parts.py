@@ -20,7 +20,7 @@ from freki.infra.models import VectorCache, embedder_identity, open_embedder, op
 from freki.infra.registry import RegistryClient
 from freki.infra.settings import Settings
 from freki.infra.telemetry.calls import Calls
-from freki.schemas import ChunkBatch, ContextResult, ContextualChunkBatch, DocumentChange, IndexOutcome
+from freki.schemas import ChunkBatch, ContextualChunkBatch, DocumentChange, IndexOutcome
 from freki.schemas.avro import Codec
 from freki.streams.deliver.dead_letter_queue import DeadLetterQueue, OnDeadLetter
 from freki.streams.deliver.delivery import Delivery, Handle
@@ -101,6 +101,11 @@ class Parts:
         self._others.append(other)
         other.opened.callback(self._others.remove, other)
         return other
+
+    @property
+    def registry(self) -> RegistryClient | None:
+        """The schema registry; None if the settings name none."""
+        return self._registry
 
     @property
     def prepare(self) -> Prepare | None:
@@ -242,9 +247,10 @@ class Parts:
             self.background.spawn(reclaim_rows(index, committer))
         return self._indexer
 
-    async def open_serving(self, results: Sink[ContextResult]) -> Serving:
+    async def open_serving(self) -> Serving:
         """Open retrieval."""
-        self._serving = await open_serving(self, results)
+        if self._serving is None:
+            self._serving = await open_serving(self)
         return self._serving
 
     async def check_sources(self, stages: Sequence[Stage]) -> None:

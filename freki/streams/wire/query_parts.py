@@ -10,16 +10,17 @@ from freki.infra.kafka import Reader
 from freki.infra.models import OnnxReranker
 from freki.infra.rerankers.remote import RemoteReranker
 from freki.infra.rerankers.vertex import VertexReranker
-from freki.schemas import ContextResult, IndexOutcome, Judgement
+from freki.schemas import ContextResult, DocumentReport, IndexOutcome, Judgement
 from freki.schemas.avro import Codec
-from freki.streams.deliver.outbox import Sink
+from freki.streams.deliver.replies import Replies
+from freki.streams.documents.handler import DocumentHandler, ReportRules
+from freki.streams.documents.handler import noted as noted_in_report
 from freki.streams.ports import Reranker
 from freki.streams.retrieve.cache.caching import CachedSearch, Caches, CachingRetriever
 from freki.streams.retrieve.cache.epochs import Epochs, follow_outcomes
 from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels, Stores
 from freki.streams.retrieve.follow_judgements import erase_deleted, erase_judgements, follow_judgements
-from freki.streams.retrieve.handler import QueryHandler
-from freki.streams.retrieve.replies import Replies
+from freki.streams.retrieve.handler import QueryHandler, noted
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.steps.judged import JudgementBounds, Judgements
 from freki.streams.retrieve.steps.llm_reranker import LlmReranker
@@ -27,10 +28,17 @@ from freki.streams.retrieve.steps.rewrite import Rewriter
 from freki.streams.retrieve.trace import Models, QueryTrace
 from freki.streams.topics import Topic
 from freki.streams.wire.background import embed_judgements, follow
-from freki.streams.wire.from_settings import MIB, analyser_of, profiles_of, wall_clock
+from freki.streams.wire.from_settings import MIB, analyser_of, fingerprints_of, profiles_of, wall_clock
+from freki.streams.wire.topic_records import TopicRecords
 
 if TYPE_CHECKING:
     from freki.streams.wire.parts import Parts
+
+
+REPORT_BYTES = 900_000
+"""Maximum length of a report, in bytes: consumers of Kafka fetch 1 MiB unless they are told otherwise."""
+RECORD_MARGIN_BYTES = 4_096
+"""Space for key and headers beside a value of the maximum size, in bytes."""
 
 
 class QueryParts:
@@ -40,20 +48,39 @@ class QueryParts:
         self._parts = parts
         self._settings = parts.settings
 
-    async def open_handler(self, results: Sink[ContextResult]) -> QueryHandler:
+    async def open_handler(self) -> QueryHandler:
         """Open the retriever, load its models, and return the handler of queries."""
         parts, settings = self._parts, self._settings.retrieval
+        results = parts.sink(ContextResult, parts.topics.contexts)
         retriever = await self.open_retriever()
         await retriever.warm_up()
         embedder = await parts.open_embedder()
         models = Models(embedder=embedder.fingerprint, reranker=self._settings.models.reranker or "")
         return QueryHandler(
             retriever,
-            replies=Replies(results),
+            replies=Replies(results, noted=noted),
             reply_topics=settings.reply_topics,
             max_query_chars=settings.max_query_chars,
             traces=QueryTrace(parts.tracer, models=models, content=self._settings.telemetry.content),
             meters=parts.meters,
+        )
+
+    async def open_document_handler(self) -> DocumentHandler:
+        """Return the handler of questions about documents."""
+        parts, settings = self._parts, self._settings
+        reports = parts.sink(DocumentReport, parts.topics.document_reports)
+        return DocumentHandler(
+            await parts.open_index(),
+            TopicRecords(settings, parts.registry),
+            rules=ReportRules(
+                generation=settings.milvus.generation,
+                current=fingerprints_of(settings),
+                max_bytes=min(REPORT_BYTES, settings.kafka.max_message_bytes - RECORD_MARGIN_BYTES),
+                reply_topics=settings.retrieval.reply_topics,
+            ),
+            replies=Replies(reports, noted=noted_in_report),
+            encode=reports.encode,
+            now=wall_clock,
         )
 
     async def open_retriever(self) -> Retriever | CachingRetriever:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from freki.infra.milvus.generations import MilvusGenerations
 from freki.infra.settings import LexicalSettings, ModelSettings, Settings
-from freki.schemas import ContextQuery, ContextResult, Timestamp
+from freki.schemas import ContextQuery, DocumentQuery, Timestamp
 from freki.schemas.errors import Misconfigured
 from freki.schemas.index import GenerationEntry, serving
-from freki.streams.deliver.outbox import Sink
+from freki.streams.documents.handler import DocumentHandler
 from freki.streams.messages import Received
 from freki.streams.retrieve.handler import QueryHandler
 from freki.streams.retrieve.serving import Serving
@@ -62,7 +62,7 @@ def _entry_id(generation: str) -> str:
     return f"{generation}:{secrets.token_hex(8)}"
 
 
-async def open_serving(parts: "Parts", results: Sink[ContextResult]) -> Serving:
+async def open_serving(parts: "Parts") -> Serving:
     """Open retrieval from the generation that serves, and follow the log of generations."""
     log = await parts.opened.enter_async_context(MilvusGenerations(parts.settings.milvus, parts.calls))
 
@@ -73,7 +73,8 @@ async def open_serving(parts: "Parts", results: Sink[ContextResult]) -> Serving:
             own = parts if settings == parts.settings else await parts.beside(settings)
             if own is not parts:
                 closing.push_async_exit(own)
-            yield _Answering(await QueryParts(own).open_handler(results), own)
+            opening = QueryParts(own)
+            yield _Answering(await opening.open_handler(), await opening.open_document_handler(), own)
 
     answering = Serving(log, open_generation)
     parts.opened.push_async_callback(answering.aclose)
@@ -100,10 +101,11 @@ async def leave_unreadable(settings: Settings) -> Misconfigured | None:
 
 
 class _Answering:
-    """The handler of queries for one generation, with its parts."""
+    """The handlers of queries for one generation, with its parts."""
 
-    def __init__(self, handler: QueryHandler, parts: "Parts") -> None:
+    def __init__(self, handler: QueryHandler, documents: DocumentHandler, parts: "Parts") -> None:
         self._handler = handler
+        self._documents = documents
         self._parts = parts
 
     @property
@@ -112,6 +114,9 @@ class _Answering:
 
     async def handle(self, batch: Sequence[Received[ContextQuery]]) -> None:
         await self._handler.handle(batch)
+
+    async def report(self, batch: Sequence[Received[DocumentQuery]]) -> None:
+        await self._documents.handle(batch)
 
     def check(self) -> None:
         for task in self._parts.background.tasks:

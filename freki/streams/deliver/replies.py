@@ -1,0 +1,68 @@
+"""Send answers to the topics that questions name."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
+
+import structlog
+
+from freki.schemas.errors import InfraError
+from freki.streams.deliver.outbox import Sink
+from freki.streams.messages import Received
+
+_REST_S = 60.0
+"""Rest of a topic, in seconds, after a slow failure: a topic that does not exist fails after the delivery timeout."""
+_SLOW_S = 1.0
+"""Duration of a slow failure, in seconds."""
+
+_log = structlog.get_logger(__name__)
+
+A = TypeVar("A")
+
+
+class Replies(Generic[A]):
+    """Sends each answer to the topic that its question names, or to the topic of all answers.
+
+    If the named topic does not take the answer, it goes to the topic of all answers, with a note that says so.
+    """
+
+    def __init__(
+        self,
+        common: Sink[A],
+        *,
+        noted: Callable[[A, str], A],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Set the topic of all answers; noted: returns an answer with a note."""
+        self._common = common
+        self._noted = noted
+        self._clock = clock
+        self._rests_until: dict[str, float] = {}
+
+    async def send(self, received: Received[Any], answer: A, *, to: str | None) -> None:
+        """Send an answer and wait for the broker. Raises the failure of the topic of all answers."""
+        if to is not None and to != self._common.topic:
+            if await self._replied(received, answer, to):
+                return
+            answer = self._noted(
+                answer, f"{to} does not take this answer; it must exist, and the worker's log says what is wrong"
+            )
+        await _send(self._common, received, answer)
+
+    async def _replied(self, received: Received[Any], answer: A, topic: str) -> bool:
+        started_s = self._clock()
+        if started_s < self._rests_until.get(topic, 0.0):
+            return False
+        try:
+            await _send(replace(self._common, topic=topic), received, answer)
+        except InfraError as error:
+            _log.warning("a reply topic takes no answer", topic=topic, error=repr(error))
+            if self._clock() - started_s > _SLOW_S:
+                self._rests_until[topic] = self._clock() + _REST_S
+            return False
+        return True
+
+
+async def _send(sink: Sink[A], received: Received[Any], answer: A) -> None:
+    await sink.send(sink.record(answer, key=received.key, trace=received.trace))

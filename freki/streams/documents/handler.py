@@ -1,0 +1,254 @@
+"""Handle questions about documents: publish one report for each."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+
+import structlog
+
+from freki.operators.errors import InvalidQuery
+from freki.operators.identify import root_id
+from freki.operators.validate_document_query import MAX_DEADLINE_MS, validate_document_query
+from freki.schemas import (
+    DocumentQuery,
+    DocumentQueryKind,
+    DocumentReport,
+    QueryId,
+    ReportStatus,
+    TenantId,
+    Timestamp,
+    may_read,
+)
+from freki.schemas.errors import Misconfigured
+from freki.schemas.index import Root, Selection
+from freki.schemas.names import record
+from freki.streams.deliver.dead_letter_queue import OnDeadLetter
+from freki.streams.deliver.dead_letters import DeadLetter
+from freki.streams.deliver.outbox import Sink
+from freki.streams.deliver.replies import Replies
+from freki.streams.documents.history import DocumentRecords, history_of
+from freki.streams.documents.listing import listed, page_of
+from freki.streams.documents.view import view_of
+from freki.streams.messages import Received
+from freki.streams.ports import DocumentIndex
+
+LIMIT = 50
+"""Most items of a report unless the question says otherwise."""
+DEADLINE_MS = 30_000
+"""Time for a report unless the question says otherwise, in milliseconds."""
+HISTORIES = 1
+"""Maximum histories that a worker makes at a time: each reads whole topics beside the queries that it answers."""
+
+Build = Callable[[int], DocumentReport]
+"""Returns a report with at most so many items; the others are for the next page."""
+
+_log = structlog.get_logger(__name__)
+
+
+@record
+class ReportRules:
+    """What reports depend on besides the question."""
+
+    generation: str
+    current: frozenset[str]
+    """Fingerprints of revisions made by the settings in use."""
+    max_bytes: int
+    """Maximum length of an encoded report, in bytes."""
+    reply_topics: Sequence[str] = ()
+
+
+class DocumentHandler:
+    """Publishes a report for each question about documents, also for one that breaks a rule."""
+
+    def __init__(
+        self,
+        index: DocumentIndex,
+        records: DocumentRecords,
+        *,
+        rules: ReportRules,
+        replies: Replies[DocumentReport],
+        encode: Callable[[DocumentReport], bytes],
+        now: Callable[[], Timestamp],
+    ) -> None:
+        self._index = index
+        self._records = records
+        self._rules = rules
+        self._replies = replies
+        self._encode = encode
+        self._now = now
+        self._histories = asyncio.Semaphore(HISTORIES)
+        self._kinds: Mapping[DocumentQueryKind, Callable[[DocumentQuery], Awaitable[Build]]] = {
+            DocumentQueryKind.LIST: self._list,
+            DocumentQueryKind.SHOW: self._show,
+            DocumentQueryKind.HISTORY: self._history,
+        }
+
+    async def handle(self, batch: Sequence[Received[DocumentQuery]]) -> None:
+        """Answer a batch."""
+        for received in batch:
+            query = received.value
+            try:
+                validate_document_query(query, reply_topics=self._rules.reply_topics)
+            except InvalidQuery as error:
+                await self._replies.send(received, self._without(query, ReportStatus.REJECTED, str(error)), to=None)
+            else:
+                await self._replies.send(received, await self.report(query), to=query.reply_to)
+
+    async def report(self, query: DocumentQuery) -> DocumentReport:
+        """Return the report on a valid question."""
+        deadline_ms = query.deadline_ms or DEADLINE_MS
+        # No more than was asked for, also where the clock of who asks is ahead.
+        left_ms = min(query.asked_at + deadline_ms - self._now(), deadline_ms)
+        if left_ms <= 0:
+            return self._without(query, ReportStatus.EXPIRED, "it waited longer than its deadline; ask again")
+        limit = asyncio.timeout(left_ms / 1000)
+        try:
+            async with limit:
+                build = await self._kinds[query.kind](query)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            return self._without(
+                query,
+                ReportStatus.EXPIRED,
+                f"deadline_ms: {deadline_ms} is too little for this; allow up to {MAX_DEADLINE_MS}, or give a prefix",
+            )
+        except InvalidQuery as error:
+            return self._without(query, ReportStatus.REJECTED, str(error))
+        return self._fitting(query, build)
+
+    def _fitting(self, query: DocumentQuery, build: Build) -> DocumentReport:
+        """Return the longest report by halving that fits into a record."""
+        limit = query.limit or LIMIT
+        while len(self._encode(report := build(limit))) > self._rules.max_bytes:
+            if limit == 1:
+                return self._without(
+                    query,
+                    ReportStatus.REJECTED,
+                    f"one item takes more than {self._rules.max_bytes} bytes; raise FREKI_KAFKA__MAX_MESSAGE_BYTES",
+                )
+            limit //= 2
+        return report
+
+    async def _list(self, query: DocumentQuery) -> Build:
+        selection = Selection(
+            tenant=query.tenant,
+            asker=query.principals,
+            prefix=query.prefix,
+            source=query.source,
+            language=query.language,
+            principals=query.readers,
+            attributes=query.attributes,
+            deleted=query.deleted,
+            not_made_by=self._rules.current if query.made_otherwise else frozenset(),
+        )
+        page = await page_of(self._index, selection, after=query.cursor or "", limit=query.limit or LIMIT)
+
+        def build(limit: int) -> DocumentReport:
+            roots = page.roots[:limit]
+            return replace(
+                self._without(query, ReportStatus.FOUND),
+                total=page.total,
+                documents=tuple(listed(root, self._rules.current) for root in roots),
+                next=roots[-1].document_id if len(roots) < page.left else None,
+            )
+
+        return build
+
+    async def _show(self, query: DocumentQuery) -> Build:
+        root = await self._readable(query)
+        if root is None:
+            return self._not_found(query)
+        view = await view_of(self._index, root, first=_place(query), limit=query.limit or LIMIT)
+
+        def build(limit: int) -> DocumentReport:
+            chunks, end = view.chunks[:limit], view.places[limit] if limit < len(view.chunks) else view.end
+            return replace(
+                self._without(query, ReportStatus.FOUND),
+                total=view.total,
+                documents=(listed(root, self._rules.current),),
+                chunks=chunks,
+                counts=view.counts,
+                next=str(end) if end < view.total else None,
+            )
+
+        return build
+
+    async def _history(self, query: DocumentQuery) -> Build:
+        root = await self._readable(query)
+        if root is None:
+            return self._not_found(query)
+        async with self._histories:
+            try:
+                events = await history_of(self._records, root.tenant, root.document_id)
+            except Misconfigured as error:
+                # Answered, because a question must not stop a worker that lacks a right.
+                _log.warning("a history cannot be read", error=str(error))
+                raise InvalidQuery(f"kind: the worker that answers cannot read histories: {error}") from error
+        first = _place(query)
+
+        def build(limit: int) -> DocumentReport:
+            end = first + limit
+            return replace(
+                self._without(query, ReportStatus.FOUND),
+                total=len(events),
+                events=tuple(events[first:end]),
+                next=str(end) if end < len(events) else None,
+            )
+
+        return build
+
+    async def _readable(self, query: DocumentQuery) -> Root | None:
+        """Return the document that is asked about; None if there is none that the asker may read."""
+        assert query.document_id is not None  # noqa: S101 - `validate_document_query` saw it
+        key = root_id(query.tenant, query.document_id)
+        root = (await self._index.roots([key])).get(key)
+        return root if root is not None and may_read(query.principals, root.principals) else None
+
+    def _not_found(self, query: DocumentQuery) -> Build:
+        return lambda _: self._without(query, ReportStatus.NOT_FOUND)
+
+    def _without(self, query: DocumentQuery, status: ReportStatus, message: str = "") -> DocumentReport:
+        """Return a report without items."""
+        return DocumentReport(
+            query_id=query.query_id,
+            tenant=query.tenant,
+            status=status,
+            message=message,
+            generation=self._rules.generation,
+            asked_at=query.asked_at,
+            answered_at=self._now(),
+            total=0,
+            next=None,
+        )
+
+
+def noted(report: DocumentReport, message: str) -> DocumentReport:
+    """Return a report with a note about its reply topic."""
+    return replace(report, message=" ".join(filter(None, (report.message, message))))
+
+
+def reject_with_report(reports: Sink[DocumentReport]) -> OnDeadLetter[DocumentQuery]:
+    """Return a callback that reports to who asked that a question became a dead letter."""
+
+    async def reject(letter: DeadLetter, received: Received[DocumentQuery] | None) -> None:
+        query = None if received is None else received.value
+        report = DocumentReport(
+            query_id=QueryId((letter.key or b"").decode(errors="replace")),
+            tenant=TenantId("") if query is None else query.tenant,
+            status=ReportStatus.REJECTED,
+            message=f"{letter.stage}: {letter.message}",
+            generation="",
+            asked_at=letter.timestamp if query is None else query.asked_at,
+            answered_at=letter.died_at,
+            total=0,
+            next=None,
+        )
+        trace = None if received is None else received.trace
+        await reports.send(reports.record(report, key=letter.key, trace=trace))
+
+    return reject
+
+
+def _place(query: DocumentQuery) -> int:
+    return int(query.cursor or 0)

@@ -1,0 +1,66 @@
+"""Records of single documents on the topics."""
+
+from collections.abc import AsyncIterator, Callable
+from typing import TypeVar
+
+from freki.infra.kafka import Reader
+from freki.infra.registry import RegistryClient
+from freki.infra.settings import Settings
+from freki.schemas import DocumentChange, IndexOutcome
+from freki.schemas.avro import Codec, UndecodableError
+from freki.streams.deliver.dead_letters import DeadLetter, NotADeadLetter, from_record
+from freki.streams.messages import Stored
+from freki.streams.wire.from_settings import topics_of
+
+R = TypeVar("R")
+
+Began = Callable[[str, int], Callable[[], None]]
+"""Called with what is read and the number of records; what it returns is called after each."""
+
+
+class TopicRecords:
+    """Satisfies DocumentRecords of `streams.documents`. Reads whole topics; undecodable values are skipped."""
+
+    def __init__(self, settings: Settings, registry: RegistryClient | None, *, began: Began | None = None) -> None:
+        self._settings = settings
+        self._registry = registry
+        self._topics = topics_of(settings)
+        self._began = began
+
+    def changes(self, key: bytes) -> AsyncIterator[tuple[Stored, DocumentChange | None]]:
+        """Yield the changes with this key; None for a null value."""
+        return self._decoded(self._topics.documents.name, DocumentChange, key, "changes")
+
+    def receipts(self, key: bytes) -> AsyncIterator[tuple[Stored, IndexOutcome | None]]:
+        """Yield the receipts with this key."""
+        return self._decoded(self._topics.outcomes.name, IndexOutcome, key, "receipts")
+
+    async def letters(self, key: bytes) -> AsyncIterator[tuple[Stored, DeadLetter]]:
+        """Yield the dead letters of records with this key."""
+        async for stored in self._with(self._topics.dead_letters.name, key, "dead letters"):
+            try:
+                yield stored, from_record(stored)
+            except NotADeadLetter:
+                continue
+
+    async def _decoded(
+        self, topic: str, kind: type[R], key: bytes, title: str
+    ) -> AsyncIterator[tuple[Stored, R | None]]:
+        codec = Codec(kind, registry=self._registry)
+        async for stored in self._with(topic, key, title):
+            if self._registry is not None:
+                await self._registry.prepare([stored.value])
+            try:
+                value = None if stored.value is None else codec.decode(stored.value)
+            except UndecodableError:
+                continue
+            yield stored, value
+
+    async def _with(self, topic: str, key: bytes, title: str) -> AsyncIterator[Stored]:
+        async with Reader(self._settings.kafka, topic, start="earliest") as reader:
+            advance = None if self._began is None else self._began(title, sum(reader.ends.values()))
+            async for stored in reader.until_end():
+                if advance is not None:
+                    advance()
+                if stored.key == key:
+                    yield stored
