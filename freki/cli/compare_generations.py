@@ -1,7 +1,8 @@
 """`freki generations compare`: what changes if another generation answers, hit by hit and in figures."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +19,7 @@ from freki.cli.generations import PROBE, Name, known, probe, probe_id
 from freki.infra.kafka import Reader
 from freki.infra.milvus.generations import MilvusGenerations
 from freki.infra.settings import Settings
-from freki.operators.evaluate import compare, judge_rankings, mean_of, overlap, rank_documents
+from freki.operators.evaluate import compare, is_in_share, judge_rankings, mean_of, overlap, rank_documents
 from freki.schemas import EVERYONE, ContextHit, ContextQuery, DocumentId
 from freki.schemas.avro import Codec, UndecodableError
 from freki.schemas.names import record
@@ -28,6 +29,8 @@ from freki.streams.wire.from_settings import topics_of, wall_clock
 from freki.streams.wire.generations import open_retriever
 from freki.streams.wire.serving import settings_of
 
+RECORDED = 100
+"""Recorded queries asked unless the command says otherwise."""
 DEPTH = 10
 """Documents compared of each answer."""
 SHOWN = 5
@@ -53,17 +56,34 @@ async def compare_generations(
     second: Name,
     *,
     sets: Annotated[list[Path] | None, typer.Option("--set", help="Evaluation set on these documents")] = None,
-    recorded: Annotated[int, typer.Option(help="Without --set: so many of the queries that were asked last")] = 100,
+    recorded: Annotated[
+        int | None,
+        typer.Option(help=f"Without --set: so many of the queries that were asked last; default: {RECORDED}", min=1),
+    ] = None,
+    share: Annotated[
+        float | None,
+        typer.Option(
+            help="Without --set: this share of the recorded queries, such as 0.1, in each run the same; --recorded"
+            " limits it",
+            min=0.0,
+            max=1.0,
+        ),
+    ] = None,
     queries: Annotated[int | None, typer.Option(help="Questions of each set; default: all")] = None,
 ) -> None:
     """Ask two generations the same questions; show what changes, hit by hit and in figures."""
+    if sets and (recorded or share is not None):
+        fail("--set asks the questions of sets: leave out --recorded and --share", code=2)
     settings = load_settings()
     threadpool_limits(1, user_api="blas")  # as in a worker
     async with MilvusGenerations(settings.milvus) as log:
         chosen = [settings_of(settings, (await known(log, settings, name))[1]) for name in (first, second)]
-    asked = _of_sets(sets, queries, settings) if sets else await _recorded(settings, recorded)
+    asked = _of_sets(sets, queries, settings) if sets else await _recorded(settings, share, recorded)
     if not asked:
-        fail("no query was recorded within the retention of their topic: give an evaluation set with --set")
+        fail(
+            "no query was recorded within the retention of their topic, or none of them is in this share: give an"
+            " evaluation set with --set, or a larger --share"
+        )
     answers: list[list[Answer]] = []
     with bars() as progress:
         for name, each in zip((first, second), chosen, strict=True):
@@ -83,21 +103,31 @@ def _of_sets(paths: Sequence[Path], limit: int | None, settings: Settings) -> li
     ]
 
 
-async def _recorded(settings: Settings, limit: int) -> list[Asked]:
-    """Return the last distinct queries on their topic."""
-    found: dict[tuple[str, str], ContextQuery] = {}
+async def _recorded(settings: Settings, share: float | None, limit: int | None) -> list[Asked]:
+    """Return a share of the recorded queries, or the last of them."""
+    found: list[ContextQuery] = []
     async with open_registry(settings) as registry:
         decode = Codec(ContextQuery, registry=registry).decode
         async with Reader(settings.kafka, topics_of(settings).queries.name, start="earliest") as reader:
             async for stored in reader.until_end():
-                try:
-                    query = decode(stored.value or b"")
-                except UndecodableError:
-                    continue
-                if not query.query_id.startswith(PROBE):
-                    found.pop((query.tenant, query.text), None)
-                    found[query.tenant, query.text] = query
-    return [Asked(query=query) for query in list(found.values())[-limit:]]
+                with suppress(UndecodableError):
+                    found.append(decode(stored.value or b""))
+    return [Asked(query=query) for query in chosen_queries(found, share=share, limit=limit)]
+
+
+def chosen_queries(queries: Iterable[ContextQuery], *, share: float | None, limit: int | None) -> list[ContextQuery]:
+    """Return a share of the queries, without those of these commands, each text once, in the order of asking.
+
+    share: None for all; limit: at most so many, the last ones; None for `RECORDED` without a share, else for all.
+    """
+    found: dict[tuple[str, str], ContextQuery] = {}
+    for query in queries:
+        if not query.query_id.startswith(PROBE) and (share is None or is_in_share(query.query_id, share)):
+            # The last one of a text counts, at its place.
+            found.pop((query.tenant, query.text), None)
+            found[query.tenant, query.text] = query
+    most = limit or (RECORDED if share is None else len(found))
+    return list(found.values())[-most:]
 
 
 async def _answers(retriever: Retriever, asked: Sequence[Asked], progress: Progress, name: str) -> list[Answer]:

@@ -9,6 +9,7 @@ compare    paired comparison of two configurations
 gain       paired comparison over several sets of equal weight
 cost       paired comparison of latencies
 tune       selection of the value of an option, with cross-validation
+share      a share of recorded queries
 shorten    questions as keyword queries
 """
 
@@ -19,6 +20,7 @@ from freki.operators.evaluate.gain import Asked, Gain, gain_of, interval_over_se
 from freki.operators.evaluate.judge import false_positives, judge_rankings, place_in_sections, share_found
 from freki.operators.evaluate.overlap import Overlap, overlap
 from freki.operators.evaluate.rank import RankedDocument, first_relevant, rank_documents
+from freki.operators.evaluate.share import is_in_share
 from freki.operators.evaluate.shorten import document_frequencies, shorten
 from freki.operators.evaluate.summarise import Mean, mean_of, summarise
 from freki.operators.evaluate.tune import Choice, TuningVerdict, choose, cross_validate, first_part, folds_of, survivors
@@ -47,6 +49,7 @@ __all__ = [
     "folds_of",
     "gain_of",
     "interval_over_sets",
+    "is_in_share",
     "judge_rankings",
     "less",
     "mean_of",
