@@ -1,6 +1,7 @@
 """Another index takes over while changes and queries go on, and workers are killed at every step."""
 
 import asyncio
+import json
 import os
 import random
 import signal
@@ -15,11 +16,11 @@ from freki.infra.local.children import RestartPolicy
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import environment_for, settings_for
 from freki.infra.settings import Settings
-from freki.schemas import ContextResult, ResultStatus
+from freki.schemas import ContextResult, DocumentChange, ResultStatus
 from freki.streams.wire.connect import apply_topics, open_asker, open_index, open_publisher, open_receipts
 from freki.streams.wire.from_settings import settings_named, wall_clock
 from tests.acceptance.conftest import Children, Freki
-from tests.acceptance.helpers import PATIENCE_S, delete, query, upsert
+from tests.acceptance.helpers import PATIENCE_S, ask, delete, publish, query, upsert
 
 TENANT = "generations"
 STABLE = 12
@@ -37,6 +38,10 @@ def text_of(name: str, version: int) -> str:
         f" schriftlich zu begründen. Gegen ihn kann Widerspruch erhoben werden, über den die Leitung befindet."
         for place in range(6)
     )
+
+
+def stable_documents() -> list[DocumentChange]:
+    return [upsert(TENANT, f"s{number}", text_of(f"s{number}", 1), name=f"s{number}.txt") for number in range(STABLE)]
 
 
 Held = Mapping[str, tuple[int, bool, frozenset[str]]]
@@ -112,10 +117,10 @@ async def command(freki: Freki, *arguments: str) -> asyncio.subprocess.Process:
     )
 
 
-async def said(freki: Freki, *arguments: str) -> str:
+async def said(freki: Freki, *arguments: str, code: int = 0) -> str:
     process = await command(freki, *arguments)
     output, _ = await process.communicate()
-    assert process.returncode == 0, output.decode()
+    assert process.returncode == code, output.decode()
     return output.decode()
 
 
@@ -150,13 +155,7 @@ async def rows_of(freki: Freki, generation: str) -> Held:
 @pytest.mark.timeout(420)
 async def test_another_generation_takes_over_and_gives_back_without_a_pause(own: Freki) -> None:
     traffic = Traffic(own)
-    stable = [upsert(TENANT, f"s{number}", text_of(f"s{number}", 1), name=f"s{number}.txt") for number in range(STABLE)]
-    async with open_receipts(own.settings) as receipts, open_publisher(own.settings) as publisher:
-        for change in stable:
-            receipts.expect(change)
-        await publisher.publish(*stable)
-        for _ in stable:
-            await receipts.next(patience_s=PATIENCE_S)
+    await publish(own, *stable_documents())
 
     async with asyncio.TaskGroup() as group:
         for _ in range(2):
@@ -203,6 +202,50 @@ async def test_another_generation_takes_over_and_gives_back_without_a_pause(own:
         await after.answered(5)
         after.stop.set()
     assert {answer.generation for answer in after.answers} == {"g2"}
+
+
+@pytest.mark.timeout(300)
+async def test_a_generation_is_filled_once_and_compared_by_questions_with_known_answers(
+    own: Freki, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FREKI_TENANT", TENANT)
+    await publish(own, *stable_documents())
+    questions = [f"Was wurde im Vorgang s{number}-0 zu den Reisekosten entschieden?" for number in range(STABLE)]
+    gold = tmp_path / "gold.yaml"
+    gold.write_text(
+        json.dumps([{"question": text, "expected_documents": [f"s{at}"]} for at, text in enumerate(questions)]),
+        encoding="utf-8",
+    )
+
+    # It ends by itself, and a second time there is nothing to do.
+    created = [await said(own, "create", "g2", "--once") for _ in range(2)]
+    first, second = await rows_of(own, "g1"), await rows_of(own, "g2")
+    judged = await said(own, "compare", "g1", "g2", "--set", str(gold))
+    sampled = await said(own, "compare", "g1", "g2", "--set", str(gold), "--queries", "4")
+    unasked = await said(own, "compare", "g1", "g2", "--share", "1", code=1)
+    for text in questions:
+        await ask(own, TENANT, text)
+    whole, half = [await said(own, "compare", "g1", "g2", "--share", share) for share in ("1", "0.5")]
+    both = await said(own, "compare", "g1", "g2", "--set", str(gold), "--share", "0.5", code=2)
+
+    assert all(f"g2 holds {STABLE} documents" in output for output in created)
+    assert {name: each[:2] for name, each in first.items()} == {name: each[:2] for name, each in second.items()}
+    assert all(first[name][2] != second[name][2] for name in first)
+    # Each question names its document, which both generations find first.
+    assert row(judged, "nDCG@10") == ["1.0000", "1.0000", "+0.0000", "1.000"]
+    assert row(judged, "questions") == [str(STABLE), str(STABLE)]
+    assert row(sampled, "questions") == ["4", "4"]
+    assert "larger --share" in unasked
+    assert row(whole, "questions") == [str(STABLE), str(STABLE)]
+    assert 0 < int(row(half, "questions")[0]) < STABLE
+    assert not any(line.startswith("nDCG") for line in half.splitlines()), "nobody judged these"
+    assert "leave out --recorded and --share" in both
+
+
+def row(printed: str, title: str) -> list[str]:
+    """Return the cells of a row of a printed table."""
+    (line,) = (line for line in printed.splitlines() if title in line.split("│")[:2][-1])
+    return [cell.strip() for cell in line.split("│")[2:-1] if cell.strip()]
 
 
 async def _quiet(freki: Freki, traffic: Traffic) -> None:
