@@ -9,6 +9,7 @@ import shutil
 import tempfile
 import time
 import uuid
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from rich.table import Table
 
 from bench.pipeline.corpus import TENANT, Corpus, questions_of, some, text_of
 from freki.cli.operate import report
-from freki.infra.local.children import Died, Event, Restarting, Started, Unready
+from freki.infra.local.children import Died, Event, Ready, Restarting, Started, Unready
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import StackState, settings_for
 from freki.infra.models import open_token_counter
@@ -118,9 +119,10 @@ class Ground:
                 directory = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="freki-bench-")))
             own = self.settings.model_copy(update={"local": self.settings.local.elsewhere(directory)})
             pids: dict[str, int] = {}
+            ready: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
             running = LocalStack(
                 own,
-                report=lambda event: _note(event, pids),
+                report=lambda event: _note(event, pids, ready),
                 prepare=apply_topics,
                 workers=workers,
                 # Without the embedding cache, copies of documents and reverted edits cost as much as others.
@@ -128,13 +130,16 @@ class Ground:
             )
             with self.step("starting broker, store and workers", 1):
                 stack = await opened.enter_async_context(running)
-            yield Stack(settings_for(own, stack.state), stack.state, pids)
+            yield Stack(settings_for(own, stack.state), stack.state, pids, ready)
 
 
-def _note(event: Event, pids: dict[str, int]) -> None:
+def _note(event: Event, pids: dict[str, int], ready: Mapping[str, asyncio.Event]) -> None:
     if isinstance(event, Started):
         pids[event.name] = event.pid
+    elif isinstance(event, Ready):
+        ready[event.name].set()
     elif isinstance(event, (Died, Restarting, Unready)):
+        ready[event.name].clear()
         report(event)
 
 
@@ -147,6 +152,8 @@ class Stack:
     state: StackState
     pids: dict[str, int]
     """Process ids by name: broker, store, and each worker; `processes` measures their usage."""
+    ready: Mapping[str, asyncio.Event]
+    """By name of the process: set while it is ready."""
 
 
 @record
@@ -259,9 +266,9 @@ async def outliner(settings: Settings) -> AsyncIterator[Outliner]:
         yield opened
 
 
-async def questions(ground: Ground, number: int) -> list[str]:
-    """Return queries that the first documents of the corpus answer."""
-    first = some(ground.corpus.documents(), characters=QUESTIONS_FROM)
+async def questions(ground: Ground, number: int, documents: Iterable[DocumentChange] | None = None) -> list[str]:
+    """Return queries that the first of these documents answer; None: those of the corpus."""
+    first = some(ground.corpus.documents() if documents is None else documents, characters=QUESTIONS_FROM)
     async with outliner(ground.settings) as outline:
         chunks = [chunk for change in first for chunk in (await outline(change, text_of(change))).chunks]
     return questions_of(chunks, number, seed=ground.seed)
