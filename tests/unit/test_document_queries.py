@@ -27,6 +27,7 @@ from freki.schemas import (
     may_read,
 )
 from freki.schemas.avro import Codec
+from freki.schemas.avro.contracts import packaged_contracts
 from freki.schemas.errors import Misconfigured, Unavailable
 from freki.schemas.index import Root, deleted
 from freki.streams.deliver.dead_letter_queue import DeadLetterQueue
@@ -36,6 +37,7 @@ from freki.streams.deliver.outbox import Sink
 from freki.streams.deliver.replies import Replies
 from freki.streams.documents.handler import DEADLINE_MS, DocumentHandler, ReportRules, noted, reject_with_report
 from freki.streams.messages import Stored
+from tests.avro_values import values_of, write
 from tests.contract.index_records import GENERATION, any_vectors, chunk, page, root
 from tests.memory_index import MemoryIndex
 from tests.unit.deliveries import Bench, Event
@@ -44,6 +46,7 @@ from tests.unit.receipts import a_receipt
 NOW = Timestamp(1_000_000)
 TENANT = TenantId("acme")
 REPORTS = "document-reports"
+CONTRACT = packaged_contracts().current("DocumentQuery").schema
 
 
 def document(name: str, **changes: Any) -> Root:
@@ -291,6 +294,21 @@ async def test_a_question_that_cannot_be_read_becomes_a_dead_letter_and_is_told_
     assert (report.query_id, report.status) == ("my-question", ReportStatus.REJECTED)
     assert report.message
     assert len(desk.bench.dead) == 1
+
+
+@given(
+    value=st.one_of(
+        st.binary(max_size=40), values_of(CONTRACT).map(lambda fields: write(CONTRACT, fields)), st.just(b"\xc3\x01")
+    ),
+    key=st.one_of(st.binary(max_size=12), st.just(b"q")),
+)
+async def test_every_record_is_answered_once_under_its_key_whatever_it_holds(value: bytes, key: bytes) -> None:
+    async with Desk(document("a")) as desk:
+        (sent,) = await desk.deliver(value, key)
+        (record,) = desk.bench.producer.to(REPORTS)
+
+    assert record.key == key
+    assert sent[1].status in ReportStatus
 
 
 async def test_a_question_without_time_is_expired_at_once_and_one_that_takes_too_long_in_time() -> None:
