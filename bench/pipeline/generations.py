@@ -54,14 +54,14 @@ QUESTIONS, QUICK_QUESTIONS = 300, 32
 REST_S, QUICK_REST_S = 30.0, 8.0
 FILLING_S = 10.0
 """Time of filling before the first worker is killed, in seconds."""
-EDIT_EVERY_S = 0.5
+EDIT_EVERY_S = 3.0
 DEADLINE_MS = 60_000
 """Deadline of queries: those of a worker that was killed wait until another one has its partitions."""
 SETTLED_S = 1.0
 COMPARED = 100
 """Recorded queries that are compared."""
 SWITCHES = (OTHER, FIRST, OTHER)
-SWITCHES_WITH_KILLS = (FIRST, OTHER, FIRST, OTHER)
+SWITCHES_WITH_KILLS = (FIRST, OTHER)
 GOOD = {ResultStatus.COMPLETE, ResultStatus.DEGRADED}
 
 Held = Mapping[DocumentId, tuple[int, frozenset[ChunkId]]]
