@@ -2,7 +2,6 @@
 
 serving          which generation of the index answers a batch
 handler          one result per query of a batch
-replies          results to the topics that queries ask for
 retriever        the order of the steps
 dependencies     the store, models, clocks and settings of queries
 profiles         limits of models that read the context
