@@ -12,8 +12,8 @@ from opentelemetry.trace import SpanKind, Tracer
 
 from freki.operators.identify import record_key
 from freki.schemas import ContextQuery, ContextResult, DocumentChange, DocumentId, IndexOutcome, Operation, TenantId
-from freki.streams.deliver.outbox import Outbox
-from freki.streams.messages import VERSION_HEADER, Outgoing, Stored
+from freki.streams.deliver.outbox import Outbox, Sink
+from freki.streams.messages import TOKEN_HEADER, VERSION_HEADER, Headers, Outgoing, Stored
 from freki.streams.observe.tracing import describe
 from freki.streams.ports import ClaimWriter
 from freki.streams.retrieve.trace import answered, asked
@@ -145,25 +145,27 @@ class Asker(_Follower):
     def __init__(
         self,
         *,
-        outbox: Outbox,
+        queries: Sink[ContextQuery],
         answers: AsyncIterable[Stored],
-        encode: Callable[[ContextQuery], bytes],
         decode: Callable[[bytes], ContextResult],
-        topic: str,
         tracer: Tracer,
         content: bool = False,
+        token: str | Callable[[], str] | None = None,
     ) -> None:
+        """Create one; token: who asks, where Freki wants proof, or what gives a fresh one for each query."""
         self._content = content
-        self._outbox = outbox
+        self._token = token
+        self._queries = queries
         self._answers = answers
-        self._encode = encode
         self._decode = decode
-        self._topic = topic
         self._tracer = tracer
         self._waiting: dict[bytes, asyncio.Future[ContextResult]] = {}
 
-    async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:
-        """Send a query and return its result. Raises TimeoutError after `patience_s` seconds."""
+    async def ask(self, query: ContextQuery, *, patience_s: float, token: str | None = None) -> ContextResult:
+        """Send a query and return its result. Raises TimeoutError after `patience_s` seconds.
+
+        token: of who asks, in place of the client's.
+        """
         key = query.query_id.encode()
         answer: asyncio.Future[ContextResult] = asyncio.get_running_loop().create_future()
         self._waiting[key] = answer
@@ -171,12 +173,17 @@ class Asker(_Follower):
             with self._tracer.start_as_current_span("ask", kind=SpanKind.CLIENT, record_exception=False) as span:
                 describe(span, lambda: asked(query, content=self._content))
                 async with asyncio.timeout(patience_s):
-                    await self._outbox.send(Outgoing(topic=self._topic, key=key, value=self._encode(query)))
+                    await self._queries.send(self._queries.record(query, key=key, headers=self._proof(token)))
                     result = await self._first(answer, patience_s=patience_s)
                 describe(span, lambda: answered(result, content=self._content))
                 return result
         finally:
             del self._waiting[key]
+
+    def _proof(self, given: str | None) -> Headers:
+        own = self._token() if callable(self._token) else self._token
+        token = given or own
+        return () if token is None else ((TOKEN_HEADER, token.encode()),)
 
     async def _read(self) -> None:
         async for stored in self._answers:

@@ -41,7 +41,7 @@ class InProcess:
         self._retriever = retriever(world)
         self.asked: list[ContextQuery] = []
 
-    async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:
+    async def ask(self, query: ContextQuery, *, patience_s: float, token: str | None = None) -> ContextResult:  # noqa: ARG002 - as a port says
         assert patience_s > 0
         self.asked.append(query)
         validate_query(query)
@@ -53,7 +53,7 @@ class Down:
     def __init__(self, error: Exception) -> None:
         self._error = error
 
-    async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:  # noqa: ARG002 - as a port says
+    async def ask(self, query: ContextQuery, *, patience_s: float, token: str | None = None) -> ContextResult:  # noqa: ARG002 - as a port says
         raise self._error
 
 
@@ -244,7 +244,7 @@ async def test_a_world_that_is_down_is_an_error_of_the_tool_that_names_the_fix(e
 
 async def test_a_refusal_is_an_error_of_the_tool_that_says_why(line: InProcess) -> None:
     class Refusing:
-        async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:
+        async def ask(self, query: ContextQuery, *, patience_s: float, token: str | None = None) -> ContextResult:  # noqa: ARG002 - as a port says
             from freki.schemas import Notice, NoticeKind, ResultStatus
 
             result = await line.ask(query, patience_s=patience_s)
@@ -277,7 +277,7 @@ class Connections:
         yield self
         self.closed += 1
 
-    async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:
+    async def ask(self, query: ContextQuery, *, patience_s: float, token: str | None = None) -> ContextResult:  # noqa: ARG002 - as a port says
         if self.failing:
             raise self.failing.pop()
         return await self.line.ask(query, patience_s=patience_s)
@@ -302,7 +302,7 @@ async def test_a_connection_that_broke_closes_once_nobody_waits_for_it(line: InP
     waits, goes_on = asyncio.Event(), asyncio.Event()
 
     class Slow(Connections):
-        async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:
+        async def ask(self, query: ContextQuery, *, patience_s: float, token: str | None = None) -> ContextResult:  # noqa: ARG002 - as a port says
             if query.text != "slow":
                 raise Unavailable("gone")
             waits.set()

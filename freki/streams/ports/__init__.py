@@ -23,6 +23,7 @@ from freki.streams.ports.sources import (
     QueryClient,
     Repository,
     SchemaRegistry,
+    TokenVerifier,
     Trees,
 )
 from freki.streams.ports.store import (
@@ -60,6 +61,7 @@ __all__ = [
     "SchemaRegistry",
     "Store",
     "TokenBudget",
+    "TokenVerifier",
     "Trees",
     "Vectors",
     "WholeIndex",

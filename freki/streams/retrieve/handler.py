@@ -15,6 +15,7 @@ from freki.schemas import ContextQuery, ContextResult, Notice, NoticeKind
 from freki.streams.messages import Received
 from freki.streams.observe.meters import Meters
 from freki.streams.observe.tracing import attached
+from freki.streams.retrieve.authenticate import STEP, Authenticator
 from freki.streams.retrieve.cache.caching import CachingRetriever
 from freki.streams.retrieve.candidates import Retrieval
 from freki.streams.retrieve.replies import Replies
@@ -39,19 +40,27 @@ class QueryHandler:
         max_query_chars: int,
         traces: QueryTrace,
         meters: Meters,
+        authenticator: Authenticator | None = None,
     ) -> None:
+        """Create a handler; authenticator: None: queries are believed."""
         self._retriever = retriever
         self._replies = replies
         self._reply_topics = frozenset(reply_topics)
         self._max_query_chars = max_query_chars
         self._traces = traces
         self._meters = meters
+        self._authenticator = authenticator
         self._patient: set[asyncio.Task[None]] = set()
 
     @property
     def is_idle(self) -> bool:
         """Whether no query waits for versions of documents beside the batches."""
         return not self._patient
+
+    @property
+    def _keeps_apart(self) -> bool:
+        """Whether each query has the topic of its tenant as `reply_to` once it is admitted."""
+        return self._authenticator is not None and self._authenticator.keeps_apart
 
     async def handle(self, batch: Sequence[Received[ContextQuery]]) -> None:
         """Answer a batch; queries with `at_least` are answered beside it, since they may take all of their time.
@@ -60,7 +69,7 @@ class QueryHandler:
         sent them asks again.
         """
         prompt: list[Received[ContextQuery]] = []
-        for received in await self._in_time(await self._valid(batch)):
+        for received in await self._in_time(await self._valid(await self._admitted(batch))):
             if received.value.at_least and len(self._patient) < MAX_PATIENT:
                 task = asyncio.create_task(self._answer([received]))
                 self._patient.add(task)
@@ -70,15 +79,34 @@ class QueryHandler:
         if prompt:
             await self._answer(prompt)
 
+    async def _admitted(self, batch: Sequence[Received[ContextQuery]]) -> Sequence[Received[ContextQuery]]:
+        """Refuse queries whose token does not allow them; return the others in the name of who asks."""
+        authenticator = self._authenticator
+        if authenticator is None:
+            return batch
+        admitted = []
+        for received in batch:
+            judged = await authenticator.admit(received)
+            if isinstance(judged, Received):
+                admitted.append(judged)
+                continue
+            self._meters.count_refused_query(judged.reason)
+            with attached(received.trace):
+                _log.info("query refused", query_id=judged.query_id, reason=judged.reason)
+            notice = Notice(stage=STEP, kind=NoticeKind.REJECTED, message=f"the query is refused: {judged.reason.told}")
+            await self._refuse(received, notice, to=authenticator.reply_topic_of(judged))
+        return admitted
+
     async def _valid(self, batch: Sequence[Received[ContextQuery]]) -> list[Received[ContextQuery]]:
         """Refuse queries that break a rule; return the others."""
         valid = []
         for received in batch:
             try:
-                validate_query(received.value, max_characters=self._max_query_chars, reply_topics=self._reply_topics)
+                reply_topics = {received.value.reply_to or ""} if self._keeps_apart else self._reply_topics
+                validate_query(received.value, max_characters=self._max_query_chars, reply_topics=reply_topics)
             except InvalidQuery as error:
                 notice = Notice(stage="validate", kind=NoticeKind.REJECTED, message=str(error))
-                await self._refuse(received, notice, to=None)
+                await self._refuse(received, notice, to=received.value.reply_to if self._keeps_apart else None)
             else:
                 valid.append(received)
         return valid

@@ -42,12 +42,12 @@ class ReconnectingClient:
             self._close(self._current)
         await asyncio.gather(*self._closing, return_exceptions=True)
 
-    async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:
+    async def ask(self, query: ContextQuery, *, patience_s: float, token: str | None = None) -> ContextResult:
         """Return the result. Raises failures of connecting and asking; the next query gets another connection then."""
         connection = await self._connected()
         connection.users += 1
         try:
-            return await connection.client.ask(query, patience_s=patience_s)
+            return await connection.client.ask(query, patience_s=patience_s, token=token)
         except (InfraError, TimeoutError):
             if self._current is connection:
                 self._current = None

@@ -15,12 +15,13 @@ from freki.infra.processes.child import Children
 from freki.infra.registry import RegistryClient
 from freki.infra.settings import Settings
 from freki.infra.telemetry.traces import tracing
+from freki.infra.tokens import TokenFile
 from freki.operators.chunk import Similarities
 from freki.schemas import ContextQuery, ContextResult, DocumentChange, IndexOutcome
 from freki.schemas.avro import Codec
 from freki.schemas.errors import Misconfigured, Unavailable
 from freki.streams.client import Asker, Publisher, Receipts
-from freki.streams.deliver.outbox import Outbox
+from freki.streams.deliver.outbox import Outbox, Sink
 from freki.streams.feed.ledger import SourceLedger
 from freki.streams.ingest.outline import CountTokens, Outliner, OutlineRules
 from freki.streams.ingest.parse import by_weight, parse
@@ -122,13 +123,12 @@ async def open_asker(settings: Settings, *, answers_on: str | None = None) -> As
         Reader(settings.kafka, answers_on or topics.contexts.name, start="latest") as reader,
         open_outbox(settings) as (outbox, tracer),
         Asker(
-            outbox=outbox,
+            queries=Sink(outbox, topics.queries.name, Codec(ContextQuery, registry=registry).encode),
             answers=reader,
-            encode=Codec(ContextQuery, registry=registry).encode,
             decode=Codec(ContextResult, registry=registry).decode,
-            topic=topics.queries.name,
             tracer=tracer,
             content=settings.telemetry.content,
+            token=None if settings.auth.token_file is None else TokenFile(settings.auth.token_file),
         ) as asker,
     ):
         yield asker

@@ -9,6 +9,7 @@ from freki.infra.models import apart_identities, joint_identity
 from freki.infra.models.tokens import open_counter
 from freki.infra.settings import (
     PROFILES,
+    AuthSettings,
     ChunkingSettings,
     ChunkProfile,
     ContextSettings,
@@ -18,6 +19,7 @@ from freki.infra.settings import (
 )
 from freki.infra.telemetry.calls import Calls
 from freki.operators.analyse_text import ANALYSER, PLAIN, analyse_text, plain_terms, query_terms
+from freki.operators.check_claims import ClaimRules
 from freki.operators.chunk import ChunkLimits
 from freki.operators.fingerprint import fingerprint
 from freki.operators.recognise import Profile
@@ -186,6 +188,19 @@ def fingerprints_of(settings: Settings) -> frozenset[str]:
     )
     return frozenset(
         fingerprint(with_contexts(outline, contexts), analyser=analyser, embedder=embedder) for outline in outlines
+    )
+
+
+def claim_rules_of(settings: AuthSettings) -> ClaimRules:
+    """Return what tokens must claim."""
+    return ClaimRules(
+        issuer=settings.issuer or "",
+        audience=settings.audience or "",
+        leeway_s=settings.leeway_s,
+        max_age_s=settings.max_age_s,
+        tenant=settings.tenant_claim,
+        principal=settings.principal_claim,
+        groups=settings.groups_claim,
     )
 
 

@@ -54,6 +54,7 @@ class QueryParts:
             max_query_chars=settings.max_query_chars,
             traces=QueryTrace(parts.tracer, models=models, content=self._settings.telemetry.content),
             meters=parts.meters,
+            authenticator=parts.authenticator,
         )
 
     async def open_retriever(self) -> Retriever | CachingRetriever:

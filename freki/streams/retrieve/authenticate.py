@@ -1,0 +1,100 @@
+"""Who asks: the one place that decides whether a query is answered, and in whose name."""
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import Protocol
+
+from freki.operators.check_claims import ClaimRules, check_claims
+from freki.operators.narrow_query import narrow_query
+from freki.schemas import ContextQuery, TenantId, Timestamp
+from freki.schemas.identity import Identity, Refusal, RefusalReason
+from freki.streams.messages import TOKEN_HEADER, Received, header
+from freki.streams.ports import TokenVerifier
+
+STEP = "authenticate"
+
+
+class Groups(Protocol):
+    """Groups that are given besides those in tokens."""
+
+    def of(self, identity: Identity) -> Collection[str]:
+        """Return the further groups of who asks."""
+
+
+class Replays(Protocol):
+    """Memory of the tokens that came before."""
+
+    async def check(self, received: Received[ContextQuery], identity: Identity) -> RefusalReason | None:
+        """Return why a query may not be answered with its token; None if it may."""
+
+
+class Authenticator:
+    """Judges the token of each query when the query is received; what the query itself claims can only narrow it."""
+
+    def __init__(
+        self,
+        verifier: TokenVerifier,
+        rules: ClaimRules,
+        *,
+        now: Callable[[], Timestamp],
+        groups: Groups | None = None,
+        replays: Replays | None = None,
+        reply_topic: Callable[[TenantId], str | None] | None = None,
+    ) -> None:
+        """Create one; reply_topic: the only topic for answers to a tenant, None where it can have none."""
+        self._verifier = verifier
+        self._rules = rules
+        self._now = now
+        self._groups = groups
+        self._replays = replays
+        self._reply_topic = reply_topic
+
+    @property
+    def keeps_apart(self) -> bool:
+        """Whether answers go to topics of their tenants only."""
+        return self._reply_topic is not None
+
+    async def admit(self, received: Received[ContextQuery]) -> Received[ContextQuery] | Refusal:
+        """Return the query in the name of who asks, or its refusal."""
+        identity = await self._identified(received)
+        if isinstance(identity, RefusalReason):
+            return _refusal(received.value, identity)
+        query = await self._narrowed(received, identity)
+        if isinstance(query, RefusalReason):
+            return _refusal(received.value, query, identity)
+        return replace(received, value=query)
+
+    def reply_topic_of(self, refusal: Refusal) -> str | None:
+        """Return the topic that a refusal may be sent to; None: that of all answers, which nobody is named in."""
+        if refusal.identity is None or self._reply_topic is None:
+            return None
+        return self._reply_topic(refusal.identity.tenant)
+
+    async def _identified(self, received: Received[ContextQuery]) -> Identity | RefusalReason:
+        token = header(received.headers, TOKEN_HEADER)
+        if not token:
+            return RefusalReason.NO_TOKEN
+        claims = await self._verifier.claims(token)
+        if isinstance(claims, RefusalReason):
+            return claims
+        return check_claims(claims, self._rules, self._now())
+
+    async def _narrowed(self, received: Received[ContextQuery], identity: Identity) -> ContextQuery | RefusalReason:
+        reply_topic = None if self._reply_topic is None else self._reply_topic(identity.tenant)
+        if self.keeps_apart and reply_topic is None:
+            return RefusalReason.INCOMPLETE
+        replayed = None if self._replays is None else await self._replays.check(received, identity)
+        if replayed is not None:
+            return replayed
+        groups = () if self._groups is None else self._groups.of(identity)
+        return narrow_query(received.value, identity, groups=groups, reply_topic=reply_topic)
+
+
+def _refusal(query: ContextQuery, reason: RefusalReason, identity: Identity | None = None) -> Refusal:
+    return Refusal(
+        reason=reason,
+        query_id=query.query_id,
+        claimed_tenant=query.tenant,
+        claimed_principals=query.principals,
+        identity=identity,
+    )
