@@ -40,6 +40,7 @@ from freki.schemas.context_result import (
 )
 from freki.schemas.document_change import ClaimCheck, DocumentChange, Operation
 from freki.schemas.explanation import ChunkStory, ExpectedDocument, Explanation, Retrieved, StepRank
+from freki.schemas.group_membership import GroupMembership
 from freki.schemas.index_outcome import IndexOutcome, OutcomeStatus
 from freki.schemas.judgement import Judgement, Verdict
 from freki.schemas.llm import Completion, LlmUse, NoCompletion, Prompt
@@ -90,6 +91,7 @@ __all__ = [
     "FilterOperator",
     "Freshness",
     "Fusion",
+    "GroupMembership",
     "IndexOutcome",
     "Judgement",
     "LlmUse",

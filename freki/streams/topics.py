@@ -9,6 +9,7 @@ from freki.schemas import (
     ContextResult,
     ContextualChunkBatch,
     DocumentChange,
+    GroupMembership,
     IndexOutcome,
     Judgement,
 )
@@ -26,7 +27,7 @@ _QUERY_MS = DAY_MS
 """Retention of queries and results, in milliseconds: they may hold personal data, and no client waits for a day."""
 TOMBSTONE_MS = 7 * DAY_MS
 """Retention of tombstones, in milliseconds: the time in which a reader from the beginning sees all deletions."""
-_SHARED = frozenset({"documents", "queries", "contexts", "judgements", "dead-letters", "sources"})
+_SHARED = frozenset({"documents", "queries", "contexts", "judgements", "groups", "dead-letters", "sources"})
 """Topics shared by all generations."""
 _DEAD_LETTER_MARGIN_BYTES = 32 * 1024
 """Space for the error headers of a dead letter beside a record of the maximum size, in bytes."""
@@ -72,6 +73,7 @@ class Topics:
     queries: Topic
     contexts: Topic
     judgements: Topic
+    groups: Topic
     dead_letters: Topic
     sources: Topic
 
@@ -123,6 +125,7 @@ class Topics:
             queries=topic("queries", ContextQuery, _QUERY_MS),
             contexts=topic("contexts", ContextResult, _QUERY_MS),
             judgements=topic("judgements", Judgement, TOMBSTONE_MS, cleanup="compact"),
+            groups=topic("groups", GroupMembership, TOMBSTONE_MS, cleanup="compact"),
             dead_letters=topic("dead-letters", None, _RECEIPT_MS, margin_bytes=_DEAD_LETTER_MARGIN_BYTES),
             sources=topic("sources", None, TOMBSTONE_MS, cleanup="compact"),
         )
@@ -140,5 +143,6 @@ class Topics:
         yield self.queries
         yield self.contexts
         yield self.judgements
+        yield self.groups
         yield self.dead_letters
         yield self.sources

@@ -18,15 +18,16 @@ def test_names_are_made_of_prefix_and_version() -> None:
         "acme.queries.v2",
         "acme.contexts.v2",
         "acme.judgements.v2",
+        "acme.groups.v2",
         "acme.dead-letters.v2",
         "acme.sources.v2",
     ]
 
 
-def test_documents_judgements_and_what_sources_remember_are_kept_for_good() -> None:
+def test_documents_judgements_groups_and_what_sources_remember_are_kept_for_good() -> None:
     kept = [topic for topic in TOPICS if topic.cleanup == "compact"]
 
-    assert kept == [TOPICS.documents, TOPICS.judgements, TOPICS.sources]
+    assert kept == [TOPICS.documents, TOPICS.judgements, TOPICS.groups, TOPICS.sources]
     assert all("retention.ms" not in topic.config for topic in kept)
     assert all(int(topic.config["retention.ms"]) > 0 for topic in TOPICS if topic not in kept)
 
@@ -41,6 +42,7 @@ def test_generations_share_what_comes_from_outside() -> None:
         "acme.queries.v2",
         "acme.contexts.v2",
         "acme.judgements.v2",
+        "acme.groups.v2",
         "acme.dead-letters.v2",
         "acme.sources.v2",
     }

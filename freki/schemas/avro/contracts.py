@@ -16,6 +16,7 @@ from freki.schemas.chunks import ChunkBatch, ContextualChunkBatch
 from freki.schemas.context_query import ContextQuery
 from freki.schemas.context_result import ContextResult
 from freki.schemas.document_change import DocumentChange
+from freki.schemas.group_membership import GroupMembership
 from freki.schemas.index_outcome import IndexOutcome
 from freki.schemas.judgement import Judgement
 
@@ -27,6 +28,7 @@ TOPICS: Mapping[type, str] = {
     ContextQuery: "queries",
     ContextResult: "contexts",
     Judgement: "judgements",
+    GroupMembership: "groups",
 }
 """Each record that crosses a topic, and the middle part of that topic's name."""
 
@@ -48,6 +50,7 @@ COMPATIBILITY: Mapping[type, Compatibility] = {
     ContextQuery: Compatibility.BACKWARD_TRANSITIVE,
     ContextResult: Compatibility.FULL_TRANSITIVE,
     Judgement: Compatibility.BACKWARD_TRANSITIVE,
+    GroupMembership: Compatibility.BACKWARD_TRANSITIVE,
 }
 """Guaranteed compatibility of each record.
 

@@ -3,6 +3,8 @@
 serving          which generation of the index answers a batch
 handler          one result per query of a batch
 replies          results to the topics that queries ask for
+authenticate     who asks, and in whose name a query is answered
+memberships      groups of users, besides those in their tokens
 retriever        the order of the steps
 dependencies     the store, models, clocks and settings of queries
 profiles         limits of models that read the context

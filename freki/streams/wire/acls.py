@@ -55,6 +55,7 @@ def acl_lines(
 def _of_stages(settings: Settings) -> dict[str, list[Right]]:
     topics = topics_of(settings)
     cuts, contextual = topics.chunks.values(), topics.contextual_chunks.values()
+    auth = settings.auth.required
     feedback, cached = settings.feedback.read, settings.retrieval.cache_mb > 0
     return {
         # The lanes read the same topic, each as a separate group.
@@ -83,6 +84,7 @@ def _of_stages(settings: Settings) -> dict[str, list[Right]]:
             # Receipts invalidate cached results, and cause judgements of deleted documents to be erased.
             *(_may("Read", topics.outcomes) if feedback or cached else ()),
             *(_may(("Read", "Write"), topics.judgements) if feedback else ()),
+            *(_may("Read", topics.groups) if auth else ()),
         ],
     }
 
@@ -104,6 +106,7 @@ def _of_clients(settings: Settings) -> dict[str, list[Right]]:
         ],
         "ask": [*_may("Write", topics.queries), *_may("Read", topics.contexts)],
         "judge": _may(("Read", "Write"), topics.judgements),
+        "groups": _may(("Read", "Write"), topics.groups),
     }
 
 

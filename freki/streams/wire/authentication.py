@@ -2,8 +2,12 @@
 
 from typing import TYPE_CHECKING
 
+from freki.infra.kafka import Reader
 from freki.infra.tokens import JwtVerifier, KeySet
+from freki.schemas import GroupMembership
 from freki.streams.retrieve.authenticate import Authenticator
+from freki.streams.retrieve.memberships import Memberships, follow_groups
+from freki.streams.wire.background import follow
 from freki.streams.wire.from_settings import claim_rules_of, wall_clock
 
 if TYPE_CHECKING:
@@ -11,10 +15,30 @@ if TYPE_CHECKING:
 
 
 async def open_authenticator(parts: "Parts") -> Authenticator | None:
-    """Read the keys of the issuer, and follow them; None if queries need no token."""
+    """Read the keys of the issuer and the groups of all users, and follow both; None if queries need no token."""
     settings = parts.settings.auth
     if not settings.required:
         return None
     keys = await parts.opened.enter_async_context(KeySet(settings))
     parts.background.spawn(keys.follow())
-    return Authenticator(JwtVerifier(keys, algorithms=settings.algorithms), claim_rules_of(settings), now=wall_clock)
+    return Authenticator(
+        JwtVerifier(keys, algorithms=settings.algorithms),
+        claim_rules_of(settings),
+        now=wall_clock,
+        groups=await _open_groups(parts),
+    )
+
+
+async def _open_groups(parts: "Parts") -> Memberships:
+    """Read the groups of all users, so that the first query has them; then follow them."""
+    memberships, topic = Memberships(), parts.topics.groups.name
+    decode, prepare = parts.codec(GroupMembership).decode, parts.prepare
+    async with Reader(parts.settings.kafka, topic, start="earliest") as reader:
+        await follow_groups(reader.until_end(), memberships, decode=decode, prepare=prepare)
+
+    async def take(reader: Reader) -> None:
+        memberships.opened(reader.ends)
+        await follow_groups(reader, memberships, decode=decode, prepare=prepare)
+
+    parts.background.spawn(follow(parts.settings.kafka, topic, "earliest", take))
+    return memberships
