@@ -59,7 +59,7 @@ async def ask(
 
 async def _answer(settings: Settings, query: ContextQuery) -> ContextResult:
     wait_s = (query.deadline_ms or settings.retrieval.deadline_ms) / 1000 + SLACK_S
-    async with open_asker(settings, answers_on=query.reply_to) as asker:
+    async with open_asker(settings, answers_on=query.reply_to, tenant=query.tenant) as asker:
         try:
             return await asker.ask(query, patience_s=wait_s)
         except TimeoutError:

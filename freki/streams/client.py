@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterable, Callable, Iterator
+from collections.abc import AsyncIterable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
@@ -146,13 +146,17 @@ class Asker(_Follower):
         self,
         *,
         queries: Sink[ContextQuery],
-        answers: AsyncIterable[Stored],
+        answers: Sequence[AsyncIterable[Stored]],
         decode: Callable[[bytes], ContextResult],
         tracer: Tracer,
         content: bool = False,
         token: str | Callable[[], str] | None = None,
     ) -> None:
-        """Create one; token: who asks, where Freki wants proof, or what gives a fresh one for each query."""
+        """Create a sender of queries.
+
+        answers: records of the topics of answers. token: of who asks, or what gives a fresh one for each query; None:
+        Freki wants none.
+        """
         self._content = content
         self._token = token
         self._queries = queries
@@ -186,7 +190,15 @@ class Asker(_Follower):
         return () if token is None else ((TOKEN_HEADER, token.encode()),)
 
     async def _read(self) -> None:
-        async for stored in self._answers:
+        try:
+            async with asyncio.TaskGroup() as group:
+                for answers in self._answers:
+                    group.create_task(self._take(answers))
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from failures
+
+    async def _take(self, answers: AsyncIterable[Stored]) -> None:
+        async for stored in answers:
             answer = self._waiting.get(stored.key or b"")
             if answer is not None and not answer.done() and stored.value is not None:
                 answer.set_result(self._decode(stored.value))

@@ -1,14 +1,17 @@
 """Queries with tokens through the real stage: who is answered, who is refused, and where a token shows."""
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from freki.infra.caches import BoundedCache
 from freki.infra.models.fake import FakeEmbedder
 from freki.infra.settings import AuthSettings
 from freki.infra.tokens import JwtVerifier, KeySet
@@ -19,6 +22,7 @@ from freki.schemas import (
     ContextResult,
     DocumentChange,
     DocumentId,
+    GroupMembership,
     Operation,
     QueryId,
     ResultStatus,
@@ -26,14 +30,21 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.avro import Codec
+from freki.schemas.errors import Misconfigured
 from freki.schemas.identity import Refusal, RefusalReason
 from freki.schemas.index import Candidate, Generation, Scope
-from freki.streams.messages import TOKEN_HEADER, Outgoing
+from freki.streams.deliver.outbox import Outbox, Sink
+from freki.streams.messages import TOKEN_HEADER, Headers, Outgoing
 from freki.streams.retrieve.authenticate import Authenticator
+from freki.streams.retrieve.cache.caching import Caches, CachingRetriever
+from freki.streams.retrieve.cache.epochs import Epochs
+from freki.streams.retrieve.memberships import Memberships, membership_key
+from freki.streams.retrieve.replies import Replies
+from freki.streams.retrieve.retriever import Retriever
 from tests.issuer import AUDIENCE, ISSUER, RULES, Issuer
 from tests.memory_index import MemoryIndex
 from tests.received import received_query
-from tests.unit.deliveries import DEAD_LETTERS, Event
+from tests.unit.deliveries import DEAD_LETTERS, Event, FakeProducer
 from tests.unit.pipelines import Pipeline
 
 
@@ -217,6 +228,87 @@ async def test_answers_go_to_the_topic_of_their_tenant(tmp_path: Path) -> None:
         assert len(freki.pipeline.producer.to("contexts-t")) == 4
         assert not freki.pipeline.producer.to("contexts")
         assert not freki.pipeline.producer.to("contexts-u")
+
+
+class Closed(FakeProducer):
+    """Takes nothing for the topic of the tenant."""
+
+    async def send(
+        self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers = ()
+    ) -> asyncio.Future[None]:
+        if topic == "contexts-t":
+            raise Misconfigured("it does not exist")
+        return await super().send(topic, key=key, value=value, headers=headers)
+
+
+async def test_an_answer_that_its_topic_does_not_take_shows_nobody_what_it_says(tmp_path: Path) -> None:
+    async with opened(tmp_path, reply_topic=topic_of) as freki:
+        producer = Closed()
+        outbox = Outbox(producer, freki.pipeline.spans.tracer)
+        freki.pipeline.retrieving._replies = Replies(Sink(outbox, "contexts", Codec(ContextResult).encode))
+        event = Event(
+            topic="queries",
+            key=b"q",
+            value=Codec(ContextQuery).encode(query()),
+            headers=((TOKEN_HEADER, freki.issuer.token().encode()),),
+        )
+
+        await freki.pipeline.take("queries", event)
+
+    (sent,) = producer.to("contexts")
+    result = Codec(ContextResult).decode(sent.value or b"")
+    assert result.status is ResultStatus.REJECTED
+    assert [notice.stage for notice in result.notices] == ["reply"]
+    assert b"entscheidet" not in (sent.value or b"")
+    assert b"of-ada" not in (sent.value or b"")
+
+
+async def test_who_asks_the_same_gets_no_answer_of_another_from_the_cache(tmp_path: Path) -> None:
+    memberships = Memberships()
+    async with opened(tmp_path, groups=memberships) as freki:
+        retriever = freki.pipeline.retrieving._retriever
+        assert isinstance(retriever, Retriever)
+        epochs = Epochs(strong=True)
+        caches = Caches(
+            embeddings=BoundedCache("e", most_bytes=1 << 20, seconds=60),
+            rankings=BoundedCache("r", most_bytes=1 << 20, seconds=60),
+            answers=BoundedCache("a", most_bytes=1 << 20, seconds=60),
+            epochs=epochs,
+        )
+        freki.pipeline.retrieving._retriever = CachingRetriever(
+            retriever,
+            caches=caches,
+            search=freki.index,
+            roots=freki.index,
+            encode=Codec(ContextResult).encode,
+            decode=Codec(ContextResult).decode,
+            now=now,
+        )
+        hr = freki.issuer.token(sub="bob", groups=["hr"])
+        member = event_of("t", "eve", ("hr",))
+
+        first = await freki.ask(hr, cached=True)
+        again = await freki.ask(hr, cached=True)
+        of_ada = await freki.ask(freki.issuer.token(), cached=True)
+        narrowed = await freki.ask(hr, cached=True, principals=("bob",))
+        memberships.take(member, Codec(GroupMembership).decode)
+        granted = await freki.ask(freki.issuer.token(sub="eve"), cached=True)
+        memberships.take(replace(member, value=None, offset=1), Codec(GroupMembership).decode)
+        taken = await freki.ask(freki.issuer.token(sub="eve"), cached=True)
+        refused = await freki.ask(None, cached=True, principals=("bob", "hr"))
+
+    assert again.cached_ms is not None
+    assert found(first) == found(again) == {"of-hr", "of-all"}
+    assert found(of_ada) == {"of-ada", "of-all"}
+    assert found(narrowed) == {"of-all"}
+    assert found(granted) == {"of-hr", "of-all"}
+    assert found(taken) == {"of-all"}
+    assert not found(refused)
+
+
+def event_of(tenant: str, user: str, groups: tuple[str, ...]) -> Event:
+    membership = GroupMembership(tenant=TenantId(tenant), principal=user, groups=groups)
+    return Event(topic="groups", key=membership_key(tenant, user), value=Codec(GroupMembership).encode(membership))
 
 
 async def test_a_token_shows_nowhere(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

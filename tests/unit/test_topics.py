@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from freki.streams.topics import Topics
@@ -47,6 +49,32 @@ def test_generations_share_what_comes_from_outside() -> None:
         "acme.sources.v2",
     }
     assert {topic.name for topic in other.own} == {topic.name for topic in other} - {topic.name for topic in TOPICS}
+
+
+@pytest.mark.parametrize(
+    ("template", "tenant"),
+    [
+        ("contexts-{tenant}", "a/b"),
+        ("contexts-{tenant}", ""),
+        ("contexts-{tenant}", "x" * 250),
+        ("contexts-{tenant}", "a b"),
+        ("acme.{tenant}.v2", "queries"),
+        ("acme.{tenant}.v2", "documents"),
+        ("acme.{tenant}", "outcomes.v2"),
+        ("acme.{tenant}", "outcomes.v2.g7"),
+        ("acme.{tenant}", "contexts.v2"),
+        ("{tenant}", "__consumer_offsets"),
+    ],
+)
+def test_no_name_of_a_tenant_sends_its_answers_to_a_topic_for_others(template: str, tenant: str) -> None:
+    assert TOPICS.reply_topic(template, tenant) is None
+
+
+def test_a_tenant_has_a_topic_for_its_answers_by_template() -> None:
+    topic = TOPICS.answers_to("contexts-{tenant}", "hr")
+
+    assert topic == replace(TOPICS.contexts, name="contexts-hr")
+    assert TOPICS.reply_topic("acme.contexts.v2.{tenant}", "hr") == "acme.contexts.v2.hr"
 
 
 def test_topics_that_share_keys_share_the_number_of_partitions() -> None:

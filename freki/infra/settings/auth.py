@@ -1,5 +1,6 @@
 """Settings of authentication: who asks, and the token of those who ask from here."""
 
+import re
 from pathlib import Path
 from typing import Literal, Self
 from urllib.parse import urlsplit
@@ -11,6 +12,8 @@ from freki.infra.settings.section import SettingsSection
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 """Signatures by private keys. `none` and HS256 are none of them: with public keys as secrets, everybody could sign."""
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+TENANT = "{tenant}"
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]*\{tenant\}[a-zA-Z0-9._-]*")
 _NEEDED = ("jwks", "issuer", "audience")
 
 
@@ -37,6 +40,10 @@ class AuthSettings(SettingsSection):
     groups_claim: str = Field(default="groups", min_length=1, description="Claim with the groups of the user, if any")
     jwks_reload_s: float = Field(default=300.0, ge=1, description="How often the keys are read again")
     jwks_timeout_s: float = Field(default=5.0, gt=0, description="Longest wait for them")
+    reply_topic: str | None = Field(
+        default=None,
+        description="The only topic of answers to a tenant, such as `contexts-{tenant}`; none: one topic for all",
+    )
     token_file: Path | None = Field(
         default=None, description="File that something keeps a fresh token in, for `freki ask` and `freki mcp`"
     )
@@ -54,6 +61,22 @@ class AuthSettings(SettingsSection):
             raise ValueError(
                 f"{_variable(given[0])} says that queries need tokens, which cannot be judged without "
                 f"{' and '.join(missing)}: set {'both' if len(missing) > 1 else 'it'}, or none of the three"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_reply_topic(self) -> Self:
+        if self.reply_topic is None:
+            return self
+        if not self.required:
+            raise ValueError(
+                "FREKI_AUTH__REPLY_TOPIC names a topic by the tenant of a token, and queries have none: set "
+                "FREKI_AUTH__JWKS too, or leave it out"
+            )
+        if not _TOPIC.fullmatch(self.reply_topic):
+            raise ValueError(
+                f"FREKI_AUTH__REPLY_TOPIC={self.reply_topic} is no name of a topic with {TENANT} in it once: write it "
+                "like contexts-{tenant}, with letters, digits, dots, underscores and hyphens"
             )
         return self
 

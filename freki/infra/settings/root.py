@@ -80,6 +80,11 @@ class Settings(BaseSettings, Clearable):
             check_ascending(
                 {"CONTEXTS__MIN_CHARS": self.contexts.min_chars, f"CHUNKING__{name.upper()}__MAX_CHARS": most}
             )
+        if self.auth.required and (silent := [one for one in self.relays if "principals" not in one.model_fields_set]):
+            raise ValueError(
+                f"relay of {silent[0].topic}: principals are missing; with FREKI_AUTH__JWKS name who may read its "
+                'documents, ["everyone"] for all of the tenant'
+            )
         if self.retrieval.feedback and not self.feedback.read:
             raise ValueError(
                 f"FREKI_RETRIEVAL__FEEDBACK={self.retrieval.feedback} counts judgements that nobody reads: set "

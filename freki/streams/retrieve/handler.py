@@ -123,7 +123,7 @@ class QueryHandler:
     async def _refuse(self, received: Received[ContextQuery], notice: Notice, *, to: str | None) -> None:
         refusal = self._retriever.refusal(received.value, notice, trace_id=_trace_id(received.trace))
         self._traces.refuse(received.trace, refusal)
-        await self._replies.send(received, refusal, to=to)
+        await self._replies.send(received, refusal, to=to, private=self._keeps_apart)
         self._meters.count_result(refusal)
 
     async def _answer(self, batch: Sequence[Received[ContextQuery]]) -> None:
@@ -133,7 +133,7 @@ class QueryHandler:
                 received = batch[place]
                 self._report(received.trace, retrieval, result)
                 started_s = time.perf_counter()
-                await self._replies.send(received, result, to=received.value.reply_to)
+                await self._replies.send(received, result, to=received.value.reply_to, private=self._keeps_apart)
                 self._retriever.learn_sending(time.perf_counter() - started_s)
                 self._meters.count_result(result)
                 self._meters.count_unranked(retrieval.query.log.unranked)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import structlog
 
-from freki.schemas import ContextQuery, ContextResult, Notice, NoticeKind
+from freki.schemas import ContextQuery, ContextResult, Notice, NoticeKind, ResultStatus
 from freki.schemas.errors import InfraError
 from freki.streams.deliver.outbox import Sink
 from freki.streams.messages import Received
@@ -30,14 +30,19 @@ class Replies:
         self._clock = clock
         self._rests_until: dict[str, float] = {}
 
-    async def send(self, received: Received[ContextQuery], result: ContextResult, *, to: str | None) -> None:
-        """Send a result and wait for the broker. Raises the failure of the contexts topic."""
+    async def send(
+        self, received: Received[ContextQuery], result: ContextResult, *, to: str | None, private: bool = False
+    ) -> None:
+        """Send a result and wait for the broker. Raises the failure of the contexts topic.
+
+        private: no other topic may hold what the result says; what goes to the contexts topic instead is REJECTED.
+        """
         if to is not None and to != self._contexts.topic:
             if await self._replied(received, result, to):
                 return
             message = f"{to} does not take this answer; it must exist, and the worker's log says what is wrong"
             notice = Notice(stage="reply", kind=NoticeKind.SKIPPED, message=message)
-            result = replace(result, notices=(*result.notices, notice))
+            result = _without_content(result, notice) if private else replace(result, notices=(*result.notices, notice))
         await _send(self._contexts, received, result)
 
     async def _replied(self, received: Received[ContextQuery], result: ContextResult, topic: str) -> bool:
@@ -52,6 +57,27 @@ class Replies:
                 self._rests_until[topic] = self._clock() + _REST_S
             return False
         return True
+
+
+def _without_content(result: ContextResult, notice: Notice) -> ContextResult:
+    return ContextResult(
+        query_id=result.query_id,
+        tenant=result.tenant,
+        status=ResultStatus.REJECTED,
+        hits=(),
+        context="",
+        analysis=None,
+        variants=(),
+        reranker="none",
+        stages=(),
+        notices=(notice,),
+        advice=(),
+        freshness=result.freshness,
+        generation=result.generation,
+        asked_at=result.asked_at,
+        answered_at=result.answered_at,
+        trace_id=result.trace_id,
+    )
 
 
 async def _send(sink: Sink[ContextResult], received: Received[ContextQuery], result: ContextResult) -> None:

@@ -1,5 +1,6 @@
 """Authentication of queries, as the settings say."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from freki.infra.kafka import Reader
@@ -26,6 +27,7 @@ async def open_authenticator(parts: "Parts") -> Authenticator | None:
         claim_rules_of(settings),
         now=wall_clock,
         groups=await _open_groups(parts),
+        reply_topic=None if settings.reply_topic is None else partial(parts.topics.reply_topic, settings.reply_topic),
     )
 
 

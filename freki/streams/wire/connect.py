@@ -1,6 +1,6 @@
 """Open connections and clients from settings, for workers and commands."""
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import TypeVar
@@ -25,7 +25,7 @@ from freki.streams.deliver.outbox import Outbox, Sink
 from freki.streams.feed.ledger import SourceLedger
 from freki.streams.ingest.outline import CountTokens, Outliner, OutlineRules
 from freki.streams.ingest.parse import by_weight, parse
-from freki.streams.wire.from_settings import index_of, limits_of, parse_limits_of, topics_of
+from freki.streams.wire.from_settings import index_of, limits_of, parse_limits_of, reply_topics_of, topics_of
 
 T = TypeVar("T")
 
@@ -115,29 +115,38 @@ async def open_receipts(settings: Settings) -> AsyncIterator[Receipts]:
 
 
 @asynccontextmanager
-async def open_asker(settings: Settings, *, answers_on: str | None = None) -> AsyncIterator[Asker]:
-    """Open a client for queries; answers_on: topic of the results, by default the contexts topic."""
+async def open_asker(
+    settings: Settings, *, answers_on: str | None = None, tenant: str | None = None
+) -> AsyncIterator[Asker]:
+    """Open a client for queries.
+
+    answers_on: topic of the results; None: that of the tenant where it has one, else the contexts topic. tenant: of the
+    queries; None: that of the settings.
+    """
     topics = topics_of(settings)
-    async with (
-        open_registry(settings) as registry,
-        Reader(settings.kafka, answers_on or topics.contexts.name, start="latest") as reader,
-        open_outbox(settings) as (outbox, tracer),
-        Asker(
+    async with AsyncExitStack() as opened:
+        registry = await opened.enter_async_context(open_registry(settings))
+        # A query whose token is refused has no tenant: its refusal comes where all answers come otherwise.
+        names = [topics.contexts.name, *(each.name for each in reply_topics_of(settings, [tenant or settings.tenant]))]
+        names = names if answers_on is None else [answers_on]
+        readers = [await opened.enter_async_context(Reader(settings.kafka, name, start="latest")) for name in names]
+        outbox, tracer = await opened.enter_async_context(open_outbox(settings))
+        asker = Asker(
             queries=Sink(outbox, topics.queries.name, Codec(ContextQuery, registry=registry).encode),
-            answers=reader,
+            answers=readers,
             decode=Codec(ContextResult, registry=registry).decode,
             tracer=tracer,
             content=settings.telemetry.content,
             token=None if settings.auth.token_file is None else TokenFile(settings.auth.token_file),
-        ) as asker,
-    ):
-        yield asker
+        )
+        yield await opened.enter_async_context(asker)
 
 
-async def apply_topics(settings: Settings) -> tuple[str, ...]:
-    """Create missing topics; return their names."""
+async def apply_topics(settings: Settings, *, tenants: Sequence[str] = ()) -> tuple[str, ...]:
+    """Create missing topics, and those of the answers to tenants; return their names."""
+    topics = [*topics_of(settings), *reply_topics_of(settings, tenants)]
     async with Admin(settings.kafka) as admin:
-        return await admin.ensure_topics(list(topics_of(settings)))
+        return await admin.ensure_topics(topics)
 
 
 async def check_sources(settings: Settings, stages: Collection[tuple[str, str]]) -> None:
