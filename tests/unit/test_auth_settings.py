@@ -107,7 +107,7 @@ def test_relays_name_readers_once_queries_need_tokens() -> None:
     with pytest.raises(ValidationError, match="relay of shop: principals are missing"):
         Settings(auth=AuthSettings(**GOOD), relays=(relay,))
     named = relay.model_validate({**relay.model_dump(exclude_unset=True), "principals": ("hr",)})
-    assert Settings(auth=AuthSettings(**GOOD), relays=(named,))
+    assert Settings(auth=AuthSettings(**GOOD), relays=(named,)).relays == (named,)
 
 
 def test_a_tenant_has_a_topic_only_where_the_settings_say_so() -> None:

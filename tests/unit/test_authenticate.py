@@ -35,7 +35,7 @@ from freki.schemas.identity import Refusal, RefusalReason
 from freki.schemas.index import Candidate, Generation, Scope
 from freki.streams.deliver.outbox import Outbox, Sink
 from freki.streams.messages import TOKEN_HEADER, Headers, Outgoing
-from freki.streams.retrieve.authenticate import Authenticator
+from freki.streams.retrieve.authenticate import Authenticator, TokenJudge
 from freki.streams.retrieve.cache.caching import Caches, CachingRetriever
 from freki.streams.retrieve.cache.epochs import Epochs
 from freki.streams.retrieve.memberships import Memberships, membership_key
@@ -108,7 +108,7 @@ async def opened(folder: Path, **more: Any) -> AsyncIterator[Guarded]:
     settings = AuthSettings(jwks=str(place), issuer=ISSUER, audience=AUDIENCE)
     async with KeySet(settings) as keys:
         verifier = JwtVerifier(keys, algorithms=settings.algorithms)
-        guarded = Guarded(Authenticator(verifier, ClaimRules(**RULES), now=now, **more))
+        guarded = Guarded(Authenticator(TokenJudge(verifier, ClaimRules(**RULES), now=now), **more))
         guarded.issuer = issuer
         await guarded.pipeline.publish(
             document("of-ada", "Ada entscheidet über den Antrag selbst.", "ada"),

@@ -28,23 +28,33 @@ class Replays(Protocol):
         """Return why a query may not be answered with its token; None if it may."""
 
 
+class TokenJudge:
+    """Judges tokens at the time of the call."""
+
+    def __init__(self, verifier: TokenVerifier, rules: ClaimRules, *, now: Callable[[], Timestamp]) -> None:
+        self._verifier = verifier
+        self._rules = rules
+        self._now = now
+
+    async def identify(self, token: bytes) -> Identity | RefusalReason:
+        """Return who asks, or why the token is refused."""
+        claims = await self._verifier.claims(token)
+        return claims if isinstance(claims, RefusalReason) else check_claims(claims, self._rules, self._now())
+
+
 class Authenticator:
     """Judges the token of each query when the query is received; what the query itself claims can only narrow it."""
 
     def __init__(
         self,
-        verifier: TokenVerifier,
-        rules: ClaimRules,
+        judge: TokenJudge,
         *,
-        now: Callable[[], Timestamp],
         groups: Groups | None = None,
         replays: Replays | None = None,
         reply_topic: Callable[[TenantId], str | None] | None = None,
     ) -> None:
         """Create one; reply_topic: the only topic for answers to a tenant, None where it can have none."""
-        self._verifier = verifier
-        self._rules = rules
-        self._now = now
+        self._judge = judge
         self._groups = groups
         self._replays = replays
         self._reply_topic = reply_topic
@@ -72,12 +82,7 @@ class Authenticator:
 
     async def _identified(self, received: Received[ContextQuery]) -> Identity | RefusalReason:
         token = header(received.headers, TOKEN_HEADER)
-        if not token:
-            return RefusalReason.NO_TOKEN
-        claims = await self._verifier.claims(token)
-        if isinstance(claims, RefusalReason):
-            return claims
-        return check_claims(claims, self._rules, self._now())
+        return await self._judge.identify(token) if token else RefusalReason.NO_TOKEN
 
     async def _narrowed(self, received: Received[ContextQuery], identity: Identity) -> ContextQuery | RefusalReason:
         reply_topic = None if self._reply_topic is None else self._reply_topic(identity.tenant)

@@ -1,12 +1,16 @@
 """Authentication of queries, as the settings say."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
 from freki.infra.kafka import Reader
+from freki.infra.settings import AuthSettings
 from freki.infra.tokens import JwtVerifier, KeySet
 from freki.schemas import GroupMembership
-from freki.streams.retrieve.authenticate import Authenticator
+from freki.streams.retrieve.authenticate import Authenticator, TokenJudge
 from freki.streams.retrieve.memberships import Memberships, follow_groups
 from freki.streams.wire.background import follow
 from freki.streams.wire.from_settings import claim_rules_of, wall_clock
@@ -23,12 +27,27 @@ async def open_authenticator(parts: "Parts") -> Authenticator | None:
     keys = await parts.opened.enter_async_context(KeySet(settings))
     parts.background.spawn(keys.follow())
     return Authenticator(
-        JwtVerifier(keys, algorithms=settings.algorithms),
-        claim_rules_of(settings),
-        now=wall_clock,
+        _judge(settings, keys),
         groups=await _open_groups(parts),
         reply_topic=None if settings.reply_topic is None else partial(parts.topics.reply_topic, settings.reply_topic),
     )
+
+
+@asynccontextmanager
+async def open_judge(settings: AuthSettings) -> AsyncIterator[TokenJudge]:
+    """Read the keys of the issuer, and follow them while the context is open."""
+    async with KeySet(settings) as keys:
+        following = asyncio.create_task(keys.follow())
+        try:
+            yield _judge(settings, keys)
+        finally:
+            following.cancel()
+            await asyncio.wait({following})
+
+
+def _judge(settings: AuthSettings, keys: KeySet) -> TokenJudge:
+    verifier = JwtVerifier(keys, algorithms=settings.algorithms)
+    return TokenJudge(verifier, claim_rules_of(settings), now=wall_clock)
 
 
 async def _open_groups(parts: "Parts") -> Memberships:
