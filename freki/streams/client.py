@@ -11,7 +11,16 @@ from typing import Any, Self, TypeVar
 from opentelemetry.trace import SpanKind, Tracer
 
 from freki.operators.identify import record_key
-from freki.schemas import ContextQuery, ContextResult, DocumentChange, DocumentId, IndexOutcome, Operation, TenantId
+from freki.schemas import (
+    ContextQuery,
+    ContextResult,
+    DocumentChange,
+    DocumentId,
+    IndexOutcome,
+    Operation,
+    QueryId,
+    TenantId,
+)
 from freki.streams.deliver.outbox import Outbox, Sink
 from freki.streams.messages import TOKEN_HEADER, VERSION_HEADER, Headers, Outgoing, Stored
 from freki.streams.observe.tracing import describe
@@ -151,14 +160,16 @@ class Asker(_Follower):
         tracer: Tracer,
         content: bool = False,
         token: str | Callable[[], str] | None = None,
+        id_of_token: Callable[[str], str | None] | None = None,
     ) -> None:
         """Create a sender of queries.
 
         answers: records of the topics of answers. token: of who asks, or what gives a fresh one for each query; None:
-        Freki wants none.
+        Freki wants none. id_of_token: where a token serves one query only, what gives the id of that query.
         """
         self._content = content
         self._token = token
+        self._id_of_token = id_of_token
         self._queries = queries
         self._answers = answers
         self._decode = decode
@@ -170,6 +181,9 @@ class Asker(_Follower):
 
         token: of who asks, in place of the client's.
         """
+        token = token or (self._token() if callable(self._token) else self._token)
+        if self._id_of_token is not None and token is not None:
+            query = replace(query, query_id=QueryId(self._id_of_token(token) or query.query_id))
         key = query.query_id.encode()
         answer: asyncio.Future[ContextResult] = asyncio.get_running_loop().create_future()
         self._waiting[key] = answer
@@ -177,17 +191,12 @@ class Asker(_Follower):
             with self._tracer.start_as_current_span("ask", kind=SpanKind.CLIENT, record_exception=False) as span:
                 describe(span, lambda: asked(query, content=self._content))
                 async with asyncio.timeout(patience_s):
-                    await self._queries.send(self._queries.record(query, key=key, headers=self._proof(token)))
+                    await self._queries.send(self._queries.record(query, key=key, headers=_proof(token)))
                     result = await self._first(answer, patience_s=patience_s)
                 describe(span, lambda: answered(result, content=self._content))
                 return result
         finally:
             del self._waiting[key]
-
-    def _proof(self, given: str | None) -> Headers:
-        own = self._token() if callable(self._token) else self._token
-        token = given or own
-        return () if token is None else ((TOKEN_HEADER, token.encode()),)
 
     async def _read(self) -> None:
         try:
@@ -202,3 +211,7 @@ class Asker(_Follower):
             answer = self._waiting.get(stored.key or b"")
             if answer is not None and not answer.done() and stored.value is not None:
                 answer.set_result(self._decode(stored.value))
+
+
+def _proof(token: str | None) -> Headers:
+    return () if token is None else ((TOKEN_HEADER, token.encode()),)

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from freki.infra.settings.section import SettingsSection
+from freki.infra.settings.section import SettingsSection, check_ascending
 
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 """Signatures by private keys. `none` and HS256 are none of them: with public keys as secrets, everybody could sign."""
@@ -32,6 +32,12 @@ class AuthSettings(SettingsSection):
     leeway_s: float = Field(default=30.0, ge=0, le=600, description="Difference of clocks that is tolerated")
     max_age_s: float | None = Field(
         default=None, gt=0, description="Longest time since a token was issued, `iat`; none: `exp` alone counts"
+    )
+    replay_window_s: float = Field(
+        default=0.0,
+        ge=0,
+        le=86_400,
+        description="So long a token serves one query only, whose id is its `jti`; 0: any number, until it expires",
     )
     tenant_claim: str = Field(
         default="tenant", min_length=1, description="Claim with the tenant; this and the next two may be `/path/to/it`"
@@ -62,6 +68,14 @@ class AuthSettings(SettingsSection):
                 f"{_variable(given[0])} says that queries need tokens, which cannot be judged without "
                 f"{' and '.join(missing)}: set {'both' if len(missing) > 1 else 'it'}, or none of the three"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _check_window(self) -> Self:
+        if self.replay_window_s and self.max_age_s is not None:
+            # A token that lives longer could come again after the window.
+            ages = {"AUTH__MAX_AGE_S": self.max_age_s, "AUTH__REPLAY_WINDOW_S": self.replay_window_s}
+            check_ascending(ages)
         return self
 
     @model_validator(mode="after")

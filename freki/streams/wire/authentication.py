@@ -6,12 +6,14 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from freki.infra.kafka import Reader
+from freki.infra.kafka import History, Reader
 from freki.infra.settings import AuthSettings
 from freki.infra.tokens import JwtVerifier, KeySet
-from freki.schemas import GroupMembership
+from freki.schemas import ContextQuery, GroupMembership
+from freki.schemas.avro import Codec
 from freki.streams.retrieve.authenticate import Authenticator, TokenJudge
 from freki.streams.retrieve.memberships import Memberships, follow_groups
+from freki.streams.retrieve.replays import ReplayWindow
 from freki.streams.wire.background import follow
 from freki.streams.wire.from_settings import claim_rules_of, wall_clock
 
@@ -26,8 +28,10 @@ async def open_authenticator(parts: "Parts") -> Authenticator | None:
         return None
     keys = await parts.opened.enter_async_context(KeySet(settings))
     parts.background.spawn(keys.follow())
+    verifier = JwtVerifier(keys, algorithms=settings.algorithms)
     return Authenticator(
-        _judge(settings, keys),
+        _judge(settings, verifier),
+        replays=await _open_replays(parts, verifier) if settings.replay_window_s else None,
         groups=await _open_groups(parts),
         reply_topic=None if settings.reply_topic is None else partial(parts.topics.reply_topic, settings.reply_topic),
     )
@@ -39,15 +43,26 @@ async def open_judge(settings: AuthSettings) -> AsyncIterator[TokenJudge]:
     async with KeySet(settings) as keys:
         following = asyncio.create_task(keys.follow())
         try:
-            yield _judge(settings, keys)
+            yield _judge(settings, JwtVerifier(keys, algorithms=settings.algorithms))
         finally:
             following.cancel()
             await asyncio.wait({following})
 
 
-def _judge(settings: AuthSettings, keys: KeySet) -> TokenJudge:
-    verifier = JwtVerifier(keys, algorithms=settings.algorithms)
+def _judge(settings: AuthSettings, verifier: JwtVerifier) -> TokenJudge:
     return TokenJudge(verifier, claim_rules_of(settings), now=wall_clock)
+
+
+async def _open_replays(parts: "Parts", verifier: JwtVerifier) -> ReplayWindow:
+    history = await parts.opened.enter_async_context(History(parts.settings.kafka, parts.topics.queries.name))
+    return ReplayWindow(
+        history,
+        verifier,
+        window_ms=int(parts.settings.auth.replay_window_s * 1000),
+        decode=parts.codec(ContextQuery).decode,
+        encode=Codec(ContextQuery).encode,
+        prepare=parts.prepare,
+    )
 
 
 async def _open_groups(parts: "Parts") -> Memberships:

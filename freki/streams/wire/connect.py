@@ -17,6 +17,7 @@ from freki.infra.settings import Settings
 from freki.infra.telemetry.traces import tracing
 from freki.infra.tokens import TokenFile
 from freki.operators.chunk import Similarities
+from freki.operators.token_id import token_id
 from freki.schemas import ContextQuery, ContextResult, DocumentChange, IndexOutcome
 from freki.schemas.avro import Codec
 from freki.schemas.errors import Misconfigured, Unavailable
@@ -138,6 +139,7 @@ async def open_asker(
             tracer=tracer,
             content=settings.telemetry.content,
             token=None if settings.auth.token_file is None else TokenFile(settings.auth.token_file),
+            id_of_token=token_id if settings.auth.replay_window_s else None,
         )
         yield await opened.enter_async_context(asker)
 
