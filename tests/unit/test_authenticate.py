@@ -225,8 +225,9 @@ async def test_answers_go_to_the_topic_of_their_tenant(tmp_path: Path) -> None:
             )
             await freki.pipeline.take("queries", event)
 
-        assert len(freki.pipeline.producer.to("contexts-t")) == 4
-        assert not freki.pipeline.producer.to("contexts")
+        (refusal,) = freki.pipeline.producer.to("contexts")
+        assert Codec(ContextResult).decode(refusal.value or b"").notices[0].stage == "authenticate"
+        assert len(freki.pipeline.producer.to("contexts-t")) == 3
         assert not freki.pipeline.producer.to("contexts-u")
 
 

@@ -74,12 +74,6 @@ class Authenticator:
             return _refusal(received.value, query, identity)
         return replace(received, value=query)
 
-    def reply_topic_of(self, refusal: Refusal) -> str | None:
-        """Return the topic that a refusal may be sent to; None: that of all answers, which nobody is named in."""
-        if refusal.identity is None or self._reply_topic is None:
-            return None
-        return self._reply_topic(refusal.identity.tenant)
-
     async def _identified(self, received: Received[ContextQuery]) -> Identity | RefusalReason:
         token = header(received.headers, TOKEN_HEADER)
         return await self._judge.identify(token) if token else RefusalReason.NO_TOKEN

@@ -94,7 +94,8 @@ class QueryHandler:
             with attached(received.trace):
                 _log.info("query refused", query_id=judged.query_id, reason=judged.reason)
             notice = Notice(stage=STEP, kind=NoticeKind.REJECTED, message=f"the query is refused: {judged.reason.told}")
-            await self._refuse(received, notice, to=authenticator.reply_topic_of(judged))
+            # To the topic of all: the sender may listen there only, and a refusal tells nothing.
+            await self._refuse(received, notice, to=None)
         return admitted
 
     async def _valid(self, batch: Sequence[Received[ContextQuery]]) -> list[Received[ContextQuery]]:

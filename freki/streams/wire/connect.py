@@ -127,7 +127,7 @@ async def open_asker(
     topics = topics_of(settings)
     async with AsyncExitStack() as opened:
         registry = await opened.enter_async_context(open_registry(settings))
-        # A query whose token is refused has no tenant: its refusal comes where all answers come otherwise.
+        # Refusals come where all answers come otherwise: a query whose token is refused has no tenant.
         names = [topics.contexts.name, *(each.name for each in reply_topics_of(settings, [tenant or settings.tenant]))]
         names = names if answers_on is None else [answers_on]
         readers = [await opened.enter_async_context(Reader(settings.kafka, name, start="latest")) for name in names]
