@@ -462,6 +462,13 @@ QUERY = Dashboard(
             unit="s",
             queries=_p95_by("db_client_operation_duration_seconds", "db_operation_name", "db_collection_name"),
         ),
+        Panel(
+            title="Refused queries",
+            description="Per second, by what was wrong with their token: docs/security.md.",
+            unit="ops",
+            queries=_rate_by("freki_queries_refused_total", "reason"),
+            nothing="none",
+        ),
     ),
 )
 

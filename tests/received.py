@@ -1,10 +1,14 @@
-"""Changes of documents as a stage gets them, where no topic lies between."""
+"""Changes of documents and queries as a stage gets them, where no topic lies between."""
+
+from typing import TypeVar
 
 from opentelemetry.context import Context
 
 from freki.operators.identify import record_key
-from freki.schemas import DocumentChange, Timestamp
-from freki.streams.messages import Received
+from freki.schemas import ContextQuery, DocumentChange, DocumentQuery, Timestamp
+from freki.streams.messages import Headers, Received
+
+Q = TypeVar("Q", ContextQuery, DocumentQuery)
 
 
 def received(change: DocumentChange, timestamp: Timestamp) -> Received[DocumentChange | None]:
@@ -17,5 +21,21 @@ def received(change: DocumentChange, timestamp: Timestamp) -> Received[DocumentC
         partition=0,
         offset=0,
         timestamp=timestamp,
+        trace=Context(),
+    )
+
+
+def received_query(
+    query: Q, headers: Headers, *, partition: int = 0, offset: int = 0, timestamp: int = 0
+) -> Received[Q]:
+    """Put a query into the record that it would come in."""
+    return Received(
+        value=query,
+        key=query.query_id.encode(),
+        headers=headers,
+        topic="queries",
+        partition=partition,
+        offset=offset,
+        timestamp=Timestamp(timestamp),
         trace=Context(),
     )

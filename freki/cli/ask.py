@@ -4,6 +4,7 @@ import asyncio
 import json
 import uuid
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -37,7 +38,7 @@ async def ask(
     output: OutputArguments,
 ) -> None:
     """Ask a question and show what Freki finds."""
-    settings = load_settings()
+    settings = _with_token(load_settings(), asked.token_file)
     query = ContextQuery(
         query_id=QueryId(str(uuid.uuid4())),
         tenant=TenantId(asked.tenant or settings.tenant),
@@ -58,7 +59,7 @@ async def ask(
 
 async def _answer(settings: Settings, query: ContextQuery) -> ContextResult:
     wait_s = (query.deadline_ms or settings.retrieval.deadline_ms) / 1000 + SLACK_S
-    async with open_asker(settings, answers_on=query.reply_to) as asker:
+    async with open_asker(settings, answers_on=query.reply_to, tenant=query.tenant) as asker:
         try:
             return await asker.ask(query, patience_s=wait_s)
         except TimeoutError:
@@ -73,6 +74,13 @@ def _show(result: ContextResult, query: ContextQuery, output: OutputArguments) -
     else:
         show_result(console, result, question=query.text, whole=query.kind is RequestKind.CHUNK_READ)
         show_explanation(console, result)
+
+
+def _with_token(settings: Settings, file: Path | None) -> Settings:
+    """Return settings with the file of the token."""
+    if file is None:
+        return settings
+    return settings.model_copy(update={"auth": settings.auth.model_copy(update={"token_file": file})})
 
 
 def _traced(settings: Settings) -> Settings:

@@ -37,8 +37,22 @@ Make = Callable[[], DocumentChange | None]
 Tenant = Annotated[str | None, typer.Option(help="Tenant of the documents; default: FREKI_TENANT")]
 Principals = Annotated[
     list[str] | None,
-    typer.Option("--principal", help="User or group that may read; may be repeated; default: everyone"),
+    typer.Option(
+        "--principal",
+        help="User or group that may read; may be repeated; default: everyone, unless FREKI_AUTH__JWKS is set",
+    ),
 ]
+
+
+def readers_of(settings: Settings, given: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the readers of documents; end the command where they must be named and are not."""
+    if not given and settings.auth.required:
+        fail(
+            "--principal is missing: with FREKI_AUTH__JWKS documents name their readers, users or groups;"
+            f" --principal {EVERYONE} lets all of the tenant read",
+            code=2,
+        )
+    return tuple(given or [EVERYONE])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,13 +83,18 @@ class FileArguments(ArgumentGroup):
         """Whether the options say what the ids are."""
         return self.name is not None or self.root is not None
 
-    def fields(self, settings: Settings, *, priority: int = 0, title: str | None = None) -> FileFields:
-        """Return the fields of the documents; end the command if an option is invalid."""
+    def fields(
+        self, settings: Settings, *, priority: int = 0, title: str | None = None, named_elsewhere: bool = False
+    ) -> FileFields:
+        """Return the fields of the documents; end the command if an option is invalid.
+
+        named_elsewhere: each document may name its own readers, so that none are needed here.
+        """
         if self.language is not None and not _LANGUAGE.fullmatch(self.language):
             fail(f"--language {self.language} is no code such as de or en", code=2)
         return FileFields(
             tenant=TenantId(self.tenant or settings.tenant),
-            principals=tuple(self.principal or [EVERYONE]),
+            principals=() if named_elsewhere and not self.principal else readers_of(settings, self.principal),
             priority=priority,
             title=title,
             language=self.language,
@@ -101,6 +120,11 @@ def _attributes(given: Sequence[str]) -> dict[str, str]:
             fail(f"--attribute {key} is given twice; an attribute has one value", code=2)
         found[key] = value
     return found
+
+
+def name_readers(paths: Iterable[Path]) -> bool:
+    """Return whether every line of recorded streams names the readers of its document, or deletes it."""
+    return all(line.op == "delete" or line.principals is not None for path in paths for line in read_stream(path))
 
 
 def recorded(path: Path, fields: FileFields) -> Iterator[DocumentChange]:

@@ -64,7 +64,7 @@ async def crawl(
         max_bytes=min(settings.crawl.max_page_mb << 20, settings.claims.max_bytes),
         max_redirects=settings.crawl.max_redirects,
         tenant=whose,
-        principals=publishing.principals,
+        principals=publishing.readers(settings),
         priority=publishing.priority,
     )
     guard = Guard(crawled.private_host or ())

@@ -30,6 +30,7 @@ async def publish_git(
 ) -> None:
     """Publish the files of a branch, later only the changes of its new commits."""
     settings = load_settings()
+    readers = publishing.readers(settings)
     name = name or repository.resolve().name.removesuffix(".git")
     whose = TenantId(publishing.tenant or settings.tenant)
     with GitRepository(repository, branch, max_bytes=settings.claims.max_bytes) as git:
@@ -38,9 +39,7 @@ async def publish_git(
                 git,
                 feed.ledger,
                 feed.publish,
-                documents=DocumentFields(
-                    name=name, tenant=whose, principals=publishing.principals, priority=publishing.priority
-                ),
+                documents=DocumentFields(name=name, tenant=whose, principals=readers, priority=publishing.priority),
                 is_skipped=is_skipped,
                 media_type=_media_type,
             )

@@ -11,6 +11,7 @@ from freki.cli import (
     export_index,
     generations,
     git,
+    groups,
     import_index,
     judge,
     operate,
@@ -42,6 +43,7 @@ app.command("delete")(delete.delete)
 app.command("reindex")(reindex.reindex)
 app.command("ask")(ask.ask)
 app.add_typer(judge.judge_app, name="judge")
+app.add_typer(groups.groups_app, name="groups")
 app.command("tools")(tools.describe)
 app.command("mcp")(tools.serve)
 app.command("verify")(verify.verify)

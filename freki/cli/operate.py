@@ -117,9 +117,13 @@ async def topics_list() -> None:
 
 @topics_app.command("apply")
 @command
-async def topics_apply() -> None:
+async def topics_apply(
+    tenant: Annotated[
+        list[str] | None, typer.Option(help="With FREKI_AUTH__REPLY_TOPIC: also the topic of its answers; repeatable")
+    ] = None,
+) -> None:
     """Create the missing topics; existing topics stay unchanged."""
-    created = await apply_topics(load_settings())
+    created = await apply_topics(_with_reply_topics(load_settings(), tenant), tenants=tenant or ())
     console.print("created " + ", ".join(created) if created else "all topics are there")
 
 
@@ -134,10 +138,14 @@ async def topics_acls(
     command_config: Annotated[
         str | None, typer.Option(help="Properties file with the login of kafka-acls.sh, for these lines")
     ] = None,
+    tenant: Annotated[
+        list[str] | None,
+        typer.Option(help="With FREKI_AUTH__REPLY_TOPIC: also for the topic of its answers; repeatable"),
+    ] = None,
 ) -> None:
     """List the Kafka rights that each part of Freki needs under these settings; no part uses others."""
-    settings = load_settings()
-    rights = rights_of(settings)
+    settings = _with_reply_topics(load_settings(), tenant)
+    rights = rights_of(settings, tenants=tenant or ())
     if unknown := [name for name in part or () if name not in rights]:
         fail(f"there is no part {unknown[0]!r}; choose from {', '.join(rights)}", code=2)
     chosen = {name: rights[name] for name in part or rights}
@@ -150,6 +158,12 @@ async def topics_acls(
         for number, right in enumerate(needed):
             table.add_row("" if number else name, right.resource, right.name, ", ".join(right.operations))
     console.print(table)
+
+
+def _with_reply_topics(settings: Settings, tenants: list[str] | None) -> Settings:
+    if tenants and settings.auth.reply_topic is None:
+        fail("--tenant: all tenants share a topic for answers; set FREKI_AUTH__REPLY_TOPIC, or leave it out", code=2)
+    return settings
 
 
 @models_app.command("list")

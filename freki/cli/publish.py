@@ -20,6 +20,7 @@ from freki.cli.changes import (
     described,
     gone,
     identify,
+    name_readers,
     open_source,
     recorded,
     show_conflicts,
@@ -71,8 +72,13 @@ class PublishArguments(ArgumentGroup):
 async def publish(paths: Paths, *, given: PublishArguments, of_files: FileArguments) -> None:
     """Publish files, folders and recorded streams as document changes; skip files that are unchanged."""
     settings = load_settings()
-    fields = of_files.fields(settings, priority=max(given.priority, int(given.urgent)), title=given.title)
     streams = [path for path in paths if path.is_file() and path.name.endswith(STREAMS)]
+    fields = of_files.fields(
+        settings,
+        priority=max(given.priority, int(given.urgent)),
+        title=given.title,
+        named_elsewhere=settings.auth.required and name_readers(streams) and len(streams) == len(paths),
+    )
     files = list(walk([path for path in paths if path not in streams], root=of_files.root, name=of_files.name))
     if given.title is not None and (streams or len(files) != 1):
         fail("--title names one document: give one file, or leave it out", code=2)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from inspect import Parameter
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import typer
@@ -52,6 +53,9 @@ class QueryArguments(ArgumentGroup):
     ] = None
     at_least: Annotated[list[str] | None, typer.Option(help="document=version to wait for; may be repeated")] = None
     reply_to: Annotated[str | None, typer.Option(help="Topic for the answer; must be allowed")] = None
+    token_file: Annotated[
+        Path | None, typer.Option(help="File with the token of who asks; default: FREKI_AUTH__TOKEN_FILE")
+    ] = None
     explain: Annotated[bool, typer.Option("--explain", help="Tell why each hit stands where it stands")] = False
     expect: Annotated[
         list[str] | None, typer.Option(help="Document that should be found: tell which step lost it; may be repeated")

@@ -10,12 +10,12 @@ import typer
 
 from freki.cli.arguments import ArgumentGroup
 from freki.cli.bars import bars
-from freki.cli.changes import Principals, Tenant
+from freki.cli.changes import Principals, Tenant, readers_of
 from freki.cli.context import console, errors
 from freki.cli.outcomes import PATIENCE_S, collect, show_outcomes
 from freki.cli.show import show_error
 from freki.infra.settings import Settings
-from freki.schemas import EVERYONE, DocumentChange
+from freki.schemas import DocumentChange
 from freki.schemas.errors import Unavailable
 from freki.streams.client import Publisher, Receipts
 from freki.streams.feed.ledger import SourceLedger
@@ -42,10 +42,9 @@ class SourceArguments(ArgumentGroup):
         bool, typer.Option("--force", help="Publish what is unchanged too; with --every only the first time")
     ] = False
 
-    @property
-    def principals(self) -> tuple[str, ...]:
-        """Readers of the documents."""
-        return tuple(self.principal or [EVERYONE])
+    def readers(self, settings: Settings) -> tuple[str, ...]:
+        """Return the readers of the documents; end the command where they must be named and are not."""
+        return readers_of(settings, self.principal)
 
 
 class Feed(Generic[T]):

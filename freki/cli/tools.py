@@ -1,19 +1,21 @@
 """`freki tools` and `freki mcp`: tools for language models."""
 
 import json
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from freki.cli.context import command, errors, load_settings
-from freki.infra.mcp_server import PATH, check_installed, make_app, make_server, serve_http, serve_stdio
+from freki.infra.mcp_server import PATH, Callers, check_installed, make_app, make_server, serve_http, serve_stdio
 from freki.schemas import TenantId
 from freki.streams.client import Asker
-from freki.streams.tools.client import ReconnectingClient
+from freki.streams.tools.client import ClientsByTenant, ReconnectingClient
 from freki.streams.tools.definition import INSTRUCTIONS, tools
 from freki.streams.tools.json_schema import functions
 from freki.streams.tools.toolbox import Toolbox, ToolCaller
+from freki.streams.wire.authentication import open_judge
 from freki.streams.wire.connect import open_asker
 from freki.streams.wire.from_settings import wall_clock
 
@@ -42,17 +44,27 @@ async def serve(
         principals=tuple(principal or settings.mcp.principals),
         deadline_ms=deadline or settings.retrieval.deadline_ms,
     )
-    async with ReconnectingClient(_opened) as client:
-        toolbox = Toolbox(client, caller, now=wall_clock)
+    async with AsyncExitStack() as opened:
+        # One for all tenants, unless each has a topic of its own for answers.
+        client = (
+            ReconnectingClient(partial(_opened, caller.tenant))
+            if settings.auth.reply_topic is None
+            else ClientsByTenant(_opened)
+        )
+        toolbox = Toolbox(await opened.enter_async_context(client), caller, now=wall_clock)
         server = make_server(tools(), toolbox.call, instructions=INSTRUCTIONS)
         if http:
-            app = make_app(server, settings.mcp)
+            callers = None
+            if settings.auth.required:
+                judge = await opened.enter_async_context(open_judge(settings.auth))
+                callers = Callers(issuer=settings.auth.issuer or "", identify=judge.identify)
+            app = make_app(server, settings.mcp, callers=callers)
             errors.print(f"serving at http://{settings.mcp.host}:{settings.mcp.port}{PATH} until Ctrl-C")
             await serve_http(app, settings.mcp)
         else:
             await serve_stdio(server)
 
 
-def _opened() -> AbstractAsyncContextManager[Asker]:
+def _opened(tenant: TenantId) -> AbstractAsyncContextManager[Asker]:
     """Open an asker with settings read anew: the local stack may have started or moved since."""
-    return open_asker(load_settings())
+    return open_asker(load_settings(), tenant=tenant)

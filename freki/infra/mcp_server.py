@@ -6,20 +6,38 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+import structlog
+from pydantic import ValidationError
+
 from freki import __version__
 from freki.infra.settings import McpSettings
 from freki.schemas.errors import Misconfigured
-from freki.schemas.tools import Tool, ToolReply
+from freki.schemas.identity import Identity, RefusalReason
+from freki.schemas.names import record
+from freki.schemas.tools import Bearer, Tool, ToolReply
 
 if TYPE_CHECKING:
     from mcp.server.auth.provider import AccessToken
+    from mcp.server.auth.settings import AuthSettings
     from mcp.server.context import ServerRequestContext
     from mcp.server.lowlevel import Server
     from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams
     from starlette.applications import Starlette
 
-Call = Callable[[str, Mapping[str, Any]], Awaitable[ToolReply]]
+_log = structlog.get_logger(__name__)
+
+Call = Callable[[str, Mapping[str, Any], Bearer | None], Awaitable[ToolReply]]
 PATH = "/mcp"
+
+
+@record
+class Callers:
+    """Callers with tokens of their own: the server is an OAuth resource server, as the protocol says."""
+
+    issuer: str
+    """URL of the authorization server."""
+    identify: Callable[[bytes], Awaitable[Identity | RefusalReason]]
+    """Returns who calls, or why the token is refused."""
 
 
 def check_installed() -> None:
@@ -53,7 +71,7 @@ def make_server(tools: Sequence[Tool], call: Call, *, instructions: str) -> "Ser
         return listed
 
     async def call_tool(_context: "ServerRequestContext", params: "CallToolRequestParams") -> "CallToolResult":
-        reply = await call(params.name, params.arguments or {})
+        reply = await call(params.name, params.arguments or {}, _bearer())
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=reply.text)],
             structured_content=None if reply.content is None else dict(reply.content),
@@ -83,18 +101,24 @@ async def serve_http(app: "Starlette", settings: McpSettings) -> None:
     await uvicorn.Server(config).serve()
 
 
-def make_app(server: "Server", settings: McpSettings) -> "Starlette":
+def make_app(server: "Server", settings: McpSettings, *, callers: Callers | None = None) -> "Starlette":
     """Return the application at `/mcp`, which accepts configured host names only, so that no web page can call it.
 
-    Raises Misconfigured if other machines could call it without a token, or no host name is allowed.
+    callers: None: all share one identity. Raises Misconfigured if other machines could call it without a token, or no
+    host name is allowed.
     """
     from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend  # noqa: PLC0415 - an extra
     from mcp.server.transport_security import TransportSecuritySettings  # noqa: PLC0415
     from starlette.middleware.authentication import AuthenticationMiddleware  # noqa: PLC0415
 
-    _check_reach(settings)
+    _check_reach(settings, callers)
     hosts = [f"{host}:*" for host in _names(settings.host)] + list(settings.allowed_hosts)
-    verifier = None if settings.token is None else _OneToken(settings.token.get_secret_value())
+    verifier: _OneToken | _VerifiedToken | None = None
+    auth = None
+    if callers is not None:
+        verifier, auth = _VerifiedToken(callers), _resource(settings, callers)
+    elif settings.token is not None:
+        verifier = _OneToken(settings.token.get_secret_value())
     app = server.streamable_http_app(
         streamable_http_path=PATH,
         stateless_http=True,
@@ -104,10 +128,63 @@ def make_app(server: "Server", settings: McpSettings) -> "Starlette":
             allowed_hosts=hosts, allowed_origins=[f"http://{host}" for host in hosts]
         ),
         token_verifier=verifier,
+        auth=auth,
     )
-    if verifier is not None:
+    if verifier is not None and auth is None:
         app.add_middleware(AuthenticationMiddleware, backend=BearerAuthBackend(verifier))
     return app
+
+
+def _resource(settings: McpSettings, callers: Callers) -> "AuthSettings":
+    """Describe the server as a protected resource (RFC 9728), for clients that look for its authorization server."""
+    from mcp.server.auth.settings import AuthSettings  # noqa: PLC0415 - an extra
+
+    url = settings.url or f"http://{_names(settings.host)[0]}:{settings.port}{PATH}"
+    try:
+        # The audience is verified with the other claims.
+        return AuthSettings.model_validate(
+            {"issuer_url": callers.issuer, "resource_server_url": url, "validate_token_resource": False}
+        )
+    except ValidationError as error:
+        raise Misconfigured(
+            f"FREKI_AUTH__ISSUER={callers.issuer} and FREKI_MCP__URL={url} must be URLs: clients ask the first for"
+            " tokens for the second"
+        ) from error
+
+
+def _bearer() -> Bearer | None:
+    """Return who calls by a token of its own; None over stdio, and with the one configured token."""
+    from mcp.server.auth.middleware.auth_context import get_access_token  # noqa: PLC0415 - an extra
+
+    access = get_access_token()
+    if access is None or not access.claims:
+        return None
+    return Bearer(token=access.token, tenant=access.claims[_TENANT])
+
+
+_TENANT = "tenant"
+
+
+class _VerifiedToken:
+    """Verifies tokens of an issuer."""
+
+    def __init__(self, callers: Callers) -> None:
+        self._callers = callers
+
+    async def verify_token(self, token: str) -> "AccessToken | None":
+        from mcp.server.auth.provider import AccessToken  # noqa: PLC0415 - an extra
+
+        identity = await self._callers.identify(token.encode())
+        if isinstance(identity, RefusalReason):
+            _log.info("call refused", reason=identity)
+            return None
+        return AccessToken(
+            token=token,
+            client_id=identity.subject,
+            scopes=[],
+            subject=identity.subject,
+            claims={"iss": self._callers.issuer, _TENANT: identity.tenant},
+        )
 
 
 class _OneToken:
@@ -124,12 +201,17 @@ class _OneToken:
         return AccessToken(token=token, client_id="freki", scopes=[])
 
 
-def _check_reach(settings: McpSettings) -> None:
+def _check_reach(settings: McpSettings, callers: Callers | None) -> None:
+    if callers is not None and settings.token is not None:
+        raise Misconfigured(
+            "FREKI_MCP__TOKEN is one token for all callers, and with FREKI_AUTH__JWKS each has its own: leave it out"
+        )
     if settings.host in _LOOPBACK:
         return
-    if settings.token is None:
+    if settings.token is None and callers is None:
         raise Misconfigured(
-            f"FREKI_MCP__HOST is {settings.host}, which others can reach: set FREKI_MCP__TOKEN, or leave the host out"
+            f"FREKI_MCP__HOST is {settings.host}, which others can reach: set FREKI_AUTH__JWKS or"
+            " FREKI_MCP__TOKEN, or leave the host out"
         )
     if not settings.allowed_hosts and settings.host in _ANY:
         raise Misconfigured(

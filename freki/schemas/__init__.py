@@ -49,6 +49,7 @@ from freki.schemas.document_report import (
     ReportStatus,
 )
 from freki.schemas.explanation import ChunkStory, ExpectedDocument, Explanation, Retrieved, StepRank
+from freki.schemas.group_membership import GroupMembership
 from freki.schemas.index_outcome import IndexOutcome, OutcomeStatus
 from freki.schemas.judgement import Judgement, Verdict
 from freki.schemas.llm import Completion, LlmUse, NoCompletion, Prompt
@@ -105,6 +106,7 @@ __all__ = [
     "FilterOperator",
     "Freshness",
     "Fusion",
+    "GroupMembership",
     "IndexOutcome",
     "Judgement",
     "ListedDocument",

@@ -1,9 +1,10 @@
 """Tools of agents, and their replies."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from freki.schemas.names import record
+from freki.schemas.names import TenantId, record
 
 
 @record
@@ -18,6 +19,14 @@ class Tool:
     """JSON schema of an object."""
     results: Mapping[str, Any]
     """JSON schema of `ToolReply.content`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bearer:
+    """Who calls a tool over HTTP, by a token that was verified."""
+
+    token: str = field(repr=False)
+    tenant: TenantId
 
 
 @record

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterable, Callable, Iterator
+from collections.abc import AsyncIterable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
@@ -20,14 +20,16 @@ from freki.schemas import (
     DocumentReport,
     IndexOutcome,
     Operation,
+    QueryId,
     TenantId,
 )
-from freki.streams.deliver.outbox import Outbox
-from freki.streams.messages import VERSION_HEADER, Outgoing, Stored
+from freki.streams.deliver.outbox import Outbox, Sink
+from freki.streams.messages import TOKEN_HEADER, VERSION_HEADER, Headers, Outgoing, Stored
 from freki.streams.observe.tracing import describe
 from freki.streams.ports import ClaimWriter
 from freki.streams.retrieve.trace import answered, asked
 
+Q = TypeVar("Q")
 A = TypeVar("A")
 T = TypeVar("T")
 
@@ -150,79 +152,106 @@ class Receipts(_Follower):
                 self._arrived.put_nowait(outcome)
 
 
-class _Correspondent(_Follower, Generic[A]):
+class _Correspondent(_Follower, Generic[Q, A]):
     """Base of clients that send questions and wait for the answer under the same key."""
 
     def __init__(
-        self, *, outbox: Outbox, answers: AsyncIterable[Stored], decode: Callable[[bytes], A], topic: str
+        self,
+        *,
+        queries: Sink[Q],
+        answers: Sequence[AsyncIterable[Stored]],
+        decode: Callable[[bytes], A],
+        token: str | Callable[[], str] | None = None,
     ) -> None:
-        self._outbox = outbox
+        """Create a sender.
+
+        answers: records of the topics of answers. token: of who asks, or what gives a fresh one for each question;
+        None: Freki wants none.
+        """
+        self._queries = queries
         self._answers = answers
         self._decode = decode
-        self._topic = topic
+        self._token = token
         self._waiting: dict[bytes, asyncio.Future[A]] = {}
 
-    async def _answered(self, key: bytes, value: bytes, *, patience_s: float) -> A:
-        """Send a question and return its answer. Raises TimeoutError after `patience_s` seconds."""
+    def _proof(self) -> str | None:
+        return self._token() if callable(self._token) else self._token
+
+    def _record(self, query: Q, *, key: bytes, token: str | None) -> Outgoing:
+        headers: Headers = () if token is None else ((TOKEN_HEADER, token.encode()),)
+        return self._queries.record(query, key=key, headers=headers)
+
+    async def _answered(self, key: bytes, question: Outgoing, *, patience_s: float) -> A:
+        """Send a question with this key and return its answer. Raises TimeoutError after `patience_s` seconds."""
         answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         self._waiting[key] = answer
         try:
             async with asyncio.timeout(patience_s):
-                await self._outbox.send(Outgoing(topic=self._topic, key=key, value=value))
+                await self._queries.send(question)
                 return await self._first(answer, patience_s=patience_s)
         finally:
             del self._waiting[key]
 
     async def _read(self) -> None:
-        async for stored in self._answers:
+        try:
+            async with asyncio.TaskGroup() as group:
+                for answers in self._answers:
+                    group.create_task(self._take(answers))
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from failures
+
+    async def _take(self, answers: AsyncIterable[Stored]) -> None:
+        async for stored in answers:
             answer = self._waiting.get(stored.key or b"")
             if answer is not None and not answer.done() and stored.value is not None:
                 answer.set_result(self._decode(stored.value))
 
 
-class Asker(_Correspondent[ContextResult]):
+class Asker(_Correspondent[ContextQuery, ContextResult]):
     """Sender of queries that waits for their results."""
 
     def __init__(
         self,
         *,
-        outbox: Outbox,
-        answers: AsyncIterable[Stored],
-        encode: Callable[[ContextQuery], bytes],
+        queries: Sink[ContextQuery],
+        answers: Sequence[AsyncIterable[Stored]],
         decode: Callable[[bytes], ContextResult],
-        topic: str,
         tracer: Tracer,
         content: bool = False,
+        token: str | Callable[[], str] | None = None,
+        id_of_token: Callable[[str], str | None] | None = None,
     ) -> None:
-        super().__init__(outbox=outbox, answers=answers, decode=decode, topic=topic)
+        """Create a sender; id_of_token: where a token serves one query only, what gives the id of that query."""
+        super().__init__(queries=queries, answers=answers, decode=decode, token=token)
         self._content = content
-        self._encode = encode
+        self._id_of_token = id_of_token
         self._tracer = tracer
 
-    async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:
-        """Send a query and return its result. Raises TimeoutError after `patience_s` seconds."""
+    async def ask(self, query: ContextQuery, *, patience_s: float, token: str | None = None) -> ContextResult:
+        """Send a query and return its result. Raises TimeoutError after `patience_s` seconds.
+
+        token: of who asks, in place of the client's.
+        """
+        token = token or self._proof()
+        if self._id_of_token is not None and token is not None:
+            query = replace(query, query_id=QueryId(self._id_of_token(token) or query.query_id))
+        key = query.query_id.encode()
         with self._tracer.start_as_current_span("ask", kind=SpanKind.CLIENT, record_exception=False) as span:
             describe(span, lambda: asked(query, content=self._content))
-            result = await self._answered(query.query_id.encode(), self._encode(query), patience_s=patience_s)
+            result = await self._answered(key, self._record(query, key=key, token=token), patience_s=patience_s)
             describe(span, lambda: answered(result, content=self._content))
             return result
 
 
-class DocumentAsker(_Correspondent[DocumentReport]):
+class DocumentAsker(_Correspondent[DocumentQuery, DocumentReport]):
     """Sender of questions about documents that waits for their reports."""
 
-    def __init__(
-        self,
-        *,
-        outbox: Outbox,
-        answers: AsyncIterable[Stored],
-        encode: Callable[[DocumentQuery], bytes],
-        decode: Callable[[bytes], DocumentReport],
-        topic: str,
-    ) -> None:
-        super().__init__(outbox=outbox, answers=answers, decode=decode, topic=topic)
-        self._encode = encode
+    async def ask(self, query: DocumentQuery, *, patience_s: float, token: str | None = None) -> DocumentReport:
+        """Send a question and return its report. Raises TimeoutError after `patience_s` seconds.
 
-    async def ask(self, query: DocumentQuery, *, patience_s: float) -> DocumentReport:
-        """Send a question and return its report. Raises TimeoutError after `patience_s` seconds."""
-        return await self._answered(query.query_id.encode(), self._encode(query), patience_s=patience_s)
+        token: of who asks, in place of the client's.
+        """
+        key = query.query_id.encode()
+        return await self._answered(
+            key, self._record(query, key=key, token=token or self._proof()), patience_s=patience_s
+        )

@@ -1,6 +1,6 @@
 """Kafka records: stored on a topic, received by a stage, and outgoing."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from opentelemetry.context import Context
@@ -17,6 +17,8 @@ RECORDED_AT_HEADER = "freki-recorded-at"
 REINDEX_HEADER = "freki-reindex"
 """Header of a change that repeats a stored one, and of its parts: decimal time of the request to make the version anew,
 in milliseconds since 1970. It is the edition that the index gets."""
+TOKEN_HEADER = "freki-token"  # noqa: S105 - its name
+"""Header of a query: the signed token of who asks. Whoever has it can ask: it stays out of all other records."""
 _MAX_DIGITS = 18
 """Maximum digits of a number in a header, which fit 64 bits."""
 
@@ -61,7 +63,7 @@ class Received(Generic[T_co]):
 
     value: T_co
     key: bytes
-    headers: Headers
+    headers: Headers = field(repr=False)
     topic: str
     partition: int
     offset: int
@@ -77,7 +79,7 @@ class Outgoing:
     topic: str
     key: bytes | None
     value: bytes | None
-    headers: Headers = ()
+    headers: Headers = field(default=(), repr=False)
     trace: Context | None = None
     """Context of the record that causes this one; None: the current context."""
 
@@ -85,6 +87,11 @@ class Outgoing:
 def header(headers: Headers, name: str) -> bytes | None:
     """Return the value of a header; None if it is absent."""
     return dict(headers).get(name)
+
+
+def without_token(headers: Headers) -> Headers:
+    """Return headers for a record that others may read."""
+    return tuple((name, value) for name, value in headers if name != TOKEN_HEADER)
 
 
 def version_in(headers: Headers) -> int:

@@ -1,6 +1,8 @@
 """Declaration of all topics. Only `freki topics apply` creates them."""
 
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Literal, Self
 
 from freki.schemas import (
@@ -11,6 +13,7 @@ from freki.schemas import (
     DocumentChange,
     DocumentQuery,
     DocumentReport,
+    GroupMembership,
     IndexOutcome,
     Judgement,
 )
@@ -36,11 +39,13 @@ _SHARED = frozenset(
         "document-queries",
         "document-reports",
         "judgements",
+        "groups",
         "dead-letters",
         "sources",
     }
 )
 """Topics shared by all generations."""
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _DEAD_LETTER_MARGIN_BYTES = 32 * 1024
 """Space for the error headers of a dead letter beside a record of the maximum size, in bytes."""
 
@@ -87,8 +92,11 @@ class Topics:
     document_queries: Topic
     document_reports: Topic
     judgements: Topic
+    groups: Topic
     dead_letters: Topic
     sources: Topic
+    suffix: str
+    """End of the names of topics that this generation does not share."""
 
     @classmethod
     def from_settings(
@@ -140,9 +148,29 @@ class Topics:
             document_queries=topic("document-queries", DocumentQuery, _QUERY_MS),
             document_reports=topic("document-reports", DocumentReport, _QUERY_MS),
             judgements=topic("judgements", Judgement, TOMBSTONE_MS, cleanup="compact"),
+            groups=topic("groups", GroupMembership, TOMBSTONE_MS, cleanup="compact"),
             dead_letters=topic("dead-letters", None, _RECEIPT_MS, margin_bytes=_DEAD_LETTER_MARGIN_BYTES),
             sources=topic("sources", None, TOMBSTONE_MS, cleanup="compact"),
+            suffix=own,
         )
+
+    def reply_topic(self, template: str, tenant: str) -> str | None:
+        """Return the topic of the answers to a tenant; None if no topic can have that name, or it is for others.
+
+        template: its name with `{tenant}`. A tenant cannot be named so that answers go to topics of Freki or Kafka.
+        """
+        name = template.replace("{tenant}", tenant)
+        is_legal = _LEGAL_NAME.fullmatch(name) and _LEGAL_NAME.fullmatch(tenant) and not name.startswith("__")
+        stems = [each.name.removesuffix(self.suffix) for each in self.own]
+        is_taken = name in {*stems, *(each.name for each in self)} or name.startswith(
+            tuple(f"{stem}." for stem in stems)
+        )
+        return name if is_legal and not is_taken else None
+
+    def answers_to(self, template: str, tenant: str) -> Topic | None:
+        """Return the topic of the answers to a tenant, of the size of `contexts`; None as for `reply_topic`."""
+        name = self.reply_topic(template, tenant)
+        return None if name is None else replace(self.contexts, name=name)
 
     @property
     def own(self) -> list[Topic]:
@@ -159,5 +187,6 @@ class Topics:
         yield self.document_queries
         yield self.document_reports
         yield self.judgements
+        yield self.groups
         yield self.dead_letters
         yield self.sources

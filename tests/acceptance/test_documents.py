@@ -23,6 +23,7 @@ from freki.schemas import (
     TenantId,
 )
 from freki.schemas.index import Root
+from freki.streams.messages import Outgoing
 from freki.streams.wire.connect import apply_topics, open_document_asker, open_index
 from freki.streams.wire.from_settings import wall_clock
 from tests.acceptance.conftest import Children, Freki
@@ -133,7 +134,11 @@ async def test_services_list_and_show_documents_within_the_rights_of_who_asks(fr
         hidden = await told(DocumentQueryKind.SHOW, document_id=DocumentId("handbook/pay.md"))
         history = await told(DocumentQueryKind.HISTORY, document_id=DocumentId("handbook/leave.md"))
         wrong = await told(DocumentQueryKind.SHOW)
-        broken = await asker._answered(b"broken", b"no record", patience_s=PATIENCE_S)
+        broken = await asker._answered(
+            b"broken",
+            Outgoing(topic=asker._queries.topic, key=b"broken", value=b"no record"),
+            patience_s=PATIENCE_S,
+        )
     _, listed = await freki_command(freki, "documents", "list", "--json", "--prefix", "handbook/leave.md")
     _, events = await freki_command(freki, "documents", "history", "handbook/leave.md", "--json")
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from freki.infra.milvus.index import MilvusIndex
-from freki.infra.milvus.layout import CHUNKS, DOCUMENTS
+from freki.infra.milvus.layout import CHUNKS, DOCUMENTS, Row
 from freki.infra.settings import MilvusSettings
 from freki.schemas import ChunkId, RootId, TenantId, Timestamp
 from freki.schemas.errors import Misconfigured, Unavailable
@@ -291,6 +291,27 @@ def calls(monkeypatch: pytest.MonkeyPatch, index: MilvusIndex) -> Calls:
 async def index(store: MilvusSettings) -> AsyncIterator[MilvusIndex]:
     async with MilvusIndex(store, replace(GENERATION, name="shared")) as index:
         yield index
+
+
+async def test_rows_are_read_by_search_as_they_are_by_key(index: MilvusIndex) -> None:
+    # Opposite to the vector that is searched for, without any direction, replaced, deleted, and never there.
+    names = ["near", "far", "nowhere", "replaced", "deleted", "absent"]
+    given = vectors((1.0,), (-1.0,), (0.0,), (0.5, 0.5), (0.1, 0.9))
+    await index.upsert([chunk(f"by-search-{name}") for name in names[:-1]], given)
+    await index.upsert([chunk("by-search-replaced", text="new")], vectors((0.0, 1.0)))
+    await index.delete([row("by-search-deleted")])
+    keys = [row(f"by-search-{name}") for name in names]
+    wanted = ["row_id", "text", "dense"]
+
+    by_key = await index._store.lookup(CHUNKS, keys, wanted)
+    by_search = await index._store.lookup_by_search(CHUNKS, keys, wanted, dim=GENERATION.dim, size=2)
+
+    def read(rows: list[Row]) -> list[Row]:
+        return sorted(({**each, "dense": list(each["dense"])} for each in rows), key=lambda each: each["row_id"])
+
+    assert read(by_search) == read(by_key)
+    assert [each["text"] for each in read(by_search) if "replaced" in each["row_id"]] == ["new"]
+    assert len(by_search) == 4
 
 
 async def test_queries_of_equal_scope_share_one_call(index: MilvusIndex, calls: Calls) -> None:

@@ -133,7 +133,7 @@ class Asker:
     def __init__(self, retriever: Retriever) -> None:
         self._retriever = retriever
 
-    async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:  # noqa: ARG002 - it is in the query
+    async def ask(self, query: ContextQuery, *, patience_s: float, token: str | None = None) -> ContextResult:  # noqa: ARG002 - as a port says
         ((_, result, _),) = [answer async for answer in self._retriever.answer([(query, "")])]
         return result
 

@@ -2,7 +2,7 @@ import pytest
 from typer.testing import CliRunner
 
 from freki.cli.main import app
-from freki.infra.settings import MilvusSettings, RetrievalSettings, Settings
+from freki.infra.settings import AuthSettings, MilvusSettings, RetrievalSettings, Settings
 from freki.streams.app import STAGES
 from freki.streams.wire.acls import rights_of
 from freki.streams.wire.from_settings import group_of, topics_of
@@ -54,6 +54,19 @@ def test_what_the_settings_leave_out_takes_no_right() -> None:
 
     assert topics.judgements.name not in operations(settings, "retrieve")
     assert operations(cached, "retrieve")["team.answers"] == {"Write"}
+
+
+def test_with_tokens_workers_read_groups_and_answer_on_the_topics_of_tenants() -> None:
+    auth = AuthSettings(jwks="keys.json", issuer="i", audience="a", reply_topic="contexts-{tenant}")
+    settings = Settings(auth=auth)
+    rights = rights_of(settings, tenants=["hr"])
+
+    by_name = {part: {right.name: right.operations for right in each} for part, each in rights.items()}
+    assert by_name["retrieve"][topics_of(settings).groups.name] == ("Read",)
+    assert by_name["retrieve"]["contexts-hr"] == ("Write",)
+    assert by_name["ask"]["contexts-hr"] == ("Read",)
+    assert "Create" in by_name["topics"]["contexts-hr"]
+    assert topics_of(settings).groups.name not in operations(Settings(), "retrieve")
 
 
 def test_the_lines_for_the_shell_name_every_right_once() -> None:

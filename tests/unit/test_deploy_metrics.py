@@ -10,6 +10,7 @@ from freki.infra.telemetry.calls import Calls
 from freki.infra.telemetry.metrics import metering
 from freki.operators.age import FIRST_YEAR_MS
 from freki.schemas import ContextResult, IndexOutcome, LlmUse, Notice, NoticeKind, OutcomeStatus, StageTime, Timestamp
+from freki.schemas.identity import RefusalReason
 from freki.streams.observe.meters import Meters, Standing, Waiting
 from tests.strategies import records
 
@@ -47,6 +48,7 @@ def everything_happens(meters: Meters, calls: Calls, outcome: IndexOutcome, resu
         LlmUse(written=3, kept=2, missing=1, reason="", prompt_tokens=9, cached_tokens=5, completion_tokens=4)
     )
     meters.count_unranked(3)
+    meters.count_refused_query(RefusalReason.EXPIRED)
     meters.set_circuit_open("embed", resting=True)
     meters.count_skipped_call("embed")
     meters.record_batch("embed", records=8, max_records=32, seconds=0.1, failed=False)

@@ -29,14 +29,15 @@ from freki.schemas import (
 from freki.schemas.avro import Codec
 from freki.schemas.avro.contracts import packaged_contracts
 from freki.schemas.errors import Misconfigured, Unavailable
+from freki.schemas.identity import RefusalReason
 from freki.schemas.index import Root, deleted
 from freki.streams.deliver.dead_letter_queue import DeadLetterQueue
 from freki.streams.deliver.dead_letters import DeadLetter
 from freki.streams.deliver.intake import required
 from freki.streams.deliver.outbox import Sink
 from freki.streams.deliver.replies import Replies
-from freki.streams.documents.handler import DEADLINE_MS, DocumentHandler, ReportRules, noted, reject_with_report
-from freki.streams.messages import Stored
+from freki.streams.documents.handler import DEADLINE_MS, Admit, DocumentHandler, ReportRules, noted, reject_with_report
+from freki.streams.messages import Received, Stored
 from tests.avro_values import values_of, write
 from tests.contract.index_records import GENERATION, any_vectors, chunk, page, root
 from tests.memory_index import MemoryIndex
@@ -109,7 +110,13 @@ class Records:
 class Desk:
     """Answers questions about what an index holds."""
 
-    def __init__(self, *roots: Root, max_bytes: int = 900_000, records: Records | None = None) -> None:
+    def __init__(
+        self,
+        *roots: Root,
+        max_bytes: int = 900_000,
+        records: Records | None = None,
+        admit: Admit | None = None,
+    ) -> None:
         self.index = MemoryIndex(GENERATION)
         self.bench = Bench()
         self.records = records or Records()
@@ -123,6 +130,7 @@ class Desk:
             replies=Replies(self.sink, noted=noted),
             encode=self.sink.encode,
             now=lambda: NOW,
+            admit=admit,
         )
         self._roots = roots
 
@@ -348,3 +356,14 @@ async def test_an_item_that_fits_no_record_is_named_with_the_setting() -> None:
 
     assert report.status is ReportStatus.REJECTED
     assert "FREKI_KAFKA__MAX_MESSAGE_BYTES" in report.message
+
+
+async def test_a_question_without_a_token_that_allows_it_is_told_so_and_reads_nothing() -> None:
+    async def refuse(_: Received[DocumentQuery]) -> RefusalReason:
+        return RefusalReason.NO_TOKEN
+
+    async with Desk(document("secret"), admit=refuse) as desk:
+        report = await desk.ask(asking())
+
+    assert (report.status, report.message) == (ReportStatus.REJECTED, "the question is refused: it has no token")
+    assert (report.total, report.documents) == (0, ())

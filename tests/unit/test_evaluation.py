@@ -54,7 +54,7 @@ class Answering:
         self._silent = silent
         self._rest = rest
 
-    async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:
+    async def ask(self, query: ContextQuery, *, patience_s: float, token: str | None = None) -> ContextResult:  # noqa: ARG002 - as a port says
         assert patience_s > 0
         if self._silent:
             raise TimeoutError

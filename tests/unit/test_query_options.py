@@ -121,7 +121,7 @@ def test_ask_asks_what_its_flags_say(
     arguments: list[str], overrides: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Asker:
-        async def ask(self, asked: ContextQuery, *, patience_s: float) -> None:  # noqa: ARG002
+        async def ask(self, asked: ContextQuery, *, patience_s: float, token: str | None = None) -> None:  # noqa: ARG002
             raise Asked(asked)
 
     @asynccontextmanager

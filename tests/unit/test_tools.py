@@ -15,11 +15,12 @@ from mcp import Client
 from mcp.types import CallToolResult, TextContent
 from pydantic import SecretStr
 
-from freki.infra.mcp_server import make_app, make_server
+from freki.infra.mcp_server import Callers, make_app, make_server
 from freki.infra.settings import McpSettings
 from freki.operators.validate_query import validate_query
-from freki.schemas import ContextQuery, ContextResult, QueryId, RequestKind, Timestamp
+from freki.schemas import ContextQuery, ContextResult, QueryId, RequestKind, TenantId, Timestamp
 from freki.schemas.errors import Misconfigured, Unavailable
+from freki.schemas.identity import Identity, RefusalReason
 from freki.streams.ports import QueryClient
 from freki.streams.tools.client import ReconnectingClient
 from freki.streams.tools.definition import ARGUMENTS, INSTRUCTIONS, tools
@@ -41,7 +42,7 @@ class InProcess:
         self._retriever = retriever(world)
         self.asked: list[ContextQuery] = []
 
-    async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:
+    async def ask(self, query: ContextQuery, *, patience_s: float, token: str | None = None) -> ContextResult:  # noqa: ARG002 - as a port says
         assert patience_s > 0
         self.asked.append(query)
         validate_query(query)
@@ -53,7 +54,7 @@ class Down:
     def __init__(self, error: Exception) -> None:
         self._error = error
 
-    async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:  # noqa: ARG002 - as a port says
+    async def ask(self, query: ContextQuery, *, patience_s: float, token: str | None = None) -> ContextResult:  # noqa: ARG002 - as a port says
         raise self._error
 
 
@@ -244,7 +245,7 @@ async def test_a_world_that_is_down_is_an_error_of_the_tool_that_names_the_fix(e
 
 async def test_a_refusal_is_an_error_of_the_tool_that_says_why(line: InProcess) -> None:
     class Refusing:
-        async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:
+        async def ask(self, query: ContextQuery, *, patience_s: float, token: str | None = None) -> ContextResult:  # noqa: ARG002 - as a port says
             from freki.schemas import Notice, NoticeKind, ResultStatus
 
             result = await line.ask(query, patience_s=patience_s)
@@ -277,7 +278,7 @@ class Connections:
         yield self
         self.closed += 1
 
-    async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:
+    async def ask(self, query: ContextQuery, *, patience_s: float, token: str | None = None) -> ContextResult:  # noqa: ARG002 - as a port says
         if self.failing:
             raise self.failing.pop()
         return await self.line.ask(query, patience_s=patience_s)
@@ -302,7 +303,7 @@ async def test_a_connection_that_broke_closes_once_nobody_waits_for_it(line: InP
     waits, goes_on = asyncio.Event(), asyncio.Event()
 
     class Slow(Connections):
-        async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:
+        async def ask(self, query: ContextQuery, *, patience_s: float, token: str | None = None) -> ContextResult:  # noqa: ARG002 - as a port says
             if query.text != "slow":
                 raise Unavailable("gone")
             waits.set()
@@ -356,6 +357,96 @@ async def test_where_a_token_is_set_nobody_calls_without_it() -> None:
     assert await posted(settings, host="192.0.2.7:8765", authorization="Bearer wrong") == 401
     assert await posted(settings, host="192.0.2.7:8765", authorization="Bearer s3cret") == 200
     assert await posted(settings, host="evil.example", authorization="Bearer s3cret") == 421
+
+
+class Recording:
+    """Answers nothing, and remembers who asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, tuple[str, ...], str | None]] = []
+
+    async def ask(self, query: ContextQuery, *, patience_s: float, token: str | None = None) -> ContextResult:
+        assert patience_s > 0
+        self.asked.append((query.tenant, query.principals, token))
+        raise TimeoutError
+
+
+TOKENS = {f"token of {user}": (user, tenant) for user, tenant in (("ada", "t"), ("bob", "u"))}
+
+
+async def identify(token: bytes) -> Identity | RefusalReason:
+    if token.decode() not in TOKENS:
+        return RefusalReason.SIGNATURE
+    user, tenant = TOKENS[token.decode()]
+    return Identity(tenant=TenantId(tenant), principals=(user,), subject=user, token_id=None)
+
+
+@asynccontextmanager
+async def resource_server(line: QueryClient, issuer: str = "https://issuer.example.org") -> AsyncIterator[Any]:
+    """Serve callers with tokens of their own; give a client."""
+    import httpx
+
+    server = make_server(tools(), toolbox(line).call, instructions="")
+    app = make_app(server, McpSettings(), callers=Callers(issuer=issuer, identify=identify))
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1:8765") as client,
+    ):
+        yield client
+
+
+def search_of(query: str) -> dict[str, Any]:
+    arguments = {"query": query, "document_id": None, "top_k": None}
+    return {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "semantic_search", "arguments": arguments},
+    }
+
+
+async def test_callers_with_tokens_of_their_own_ask_in_their_own_name() -> None:
+    line = Recording()
+    async with resource_server(line) as client:
+        answers = await asyncio.gather(
+            *(
+                client.post("/mcp", json=search_of("x"), headers={**HEADERS, "authorization": f"Bearer {token}"})
+                for token in [*TOKENS] * 5
+            )
+        )
+
+    assert {answer.status_code for answer in answers} == {200}
+    assert set(line.asked) == {(tenant, (), token) for token, (_, tenant) in TOKENS.items()}
+    assert len(line.asked) == 10
+
+
+async def test_who_has_no_valid_token_is_told_where_to_get_one() -> None:
+    line = Recording()
+    async with resource_server(line) as client:
+        for headers in ({}, {"authorization": "Bearer forged"}, {"authorization": "Basic eDp5"}):
+            answer = await client.post("/mcp", json=search_of("x"), headers={**HEADERS, **headers})
+            challenge = answer.headers["www-authenticate"]
+            place = challenge.partition('resource_metadata="')[2].partition('"')[0]
+            metadata = (await client.get(place)).json()
+
+            assert answer.status_code == 401
+            assert challenge.startswith("Bearer ")
+            assert metadata["resource"] == "http://127.0.0.1:8765/mcp"
+            assert metadata["authorization_servers"] == ["https://issuer.example.org"]
+
+    assert not line.asked
+
+
+async def test_a_server_with_two_kinds_of_tokens_or_without_an_issuer_does_not_start() -> None:
+    with pytest.raises(Misconfigured, match="FREKI_AUTH__ISSUER"):
+        async with resource_server(Recording(), issuer="nobody"):
+            pass
+    server = make_server(tools(), toolbox(Recording()).call, instructions="")
+    callers = Callers(issuer="https://issuer.example.org", identify=identify)
+    with pytest.raises(Misconfigured, match="FREKI_MCP__TOKEN"):
+        make_app(server, McpSettings(token=SecretStr("s3cret")), callers=callers)
+    with pytest.raises(Misconfigured, match="FREKI_MCP__ALLOWED_HOSTS"):
+        make_app(server, McpSettings(host="0.0.0.0"), callers=callers)  # noqa: S104 - refused
 
 
 @pytest.mark.parametrize(

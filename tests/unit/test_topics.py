@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from freki.streams.topics import Topics
@@ -20,15 +22,16 @@ def test_names_are_made_of_prefix_and_version() -> None:
         "acme.document-queries.v2",
         "acme.document-reports.v2",
         "acme.judgements.v2",
+        "acme.groups.v2",
         "acme.dead-letters.v2",
         "acme.sources.v2",
     ]
 
 
-def test_documents_judgements_and_what_sources_remember_are_kept_for_good() -> None:
+def test_documents_judgements_groups_and_what_sources_remember_are_kept_for_good() -> None:
     kept = [topic for topic in TOPICS if topic.cleanup == "compact"]
 
-    assert kept == [TOPICS.documents, TOPICS.judgements, TOPICS.sources]
+    assert kept == [TOPICS.documents, TOPICS.judgements, TOPICS.groups, TOPICS.sources]
     assert all("retention.ms" not in topic.config for topic in kept)
     assert all(int(topic.config["retention.ms"]) > 0 for topic in TOPICS if topic not in kept)
 
@@ -45,10 +48,37 @@ def test_generations_share_what_comes_from_outside() -> None:
         "acme.document-queries.v2",
         "acme.document-reports.v2",
         "acme.judgements.v2",
+        "acme.groups.v2",
         "acme.dead-letters.v2",
         "acme.sources.v2",
     }
     assert {topic.name for topic in other.own} == {topic.name for topic in other} - {topic.name for topic in TOPICS}
+
+
+@pytest.mark.parametrize(
+    ("template", "tenant"),
+    [
+        ("contexts-{tenant}", "a/b"),
+        ("contexts-{tenant}", ""),
+        ("contexts-{tenant}", "x" * 250),
+        ("contexts-{tenant}", "a b"),
+        ("acme.{tenant}.v2", "queries"),
+        ("acme.{tenant}.v2", "documents"),
+        ("acme.{tenant}", "outcomes.v2"),
+        ("acme.{tenant}", "outcomes.v2.g7"),
+        ("acme.{tenant}", "contexts.v2"),
+        ("{tenant}", "__consumer_offsets"),
+    ],
+)
+def test_no_name_of_a_tenant_sends_its_answers_to_a_topic_for_others(template: str, tenant: str) -> None:
+    assert TOPICS.reply_topic(template, tenant) is None
+
+
+def test_a_tenant_has_a_topic_for_its_answers_by_template() -> None:
+    topic = TOPICS.answers_to("contexts-{tenant}", "hr")
+
+    assert topic == replace(TOPICS.contexts, name="contexts-hr")
+    assert TOPICS.reply_topic("acme.contexts.v2.{tenant}", "hr") == "acme.contexts.v2.hr"
 
 
 def test_topics_that_share_keys_share_the_number_of_partitions() -> None:

@@ -40,7 +40,7 @@ class Machine:
         self._best_alpha = best_alpha
         self._needs_reranker = needs_reranker
 
-    async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:
+    async def ask(self, query: ContextQuery, *, patience_s: float, token: str | None = None) -> ContextResult:  # noqa: ARG002
         assert patience_s > 0
         self.asked.append(query)
         reranked = OPTIONS.with_overrides(query).rerank_candidates > 0

@@ -16,7 +16,7 @@ from freki.infra.local.children import Died, Event, Restarting, Unready
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import read_stack, settings_for
 from freki.infra.models import ensure_built
-from freki.infra.settings import Settings
+from freki.infra.settings import AuthSettings, Settings
 from freki.schemas import DocumentChange, IndexOutcome, OutcomeStatus, TenantId
 from freki.schemas.evaluation import CorpusDocument
 from freki.schemas.names import record
@@ -78,6 +78,10 @@ async def open_place(
         )
 
 
+BELIEVED = {f"FREKI_AUTH__{name}": "none" for name in ("JWKS", "ISSUER", "AUDIENCE", "REPLY_TOPIC")}
+"""Variables of workers that answer without tokens: who evaluates published all that they hold."""
+
+
 @asynccontextmanager
 async def _own_stack(
     settings: Settings, tenant: TenantId, environment: Mapping[str, str] | None, *, fresh: bool
@@ -86,10 +90,12 @@ async def _own_stack(
         await ensure_built(settings.models, progress)
     directory = settings.local.state_dir.expanduser().absolute() / "evaluation" / tenant
     # Read anew: the given settings may already point at a running local stack.
-    own = Settings(local=Settings().local.elsewhere(directory))
+    own = Settings(local=Settings().local.elsewhere(directory), auth=AuthSettings())
     if fresh and read_stack(directory) is None:
         rmtree(directory, ignore_errors=True)
-    stack = LocalStack(own, report=_report_trouble, prepare=apply_topics, environment=environment)
+    stack = LocalStack(
+        own, report=_report_trouble, prepare=apply_topics, environment={**(environment or {}), **BELIEVED}
+    )
     async with AsyncExitStack() as opened:
         with errors.status("starting broker, store and workers"):
             await opened.enter_async_context(stack)

@@ -2,6 +2,7 @@
 
 from freki.infra.kafka.admin import Admin, Declared, PartitionLag, TopicState
 from freki.infra.kafka.app import crash_of, holds, look_behind, make_app, on_lost, on_revoked
+from freki.infra.kafka.history import History
 from freki.infra.kafka.producer import KafkaProducer
 from freki.infra.kafka.reader import Reader
 from freki.infra.kafka.records import Position, Record
@@ -9,6 +10,7 @@ from freki.infra.kafka.records import Position, Record
 __all__ = [
     "Admin",
     "Declared",
+    "History",
     "KafkaProducer",
     "PartitionLag",
     "Position",

@@ -55,7 +55,7 @@ class Reader:
                 await client.start()
                 await self._take_position(client)
         except BaseException:
-            await _stop(client)
+            await stopped(client)
             raise
         self._client = client
         self._pauses = pace(client, self._settings)
@@ -67,7 +67,7 @@ class Reader:
         """Disconnect."""
         if self._client is not None:
             client, self._client = self._client, None
-            await _stop(client)
+            await stopped(client)
         if self._pauses is not None:
             self._pauses.close()
 
@@ -113,7 +113,7 @@ class Reader:
     async def _poll(self) -> list[Record]:
         with translated(f"read {self._topic}", self._settings):
             fetched = await self._opened().getmany(timeout_ms=_POLL_MS)
-        return [_record(one) for records in fetched.values() for one in records]
+        return [to_record(one) for records in fetched.values() for one in records]
 
     def _opened(self) -> AIOKafkaConsumer:
         if self._client is None:
@@ -139,7 +139,8 @@ def _end(highwater: int, last_stable: int | None) -> int:
     return highwater if last_stable is None or last_stable < 0 else min(highwater, last_stable)
 
 
-def _record(one: "ConsumerRecord[bytes, bytes]") -> Record:
+def to_record(one: "ConsumerRecord[bytes, bytes]") -> Record:
+    """Return a record as the client gave it."""
     return Record(
         topic=one.topic,
         partition=one.partition,
@@ -151,7 +152,7 @@ def _record(one: "ConsumerRecord[bytes, bytes]") -> Record:
     )
 
 
-async def _stop(client: AIOKafkaConsumer) -> None:
+async def stopped(client: AIOKafkaConsumer) -> None:
     """Disconnect, even if the broker is unreachable."""
     stopping = asyncio.create_task(client.stop())
     await asyncio.wait({stopping})

@@ -1,6 +1,6 @@
 """Records of a topic, and their positions."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,7 +14,8 @@ class Record:
     """Milliseconds since 1970-01-01T00:00:00Z, set by producer or broker."""
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes], ...]
+    headers: tuple[tuple[str, bytes], ...] = field(repr=False)
+    """One of them may be a token."""
 
 
 @dataclass(frozen=True, slots=True)

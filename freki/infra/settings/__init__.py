@@ -1,5 +1,6 @@
 """Settings of each adapter and stage, and `Settings`, which holds all of them."""
 
+from freki.infra.settings.auth import AuthSettings
 from freki.infra.settings.feed import CrawlSettings, RelaySettings
 from freki.infra.settings.ingest import (
     ChunkingSettings,
@@ -20,6 +21,7 @@ from freki.infra.settings.services import LocalSettings, McpSettings, TelemetryS
 
 __all__ = [
     "PROFILES",
+    "AuthSettings",
     "ChunkProfile",
     "ChunkingSettings",
     "ClaimSettings",

@@ -6,6 +6,7 @@ from typing import Self
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from freki.infra.settings.auth import AuthSettings
 from freki.infra.settings.environment import Environment, File
 from freki.infra.settings.feed import CrawlSettings, RelaySettings
 from freki.infra.settings.ingest import (
@@ -43,6 +44,7 @@ class Settings(BaseSettings, Clearable):
     kafka: KafkaSettings = KafkaSettings()
     registry: RegistrySettings = RegistrySettings()
     milvus: MilvusSettings = MilvusSettings()
+    auth: AuthSettings = AuthSettings()
     models: ModelSettings = ModelSettings()
     remote_reranker: RemoteRerankerSettings = RemoteRerankerSettings()
     vertex_reranker: VertexRerankerSettings = VertexRerankerSettings()
@@ -77,6 +79,11 @@ class Settings(BaseSettings, Clearable):
             most, name = max((profile.max_chars, name) for name, profile in self.chunking.profiles.items())
             check_ascending(
                 {"CONTEXTS__MIN_CHARS": self.contexts.min_chars, f"CHUNKING__{name.upper()}__MAX_CHARS": most}
+            )
+        if self.auth.required and (silent := [one for one in self.relays if "principals" not in one.model_fields_set]):
+            raise ValueError(
+                f"relay of {silent[0].topic}: principals are missing; with FREKI_AUTH__JWKS name who may read its "
+                'documents, ["everyone"] for all of the tenant'
             )
         if self.retrieval.feedback and not self.feedback.read:
             raise ValueError(

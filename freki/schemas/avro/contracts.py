@@ -18,6 +18,7 @@ from freki.schemas.context_result import ContextResult
 from freki.schemas.document_change import DocumentChange
 from freki.schemas.document_query import DocumentQuery
 from freki.schemas.document_report import DocumentReport
+from freki.schemas.group_membership import GroupMembership
 from freki.schemas.index_outcome import IndexOutcome
 from freki.schemas.judgement import Judgement
 
@@ -31,6 +32,7 @@ TOPICS: Mapping[type, str] = {
     Judgement: "judgements",
     DocumentQuery: "document-queries",
     DocumentReport: "document-reports",
+    GroupMembership: "groups",
 }
 """Each record that crosses a topic, and the middle part of that topic's name."""
 
@@ -54,6 +56,7 @@ COMPATIBILITY: Mapping[type, Compatibility] = {
     Judgement: Compatibility.BACKWARD_TRANSITIVE,
     DocumentQuery: Compatibility.BACKWARD_TRANSITIVE,
     DocumentReport: Compatibility.FULL_TRANSITIVE,
+    GroupMembership: Compatibility.BACKWARD_TRANSITIVE,
 }
 """Guaranteed compatibility of each record.
 

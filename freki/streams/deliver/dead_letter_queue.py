@@ -20,7 +20,7 @@ from freki.streams.deliver.dead_letters import (
 from freki.streams.deliver.errors import ErrorAction, action_for, stops_stage
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.deliver.retry import Retry
-from freki.streams.messages import Received, Stored
+from freki.streams.messages import Received, Stored, without_token
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ class DeadLetterQueue(Generic[T]):
         return DeadLetter(
             key=stored.key,
             value=stored.value,
-            headers=stored.headers,
+            headers=without_token(stored.headers),
             topic=stored.topic,
             partition=stored.partition,
             offset=stored.offset,

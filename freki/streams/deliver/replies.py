@@ -32,20 +32,30 @@ class Replies(Generic[A]):
         common: Sink[A],
         *,
         noted: Callable[[A, str], A],
+        emptied: Callable[[A, str], A] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Set the topic of all answers; noted: returns an answer with a note."""
+        """Set the topic of all answers.
+
+        noted: returns an answer with a note. emptied: returns what may be read by all of an answer that may not, with a
+        note; None: no answer is private.
+        """
         self._common = common
         self._noted = noted
+        self._emptied = emptied or noted
         self._clock = clock
         self._rests_until: dict[str, float] = {}
 
-    async def send(self, received: Received[Any], answer: A, *, to: str | None) -> None:
-        """Send an answer and wait for the broker. Raises the failure of the topic of all answers."""
+    async def send(self, received: Received[Any], answer: A, *, to: str | None, private: bool = False) -> None:
+        """Send an answer and wait for the broker. Raises the failure of the topic of all answers.
+
+        private: no other topic than the named one may hold what the answer says.
+        """
         if to is not None and to != self._common.topic:
             if await self._replied(received, answer, to):
                 return
-            answer = self._noted(
+            note = self._emptied if private else self._noted
+            answer = note(
                 answer, f"{to} does not take this answer; it must exist, and the worker's log says what is wrong"
             )
         await _send(self._common, received, answer)

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
 
@@ -54,7 +54,7 @@ class _Event:
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
-    headers: Headers
+    headers: Headers = field(repr=False)
 
 
 class Stage:

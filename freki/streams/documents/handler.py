@@ -20,6 +20,7 @@ from freki.schemas import (
     may_read,
 )
 from freki.schemas.errors import Misconfigured
+from freki.schemas.identity import RefusalReason
 from freki.schemas.index import Root, Selection
 from freki.schemas.names import record
 from freki.streams.deliver.dead_letter_queue import OnDeadLetter
@@ -30,6 +31,7 @@ from freki.streams.documents.history import DocumentRecords, history_of
 from freki.streams.documents.listing import listed, page_of
 from freki.streams.documents.view import view_of
 from freki.streams.messages import Received
+from freki.streams.observe.tracing import attached
 from freki.streams.ports import DocumentIndex
 
 LIMIT = 50
@@ -39,6 +41,8 @@ DEADLINE_MS = 30_000
 HISTORIES = 1
 """Maximum histories that a worker makes at a time: each reads whole topics beside the queries that it answers."""
 
+Admit = Callable[[Received[DocumentQuery]], Awaitable[Received[DocumentQuery] | RefusalReason]]
+"""Returns a question in the name of who asks, or why it is refused."""
 Build = Callable[[int], DocumentReport]
 """Returns a report with at most so many items; the others are for the next page."""
 
@@ -69,13 +73,16 @@ class DocumentHandler:
         replies: Replies[DocumentReport],
         encode: Callable[[DocumentReport], bytes],
         now: Callable[[], Timestamp],
+        admit: Admit | None = None,
     ) -> None:
+        """Create a handler; admit: None: questions are believed."""
         self._index = index
         self._records = records
         self._rules = rules
         self._replies = replies
         self._encode = encode
         self._now = now
+        self._admit = admit
         self._histories = asyncio.Semaphore(HISTORIES)
         self._kinds: Mapping[DocumentQueryKind, Callable[[DocumentQuery], Awaitable[Build]]] = {
             DocumentQueryKind.LIST: self._list,
@@ -85,7 +92,10 @@ class DocumentHandler:
 
     async def handle(self, batch: Sequence[Received[DocumentQuery]]) -> None:
         """Answer a batch."""
-        for received in batch:
+        for asked in batch:
+            received = await self._admitted(asked)
+            if received is None:
+                continue
             query = received.value
             try:
                 validate_document_query(query, reply_topics=self._rules.reply_topics)
@@ -93,6 +103,19 @@ class DocumentHandler:
                 await self._replies.send(received, self._without(query, ReportStatus.REJECTED, str(error)), to=None)
             else:
                 await self._replies.send(received, await self.report(query), to=query.reply_to)
+
+    async def _admitted(self, received: Received[DocumentQuery]) -> Received[DocumentQuery] | None:
+        """Return a question in the name of who asks; None if its token does not allow it and it was refused."""
+        if self._admit is None:
+            return received
+        judged = await self._admit(received)
+        if isinstance(judged, Received):
+            return judged
+        with attached(received.trace):
+            _log.info("question about documents refused", query_id=received.value.query_id, reason=judged)
+        message = f"the question is refused: {judged.told}"
+        await self._replies.send(received, self._without(received.value, ReportStatus.REJECTED, message), to=None)
+        return None
 
     async def report(self, query: DocumentQuery) -> DocumentReport:
         """Return the report on a valid question."""

@@ -11,6 +11,7 @@ from opentelemetry.metrics import CallbackOptions, Histogram, Meter, NoOpMeter, 
 
 from freki.operators.age import is_known
 from freki.schemas import ContextResult, IndexOutcome, LlmUse, OutcomeStatus
+from freki.schemas.identity import RefusalReason
 
 _FRESHNESS_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 _CALL_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120)
@@ -81,6 +82,9 @@ class Meters:
         )
         self._steps = self._seconds("freki.step.duration", "Duration of a retrieval step, for a batch of queries")
         self._queries = self._seconds("freki.query.duration", "Time from query to result")
+        self._refused = meter.create_counter(
+            "freki.queries.refused", description="Queries whose token did not allow them"
+        )
         self._notices = meter.create_counter("freki.notices", description="Notices in results")
         self._skipped = meter.create_counter(
             "freki.candidates.skipped", description="Candidates not reranked because of the deadline"
@@ -134,6 +138,10 @@ class Meters:
             self._steps.record(stage.milliseconds / 1000, {"stage": "retrieve", "step": stage.stage})
         for notice in result.notices:
             self._notices.add(1, {"step": notice.stage, "kind": notice.kind})
+
+    def count_refused_query(self, reason: RefusalReason) -> None:
+        """Count a query whose token did not allow it."""
+        self._refused.add(1, {"reason": reason})
 
     def count_unranked(self, candidates: int) -> None:
         """Count candidates that were not reranked because of the deadline."""

@@ -23,6 +23,7 @@ from freki.streams.ports.sources import (
     QueryClient,
     Repository,
     SchemaRegistry,
+    TokenVerifier,
     Trees,
 )
 from freki.streams.ports.store import (
@@ -62,6 +63,7 @@ __all__ = [
     "SchemaRegistry",
     "Store",
     "TokenBudget",
+    "TokenVerifier",
     "Trees",
     "Vectors",
     "WholeIndex",

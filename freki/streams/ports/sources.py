@@ -1,10 +1,11 @@
 """Protocols of the broker, the claim store, the schema registry and sources of documents."""
 
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from freki.schemas import ClaimCheck, ContextQuery, ContextResult, Timestamp
 from freki.schemas.avro import SchemaLookup
+from freki.schemas.identity import RefusalReason
 from freki.schemas.web import WebAnswer
 from freki.streams.messages import Headers
 
@@ -81,5 +82,12 @@ class Fetch(Protocol):
 class QueryClient(Protocol):
     """Sends queries to a running Freki."""
 
-    async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:
-        """Return the result. Raises TimeoutError if none comes in time."""
+    async def ask(self, query: ContextQuery, *, patience_s: float, token: str | None = None) -> ContextResult:
+        """Return the result; token: of who asks, not the client's. Raises TimeoutError if none comes in time."""
+
+
+class TokenVerifier(Protocol):
+    """Verifies who signed a token."""
+
+    async def claims(self, token: bytes) -> Mapping[str, Any] | RefusalReason:
+        """Return the claims of a token with a valid signature, or why it is refused; times are not judged."""

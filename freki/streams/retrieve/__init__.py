@@ -2,6 +2,9 @@
 
 serving          which generation of the index answers a batch
 handler          one result per query of a batch
+authenticate     who asks, and in whose name a query is answered
+memberships      groups of users, besides those in their tokens
+replays          tokens that serve one query only
 retriever        the order of the steps
 dependencies     the store, models, clocks and settings of queries
 profiles         limits of models that read the context

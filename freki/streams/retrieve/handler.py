@@ -12,11 +12,12 @@ from opentelemetry.trace import get_current_span
 
 from freki.operators.errors import InvalidQuery
 from freki.operators.validate_query import validate_query
-from freki.schemas import ContextQuery, ContextResult, Notice, NoticeKind
+from freki.schemas import ContextQuery, ContextResult, Notice, NoticeKind, ResultStatus
 from freki.streams.deliver.replies import Replies
 from freki.streams.messages import Received
 from freki.streams.observe.meters import Meters
 from freki.streams.observe.tracing import attached
+from freki.streams.retrieve.authenticate import STEP, Authenticator
 from freki.streams.retrieve.cache.caching import CachingRetriever
 from freki.streams.retrieve.candidates import Retrieval
 from freki.streams.retrieve.retriever import Retriever
@@ -40,19 +41,27 @@ class QueryHandler:
         max_query_chars: int,
         traces: QueryTrace,
         meters: Meters,
+        authenticator: Authenticator | None = None,
     ) -> None:
+        """Create a handler; authenticator: None: queries are believed."""
         self._retriever = retriever
         self._replies = replies
         self._reply_topics = frozenset(reply_topics)
         self._max_query_chars = max_query_chars
         self._traces = traces
         self._meters = meters
+        self._authenticator = authenticator
         self._patient: set[asyncio.Task[None]] = set()
 
     @property
     def is_idle(self) -> bool:
         """Whether no query waits for versions of documents beside the batches."""
         return not self._patient
+
+    @property
+    def _keeps_apart(self) -> bool:
+        """Whether each query has the topic of its tenant as `reply_to` once it is admitted."""
+        return self._authenticator is not None and self._authenticator.keeps_apart
 
     async def handle(self, batch: Sequence[Received[ContextQuery]]) -> None:
         """Answer a batch; queries with `at_least` are answered beside it, since they may take all of their time.
@@ -61,7 +70,7 @@ class QueryHandler:
         sent them asks again.
         """
         prompt: list[Received[ContextQuery]] = []
-        for received in await self._in_time(await self._valid(batch)):
+        for received in await self._in_time(await self._valid(await self._admitted(batch))):
             if received.value.at_least and len(self._patient) < MAX_PATIENT:
                 task = asyncio.create_task(self._answer([received]))
                 self._patient.add(task)
@@ -71,15 +80,35 @@ class QueryHandler:
         if prompt:
             await self._answer(prompt)
 
+    async def _admitted(self, batch: Sequence[Received[ContextQuery]]) -> Sequence[Received[ContextQuery]]:
+        """Refuse queries whose token does not allow them; return the others in the name of who asks."""
+        authenticator = self._authenticator
+        if authenticator is None:
+            return batch
+        admitted = []
+        for received in batch:
+            judged = await authenticator.admit(received)
+            if isinstance(judged, Received):
+                admitted.append(judged)
+                continue
+            self._meters.count_refused_query(judged.reason)
+            with attached(received.trace):
+                _log.info("query refused", query_id=judged.query_id, reason=judged.reason)
+            notice = Notice(stage=STEP, kind=NoticeKind.REJECTED, message=f"the query is refused: {judged.reason.told}")
+            # To the topic of all: the sender may listen there only, and a refusal tells nothing.
+            await self._refuse(received, notice, to=None)
+        return admitted
+
     async def _valid(self, batch: Sequence[Received[ContextQuery]]) -> list[Received[ContextQuery]]:
         """Refuse queries that break a rule; return the others."""
         valid = []
         for received in batch:
             try:
-                validate_query(received.value, max_characters=self._max_query_chars, reply_topics=self._reply_topics)
+                reply_topics = {received.value.reply_to or ""} if self._keeps_apart else self._reply_topics
+                validate_query(received.value, max_characters=self._max_query_chars, reply_topics=reply_topics)
             except InvalidQuery as error:
                 notice = Notice(stage="validate", kind=NoticeKind.REJECTED, message=str(error))
-                await self._refuse(received, notice, to=None)
+                await self._refuse(received, notice, to=received.value.reply_to if self._keeps_apart else None)
             else:
                 valid.append(received)
         return valid
@@ -96,7 +125,7 @@ class QueryHandler:
     async def _refuse(self, received: Received[ContextQuery], notice: Notice, *, to: str | None) -> None:
         refusal = self._retriever.refusal(received.value, notice, trace_id=_trace_id(received.trace))
         self._traces.refuse(received.trace, refusal)
-        await self._replies.send(received, refusal, to=to)
+        await self._replies.send(received, refusal, to=to, private=self._keeps_apart)
         self._meters.count_result(refusal)
 
     async def _answer(self, batch: Sequence[Received[ContextQuery]]) -> None:
@@ -106,7 +135,7 @@ class QueryHandler:
                 received = batch[place]
                 self._report(received.trace, retrieval, result)
                 started_s = time.perf_counter()
-                await self._replies.send(received, result, to=received.value.reply_to)
+                await self._replies.send(received, result, to=received.value.reply_to, private=self._keeps_apart)
                 self._retriever.learn_sending(time.perf_counter() - started_s)
                 self._meters.count_result(result)
                 self._meters.count_unranked(retrieval.query.log.unranked)
@@ -127,6 +156,28 @@ def noted(result: ContextResult, message: str) -> ContextResult:
     """Return a result with a notice about its reply topic."""
     notice = Notice(stage="reply", kind=NoticeKind.SKIPPED, message=message)
     return replace(result, notices=(*result.notices, notice))
+
+
+def without_content(result: ContextResult, message: str) -> ContextResult:
+    """Return what all may read of a result, REJECTED with a notice about its reply topic."""
+    return ContextResult(
+        query_id=result.query_id,
+        tenant=result.tenant,
+        status=ResultStatus.REJECTED,
+        hits=(),
+        context="",
+        analysis=None,
+        variants=(),
+        reranker="none",
+        stages=(),
+        notices=(Notice(stage="reply", kind=NoticeKind.SKIPPED, message=message),),
+        advice=(),
+        freshness=result.freshness,
+        generation=result.generation,
+        asked_at=result.asked_at,
+        answered_at=result.answered_at,
+        trace_id=result.trace_id,
+    )
 
 
 def _trace_id(trace: Context) -> str:

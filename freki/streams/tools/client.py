@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import partial
 from types import TracebackType
 from typing import Self
 
-from freki.schemas import ContextQuery, ContextResult
+from freki.schemas import ContextQuery, ContextResult, TenantId
 from freki.schemas.errors import InfraError
 from freki.streams.ports import QueryClient
 
@@ -18,6 +19,28 @@ class _Connection:
         self.client = client
         self.closing = closing
         self.users = 0
+
+
+class ClientsByTenant:
+    """A client for each tenant that asks, where tenants have topics of their own for answers."""
+
+    def __init__(self, connect: Callable[[TenantId], AbstractAsyncContextManager[QueryClient]]) -> None:
+        self._connect = connect
+        self._clients: dict[TenantId, ReconnectingClient] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.gather(*(client.__aexit__(kind, error, trace) for client in self._clients.values()))
+
+    async def ask(self, query: ContextQuery, *, patience_s: float, token: str | None = None) -> ContextResult:
+        """Return the result, as the client of the tenant does."""
+        if query.tenant not in self._clients:
+            self._clients[query.tenant] = ReconnectingClient(partial(self._connect, query.tenant))
+        return await self._clients[query.tenant].ask(query, patience_s=patience_s, token=token)
 
 
 class ReconnectingClient:
@@ -42,12 +65,12 @@ class ReconnectingClient:
             self._close(self._current)
         await asyncio.gather(*self._closing, return_exceptions=True)
 
-    async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:
+    async def ask(self, query: ContextQuery, *, patience_s: float, token: str | None = None) -> ContextResult:
         """Return the result. Raises failures of connecting and asking; the next query gets another connection then."""
         connection = await self._connected()
         connection.users += 1
         try:
-            return await connection.client.ask(query, patience_s=patience_s)
+            return await connection.client.ask(query, patience_s=patience_s, token=token)
         except (InfraError, TimeoutError):
             if self._current is connection:
                 self._current = None

@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from freki.schemas import ContextQuery, QueryId, ResultStatus, TenantId, Timestamp
 from freki.schemas.errors import InfraError
 from freki.schemas.names import record
-from freki.schemas.tools import ToolReply
+from freki.schemas.tools import Bearer, ToolReply
 from freki.streams.ports import QueryClient
 from freki.streams.tools.definition import ARGUMENTS
 from freki.streams.tools.reply import reply_of
@@ -47,8 +47,11 @@ class Toolbox:
         self._now = now
         self._random_hex = random_hex
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolReply:
-        """Answer one call. Raises nothing that arguments or failures of Freki can cause."""
+    async def call(self, name: str, arguments: Mapping[str, Any], bearer: Bearer | None = None) -> ToolReply:
+        """Answer one call. Raises nothing that arguments or failures of Freki can cause.
+
+        bearer: who calls, in place of the caller of the toolbox.
+        """
         if name not in ARGUMENTS:
             return ToolReply(text=f"there is no tool {name!r}; there are {', '.join(ARGUMENTS)}")
         try:
@@ -57,18 +60,18 @@ class Toolbox:
             return ToolReply(text="\n".join(_problem(name, each) for each in error.errors(include_url=False)))
         query = ContextQuery(
             query_id=QueryId(str(uuid.uuid4())),
-            tenant=self._caller.tenant,
-            principals=tuple(self._caller.principals),
+            tenant=self._caller.tenant if bearer is None else bearer.tenant,
+            principals=tuple(self._caller.principals) if bearer is None else (),
             asked_at=self._now(),
             deadline_ms=self._caller.deadline_ms,
             **read.asks(),
         )
-        return await self._answer(query)
+        return await self._answer(query, token=None if bearer is None else bearer.token)
 
-    async def _answer(self, query: ContextQuery) -> ToolReply:
+    async def _answer(self, query: ContextQuery, *, token: str | None) -> ToolReply:
         patience_s = self._caller.deadline_ms / 1000 + SLACK_S
         try:
-            result = await self._client.ask(query, patience_s=patience_s)
+            result = await self._client.ask(query, patience_s=patience_s, token=token)
         except TimeoutError:
             return ToolReply(
                 text=f"Freki gave no answer within {patience_s:.0f} s: call again; if that does not help, whoever runs "

@@ -12,7 +12,7 @@ from freki.infra.settings import Settings
 from freki.schemas.names import record
 from freki.streams.deliver.lanes import Lane, in_lane
 from freki.streams.topics import Topic
-from freki.streams.wire.from_settings import group_of, topics_of
+from freki.streams.wire.from_settings import group_of, reply_topics_of, topics_of
 
 Operation = Literal["Read", "Write", "Create", "Delete", "Describe", "DescribeConfigs"]
 
@@ -26,9 +26,13 @@ class Right:
     operations: tuple[Operation, ...]
 
 
-def rights_of(settings: Settings) -> Mapping[str, Sequence[Right]]:
-    """Return the rights by part: stages by their name in `freki worker`, and commands; some depend on settings."""
-    return {**_of_stages(settings), **_of_clients(settings), **_of_operators(settings)}
+def rights_of(settings: Settings, *, tenants: Sequence[str] = ()) -> Mapping[str, Sequence[Right]]:
+    """Return the rights by part: stages by their name in `freki worker`, and commands; some depend on settings.
+
+    tenants: those whose topics of answers are named.
+    """
+    replies = reply_topics_of(settings, tenants)
+    return {**_of_stages(settings, replies), **_of_clients(settings, replies), **_of_operators(settings, replies)}
 
 
 def relay_group(settings: Settings, name: str) -> str:
@@ -52,7 +56,7 @@ def acl_lines(
         yield shlex.join([*words, f"--{resource}", name])
 
 
-def _of_stages(settings: Settings) -> dict[str, list[Right]]:
+def _of_stages(settings: Settings, replies: Sequence[Topic]) -> dict[str, list[Right]]:
     topics = topics_of(settings)
     cuts, contextual = topics.chunks.values(), topics.contextual_chunks.values()
     return {
@@ -77,16 +81,17 @@ def _of_stages(settings: Settings) -> dict[str, list[Right]]:
         "retrieve": [
             *_may("Read", topics.queries, topics.document_queries),
             *_groups(settings, "retrieve"),
-            *_may("Write", topics.contexts, topics.document_reports, topics.dead_letters),
+            *_may("Write", topics.contexts, topics.document_reports, *replies, topics.dead_letters),
             # Histories of documents. Receipts also invalidate cached results, and cause judgements to be erased.
             *_may("Read", topics.documents, topics.outcomes, topics.dead_letters),
             *(Right(resource="topic", name=name, operations=("Write",)) for name in settings.retrieval.reply_topics),
             *(_may(("Read", "Write"), topics.judgements) if settings.feedback.read else ()),
+            *(_may("Read", topics.groups) if settings.auth.required else ()),
         ],
     }
 
 
-def _of_clients(settings: Settings) -> dict[str, list[Right]]:
+def _of_clients(settings: Settings, replies: Sequence[Topic]) -> dict[str, list[Right]]:
     topics = topics_of(settings)
     relayed = [(one.topic, one.name or one.topic) for one in settings.relays]
     return {
@@ -101,19 +106,20 @@ def _of_clients(settings: Settings) -> dict[str, list[Right]]:
             *(Right(resource="group", name=relay_group(settings, name), operations=("Read",)) for _, name in relayed),
             *_may("Write", topics.documents, topics.dead_letters),
         ],
-        "ask": [*_may("Write", topics.queries), *_may("Read", topics.contexts)],
+        "ask": [*_may("Write", topics.queries), *_may("Read", topics.contexts, *replies)],
         # What services need for the same as the command `documents`.
         "document-queries": [*_may("Write", topics.document_queries), *_may("Read", topics.document_reports)],
         "judge": _may(("Read", "Write"), topics.judgements),
+        "groups": _may(("Read", "Write"), topics.groups),
     }
 
 
-def _of_operators(settings: Settings) -> dict[str, list[Right]]:
+def _of_operators(settings: Settings, replies: Sequence[Topic]) -> dict[str, list[Right]]:
     topics = topics_of(settings)
     work = [*topics.chunks.values(), *topics.contextual_chunks.values()]
     groups = ["chunk", in_lane("chunk", Lane.EXPRESS), "contextualise", "embed", "retrieve"]
     return {
-        "topics": _may(("Create", "Describe", "DescribeConfigs"), *topics),
+        "topics": _may(("Create", "Describe", "DescribeConfigs"), *topics, *replies),
         "status": [
             *_may("Read", topics.documents, *work, topics.queries, topics.document_queries, topics.dead_letters),
             *_groups(settings, *groups, operation="Describe"),

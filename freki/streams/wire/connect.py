@@ -1,6 +1,6 @@
 """Open connections and clients from settings, for workers and commands."""
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import TypeVar
@@ -15,16 +15,18 @@ from freki.infra.processes.child import Children
 from freki.infra.registry import RegistryClient
 from freki.infra.settings import Settings
 from freki.infra.telemetry.traces import tracing
+from freki.infra.tokens import TokenFile
 from freki.operators.chunk import Similarities
+from freki.operators.token_id import token_id
 from freki.schemas import ContextQuery, ContextResult, DocumentChange, DocumentQuery, DocumentReport, IndexOutcome
 from freki.schemas.avro import Codec
 from freki.schemas.errors import Misconfigured, Unavailable
 from freki.streams.client import Asker, DocumentAsker, Publisher, Receipts
-from freki.streams.deliver.outbox import Outbox
+from freki.streams.deliver.outbox import Outbox, Sink
 from freki.streams.feed.ledger import SourceLedger
 from freki.streams.ingest.outline import CountTokens, Outliner, OutlineRules
 from freki.streams.ingest.parse import by_weight, parse
-from freki.streams.wire.from_settings import index_of, limits_of, parse_limits_of, topics_of
+from freki.streams.wire.from_settings import index_of, limits_of, parse_limits_of, reply_topics_of, topics_of
 
 T = TypeVar("T")
 
@@ -114,24 +116,32 @@ async def open_receipts(settings: Settings) -> AsyncIterator[Receipts]:
 
 
 @asynccontextmanager
-async def open_asker(settings: Settings, *, answers_on: str | None = None) -> AsyncIterator[Asker]:
-    """Open a client for queries; answers_on: topic of the results, by default the contexts topic."""
+async def open_asker(
+    settings: Settings, *, answers_on: str | None = None, tenant: str | None = None
+) -> AsyncIterator[Asker]:
+    """Open a client for queries.
+
+    answers_on: topic of the results; None: that of the tenant where it has one, else the contexts topic. tenant: of the
+    queries; None: that of the settings.
+    """
     topics = topics_of(settings)
-    async with (
-        open_registry(settings) as registry,
-        Reader(settings.kafka, answers_on or topics.contexts.name, start="latest") as reader,
-        open_outbox(settings) as (outbox, tracer),
-        Asker(
-            outbox=outbox,
-            answers=reader,
-            encode=Codec(ContextQuery, registry=registry).encode,
+    async with AsyncExitStack() as opened:
+        registry = await opened.enter_async_context(open_registry(settings))
+        # Refusals come where all answers come otherwise: a query whose token is refused has no tenant.
+        names = [topics.contexts.name, *(each.name for each in reply_topics_of(settings, [tenant or settings.tenant]))]
+        names = names if answers_on is None else [answers_on]
+        readers = [await opened.enter_async_context(Reader(settings.kafka, name, start="latest")) for name in names]
+        outbox, tracer = await opened.enter_async_context(open_outbox(settings))
+        asker = Asker(
+            queries=Sink(outbox, topics.queries.name, Codec(ContextQuery, registry=registry).encode),
+            answers=readers,
             decode=Codec(ContextResult, registry=registry).decode,
-            topic=topics.queries.name,
             tracer=tracer,
             content=settings.telemetry.content,
-        ) as asker,
-    ):
-        yield asker
+            token=_token_of(settings),
+            id_of_token=token_id if settings.auth.replay_window_s else None,
+        )
+        yield await opened.enter_async_context(asker)
 
 
 @asynccontextmanager
@@ -143,20 +153,24 @@ async def open_document_asker(settings: Settings, *, answers_on: str | None = No
         Reader(settings.kafka, answers_on or topics.document_reports.name, start="latest") as reader,
         open_outbox(settings) as (outbox, _),
         DocumentAsker(
-            outbox=outbox,
-            answers=reader,
-            encode=Codec(DocumentQuery, registry=registry).encode,
+            queries=Sink(outbox, topics.document_queries.name, Codec(DocumentQuery, registry=registry).encode),
+            answers=[reader],
             decode=Codec(DocumentReport, registry=registry).decode,
-            topic=topics.document_queries.name,
+            token=_token_of(settings),
         ) as asker,
     ):
         yield asker
 
 
-async def apply_topics(settings: Settings) -> tuple[str, ...]:
-    """Create missing topics; return their names."""
+def _token_of(settings: Settings) -> TokenFile | None:
+    return None if settings.auth.token_file is None else TokenFile(settings.auth.token_file)
+
+
+async def apply_topics(settings: Settings, *, tenants: Sequence[str] = ()) -> tuple[str, ...]:
+    """Create missing topics, and those of the answers to tenants; return their names."""
+    topics = [*topics_of(settings), *reply_topics_of(settings, tenants)]
     async with Admin(settings.kafka) as admin:
-        return await admin.ensure_topics(list(topics_of(settings)))
+        return await admin.ensure_topics(topics)
 
 
 async def check_sources(settings: Settings, stages: Collection[tuple[str, str]]) -> None:

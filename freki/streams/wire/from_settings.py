@@ -1,7 +1,7 @@
 """Configuration values of stages, derived from settings."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from freki.infra.milvus.index import MilvusIndex
@@ -9,6 +9,7 @@ from freki.infra.models import apart_identities, joint_identity
 from freki.infra.models.tokens import open_counter
 from freki.infra.settings import (
     PROFILES,
+    AuthSettings,
     ChunkingSettings,
     ChunkProfile,
     ContextSettings,
@@ -18,10 +19,12 @@ from freki.infra.settings import (
 )
 from freki.infra.telemetry.calls import Calls
 from freki.operators.analyse_text import ANALYSER, PLAIN, analyse_text, plain_terms, query_terms
+from freki.operators.check_claims import ClaimRules
 from freki.operators.chunk import ChunkLimits
 from freki.operators.fingerprint import fingerprint
 from freki.operators.recognise import Profile
 from freki.schemas import Timestamp
+from freki.schemas.errors import Misconfigured
 from freki.schemas.index import Generation
 from freki.streams.deliver.lanes import Lane, in_lane
 from freki.streams.ingest.context_prompts import ContextRules, rules_fingerprint
@@ -30,7 +33,7 @@ from freki.streams.ingest.outline import outline_fingerprint
 from freki.streams.ingest.parse import ParseLimits
 from freki.streams.ports import AnalyseText
 from freki.streams.retrieve.profiles import ReaderProfile
-from freki.streams.topics import Topics
+from freki.streams.topics import Topic, Topics
 
 RETRIEVE = "retrieve"
 """Consumer group of the workers that answer."""
@@ -54,6 +57,24 @@ def topics_of(settings: Settings) -> Topics:
         replication=kafka.replication,
         max_message_bytes=kafka.max_message_bytes,
     )
+
+
+def reply_topics_of(settings: Settings, tenants: Sequence[str]) -> list[Topic]:
+    """Return the topics of the answers to tenants; none if the settings name none.
+
+    Raises Misconfigured for a tenant that can have none.
+    """
+    template, topics = settings.auth.reply_topic, topics_of(settings)
+    if template is None:
+        return []
+    found = {tenant: topics.answers_to(template, tenant) for tenant in tenants}
+    for tenant, topic in found.items():
+        if topic is None:
+            raise Misconfigured(
+                f"tenant {tenant!r} has no topic for its answers: with FREKI_AUTH__REPLY_TOPIC={template} its name "
+                "must consist of letters, digits, dots, underscores and hyphens, and not name another topic"
+            )
+    return [topic for topic in found.values() if topic is not None]
 
 
 def group_of(settings: Settings, name: str) -> str:
@@ -186,6 +207,19 @@ def fingerprints_of(settings: Settings) -> frozenset[str]:
     )
     return frozenset(
         fingerprint(with_contexts(outline, contexts), analyser=analyser, embedder=embedder) for outline in outlines
+    )
+
+
+def claim_rules_of(settings: AuthSettings) -> ClaimRules:
+    """Return what tokens must claim."""
+    return ClaimRules(
+        issuer=settings.issuer or "",
+        audience=settings.audience or "",
+        leeway_s=settings.leeway_s,
+        max_age_s=settings.max_age_s,
+        tenant=settings.tenant_claim,
+        principal=settings.principal_claim,
+        groups=settings.groups_claim,
     )
 
 

@@ -35,9 +35,11 @@ from freki.streams.ingest.index.commit import Committer
 from freki.streams.ingest.outline import similarities_by
 from freki.streams.observe.meters import Meters
 from freki.streams.ports import Embedder
+from freki.streams.retrieve.authenticate import Authenticator
 from freki.streams.retrieve.follow_judgements import erase_judgements, erase_what_is_left
 from freki.streams.retrieve.serving import Serving
 from freki.streams.topics import Topic
+from freki.streams.wire.authentication import open_authenticator
 from freki.streams.wire.background import Background, purge_deletions, reclaim_rows, warn_of_missed_deletions
 from freki.streams.wire.connect import check_shares, check_sources, open_outliner, open_registry
 from freki.streams.wire.from_settings import MIB, analyser_of, group_of, index_of, rules_of, topics_of, wall_clock
@@ -76,6 +78,7 @@ class Parts:
         self._writer: ContextWriter | None = None
         self._apps: dict[str, faust.App] = {}
         self._serving: Serving | None = None
+        self.authenticator: Authenticator | None = None
         self._others: list[Parts] = []
 
     async def __aenter__(self) -> Self:
@@ -96,6 +99,7 @@ class Parts:
         """
         other = Parts(settings, self.tracer, self.meters, self.calls)
         other.outbox, other._registry = self.outbox, self._registry
+        other.authenticator = self.authenticator
         if settings.models == self.settings.models:
             other._embedder = await self.open_embedder()
         self._others.append(other)
@@ -250,6 +254,7 @@ class Parts:
     async def open_serving(self) -> Serving:
         """Open retrieval."""
         if self._serving is None:
+            self.authenticator = await open_authenticator(self)
             self._serving = await open_serving(self)
         return self._serving
 

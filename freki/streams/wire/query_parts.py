@@ -10,17 +10,20 @@ from freki.infra.kafka import Reader
 from freki.infra.models import OnnxReranker
 from freki.infra.rerankers.remote import RemoteReranker
 from freki.infra.rerankers.vertex import VertexReranker
-from freki.schemas import ContextResult, DocumentReport, IndexOutcome, Judgement
+from freki.schemas import ContextResult, DocumentQuery, DocumentReport, IndexOutcome, Judgement
 from freki.schemas.avro import Codec
+from freki.schemas.identity import RefusalReason
 from freki.streams.deliver.replies import Replies
 from freki.streams.documents.handler import DocumentHandler, ReportRules
 from freki.streams.documents.handler import noted as noted_in_report
+from freki.streams.messages import Received
 from freki.streams.ports import Reranker
+from freki.streams.retrieve.authenticate import Authenticator
 from freki.streams.retrieve.cache.caching import CachedSearch, Caches, CachingRetriever
 from freki.streams.retrieve.cache.epochs import Epochs, follow_outcomes
 from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels, Stores
 from freki.streams.retrieve.follow_judgements import erase_deleted, erase_judgements, follow_judgements
-from freki.streams.retrieve.handler import QueryHandler, noted
+from freki.streams.retrieve.handler import QueryHandler, noted, without_content
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.steps.judged import JudgementBounds, Judgements
 from freki.streams.retrieve.steps.llm_reranker import LlmReranker
@@ -58,11 +61,12 @@ class QueryParts:
         models = Models(embedder=embedder.fingerprint, reranker=self._settings.models.reranker or "")
         return QueryHandler(
             retriever,
-            replies=Replies(results, noted=noted),
+            replies=Replies(results, noted=noted, emptied=without_content),
             reply_topics=settings.reply_topics,
             max_query_chars=settings.max_query_chars,
             traces=QueryTrace(parts.tracer, models=models, content=self._settings.telemetry.content),
             meters=parts.meters,
+            authenticator=parts.authenticator,
         )
 
     async def open_document_handler(self) -> DocumentHandler:
@@ -81,7 +85,16 @@ class QueryParts:
             replies=Replies(reports, noted=noted_in_report),
             encode=reports.encode,
             now=wall_clock,
+            admit=None if parts.authenticator is None else partial(self._admit_question, parts.authenticator),
         )
+
+    async def _admit_question(
+        self, authenticator: Authenticator, received: Received[DocumentQuery]
+    ) -> Received[DocumentQuery] | RefusalReason:
+        judged = await authenticator.admit_question(received)
+        if isinstance(judged, RefusalReason):
+            self._parts.meters.count_refused_query(judged)
+        return judged
 
     async def open_retriever(self) -> Retriever | CachingRetriever:
         """Open the retriever, with the caches that the settings ask for."""

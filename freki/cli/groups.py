@@ -1,0 +1,90 @@
+"""`freki groups`: groups of users, besides those in their tokens."""
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from freki.cli.context import command, console, fail, load_settings
+from freki.infra.kafka import Reader
+from freki.infra.settings import Settings
+from freki.schemas import GroupMembership, TenantId
+from freki.schemas.avro import Codec
+from freki.streams.messages import Outgoing
+from freki.streams.retrieve.memberships import membership_key, membership_of
+from freki.streams.wire.connect import open_outbox, open_registry
+from freki.streams.wire.from_settings import topics_of
+
+groups_app = typer.Typer(help="Groups of users, besides those in their tokens.", no_args_is_help=True)
+
+Tenant = Annotated[str | None, typer.Option(help="Tenant of the user; default: FREKI_TENANT")]
+User = Annotated[str, typer.Argument(help="User as tokens name it")]
+
+
+@groups_app.command("list")
+@command
+async def list_groups(tenant: Tenant = None) -> None:
+    """List the users of a tenant that have groups."""
+    settings = load_settings()
+    table = Table("user", "groups", box=None)
+    for (whose, user), groups in sorted((await _memberships(settings)).items()):
+        if whose == (tenant or settings.tenant):
+            table.add_row(user, ", ".join(groups))
+    console.print(table if table.row_count else "no user has groups here; those in tokens are not listed")
+
+
+@groups_app.command("set")
+@command
+async def set_groups(
+    user: User, groups: Annotated[list[str], typer.Argument(help="All groups of the user")], tenant: Tenant = None
+) -> None:
+    """Set the groups of a user; they replace those that were set before."""
+    settings = load_settings()
+    if not (user.strip() and all(group.strip() for group in groups)):
+        fail("user and groups must not be empty")
+    whose = tenant or settings.tenant
+    membership = GroupMembership(tenant=TenantId(whose), principal=user, groups=tuple(dict.fromkeys(groups)))
+    async with open_registry(settings) as registry:
+        await _send(settings, whose, user, Codec(GroupMembership, registry=registry).encode(membership))
+    console.print(f"{user} of {whose}: {', '.join(membership.groups)}", markup=False)
+
+
+@groups_app.command("remove")
+@command
+async def remove_groups(user: User, tenant: Tenant = None) -> None:
+    """Take all groups from a user; those in the user's tokens stay."""
+    settings = load_settings()
+    whose = tenant or settings.tenant
+    if (whose, user) not in await _memberships(settings):
+        fail(f"{user} of {whose} has no groups here; `freki groups list` shows who has")
+    await _send(settings, whose, user, None)
+    console.print(f"{user} of {whose}: no groups", markup=False)
+
+
+async def _send(settings: Settings, tenant: str, user: str, value: bytes | None) -> None:
+    async with open_outbox(settings) as (outbox, _):
+        topic = topics_of(settings).groups.name
+        await outbox.send(Outgoing(topic=topic, key=membership_key(tenant, user), value=value))
+
+
+async def _memberships(settings: Settings) -> dict[tuple[str, str], tuple[str, ...]]:
+    """Read the groups of all users."""
+    values: dict[bytes, bytes] = {}
+    async with (
+        open_registry(settings) as registry,
+        Reader(settings.kafka, topics_of(settings).groups.name, start="earliest") as reader,
+    ):
+        codec = Codec(GroupMembership, registry=registry)
+        async for record in reader.until_end():
+            values.pop(record.key or b"", None)
+            if record.value is not None:
+                values[record.key or b""] = record.value
+        if registry is not None:
+            await registry.prepare(values.values())
+        found = {}
+        for key, value in values.items():
+            try:
+                found[membership_of(key)] = codec.decode(value).groups
+            except ValueError:
+                continue
+    return found

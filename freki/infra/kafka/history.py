@@ -1,0 +1,101 @@
+"""Records of a topic that a worker has not read itself: those before the ones it is given."""
+
+import asyncio
+from types import TracebackType
+from typing import Self
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.partitioner import murmur2
+
+from freki.infra.kafka.batches import read_any_header_names
+from freki.infra.kafka.connection import REQUEST_MARGIN_BYTES, client_options, connecting, translated
+from freki.infra.kafka.reader import ISOLATION, stopped, to_record
+from freki.infra.kafka.records import Record
+from freki.infra.settings import KafkaSettings
+from freki.schemas.errors import Unavailable
+from freki.schemas.names import Timestamp
+
+_POLL_MS = 200
+_SIGN = 0x7FFFFFFF
+
+
+class History:
+    """Reads spans of partitions of one topic, one at a time; no member of a group."""
+
+    def __init__(self, settings: KafkaSettings, topic: str) -> None:
+        self._settings = settings
+        self._topic = topic
+        self._client: AIOKafkaConsumer | None = None
+        self._turn = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        """Connect. Raises Unavailable."""
+        read_any_header_names()
+        client = AIOKafkaConsumer(
+            group_id=None,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            isolation_level=ISOLATION,
+            max_partition_fetch_bytes=self._settings.max_message_bytes + REQUEST_MARGIN_BYTES,
+            request_timeout_ms=int(self._settings.delivery_timeout_s * 1000),
+            **client_options(self._settings),
+        )
+        try:
+            async with connecting(f"open {self._topic}", self._settings):
+                await client.start()
+        except BaseException:
+            await stopped(client)
+            raise
+        self._client = client
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Disconnect."""
+        if self._client is not None:
+            client, self._client = self._client, None
+            await stopped(client)
+
+    async def partition_of(self, key: bytes) -> int:
+        """Return the partition that producers choose for a key by murmur2. Raises Unavailable."""
+        client = self._opened()
+        count = len(client.partitions_for_topic(self._topic) or ())
+        if not count:
+            with translated(f"read {self._topic}", self._settings):
+                # Assigning makes the client ask for the metadata of the topic.
+                client.assign([TopicPartition(self._topic, 0)])
+                await client.beginning_offsets([TopicPartition(self._topic, 0)])
+            count = len(client.partitions_for_topic(self._topic) or ())
+        if not count:
+            raise Unavailable(f"the number of partitions of {self._topic} is not known")
+        return int((murmur2(key) & _SIGN) % count)
+
+    async def before(self, partition: int, offset: int, *, first: int | None, since: Timestamp) -> list[Record]:
+        """Return the records of a partition before an offset, in order. Raises Unavailable.
+
+        first: the offset to begin with; None: the first record at or after the time `since`, or an earlier one.
+        """
+        place, found = TopicPartition(self._topic, partition), list[Record]()
+        async with self._turn:
+            client = self._opened()
+            with translated(f"read {self._topic}", self._settings):
+                client.assign([place])
+                begin = (await client.beginning_offsets([place]))[place]
+                client.seek(place, max(begin, await _start(client, place, since) if first is None else first))
+                async with asyncio.timeout(self._settings.delivery_timeout_s):
+                    while await client.position(place) < offset:
+                        fetched = await client.getmany(place, timeout_ms=_POLL_MS)
+                        found += [to_record(one) for one in fetched.get(place, ()) if one.offset < offset]
+        return found
+
+    def _opened(self) -> AIOKafkaConsumer:
+        if self._client is None:
+            raise RuntimeError("the history is not open")
+        return self._client
+
+
+async def _start(client: AIOKafkaConsumer, place: TopicPartition, since: Timestamp) -> int:
+    """Return the offset of the first record at or after a time; 0 where the broker does not tell."""
+    answer = (await client.offsets_for_times({place: max(0, since)}))[place]
+    return 0 if answer is None or answer.offset is None else max(0, int(answer.offset))

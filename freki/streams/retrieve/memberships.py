@@ -1,0 +1,93 @@
+"""Groups of users from a topic, besides those in their tokens."""
+
+import json
+from collections.abc import AsyncIterable, Callable, Collection, Mapping
+
+import structlog
+
+from freki.schemas import GroupMembership
+from freki.schemas.identity import Identity
+from freki.streams.deliver.intake import Prepare
+from freki.streams.messages import Stored
+
+_log = structlog.get_logger(__name__)
+
+
+class Memberships:
+    """The groups of all users. A record that is read again has no effect, so that no group comes back."""
+
+    def __init__(self) -> None:
+        self._groups: dict[tuple[str, str], Collection[str]] = {}
+        self._read: dict[int, int] = {}
+
+    def of(self, identity: Identity) -> Collection[str]:
+        """Return the groups of who asks, and of the groups in the token."""
+        return {
+            group for principal in identity.principals for group in self._groups.get((identity.tenant, principal), ())
+        }
+
+    def opened(self, ends: Mapping[int, int]) -> None:
+        """Forget all if the topic is another one than before; ends: end offset of each of its partitions."""
+        if any(ends.get(partition, 0) <= offset for partition, offset in self._read.items()):
+            self._groups.clear()
+            self._read.clear()
+
+    def take(self, stored: Stored, decode: Callable[[bytes], GroupMembership]) -> None:
+        """Take a record. One that cannot be decoded takes the groups away: they may be fewer now."""
+        if stored.offset <= self._read.get(stored.partition, -1):
+            return
+        self._read[stored.partition] = stored.offset
+        try:
+            whose = membership_of(stored.key or b"")
+        except ValueError as error:
+            _warn(stored, error)
+            return
+        self._groups.pop(whose, None)
+        if stored.value is None:
+            return
+        try:
+            membership = decode(stored.value)
+        except ValueError as error:
+            _warn(stored, error)
+            return
+        if whose == (membership.tenant, membership.principal):
+            self._groups[whose] = frozenset(membership.groups)
+        else:
+            _warn(stored, ValueError("the key does not name tenant and principal of the value"))
+
+
+async def follow_groups(
+    records: AsyncIterable[Stored],
+    memberships: Memberships,
+    *,
+    decode: Callable[[bytes], GroupMembership],
+    prepare: Prepare | None = None,
+) -> None:
+    """Take every record of the topic, from its beginning."""
+    async for stored in records:
+        if prepare is not None:
+            await prepare([stored.value])
+        memberships.take(stored, decode)
+
+
+def membership_key(tenant: str, principal: str) -> bytes:
+    """Return the key of the record of a principal's groups."""
+    return json.dumps([tenant, principal], ensure_ascii=False).encode()
+
+
+def membership_of(key: bytes) -> tuple[str, str]:
+    """Return tenant and principal of a key. Raises ValueError for a key of another form."""
+    parts = json.loads(key)
+    if not (isinstance(parts, list) and len(parts) == 2 and all(isinstance(part, str) for part in parts)):  # noqa: PLR2004
+        raise ValueError("the key of groups is a JSON array of tenant and principal")
+    return parts[0], parts[1]
+
+
+def _warn(stored: Stored, error: ValueError) -> None:
+    _log.warning(
+        "a record of groups is left out",
+        topic=stored.topic,
+        partition=stored.partition,
+        offset=stored.offset,
+        error=str(error),
+    )

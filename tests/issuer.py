@@ -1,0 +1,124 @@
+"""An issuer of tokens: its keys, their public parts, and what it signs."""
+
+import json
+import threading
+import time
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+ISSUER, AUDIENCE = "https://issuer.example.org", "freki"
+RULES: Mapping[str, Any] = {
+    "issuer": ISSUER,
+    "audience": AUDIENCE,
+    "leeway_s": 30.0,
+    "max_age_s": None,
+    "tenant": "tenant",
+    "principal": "sub",
+    "groups": "groups",
+}
+
+
+@cache
+def private_key(algorithm: str, _name: str = "") -> Any:
+    """Return a key, the same one for the same name."""
+    if algorithm.startswith("ES"):
+        return ec.generate_private_key({"ES256": ec.SECP256R1(), "ES384": ec.SECP384R1()}[algorithm])
+    if algorithm == "EdDSA":
+        return ed25519.Ed25519PrivateKey.generate()
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+def public_pem(key: Any) -> bytes:
+    """Return the public part of a key as everybody may have it."""
+    pem: bytes = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    return pem
+
+
+class Issuer:
+    """Signs with one key at a time, and may rotate it."""
+
+    def __init__(self, algorithm: str = "ES256") -> None:
+        self.algorithm = algorithm
+        self.keys: dict[str, Any] = {}
+        self.key_id = ""
+        self.rotate("1")
+
+    def rotate(self, key_id: str, *, keep: bool = True) -> None:
+        """Sign with another key from now on; keep: publish the former ones too."""
+        self.keys = {**(self.keys if keep else {}), key_id: private_key(self.algorithm, key_id)}
+        self.key_id = key_id
+
+    def jwks(self) -> dict[str, Any]:
+        """Return the published keys."""
+        jwk = jwt.get_algorithm_by_name(self.algorithm).to_jwk
+        return {
+            "keys": [
+                {**json.loads(jwk(key.public_key())), "kid": key_id, "alg": self.algorithm, "use": "sig"}
+                for key_id, key in self.keys.items()
+            ]
+        }
+
+    def token(self, **claims: Any) -> str:
+        """Sign a token that is in order, but for these claims; None leaves one out."""
+        now = int(time.time())
+        usual = {"iss": ISSUER, "aud": AUDIENCE, "iat": now, "exp": now + 300, "sub": "ada", "tenant": "t"}
+        return self.signed({name: value for name, value in {**usual, **claims}.items() if value is not None})
+
+    def signed(self, claims: Mapping[str, Any], **headers: Any) -> str:
+        """Sign claims."""
+        return jwt.encode(
+            dict(claims), self.keys[self.key_id], algorithm=self.algorithm, headers={"kid": self.key_id, **headers}
+        )
+
+
+def encoded(content: Any) -> str:
+    """Return a part of a token."""
+    raw = content if isinstance(content, bytes) else json.dumps(content).encode()
+    return urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+class KeyServer:
+    """Serves the keys of an issuer, or fails."""
+
+    def __init__(self, issuer: Issuer) -> None:
+        self.issuer = issuer
+        self.status = 200
+        self.asked = 0
+        self.url = ""
+
+
+@contextmanager
+def key_server(issuer: Issuer) -> Iterator[KeyServer]:
+    """Serve the keys at `/jwks`."""
+    served = KeyServer(issuer)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            served.asked += 1
+            body = json.dumps(served.issuer.jwks()).encode()
+            self.send_response(served.status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        served.url = f"http://127.0.0.1:{server.server_port}/jwks"
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield served
+        finally:
+            server.shutdown()
+            thread.join()
