@@ -247,8 +247,9 @@ async def test_a_generation_is_filled_once_and_compared_by_questions_with_known_
 
 def row(printed: str, title: str) -> list[str]:
     """Return the cells of a row of a printed table."""
-    (line,) = (line for line in printed.splitlines() if title in line.split("│")[:2][-1])
-    return [cell.strip() for cell in line.split("│")[2:-1] if cell.strip()]
+    rows = ([cell.strip() for cell in line.split("│")[1:-1]] for line in printed.splitlines())
+    (cells,) = (cells for cells in rows if cells[:1] == [title])
+    return [cell for cell in cells[1:] if cell]
 
 
 async def _quiet(freki: Freki, traffic: Traffic) -> None:
