@@ -280,6 +280,15 @@ class Calls:
         return getattr(self.client, name)
 
 
+async def test_the_local_store_compares_all_vectors(path: Path, free: int, own: MilvusSettings) -> None:
+    # Its approximate index is made above some tens of thousands of rows, and finds 7 of the nearest 10 of 100,000.
+    with serving(path, free):
+        async with MilvusIndex(own, GENERATION) as index:
+            made = await index._store._client.describe_index(index._store.name(CHUNKS), "dense")
+
+    assert made["index_type"] == "FLAT"
+
+
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch, index: MilvusIndex) -> Calls:
     counting = Calls(index._store._client)

@@ -34,8 +34,16 @@ class MilvusConnection:
     async def __aenter__(self) -> Self:
         self._store.open()
         try:
-            await open_collections(self._store, self._generation, partition_key=self._partition_key)
+            # A store that does not answer at all is told sooner than one that loads.
+            await self._store.has(DOCUMENTS)
             self._is_lite = await self._store.is_lite()
+            await open_collections(
+                # The approximate index of Milvus Lite finds 7 of the nearest 10 of 100,000 chunks.
+                self._store,
+                self._generation,
+                partition_key=self._partition_key,
+                exact=self._is_lite,
+            )
         except BaseException:
             await self._store.close()
             raise
