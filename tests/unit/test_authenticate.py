@@ -38,6 +38,7 @@ from freki.schemas.index import Candidate, Generation, Scope
 from freki.streams.deliver.outbox import Outbox, Sink
 from freki.streams.deliver.replies import Replies
 from freki.streams.messages import TOKEN_HEADER, Headers, Outgoing
+from freki.streams.observe.meters import Meters
 from freki.streams.retrieve.authenticate import Authenticator, TokenJudge
 from freki.streams.retrieve.cache.caching import Caches, CachingRetriever
 from freki.streams.retrieve.cache.epochs import Epochs
@@ -219,7 +220,7 @@ async def test_questions_about_documents_are_asked_in_the_name_of_the_token(tmp_
         async def asker(token: str | None, **given: Any) -> tuple[str, ...] | RefusalReason:
             headers = () if token is None else ((TOKEN_HEADER, token.encode()),)
             judged = await freki.authenticator.admit_question(received_query(question(**given), headers))
-            return judged if isinstance(judged, RefusalReason) else judged.value.principals
+            return judged.reason if isinstance(judged, Refusal) else judged.value.principals
 
         token = freki.issuer.token(groups=["hr"])
         assert await asker(token) == ("ada", "hr")
@@ -230,6 +231,29 @@ async def test_questions_about_documents_are_asked_in_the_name_of_the_token(tmp_
         assert await asker(freki.issuer.token(exp=1)) is RefusalReason.EXPIRED
 
 
+class Counting(Meters):
+    """Keeps the reasons of refusals."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refused: list[RefusalReason] = []
+
+    def count_refused_query(self, reason: RefusalReason) -> None:
+        self.refused.append(reason)
+
+
+async def test_a_refusal_is_counted_once_by_whichever_door_it_came(tmp_path: Path) -> None:
+    meters = Counting()
+    async with opened(tmp_path, meters=meters) as freki:
+        await freki.ask(None)
+        await freki.authenticator.admit_question(received_query(question(tenant=TenantId("u")), ()))
+        headers = ((TOKEN_HEADER, freki.issuer.token().encode()),)
+        await freki.authenticator.admit_question(received_query(question(tenant=TenantId("u")), headers))
+        await freki.ask(freki.issuer.token())
+
+    assert meters.refused == [RefusalReason.NO_TOKEN, RefusalReason.NO_TOKEN, RefusalReason.TENANT]
+
+
 async def test_questions_about_documents_are_refused_where_their_reports_would_reach_other_tenants(
     tmp_path: Path,
 ) -> None:
@@ -238,7 +262,8 @@ async def test_questions_about_documents_are_refused_where_their_reports_would_r
 
         judged = await freki.authenticator.admit_question(received_query(question(), headers))
 
-    assert judged is RefusalReason.UNSUPPORTED
+    assert isinstance(judged, Refusal)
+    assert judged.reason is RefusalReason.UNSUPPORTED
 
 
 def topic_of(tenant: str) -> str | None:

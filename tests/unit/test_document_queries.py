@@ -29,7 +29,7 @@ from freki.schemas import (
 from freki.schemas.avro import Codec
 from freki.schemas.avro.contracts import packaged_contracts
 from freki.schemas.errors import Misconfigured, Unavailable
-from freki.schemas.identity import RefusalReason
+from freki.schemas.identity import Refusal, RefusalReason
 from freki.schemas.index import Root, deleted
 from freki.streams.deliver.dead_letter_queue import DeadLetterQueue
 from freki.streams.deliver.dead_letters import DeadLetter
@@ -359,8 +359,14 @@ async def test_an_item_that_fits_no_record_is_named_with_the_setting() -> None:
 
 
 async def test_a_question_without_a_token_that_allows_it_is_told_so_and_reads_nothing() -> None:
-    async def refuse(_: Received[DocumentQuery]) -> RefusalReason:
-        return RefusalReason.NO_TOKEN
+    async def refuse(received: Received[DocumentQuery]) -> Refusal:
+        return Refusal(
+            reason=RefusalReason.NO_TOKEN,
+            query_id=received.value.query_id,
+            claimed_tenant=received.value.tenant,
+            claimed_principals=received.value.principals,
+            identity=None,
+        )
 
     async with Desk(document("secret"), admit=refuse) as desk:
         report = await desk.ask(asking())

@@ -20,7 +20,7 @@ from freki.schemas import (
     may_read,
 )
 from freki.schemas.errors import Misconfigured
-from freki.schemas.identity import RefusalReason
+from freki.schemas.identity import Refusal
 from freki.schemas.index import Root, Selection
 from freki.schemas.names import record
 from freki.streams.deliver.dead_letter_queue import OnDeadLetter
@@ -41,8 +41,8 @@ DEADLINE_MS = 30_000
 HISTORIES = 1
 """Maximum histories that a worker makes at a time: each reads whole topics beside the queries that it answers."""
 
-Admit = Callable[[Received[DocumentQuery]], Awaitable[Received[DocumentQuery] | RefusalReason]]
-"""Returns a question in the name of who asks, or why it is refused."""
+Admit = Callable[[Received[DocumentQuery]], Awaitable[Received[DocumentQuery] | Refusal]]
+"""Returns a question in the name of who asks, or its refusal."""
 Build = Callable[[int], DocumentReport]
 """Returns a report with at most so many items; the others are for the next page."""
 
@@ -112,8 +112,8 @@ class DocumentHandler:
         if isinstance(judged, Received):
             return judged
         with attached(received.trace):
-            _log.info("question about documents refused", query_id=received.value.query_id, reason=judged)
-        message = f"the question is refused: {judged.told}"
+            _log.info("question about documents refused", query_id=judged.query_id, reason=judged.reason)
+        message = f"the question is refused: {judged.reason.told}"
         await self._replies.send(received, self._without(received.value, ReportStatus.REJECTED, message), to=None)
         return None
 

@@ -1,17 +1,20 @@
 """Who asks: the one place that decides whether a query is answered, and in whose name."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 from freki.operators.check_claims import ClaimRules, check_claims
 from freki.operators.narrow_query import narrow_query
 from freki.schemas import ContextQuery, DocumentQuery, TenantId, Timestamp
 from freki.schemas.identity import Identity, Refusal, RefusalReason
 from freki.streams.messages import TOKEN_HEADER, Received, header
+from freki.streams.observe.meters import Meters
 from freki.streams.ports import TokenVerifier
 
 STEP = "authenticate"
+
+Q = TypeVar("Q", ContextQuery, DocumentQuery)
 
 
 class Groups(Protocol):
@@ -52,12 +55,14 @@ class Authenticator:
         groups: Groups | None = None,
         replays: Replays | None = None,
         reply_topic: Callable[[TenantId], str | None] | None = None,
+        meters: Meters | None = None,
     ) -> None:
         """Create one; reply_topic: the only topic for answers to a tenant, None where it can have none."""
         self._judge = judge
         self._groups = groups
         self._replays = replays
         self._reply_topic = reply_topic
+        self._meters = meters or Meters()
 
     @property
     def keeps_apart(self) -> bool:
@@ -65,34 +70,44 @@ class Authenticator:
         return self._reply_topic is not None
 
     async def admit(self, received: Received[ContextQuery]) -> Received[ContextQuery] | Refusal:
-        """Return the query in the name of who asks, or its refusal."""
-        identity = await self._identified(received)
-        if isinstance(identity, RefusalReason):
-            return _refusal(received.value, identity)
-        query = await self._narrowed(received, identity)
-        if isinstance(query, RefusalReason):
-            return _refusal(received.value, query, identity)
-        return replace(received, value=query)
+        """Return the query in the name of who asks, or its refusal, which is counted."""
+        return await self._admit(received, self._narrowed)
 
-    async def admit_question(self, received: Received[DocumentQuery]) -> Received[DocumentQuery] | RefusalReason:
-        """Return a question about documents in the name of who asks, or why it is refused.
+    async def admit_question(self, received: Received[DocumentQuery]) -> Received[DocumentQuery] | Refusal:
+        """Return a question about documents in the name of who asks, or its refusal, which is counted.
 
         Its report goes to a topic of all tenants, and the replay window does not see it.
         """
         if self.keeps_apart or self._replays is not None:
-            return RefusalReason.UNSUPPORTED
-        identity = await self._identified(received)
+            return self._refused(received.value, RefusalReason.UNSUPPORTED, None)
+        return await self._admit(received, self._narrowed_question)
+
+    async def _admit(
+        self,
+        received: Received[Q],
+        narrowed: Callable[[Received[Q], Identity], Awaitable[Q | RefusalReason]],
+    ) -> Received[Q] | Refusal:
+        token = header(received.headers, TOKEN_HEADER)
+        identity = await self._judge.identify(token) if token else RefusalReason.NO_TOKEN
         if isinstance(identity, RefusalReason):
-            return identity
-        query = narrow_query(received.value, identity, groups=self._groups_of(identity))
-        return query if isinstance(query, RefusalReason) else replace(received, value=query)
+            return self._refused(received.value, identity, None)
+        query = await narrowed(received, identity)
+        if isinstance(query, RefusalReason):
+            return self._refused(received.value, query, identity)
+        return replace(received, value=query)
+
+    def _refused(self, query: Q, reason: RefusalReason, identity: Identity | None) -> Refusal:
+        self._meters.count_refused_query(reason)
+        return Refusal(
+            reason=reason,
+            query_id=query.query_id,
+            claimed_tenant=query.tenant,
+            claimed_principals=query.principals,
+            identity=identity,
+        )
 
     def _groups_of(self, identity: Identity) -> Collection[str]:
         return () if self._groups is None else self._groups.of(identity)
-
-    async def _identified(self, received: Received[Any]) -> Identity | RefusalReason:
-        token = header(received.headers, TOKEN_HEADER)
-        return await self._judge.identify(token) if token else RefusalReason.NO_TOKEN
 
     async def _narrowed(self, received: Received[ContextQuery], identity: Identity) -> ContextQuery | RefusalReason:
         reply_topic = None if self._reply_topic is None else self._reply_topic(identity.tenant)
@@ -103,12 +118,7 @@ class Authenticator:
             return replayed
         return narrow_query(received.value, identity, groups=self._groups_of(identity), reply_topic=reply_topic)
 
-
-def _refusal(query: ContextQuery, reason: RefusalReason, identity: Identity | None = None) -> Refusal:
-    return Refusal(
-        reason=reason,
-        query_id=query.query_id,
-        claimed_tenant=query.tenant,
-        claimed_principals=query.principals,
-        identity=identity,
-    )
+    async def _narrowed_question(
+        self, received: Received[DocumentQuery], identity: Identity
+    ) -> DocumentQuery | RefusalReason:
+        return narrow_query(received.value, identity, groups=self._groups_of(identity))

@@ -91,7 +91,6 @@ class QueryHandler:
             if isinstance(judged, Received):
                 admitted.append(judged)
                 continue
-            self._meters.count_refused_query(judged.reason)
             with attached(received.trace):
                 _log.info("query refused", query_id=judged.query_id, reason=judged.reason)
             notice = Notice(stage=STEP, kind=NoticeKind.REJECTED, message=f"the query is refused: {judged.reason.told}")

@@ -34,6 +34,7 @@ async def open_authenticator(parts: "Parts") -> Authenticator | None:
         replays=await _open_replays(parts, verifier) if settings.replay_window_s else None,
         groups=await _open_groups(parts),
         reply_topic=None if settings.reply_topic is None else partial(parts.topics.reply_topic, settings.reply_topic),
+        meters=parts.meters,
     )
 
 

@@ -10,15 +10,12 @@ from freki.infra.kafka import Reader
 from freki.infra.models import OnnxReranker
 from freki.infra.rerankers.remote import RemoteReranker
 from freki.infra.rerankers.vertex import VertexReranker
-from freki.schemas import ContextResult, DocumentQuery, DocumentReport, IndexOutcome, Judgement
+from freki.schemas import ContextResult, DocumentReport, IndexOutcome, Judgement
 from freki.schemas.avro import Codec
-from freki.schemas.identity import RefusalReason
 from freki.streams.deliver.replies import Replies
 from freki.streams.documents.handler import DocumentHandler, ReportRules
 from freki.streams.documents.handler import noted as noted_in_report
-from freki.streams.messages import Received
 from freki.streams.ports import Reranker
-from freki.streams.retrieve.authenticate import Authenticator
 from freki.streams.retrieve.cache.caching import CachedSearch, Caches, CachingRetriever
 from freki.streams.retrieve.cache.epochs import Epochs, follow_outcomes
 from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels, Stores
@@ -85,16 +82,8 @@ class QueryParts:
             replies=Replies(reports, noted=noted_in_report),
             encode=reports.encode,
             now=wall_clock,
-            admit=None if parts.authenticator is None else partial(self._admit_question, parts.authenticator),
+            admit=None if parts.authenticator is None else parts.authenticator.admit_question,
         )
-
-    async def _admit_question(
-        self, authenticator: Authenticator, received: Received[DocumentQuery]
-    ) -> Received[DocumentQuery] | RefusalReason:
-        judged = await authenticator.admit_question(received)
-        if isinstance(judged, RefusalReason):
-            self._parts.meters.count_refused_query(judged)
-        return judged
 
     async def open_retriever(self) -> Retriever | CachingRetriever:
         """Open the retriever, with the caches that the settings ask for."""
