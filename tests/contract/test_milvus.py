@@ -313,7 +313,7 @@ async def test_rows_are_read_by_search_as_they_are_by_key(index: MilvusIndex) ->
     wanted = ["row_id", "text", "dense"]
 
     by_key = await index._store.lookup(CHUNKS, keys, wanted)
-    by_search = await index._store.lookup_by_search(CHUNKS, keys, wanted, dim=GENERATION.dim, size=2)
+    by_search = await index._store.lookup_searched(CHUNKS, keys, wanted, dim=GENERATION.dim, size=2)
 
     def read(rows: list[Row]) -> list[Row]:
         return sorted(({**each, "dense": list(each["dense"])} for each in rows), key=lambda each: each["row_id"])

@@ -104,15 +104,10 @@ class MilvusChunkRows(MilvusConnection):
     ) -> list[tuple[Shard, Row]]:
         """Return chunk rows by key, looked up in every shard: keys do not name their shard, and shards are few."""
         keys = [checked_long_key(row_id) for row_id in row_ids]
-        read = self._lookup_by_search if self._is_lite else self._lookup
-        found = await together(read(shard, keys, fields, size) for shard in self._shards)
+        found = await together(
+            self._store.lookup_searched(shard.layout, keys, fields, dim=shard.dim, size=size) for shard in self._shards
+        )
         return [(shard, row) for shard, rows in zip(self._shards, found, strict=True) for row in rows]
-
-    async def _lookup(self, shard: Shard, keys: Sequence[str], fields: Sequence[str], size: int) -> list[Row]:
-        return await self._store.lookup(shard.layout, keys, fields, size=size)
-
-    async def _lookup_by_search(self, shard: Shard, keys: Sequence[str], fields: Sequence[str], size: int) -> list[Row]:
-        return await self._store.lookup_by_search(shard.layout, keys, fields, dim=shard.dim, size=size)
 
 
 def check_vectors(vectors: Floats, shape: tuple[int, int]) -> None:

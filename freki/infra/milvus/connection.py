@@ -29,21 +29,14 @@ class MilvusConnection:
         self._shards = shards_of(generation)
         self._partition_key = settings.partition_key
         self._watermarks = WatermarkWriter()
-        self._is_lite = False
 
     async def __aenter__(self) -> Self:
         self._store.open()
         try:
             # A store that does not answer at all is told sooner than one that loads.
             await self._store.has(DOCUMENTS)
-            self._is_lite = await self._store.is_lite()
-            await open_collections(
-                # The approximate index of Milvus Lite finds 7 of the nearest 10 of 100,000 chunks.
-                self._store,
-                self._generation,
-                partition_key=self._partition_key,
-                exact=self._is_lite,
-            )
+            await self._store.identify()
+            await open_collections(self._store, self._generation, partition_key=self._partition_key)
         except BaseException:
             await self._store.close()
             raise

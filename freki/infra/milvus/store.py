@@ -56,6 +56,8 @@ class MilvusStore:
         self._settings = settings
         self._calls = calls
         self._prefix = settings.collection_prefix + (f"_{generation}" if generation else "")
+        self.is_lite = False
+        """Whether the server is Milvus Lite, once `identify` has asked."""
 
     def open(self) -> None:
         """Create the client. Raises Misconfigured for an invalid URI."""
@@ -77,6 +79,14 @@ class MilvusStore:
     async def close(self) -> None:
         """Disconnect."""
         await self._client.close()
+
+    async def identify(self) -> None:
+        """Learn whether the server is Milvus Lite, which alone does not tell its version."""
+        try:
+            with translated("ask for the version of the store"):
+                await self._client.get_server_version(timeout=self._settings.timeout_s, retry_times=1)
+        except Rejected:
+            self.is_lite = True
 
     def name(self, layout: Layout) -> str:
         """Return the name of a collection."""
@@ -125,23 +135,16 @@ class MilvusStore:
             rows += await self._query(layout, which, fields, limit=len(batch))
         return rows
 
-    async def is_lite(self) -> bool:
-        """Return whether the server is Milvus Lite, which alone does not tell its version."""
-        try:
-            with translated("ask for the version of the store"):
-                await self._client.get_server_version(timeout=self._settings.timeout_s, retry_times=1)
-        except Rejected:
-            return True
-        return False
-
-    async def lookup_by_search(
+    async def lookup_searched(
         self, layout: Layout, keys: Iterable[str], fields: Sequence[str], *, dim: int, size: int
     ) -> list[Row]:
-        """Return the same as `lookup`, for Milvus Lite and a collection of vectors of `dim` numbers.
+        """Return the same as `lookup`, for a collection of vectors of `dim` numbers.
 
         A query of Milvus Lite walks all keys of the collection in order: at 100,000 rows it takes ten times as long as
         a search among the wanted rows, of any vector.
         """
+        if not self.is_lite:
+            return await self.lookup(layout, keys, fields, size=size)
         probe = [1.0] + [0.0] * (dim - 1)
         wanted, rows = set(keys), list[Row]()
         for batch in batched(sorted(wanted), size):
