@@ -7,9 +7,8 @@ from typing import Self
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.partitioner import murmur2
 
-from freki.infra.kafka.batches import read_any_header_names
-from freki.infra.kafka.connection import REQUEST_MARGIN_BYTES, client_options, connecting, translated
-from freki.infra.kafka.reader import ISOLATION, stopped, to_record
+from freki.infra.kafka.connection import translated
+from freki.infra.kafka.reader import open_client, stopped, to_record
 from freki.infra.kafka.records import Record
 from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import Unavailable
@@ -30,23 +29,7 @@ class History:
 
     async def __aenter__(self) -> Self:
         """Connect. Raises Unavailable."""
-        read_any_header_names()
-        client = AIOKafkaConsumer(
-            group_id=None,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            isolation_level=ISOLATION,
-            max_partition_fetch_bytes=self._settings.max_message_bytes + REQUEST_MARGIN_BYTES,
-            request_timeout_ms=int(self._settings.delivery_timeout_s * 1000),
-            **client_options(self._settings),
-        )
-        try:
-            async with connecting(f"open {self._topic}", self._settings):
-                await client.start()
-        except BaseException:
-            await stopped(client)
-            raise
-        self._client = client
+        self._client = await open_client(self._settings, self._topic)
         return self
 
     async def __aexit__(

@@ -1,9 +1,9 @@
 """A reader of a topic without consumer group: for the command line, and for clients that wait for a reply."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
@@ -39,24 +39,12 @@ class Reader:
 
     async def __aenter__(self) -> Self:
         """Connect and take position. Raises Unavailable, or Misconfigured where the topic does not exist."""
-        read_any_header_names()
-        client = AIOKafkaConsumer(
-            group_id=None,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            isolation_level=ISOLATION,
+        client = await open_client(
+            self._settings,
+            self._topic,
+            self._take_position,
             fetch_max_wait_ms=PROFILES[self._settings.profile].fetch_wait_ms,
-            max_partition_fetch_bytes=self._settings.max_message_bytes + REQUEST_MARGIN_BYTES,
-            request_timeout_ms=int(self._settings.delivery_timeout_s * 1000),
-            **client_options(self._settings),
         )
-        try:
-            async with connecting(f"open {self._topic}", self._settings):
-                await client.start()
-                await self._take_position(client)
-        except BaseException:
-            await stopped(client)
-            raise
         self._client = client
         self._pauses = pace(client, self._settings)
         return self
@@ -119,6 +107,38 @@ class Reader:
         if self._client is None:
             raise RuntimeError("the reader is not open")
         return self._client
+
+
+async def open_client(
+    settings: KafkaSettings,
+    topic: str,
+    prepare: Callable[[AIOKafkaConsumer], Awaitable[None]] | None = None,
+    **options: Any,  # noqa: ANN401 - aiokafka's
+) -> AIOKafkaConsumer:
+    """Connect a consumer of one topic without a group; prepare: called once it is connected.
+
+    Raises Unavailable, Misconfigured, and what `prepare` raises; then nothing stays connected.
+    """
+    read_any_header_names()
+    client = AIOKafkaConsumer(
+        group_id=None,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        isolation_level=ISOLATION,
+        max_partition_fetch_bytes=settings.max_message_bytes + REQUEST_MARGIN_BYTES,
+        request_timeout_ms=int(settings.delivery_timeout_s * 1000),
+        **options,
+        **client_options(settings),
+    )
+    try:
+        async with connecting(f"open {topic}", settings):
+            await client.start()
+            if prepare is not None:
+                await prepare(client)
+    except BaseException:
+        await stopped(client)
+        raise
+    return client
 
 
 async def log_ends(client: AIOKafkaConsumer, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
