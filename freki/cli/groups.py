@@ -1,12 +1,12 @@
 """`freki groups`: groups of users, besides those in their tokens."""
 
+from contextlib import suppress
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from freki.cli.context import command, console, fail, load_settings
-from freki.infra.kafka import Reader
 from freki.infra.settings import Settings
 from freki.schemas import GroupMembership, TenantId
 from freki.schemas.avro import Codec
@@ -14,6 +14,7 @@ from freki.streams.messages import Outgoing
 from freki.streams.retrieve.memberships import membership_key, membership_of
 from freki.streams.wire.connect import open_outbox, open_registry
 from freki.streams.wire.from_settings import topics_of
+from freki.streams.wire.topic_records import current_values
 
 groups_app = typer.Typer(help="Groups of users, besides those in their tokens.", no_args_is_help=True)
 
@@ -69,22 +70,9 @@ async def _send(settings: Settings, tenant: str, user: str, value: bytes | None)
 
 async def _memberships(settings: Settings) -> dict[tuple[str, str], tuple[str, ...]]:
     """Read the groups of all users."""
-    values: dict[bytes, bytes] = {}
-    async with (
-        open_registry(settings) as registry,
-        Reader(settings.kafka, topics_of(settings).groups.name, start="earliest") as reader,
-    ):
-        codec = Codec(GroupMembership, registry=registry)
-        async for record in reader.until_end():
-            values.pop(record.key or b"", None)
-            if record.value is not None:
-                values[record.key or b""] = record.value
-        if registry is not None:
-            await registry.prepare(values.values())
-        found = {}
-        for key, value in values.items():
-            try:
-                found[membership_of(key)] = codec.decode(value).groups
-            except ValueError:
-                continue
+    found = {}
+    async for key, membership in current_values(settings, topics_of(settings).groups.name, GroupMembership):
+        if membership is not None:
+            with suppress(ValueError):
+                found[membership_of(key)] = membership.groups
     return found

@@ -1,14 +1,12 @@
 """`freki judge`: record, list and erase judgements of answers by users."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from freki.cli.context import command, console, fail, load_settings
-from freki.infra.kafka import Reader
 from freki.infra.settings import Settings
 from freki.schemas import ChunkId, DocumentId, Judgement, QueryId, TenantId, Verdict
 from freki.schemas.avro import Codec
@@ -17,6 +15,7 @@ from freki.streams.retrieve.follow_judgements import erase_judgements
 from freki.streams.retrieve.steps.judged import judgement_key, key_parts
 from freki.streams.wire.connect import open_outbox, open_registry
 from freki.streams.wire.from_settings import topics_of, wall_clock
+from freki.streams.wire.topic_records import current_values
 
 judge_app = typer.Typer(help="Judgements of answers by users.", no_args_is_help=True)
 
@@ -64,11 +63,10 @@ async def list_judgements(tenant: Tenant = None, document: Of = None, judge: By 
     """List the current judgements."""
     settings = load_settings()
     table = Table("document", "verdict", "judge", "question", "query", box=None)
-    async with _standing(settings) as standing:
-        async for key, judgement in standing:
-            if judgement is not None and _meant(settings, key, tenant, document, judge, query):
-                place = judgement.document_id + (f"#{judgement.chunk_id}" if judgement.chunk_id else "")
-                table.add_row(place, judgement.verdict, judgement.judge, judgement.question, judgement.query_id)
+    async for key, judgement in _standing(settings):
+        if judgement is not None and _meant(settings, key, tenant, document, judge, query):
+            place = judgement.document_id + (f"#{judgement.chunk_id}" if judgement.chunk_id else "")
+            table.add_row(place, judgement.verdict, judgement.judge, judgement.question, judgement.query_id)
     console.print(table)
 
 
@@ -79,37 +77,15 @@ async def erase(tenant: Tenant = None, document: Of = None, judge: By = None, qu
     settings = load_settings()
     if document is None and judge is None and query is None:
         fail("name the judgements to erase: --document, --as or --query")
-    async with _standing(settings) as standing:
-        keys = [key async for key, _ in standing if _meant(settings, key, tenant, document, judge, query)]
+    keys = [key async for key, _ in _standing(settings) if _meant(settings, key, tenant, document, judge, query)]
     async with open_outbox(settings) as (outbox, _):
         await erase_judgements(outbox, topics_of(settings).judgements.name, keys)
     console.print(f"{len(keys)} judgements erased")
 
 
-@asynccontextmanager
-async def _standing(settings: Settings) -> AsyncIterator[AsyncIterator[tuple[bytes, Judgement | None]]]:
-    """Open the topic and yield its current judgements by key; None: a judgement that cannot be decoded."""
-    async with (
-        open_registry(settings) as registry,
-        Reader(settings.kafka, topics_of(settings).judgements.name, start="earliest") as reader,
-    ):
-        codec = Codec(Judgement, registry=registry)
-        values: dict[bytes, bytes] = {}
-        async for record in reader.until_end():
-            values.pop(record.key or b"", None)
-            if record.value is not None:
-                values[record.key or b""] = record.value
-        if registry is not None:
-            await registry.prepare(values.values())
-
-        async def standing() -> AsyncIterator[tuple[bytes, Judgement | None]]:
-            for key, value in values.items():
-                try:
-                    yield key, codec.decode(value)
-                except ValueError:
-                    yield key, None
-
-        yield standing()
+def _standing(settings: Settings) -> AsyncIterator[tuple[bytes, Judgement | None]]:
+    """Yield the current judgements by key; None: one that cannot be decoded."""
+    return current_values(settings, topics_of(settings).judgements.name, Judgement)
 
 
 def _meant(

@@ -1,4 +1,4 @@
-"""Records of single documents on the topics."""
+"""Records on the topics: of single documents, and the current ones of compacted topics."""
 
 from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
@@ -10,6 +10,7 @@ from freki.schemas import DocumentChange, IndexOutcome
 from freki.schemas.avro import Codec, UndecodableError
 from freki.streams.deliver.dead_letters import DeadLetter, NotADeadLetter, from_record
 from freki.streams.messages import Stored
+from freki.streams.wire.connect import open_registry
 from freki.streams.wire.from_settings import topics_of
 
 R = TypeVar("R")
@@ -64,3 +65,23 @@ class TopicRecords:
                     advance()
                 if stored.key == key:
                     yield stored
+
+
+async def current_values(settings: Settings, topic: str, kind: type[R]) -> AsyncIterator[tuple[bytes, R | None]]:
+    """Yield the last value of each key of a compacted topic, by time of the last record; None: it cannot be decoded."""
+    values: dict[bytes, bytes] = {}
+    async with open_registry(settings) as registry:
+        async with Reader(settings.kafka, topic, start="earliest") as reader:
+            async for stored in reader.until_end():
+                values.pop(stored.key or b"", None)
+                if stored.value is not None:
+                    values[stored.key or b""] = stored.value
+        if registry is not None:
+            await registry.prepare(values.values())
+        codec = Codec(kind, registry=registry)
+        for key, value in values.items():
+            try:
+                decoded = codec.decode(value)
+            except ValueError:
+                decoded = None
+            yield key, decoded
