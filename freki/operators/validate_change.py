@@ -5,6 +5,7 @@ import re
 
 from freki.operators.errors import InvalidChange
 from freki.schemas import ClaimCheck, DocumentChange, Operation
+from freki.schemas.names import FORBIDDEN_IN_LINE
 
 MAX_ID_BYTES = 512
 MAX_NAME_BYTES = 512
@@ -18,8 +19,6 @@ MAX_ATTRIBUTES_BYTES = 65_536
 MAX_VERSION = 2**63 - 1
 YEAR_10000_MS = 253_402_300_800_000
 
-# Controls, line separators, and surrogates, which UTF-8 cannot carry.
-_FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _FORBIDDEN_IN_TEXT = re.compile("[\x00\ud800-\udfff]")
 _LANGUAGE = re.compile(r"[a-z]{2,3}")
 _MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+(;.*)?", re.ASCII)
@@ -120,7 +119,7 @@ def _line(field: str, text: str, max_bytes: int) -> None:
     """Refuse what is empty, too long or more than one line of plain text."""
     if not text.strip():
         raise InvalidChange(f"{field}: it is empty; give it 1 to {max_bytes} bytes")
-    if found := _FORBIDDEN.search(text):
+    if found := FORBIDDEN_IN_LINE.search(text):
         raise InvalidChange(f"{field}: control character U+{ord(found[0]):04X} at {found.start()}; remove it")
     if (size := len(text.encode())) > max_bytes:
         raise InvalidChange(f"{field}: {size} bytes are more than {max_bytes}; shorten it")

@@ -1,5 +1,6 @@
 """Types shared by all records: ids, times, kinds and levels of chunks, and the record decorator."""
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass, fields
 from enum import StrEnum
@@ -15,6 +16,8 @@ QueryId = NewType("QueryId", str)
 Timestamp = NewType("Timestamp", int)
 """Milliseconds since 1970-01-01T00:00:00Z."""
 
+FORBIDDEN_IN_LINE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""Characters that no id and no name has: controls, line separators, and surrogates, which UTF-8 cannot encode."""
 EVERYONE = "everyone"
 """The principal that every query of a tenant holds. A document without any principal is readable by nobody."""
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.operators.identify import record_key, root_id
-from freki.operators.validate_document_query import MAX_ITEMS
+from freki.operators.validate_query import MAX_ITEMS
 from freki.schemas import (
     EVERYONE,
     DocumentChange,

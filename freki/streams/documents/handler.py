@@ -8,7 +8,7 @@ import structlog
 
 from freki.operators.errors import InvalidQuery
 from freki.operators.identify import root_id
-from freki.operators.validate_document_query import MAX_DEADLINE_MS, validate_document_query
+from freki.operators.validate_query import MAX_DEADLINE_MS, validate_document_query
 from freki.schemas import (
     DocumentQuery,
     DocumentQueryKind,

@@ -1,11 +1,18 @@
-"""Validate queries against their contract."""
+"""Validate context queries against their contract."""
 
 import math
 import re
 from collections.abc import Collection
-from typing import TypeVar
 
 from freki.operators.errors import InvalidQuery
+from freki.operators.validate_query.fields import (
+    MAX_ID_CHARS,
+    at_most,
+    check_line,
+    check_names,
+    check_reply_topic,
+    check_within,
+)
 from freki.schemas import (
     ATTRIBUTE_PREFIX,
     FILTER_FIELDS,
@@ -16,11 +23,9 @@ from freki.schemas import (
     FilterOperator,
     RequestKind,
 )
+from freki.schemas.names import FORBIDDEN_IN_LINE
 from freki.schemas.query_options import QUERY_OPTIONS, QueryOption
 
-MAX_ID_CHARS = 512
-MAX_PRINCIPALS = 256
-MAX_PRINCIPAL_CHARS = 128
 MAX_FILTERS = 32
 MAX_FILTER_VALUES = 256
 MAX_FILTER_CHARS = 1024
@@ -30,8 +35,6 @@ MAX_READ = 20
 
 _SEVERAL = (FilterOperator.IN, FilterOperator.NOT_IN)
 _LEVELS = (ChunkLevel.DOCUMENT, ChunkLevel.SECTION, ChunkLevel.PARAGRAPH)
-# Control characters, line separators, and surrogates, which UTF-8 cannot encode.
-_FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _FORBIDDEN_IN_TEXT = re.compile("[\x00\ud800-\udfff]")
 _NOT_FOR: dict[RequestKind, tuple[str, ...]] = {
     RequestKind.RETRIEVE: (),
@@ -42,8 +45,6 @@ _NOT_FOR: dict[RequestKind, tuple[str, ...]] = {
 _LEFT_OUT: tuple[object, ...] = (None, ())
 _CHUNK_ID = re.compile("[0-9a-f]{32}")
 _LANGUAGE = re.compile(r"[a-z]{2,3}")
-
-T = TypeVar("T")
 
 
 def validate_query(
@@ -56,24 +57,20 @@ def validate_query(
 
     reply_topics: topics that `reply_to` may name; null is always allowed. No value is corrected.
     """
-    _line("query_id", query.query_id, MAX_ID_CHARS)
-    _line("tenant", query.tenant, MAX_ID_CHARS)
+    check_line("query_id", query.query_id, MAX_ID_CHARS)
+    check_line("tenant", query.tenant, MAX_ID_CHARS)
     _text(query.text, max_characters, may_be_empty=query.kind is RequestKind.CHUNK_READ)
     _kind(query)
-    _readers(query)
+    check_names("principals", query.principals)
     _options(query)
-    for condition in _at_most("filters", query.filters, MAX_FILTERS):
+    for condition in at_most("filters", query.filters, MAX_FILTERS):
         _filter(condition)
-    for floor in _at_most("at_least", query.at_least, MAX_FLOORS):
-        _line("at_least.document_id", floor.document_id, MAX_ID_CHARS)
-        _within("at_least.version", floor.version, 1, 2**63 - 1)
-    for document_id in _at_most("expect", query.expect, MAX_FLOORS):
-        _line("expect", document_id, MAX_ID_CHARS)
-    if query.reply_to is not None and query.reply_to not in reply_topics:
-        raise InvalidQuery(
-            f"reply_to: {query.reply_to[:MAX_ID_CHARS]!r} is not on the allow-list; leave it out to be answered on "
-            "the contexts topic, or have the topic added to FREKI_RETRIEVAL__REPLY_TOPICS"
-        )
+    for floor in at_most("at_least", query.at_least, MAX_FLOORS):
+        check_line("at_least.document_id", floor.document_id, MAX_ID_CHARS)
+        check_within("at_least.version", floor.version, 1, 2**63 - 1)
+    for document_id in at_most("expect", query.expect, MAX_FLOORS):
+        check_line("expect", document_id, MAX_ID_CHARS)
+    check_reply_topic(query.reply_to, reply_topics, otherwise="contexts topic")
 
 
 def _kind(query: ContextQuery) -> None:
@@ -85,13 +82,13 @@ def _kind(query: ContextQuery) -> None:
     for field in _NOT_FOR[query.kind]:
         if getattr(query, field) not in _LEFT_OUT:
             raise InvalidQuery(f"{field}: it means nothing to {query.kind}; leave it out, or use RETRIEVE")
-    for chunk_id in _at_most("chunk_ids", query.chunk_ids, MAX_READ):
+    for chunk_id in at_most("chunk_ids", query.chunk_ids, MAX_READ):
         if not _CHUNK_ID.fullmatch(chunk_id):
             raise InvalidQuery(
                 f"chunk_ids: {chunk_id[:MAX_ID_CHARS]!r} is no id of a chunk; give 32 hexadecimal digits, as hits do"
             )
-    for document_id in _at_most("document_ids", query.document_ids, MAX_READ):
-        _line("document_ids", document_id, MAX_ID_CHARS)
+    for document_id in at_most("document_ids", query.document_ids, MAX_READ):
+        check_line("document_ids", document_id, MAX_ID_CHARS)
 
 
 def _text(text: str, max_characters: int, *, may_be_empty: bool) -> None:
@@ -103,17 +100,12 @@ def _text(text: str, max_characters: int, *, may_be_empty: bool) -> None:
         raise InvalidQuery(f"text: a NUL or lone surrogate stands at character {found.start()}; remove it")
 
 
-def _readers(query: ContextQuery) -> None:
-    for principal in _at_most("principals", query.principals, MAX_PRINCIPALS):
-        _line("principals", principal, MAX_PRINCIPAL_CHARS)
-
-
 def _options(query: ContextQuery) -> None:
     for option in QUERY_OPTIONS.values():
         if option.in_query and option.value_type in (int, float):
             _number(option, getattr(query, option.name))
     if query.target_model is not None:
-        _line("target_model", query.target_model, MAX_ID_CHARS)
+        check_line("target_model", query.target_model, MAX_ID_CHARS)
     if query.levels is not None and (not query.levels or any(level not in _LEVELS for level in query.levels)):
         raise InvalidQuery(f"levels: give some of {_LEVELS}; null chooses by the type of query")
     if query.language is not None and not _LANGUAGE.fullmatch(query.language):
@@ -124,7 +116,7 @@ def _options(query: ContextQuery) -> None:
 
 def _number(option: QueryOption, value: float | None) -> None:
     if option.bounds is not None:
-        _within(option.name, value, *option.bounds)
+        check_within(option.name, value, *option.bounds)
     elif value is not None and not math.isfinite(value):
         raise InvalidQuery(f"{option.name}: {value} is no number; give one, or null for the service's setting")
 
@@ -132,7 +124,7 @@ def _number(option: QueryOption, value: float | None) -> None:
 def _filter(condition: Filter) -> None:
     field = condition.field
     if field.startswith(ATTRIBUTE_PREFIX):
-        _line("filters.field", field.removeprefix(ATTRIBUTE_PREFIX), MAXATTRIBUTE_PREFIX_KEY_CHARS)
+        check_line("filters.field", field.removeprefix(ATTRIBUTE_PREFIX), MAXATTRIBUTE_PREFIX_KEY_CHARS)
     elif field not in FILTER_FIELDS:
         fields = f"{', '.join(FILTER_FIELDS)} or {ATTRIBUTE_PREFIX}KEY"
         raise InvalidQuery(f"filters.field: {field[:MAX_ID_CHARS]!r} cannot be filtered on; use {fields}")
@@ -144,28 +136,7 @@ def _filter(condition: Filter) -> None:
     for value in condition.values:
         if len(value) > MAX_FILTER_CHARS:
             raise InvalidQuery(f"filters.values: {len(value)} characters are more than {MAX_FILTER_CHARS}; shorten it")
-        if found := _FORBIDDEN.search(value):
+        if found := FORBIDDEN_IN_LINE.search(value):
             raise InvalidQuery(f"filters.values: control character U+{ord(found[0]):04X} in {field!r}; remove it")
         if field == "kind" and condition.operator is not FilterOperator.PREFIX and value not in set(ChunkKind):
             raise InvalidQuery(f"filters.values: {value!r} is no kind of chunk; use {', '.join(ChunkKind)}")
-
-
-def _within(field: str, value: float | None, low: float, high: float) -> None:
-    if value is not None and not low <= value <= high:
-        raise InvalidQuery(f"{field}: {value} is outside {low}..{high}; give such a value, or null for the default")
-
-
-def _at_most(field: str, values: tuple[T, ...], most: int) -> tuple[T, ...]:
-    if len(values) > most:
-        raise InvalidQuery(f"{field}: {len(values)} are more than {most}; give fewer")
-    return values
-
-
-def _line(field: str, text: str, max_characters: int) -> None:
-    """Refuse text that is empty, too long, or not one line of plain text."""
-    if not text.strip():
-        raise InvalidQuery(f"{field}: it is empty; give it 1 to {max_characters} characters")
-    if len(text) > max_characters:
-        raise InvalidQuery(f"{field}: {len(text)} characters are more than {max_characters}; shorten it")
-    if found := _FORBIDDEN.search(text):
-        raise InvalidQuery(f"{field}: control character U+{ord(found[0]):04X} at {found.start()}; remove it")
