@@ -1,18 +1,18 @@
 """An issuer of tokens: its keys, their public parts, and what it signs."""
 
 import json
-import threading
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from tests.http_server import JsonHandler, serving_http
 
 ISSUER, AUDIENCE = "https://issuer.example.org", "freki"
 RULES: Mapping[str, Any] = {
@@ -100,25 +100,11 @@ def key_server(issuer: Issuer) -> Iterator[KeyServer]:
     """Serve the keys at `/jwks`."""
     served = KeyServer(issuer)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(JsonHandler):
         def do_GET(self) -> None:
             served.asked += 1
-            body = json.dumps(served.issuer.jwks()).encode()
-            self.send_response(served.status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.reply(served.status, served.issuer.jwks())
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        served.url = f"http://127.0.0.1:{server.server_port}/jwks"
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield served
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving_http(Handler) as port:
+        served.url = f"http://127.0.0.1:{port}/jwks"
+        yield served

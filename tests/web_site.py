@@ -1,10 +1,11 @@
 """A web site for the tests to crawl."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+
+from tests.http_server import serving_http
 
 Answer = tuple[int, dict[str, str], bytes]
 
@@ -50,12 +51,5 @@ def serving() -> Iterator[WebSite]:
         def log_message(self, *_: object) -> None:
             """Nobody reads it."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        site.port = server.server_port
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        try:
-            yield site
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving_http(Handler) as site.port:
+        yield site

@@ -1,17 +1,17 @@
 """An identity provider that gives signed tokens for client credentials."""
 
 import json
-import threading
 import time
 from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
+
+from tests.http_server import JsonHandler, serving_http
 
 AUDIENCE = "kafka"
 CLIENT, SECRET, SCOPE = "freki", "wie:es euch beliebt", "kafka.write"
@@ -58,34 +58,17 @@ def identity_provider() -> Iterator[IdentityProvider]:
     """Serve one at `/token` and `/keys`."""
     provider = IdentityProvider()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(JsonHandler):
         def do_GET(self) -> None:
-            self._reply(200, provider.keys())
+            self.reply(200, provider.keys())
 
         def do_POST(self) -> None:
             form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
-            self._reply(*provider.grant(self.headers["Authorization"], form))
+            self.reply(*provider.grant(self.headers["Authorization"], form))
 
-        def _reply(self, status: int, content: dict[str, Any]) -> None:
-            body = json.dumps(content).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        provider.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield provider
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving_http(Handler) as port:
+        provider.url = f"http://127.0.0.1:{port}"
+        yield provider
 
 
 def _encoded(content: dict[str, Any]) -> str:

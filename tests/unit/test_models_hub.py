@@ -1,9 +1,8 @@
 import hashlib
 import inspect
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import ClassVar
 
@@ -20,6 +19,7 @@ from freki.infra.models.registry import MODELS
 from freki.infra.settings import ModelSettings
 from freki.schemas.arrays import Floats
 from freki.schemas.errors import InfraError, Misconfigured, Unavailable
+from tests.http_server import serving_http
 from tests.unit.tiny_models import write_hub_files, write_sentence_encoder
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -83,11 +83,9 @@ def table(repository: Path) -> Floats:
 def hub(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Hub]]:
     """Serve the repository on the loopback interface."""
     handler = type("Handler", (Hub,), {"root": repository, "requests": []})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}).start()
-        point_at(f"http://127.0.0.1:{server.server_port}", monkeypatch)
+    with serving_http(handler) as port:
+        point_at(f"http://127.0.0.1:{port}", monkeypatch)
         yield handler
-        server.shutdown()
 
 
 @pytest.fixture
