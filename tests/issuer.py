@@ -12,7 +12,7 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from tests.http_server import JsonHandler, serving_http
+from tests.http_server import serving_json
 
 ISSUER, AUDIENCE = "https://issuer.example.org", "freki"
 RULES: Mapping[str, Any] = {
@@ -100,11 +100,10 @@ def key_server(issuer: Issuer) -> Iterator[KeyServer]:
     """Serve the keys at `/jwks`."""
     served = KeyServer(issuer)
 
-    class Handler(JsonHandler):
-        def do_GET(self) -> None:
-            served.asked += 1
-            self.reply(served.status, served.issuer.jwks())
+    def keys() -> tuple[int, Any]:
+        served.asked += 1
+        return served.status, served.issuer.jwks()
 
-    with serving_http(Handler) as port:
+    with serving_json(keys) as port:
         served.url = f"http://127.0.0.1:{port}/jwks"
         yield served

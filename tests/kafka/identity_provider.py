@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from tests.http_server import JsonHandler, serving_http
+from tests.http_server import serving_json
 
 AUDIENCE = "kafka"
 CLIENT, SECRET, SCOPE = "freki", "wie:es euch beliebt", "kafka.write"
@@ -58,15 +58,10 @@ def identity_provider() -> Iterator[IdentityProvider]:
     """Serve one at `/token` and `/keys`."""
     provider = IdentityProvider()
 
-    class Handler(JsonHandler):
-        def do_GET(self) -> None:
-            self.reply(200, provider.keys())
+    def grant(authorisation: str, body: bytes) -> tuple[int, dict[str, Any]]:
+        return provider.grant(authorisation, parse_qs(body.decode()))
 
-        def do_POST(self) -> None:
-            form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
-            self.reply(*provider.grant(self.headers["Authorization"], form))
-
-    with serving_http(Handler) as port:
+    with serving_json(lambda: (200, provider.keys()), grant) as port:
         provider.url = f"http://127.0.0.1:{port}"
         yield provider
 
