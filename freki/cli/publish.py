@@ -77,7 +77,7 @@ async def publish(paths: Paths, *, given: PublishArguments, of_files: FileArgume
         settings,
         priority=max(given.priority, int(given.urgent)),
         title=given.title,
-        named_elsewhere=settings.auth.required and name_readers(streams) and len(streams) == len(paths),
+        named_elsewhere=settings.auth.required and len(streams) == len(paths) and name_readers(streams),
     )
     files = list(walk([path for path in paths if path not in streams], root=of_files.root, name=of_files.name))
     if given.title is not None and (streams or len(files) != 1):

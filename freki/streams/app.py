@@ -80,6 +80,10 @@ async def retrieve(parts: Parts, _: Lane) -> Stage:
     return parts.stage("retrieve", parts.topics.queries, intake, serving.handle, group="retrieve", batching=batching)
 
 
+REPORTING = Batching(records=1, wait_s=0.0, in_flight=4)
+"""Reports take long and differ in length: each is by itself, and a long one lets some pass."""
+
+
 async def document_queries(parts: Parts, _: Lane) -> Stage:
     """List documents, show them, and tell their history."""
     intake = parts.intake(required(parts.codec(DocumentQuery).decode))
@@ -94,9 +98,6 @@ async def document_queries(parts: Parts, _: Lane) -> Stage:
         batching=REPORTING,
     )
 
-
-REPORTING = Batching(records=1, wait_s=0.0, in_flight=4)
-"""Reports take long and differ in length: each is by itself, and a long one lets some pass."""
 
 FLOW: Mapping[str, Sequence[Callable[[Parts, Lane], Awaitable[Stage]]]] = {
     "chunk": (chunk,),

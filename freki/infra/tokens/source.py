@@ -8,10 +8,8 @@ from freki.schemas.errors import Misconfigured
 class TokenFile:
     """A file that something keeps a fresh token in; it is read for each question."""
 
-    def __init__(self, path: Path, *, name: str = "FREKI_AUTH__TOKEN_FILE") -> None:
-        """Set the path, and the name of the setting or flag that it is from."""
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._name = name
 
     def __call__(self) -> str:
         """Return the token. Raises Misconfigured if there is none."""
@@ -19,7 +17,7 @@ class TokenFile:
             token = self._path.expanduser().read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is no text of a token"
-            raise Misconfigured(f"{self._name}={self._path} cannot be read: {reason}") from error
+            raise Misconfigured(f"FREKI_AUTH__TOKEN_FILE={self._path} cannot be read: {reason}") from error
         if not token:
-            raise Misconfigured(f"{self._name}={self._path} is empty: nothing has put a token there yet")
+            raise Misconfigured(f"FREKI_AUTH__TOKEN_FILE={self._path} is empty: nothing has put a token there yet")
         return token
