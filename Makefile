@@ -8,7 +8,7 @@ OUT ?= training-results
 SEEDS ?= 10000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit kafka neighbours check simulate chaos bench peers formats docs schemas train clean
+.PHONY: help demo test unit kafka neighbours check simulate chaos rights bench peers formats docs schemas train clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -48,6 +48,9 @@ simulate: $(READY) ## Simulate workers, broker and store under faults; SEEDS=100
 
 chaos: $(READY) ## Kill, stop, add and remove workers while documents change, and check all answers; ARGS="--faults 200 --seed 1"
 	@$(BIN)/python -m tests.chaos $(ARGS)
+
+rights: $(READY) ## Do thousands of random operations of users with tokens, and check what each may see; ARGS="--operations 10000"
+	@$(BIN)/python -m tests.rights $(ARGS)
 
 bench: $(READY) ## Measure ingest, queries, freshness, memory and growth on this machine; ARGS="--help" lists the options
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'

@@ -1,0 +1,1 @@
+"""Thousands of random operations, and after each what every user may see: `python -m tests.rights`."""
