@@ -386,7 +386,8 @@ class Run:
         if kind == USED:
             if not self._used:
                 return
-            token, before = self._used[operation.number % len(self._used)]
+            # Taken away: the same query under way twice has one answer.
+            token, before = self._used.pop(operation.number % len(self._used))
             user = before.user
         else:
             claims = {"tenant": user.tenant, "sub": user.name, "jti": str(uuid.uuid4())}
