@@ -20,6 +20,6 @@ async def test_nobody_sees_what_is_not_hers(tmp_path: Path, *, once: bool) -> No
 
     assert report.wrong == [], f"seed {seed}"
     assert report.done.total() >= OPERATIONS
-    assert report.hits > OPERATIONS, f"seed {seed}"
+    assert report.hits > 0, f"seed {seed}"
     assert report.compared > 0
     assert report.unanswered == 0, f"seed {seed}"

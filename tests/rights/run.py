@@ -170,6 +170,8 @@ class Run:
         await self._during("starting", self._fleet.settle(START_S))
         for operation in self._drawing.first():
             await self._do(operation)
+        # Else a fast run asks an index that has nothing yet.
+        await self._during("first documents", self._settle())
         await self._during("operations", self._operations())
         await self._during("settling", self._settle())
         if not self._options.replay_window:
