@@ -16,11 +16,15 @@ from freki.schemas import (
     ContextResult,
     DocumentChange,
     DocumentId,
+    GroupMembership,
     IndexOutcome,
     Operation,
     QueryId,
     TenantId,
 )
+from freki.schemas.avro import Codec
+from freki.streams.messages import Outgoing
+from freki.streams.retrieve.memberships import membership_key
 from freki.streams.wire.connect import open_asker, open_publisher, open_receipts
 from freki.streams.wire.from_settings import topics_of, wall_clock
 from tests.acceptance.conftest import Freki
@@ -59,6 +63,16 @@ def query(tenant: str, text: str, **options: Any) -> ContextQuery:
     """Make a question."""
     return ContextQuery(
         query_id=QueryId(str(uuid.uuid4())), tenant=TenantId(tenant), text=text, asked_at=wall_clock(), **options
+    )
+
+
+def membership_record(settings: Settings, tenant: str, user: str, *groups: str) -> Outgoing:
+    """Make the record that gives a user these groups and no others; none takes all away."""
+    membership = GroupMembership(tenant=TenantId(tenant), principal=user, groups=groups)
+    return Outgoing(
+        topic=topics_of(settings).groups.name,
+        key=membership_key(tenant, user),
+        value=Codec(GroupMembership).encode(membership) if groups else None,
     )
 
 

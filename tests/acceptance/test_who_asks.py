@@ -17,14 +17,13 @@ from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import environment_for, read_stack, settings_for
 from freki.infra.settings import AuthSettings, Settings
 from freki.operators.token_id import token_id
-from freki.schemas import ContextQuery, ContextResult, GroupMembership, QueryId, ResultStatus, TenantId
+from freki.schemas import ContextQuery, ContextResult, QueryId, ResultStatus
 from freki.schemas.avro import Codec
 from freki.streams.messages import TOKEN_HEADER, Outgoing
-from freki.streams.retrieve.memberships import membership_key
 from freki.streams.wire.connect import apply_topics, open_asker, open_outbox
 from freki.streams.wire.from_settings import topics_of
 from tests.acceptance.conftest import Children, Freki
-from tests.acceptance.helpers import PATIENCE_S, documents, publish, query, upsert
+from tests.acceptance.helpers import PATIENCE_S, documents, membership_record, publish, query, upsert
 from tests.issuer import AUDIENCE, ISSUER, Issuer, KeyServer, key_server
 
 TEXT = "Die Frist für {} endet im Mai."
@@ -108,15 +107,8 @@ async def test_only_a_valid_token_is_answered_and_only_with_what_it_may_read(gua
 
 
 async def test_groups_are_taken_over_by_all_workers(guarded: Guarded) -> None:
-    codec = Codec(GroupMembership)
-
     async def change(*groups: str) -> None:
-        membership = GroupMembership(tenant=TenantId("hr"), principal="eve", groups=groups)
-        record = Outgoing(
-            topic=topics_of(guarded.freki.settings).groups.name,
-            key=membership_key("hr", "eve"),
-            value=codec.encode(membership) if groups else None,
-        )
+        record = membership_record(guarded.freki.settings, "hr", "eve", *groups)
         async with open_outbox(guarded.freki.settings) as (outbox, _):
             await outbox.send(record)
 

@@ -6,22 +6,20 @@ import secrets
 import signal
 import sys
 import tempfile
-import time
 from contextlib import suppress
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from tests.chaos.brokers import BrokerKind
 from tests.chaos.changes import CHARACTERS
 from tests.chaos.plan import Kind
 from tests.chaos.run import Options, Report, Run
+from tests.long_runs import status_line
 
 SHOWN = 40
-SAY_EVERY_S = 30.0
 console = Console()
 
 
@@ -41,20 +39,9 @@ def main() -> int:
             brokers=arguments.brokers,
             broker_faults=arguments.broker_faults,
         )
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-            bar, said_at = progress.add_task(""), time.monotonic()
-
-            def show(doing: str, report: Report) -> None:
-                nonlocal said_at
-                now = line(doing, report, arguments.faults + arguments.broker_faults)
-                progress.update(bar, description=now)
-                # Where nothing can be redrawn, such as in a log, a line now and then.
-                if not console.is_terminal and time.monotonic() - said_at > SAY_EVERY_S:
-                    said_at = time.monotonic()
-                    console.print(escape(now), highlight=False, soft_wrap=True)
-
-            run = Run(options, show)
+        with status_line(console) as show:
+            faults = arguments.faults + arguments.broker_faults
+            run = Run(options, lambda doing, report: show(line(doing, report, faults)))
             with suppress(asyncio.CancelledError, KeyboardInterrupt):
                 asyncio.run(_until_stopped(run))
     write(run.report, arguments.seed)

@@ -41,6 +41,7 @@ from tests.chaos.place import cluster_place, local_place
 from tests.chaos.plan import Fault, Kind, first_workers, plan
 from tests.chaos.store import Found, compare, read
 from tests.chaos.waiting import Waiting, waiting
+from tests.long_runs import watched
 from tests.unit.tiny_models import write_hub_files, write_sentence_encoder
 
 START_S = 180.0
@@ -243,16 +244,16 @@ class Run:
     async def _during(self, doing: str, work: Coroutine[None, None, None]) -> None:
         """Show how work goes on."""
         self._doing = doing
-        began, task = time.monotonic(), asyncio.create_task(work)
+        began = time.monotonic()
+
+        def look() -> None:
+            self._update()
+            self._show(doing, self.report)
+
         try:
-            while not task.done():
-                self._update()
-                self._show(doing, self.report)
-                await asyncio.wait({task}, timeout=0.5)
+            await watched(work, look)
         finally:
-            task.cancel()
-        self.report.took_s[doing] = time.monotonic() - began
-        task.result()
+            self.report.took_s[doing] = time.monotonic() - began
 
     def _update(self) -> None:
         books, report = self._books, self.report

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from tests.long_runs import status_line
 from tests.rights.run import Options, Report, Run
 
 SHOWN = 20
@@ -28,23 +28,22 @@ def main() -> int:
     given = parser.parse_args()
     console.print(f"seed {given.seed}, {given.operations} operations")
     with tempfile.TemporaryDirectory(prefix="freki-rights-") as temporary:
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-            bar = progress.add_task("")
-
-            def show(doing: str, report: Report) -> None:
-                done = f"{report.done.total()} of {given.operations} operations, {len(report.wrong)} wrong"
-                progress.update(bar, description=f"{doing}: {done}")
-
-            options = Options(
-                seed=given.seed,
-                operations=given.operations,
-                directory=given.keep or Path(temporary),
-                replay_window=given.replay_window,
-            )
-            report = asyncio.run(Run(options, show)())
+        options = Options(
+            seed=given.seed,
+            operations=given.operations,
+            directory=given.keep or Path(temporary),
+            replay_window=given.replay_window,
+        )
+        with status_line(console) as show:
+            run = Run(options, lambda doing, report: show(line(doing, report, given.operations)))
+            report = asyncio.run(run())
     write(report, given.seed)
     return 1 if report.wrong else 0
+
+
+def line(doing: str, report: Report, operations: int) -> str:
+    """Say in a line how far the run is."""
+    return f"{doing}: {report.done.total()} of {operations} operations, {len(report.wrong)} wrong"
 
 
 def write(report: Report, seed: int) -> None:

@@ -1,7 +1,7 @@
 """The operations of a run, drawn from its seed."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -106,18 +106,18 @@ class Drawing:
     def _new(self, tenant: str) -> Key:
         return Key(tenant, f"doc-{self.word()}")
 
+    def _some_groups(self) -> frozenset[str]:
+        return frozenset(self._random.sample(GROUPS, self._random.choice((0, 0, 1, 2))))
+
     def _operation(self, number: int, kind: Kind, tenant: str, document: Key) -> Operation:
-        some: Callable[[tuple[str, ...]], frozenset[str]] = lambda names: frozenset(  # noqa: E731 - a name for a draw
-            self._random.sample(names, self._random.choice((0, 0, 1, 2)))
-        )
         return Operation(
             number=number,
             kind=kind,
             user=Key(tenant, self._random.choice(USERS)),
-            claimed=some(GROUPS) if self._random.random() < 0.3 else frozenset(),
+            claimed=self._some_groups() if self._random.random() < 0.3 else frozenset(),
             document=document,
             topic=self._random.choice(TOPICS),
             readers=frozenset(self._random.choice(READERS)),
-            groups=some(GROUPS),
+            groups=self._some_groups(),
             forgery=self._random.choice(self.forgeries),
         )

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Generic, TypeVar
 
-from freki.schemas import EVERYONE, ContextResult, DocumentReport, IndexOutcome, OutcomeStatus
+from freki.schemas import EVERYONE, ContextResult, DocumentReport, IndexOutcome
+from tests.chaos.books import VISIBLE
 
 TENANTS = ("hr", "sales")
 USERS = ("ada", "eve", "kim", "bob")
@@ -16,7 +17,6 @@ SECRET = re.compile(r"(?:zx|doc-)[0-9a-f]{10}")
 """Words of which each is in one state of one document, and ids of documents."""
 T = TypeVar("T")
 Said = ContextResult | DocumentReport
-_VISIBLE = {OutcomeStatus.INDEXED, OutcomeStatus.UNCHANGED, OutcomeStatus.DELETED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Moment:
 
 @dataclass(slots=True)
 class Model:
-    """All of it, and what was seen against it."""
+    """All states of documents and groups, and what answers told that they must not."""
 
     documents: dict[Key, History[State]] = field(default_factory=dict)
     groups: dict[Key, History[frozenset[str]]] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class Model:
         """Note a receipt: what is older may not be seen by those who ask from now on."""
         self.seen[f"receipt: {outcome.status.value.lower()}"] += 1
         document = Key(str(outcome.tenant), str(outcome.document_id))
-        if outcome.status not in _VISIBLE or document not in self.documents:
+        if outcome.status not in VISIBLE or document not in self.documents:
             return
         history = self.documents[document]
         for place, state in enumerate(history.states):
@@ -112,7 +112,9 @@ class Model:
         names: of the user and of the groups in the token. since: the moment before the question was sent. named: the
         document that the question named itself.
         """
-        text = all_of(said).replace(named or "\0", "")
+        text = all_of(said)
+        if named:
+            text = text.replace(named, "")
         groups = self.groups_of(user).since(since.groups)
         for secret in set(SECRET.findall(text)):
             owner = self.owners.get(secret)

@@ -7,38 +7,37 @@ import uuid
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from freki.infra.kafka import Reader
 from freki.infra.settings import AuthSettings, ModelSettings, Settings
+from freki.operators.validate_change import MAX_VERSION
 from freki.schemas import (
     ContextQuery,
     ContextResult,
-    DocumentChange,
     DocumentId,
     DocumentQuery,
     DocumentQueryKind,
     DocumentReport,
-    GroupMembership,
     IndexOutcome,
     QueryId,
     ReportStatus,
     TenantId,
 )
-from freki.schemas import Operation as Change
 from freki.schemas.avro import Codec
 from freki.streams.client import Asker, DocumentAsker, Publisher
 from freki.streams.deliver.outbox import Outbox
-from freki.streams.messages import Outgoing
-from freki.streams.retrieve.memberships import membership_key
 from freki.streams.wire.connect import apply_topics, open_asker, open_document_asker, open_outbox, open_publisher
 from freki.streams.wire.from_settings import topics_of, wall_clock
+from tests.acceptance.helpers import delete, membership_record, query, upsert
 from tests.chaos.fleet import Fleet
 from tests.chaos.place import local_place
 from tests.issuer import AUDIENCE, ISSUER, Issuer, key_server
+from tests.long_runs import watched
 from tests.rights.drawing import TOPICS, Drawing, Kind, Operation
 from tests.rights.forging import FORGERIES
 from tests.rights.model import SECRET, TENANTS, USERS, Key, Model, State, all_of
@@ -49,9 +48,8 @@ AT_ONCE = 12
 START_S, ANSWER_S, DRAIN_S = 180.0, 60.0, 180.0
 GROUPS_S = 1.0
 """So long after a change of groups is stored, the groups before may still count."""
-ERASED = 2**63 - 1
-"""Version above all others."""
-SHOWN_EVERY_S = 0.5
+LOOK_EVERY_S = 0.5
+"""Whether all receipts are there."""
 HIDDEN = 40
 """Documents that nobody may read, published to see whether anybody notices."""
 USED = "used before"
@@ -111,7 +109,6 @@ class Run:
         self._secrets: dict[Key, str] = {}
         self._locks: dict[Key, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._used: list[tuple[str, Operation]] = []
-        self._questions: list[str] = []
         self._tokens: list[str] = []
         self._extra = False
         self._waits: set[asyncio.Task[None]] = set()
@@ -125,30 +122,27 @@ class Run:
         write_hub_files(model, dim=DIM)
         async with AsyncExitStack() as opened:
             served = opened.enter_context(key_server(self._issuer))
-            auth = AuthSettings(
-                jwks=served.url,
-                issuer=ISSUER,
-                audience=AUDIENCE,
-                replay_window_s=300 if options.replay_window else 0,
-                reply_topic="contexts-{tenant}" if options.replay_window else None,
-            )
+            once: dict[str, Any] = {"replay_window_s": 300, "reply_topic": "contexts-{tenant}"}
+            auth = {
+                "jwks": served.url,
+                "issuer": ISSUER,
+                "audience": AUDIENCE,
+                **(once if options.replay_window else {}),
+            }
             settings = Settings(
                 local=Settings().local.elsewhere(options.directory),
                 models=ModelSettings(embedder=str(model), reranker=None),
-                auth=auth,
+                auth=AuthSettings(**auth),
             )
             place = await opened.enter_async_context(local_place(settings))
             self._settings = place.settings
-            await apply_topics(self._settings, tenants=TENANTS if options.replay_window else ())
+            if options.replay_window:
+                await apply_topics(self._settings, tenants=TENANTS)
             environment = {
                 **ENVIRONMENT,
                 "FREKI_MODELS__EMBEDDER": str(model),
                 "FREKI_LOCAL__STATE_DIR": str(options.directory),
-                "FREKI_AUTH__JWKS": served.url,
-                "FREKI_AUTH__ISSUER": ISSUER,
-                "FREKI_AUTH__AUDIENCE": AUDIENCE,
-                "FREKI_AUTH__REPLAY_WINDOW_S": str(auth.replay_window_s),
-                "FREKI_AUTH__REPLY_TOPIC": auth.reply_topic or "",
+                **{f"FREKI_AUTH__{name.upper()}": str(value) for name, value in auth.items()},
                 **place.environment,
             }
             self._fleet = await opened.enter_async_context(Fleet(options.directory, environment, {}))
@@ -180,11 +174,7 @@ class Run:
         await self._during("leaving", self._fleet.end())
 
     async def _during(self, doing: str, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.ensure_future(work)
-        while not task.done():
-            self._show(doing, self.report)
-            await asyncio.wait({task}, timeout=SHOWN_EVERY_S)
-        task.result()
+        await watched(work, lambda: self._show(doing, self.report))
 
     @asynccontextmanager
     async def _listening(self) -> AsyncIterator[None]:
@@ -232,40 +222,37 @@ class Run:
     async def _change_document(self, operation: Operation) -> None:
         document = operation.document
         async with self._locks[document]:
-            if operation.kind is Kind.ERASE:
-                await self._send(document, ERASED, Change.DELETE)
-                return
-            if operation.kind is Kind.RIGHTS and document not in self._secrets:
-                return
-            self._versions[document] += 1
-            version = self._versions[document]
-            if operation.kind is Kind.LATE:
-                # Under a version below the erasure's: this word may never be seen.
-                word = f"zx{self._drawing.word()}"
-                self._model.owners[word] = document
-                await self._publisher.publish(self._upsert(document, version, word, operation))
-            elif operation.kind is Kind.DELETE:
-                await self._send(document, version, Change.DELETE)
-                self._secrets.pop(document, None)
-            else:
-                if operation.kind is Kind.EDIT:
-                    self._secrets[document] = f"zx{self._drawing.word()}"
-                secret = self._secrets[document]
-                self._model.publish(document, State(version, secret, operation.readers))
-                await self._publisher.publish(self._upsert(document, version, secret, operation))
+            match operation.kind:
+                case Kind.EDIT:
+                    await self._upsert(document, f"zx{self._drawing.word()}", operation.readers)
+                case Kind.RIGHTS if document in self._secrets:
+                    await self._upsert(document, self._secrets[document], operation.readers)
+                case Kind.DELETE:
+                    await self._delete(document, self._next_version(document))
+                case Kind.ERASE:
+                    await self._delete(document, MAX_VERSION)
+                case Kind.LATE:
+                    # Under a version below the erasure's: this word may never be seen.
+                    secret = f"zx{self._drawing.word()}"
+                    self._model.owners[secret] = document
+                    await self._publish(document, self._next_version(document), secret, operation.readers)
 
-    async def _send(self, document: Key, version: int, kind: Change) -> None:
+    def _next_version(self, document: Key) -> int:
+        self._versions[document] += 1
+        return self._versions[document]
+
+    async def _delete(self, document: Key, version: int) -> None:
+        self._secrets.pop(document, None)
         self._model.delete(document, version)
-        change = DocumentChange(
-            tenant=TenantId(document.tenant),
-            document_id=DocumentId(document.name),
-            operation=kind,
-            version=version,
-            occurred_at=wall_clock(),
-        )
-        await self._publisher.publish(change)
+        await self._publisher.publish(delete(document.tenant, document.name, version=version))
 
-    def _upsert(self, document: Key, version: int, secret: str, operation: Operation) -> DocumentChange:
+    async def _upsert(self, document: Key, secret: str, readers: frozenset[str]) -> None:
+        version = self._next_version(document)
+        self._secrets[document] = secret
+        self._model.publish(document, State(version, secret, readers))
+        await self._publish(document, version, secret, readers)
+
+    async def _publish(self, document: Key, version: int, secret: str, readers: frozenset[str]) -> None:
         topic = TOPICS[int(secret[-3:], 16) % len(TOPICS)]
         content = "\n\n".join(
             f"Absatz {number}: Wer {topic} beantragt, hält die Frist {secret} ein. {text}"
@@ -273,16 +260,15 @@ class Run:
                 ("Die Leitung entscheidet.", "Gegen den Bescheid ist Widerspruch möglich.", "Es gilt das Gesetz."), 1
             )
         )
-        return DocumentChange(
-            tenant=TenantId(document.tenant),
-            document_id=DocumentId(document.name),
-            operation=Change.UPSERT,
+        change = upsert(
+            document.tenant,
+            document.name,
+            content,
             version=version,
-            occurred_at=wall_clock(),
             name=f"{topic}.txt",
-            principals=tuple(sorted(operation.readers)),
-            content=content,
+            principals=tuple(sorted(readers)),
         )
+        await self._publisher.publish(change)
 
     async def _change_groups(self, operation: Operation) -> None:
         user = operation.user
@@ -290,15 +276,8 @@ class Run:
             history = self._model.groups_of(user)
             history.states.append(operation.groups)
             place = len(history.states) - 1
-            membership = GroupMembership(
-                tenant=TenantId(user.tenant), principal=user.name, groups=tuple(sorted(operation.groups))
-            )
             await self._outbox.send(
-                Outgoing(
-                    topic=topics_of(self._settings).groups.name,
-                    key=membership_key(user.tenant, user.name),
-                    value=Codec(GroupMembership).encode(membership) if operation.groups else None,
-                )
+                membership_record(self._settings, user.tenant, user.name, *sorted(operation.groups))
             )
 
             async def passes() -> None:
@@ -321,39 +300,25 @@ class Run:
 
     # Questions.
 
-    def _token(self, operation: Operation) -> str:
-        user = operation.user
-        token = self._issuer.token(
-            tenant=user.tenant, sub=user.name, groups=sorted(operation.claimed), jti=str(uuid.uuid4())
-        )
+    def _token(self, user: Key, claimed: frozenset[str] = frozenset()) -> str:
+        token = self._issuer.token(tenant=user.tenant, sub=user.name, groups=sorted(claimed), jti=str(uuid.uuid4()))
         self._tokens.append(token)
         return token
 
-    def _query(self, user: Key, text: str, *, top_k: int = 20) -> ContextQuery:
-        return ContextQuery(
-            query_id=QueryId(str(uuid.uuid4())),
-            tenant=TenantId(user.tenant),
-            text=text,
-            asked_at=wall_clock(),
-            top_k=top_k,
-            mmr_lambda=1.0,
-        )
-
-    async def _answer(self, user: Key, query: ContextQuery, token: str | None) -> ContextResult | None:
+    async def _answer(self, user: Key, asked: ContextQuery, token: str | None) -> ContextResult | None:
         try:
-            return await self._askers[user.tenant].ask(query, patience_s=ANSWER_S, token=token)
+            return await self._askers[user.tenant].ask(asked, patience_s=ANSWER_S, token=token)
         except TimeoutError:
             self.report.unanswered += 1
             return None
 
     async def _ask(self, operation: Operation) -> None:
-        user, token = operation.user, self._token(operation)
+        user, token = operation.user, self._token(operation.user, operation.claimed)
         text = f"Welche Frist gilt für {operation.topic}, gefragt unter qq{self._drawing.word()}?"
         since = self._model.moment(user)
-        result = await self._answer(user, self._query(user, text), token)
+        result = await self._answer(user, _query(user, text), token)
         if result is None:
             return
-        self._questions.append(text.rpartition(" ")[2].rstrip("?"))
         self.report.hits += len(result.hits)
         self._model.seen[f"answer: {result.status.value.lower()}"] += 1
         self._model.judge(result, user, operation.claimed | {user.name}, since)
@@ -363,13 +328,13 @@ class Run:
     async def _ask_about_documents(self, operation: Operation) -> None:
         user, since = operation.user, self._model.moment(operation.user)
         named = operation.document.name if operation.kind is Kind.SHOW else ""
-        report = await self._told(user, self._token(operation), named)
+        report = await self._told(user, self._token(user, operation.claimed), named)
         if report is not None:
             self._model.seen[f"report: {report.status.value.lower()}"] += 1
             self._model.judge(report, user, operation.claimed | {user.name}, since, named=named)
 
     async def _told(self, user: Key, token: str, named: str, cursor: str | None = None) -> DocumentReport | None:
-        query = DocumentQuery(
+        asked = DocumentQuery(
             query_id=QueryId(str(uuid.uuid4())),
             tenant=TenantId(user.tenant),
             kind=DocumentQueryKind.SHOW if named else DocumentQueryKind.LIST,
@@ -378,13 +343,14 @@ class Run:
             cursor=cursor,
         )
         try:
-            return await self._documents.ask(query, patience_s=ANSWER_S, token=token)
+            return await self._documents.ask(asked, patience_s=ANSWER_S, token=token)
         except TimeoutError:
             self.report.unanswered += 1
             return None
 
     async def _forge(self, operation: Operation) -> None:
         user, kind = operation.user, operation.forgery
+        token: str | None
         if kind == USED:
             if not self._used:
                 return
@@ -393,9 +359,9 @@ class Run:
             user = before.user
         else:
             claims = {"tenant": user.tenant, "sub": user.name, "jti": str(uuid.uuid4())}
-            token = FORGERIES[kind](self._issuer, claims) or ""
-        query = self._query(user, f"Welche Frist gilt für {operation.topic}?", top_k=3)
-        result = await self._answer(user, query, token or None)
+            token = FORGERIES[kind](self._issuer, claims)
+        asked = _query(user, f"Welche Frist gilt für {operation.topic}?", top_k=3)
+        result = await self._answer(user, asked, token)
         if result is not None:
             self._model.seen[f"refused: {kind}"] += 1
             self._model.refuse(result, user, kind)
@@ -409,7 +375,7 @@ class Run:
             if time.monotonic() > until:
                 self.report.wrong.append(f"no receipt for the last change of {late}")
                 return
-            await asyncio.sleep(SHOWN_EVERY_S)
+            await asyncio.sleep(LOOK_EVERY_S)
 
     def _late(self) -> list[str]:
         histories = self._model.documents.items()
@@ -420,7 +386,7 @@ class Run:
         for tenant in TENANTS:
             for name in USERS:
                 user = Key(tenant, name)
-                token = self._issuer.token(tenant=tenant, sub=name)
+                token = self._token(user)
                 expected = {key.name for key in self._model.readable(user, frozenset({name}))}
                 found: set[str] = set()
                 cursor, total = None, None
@@ -448,10 +414,7 @@ class Run:
         before = [await self._asked(*each) for each in questions]
         hidden = [Key(tenant, f"doc-{self._drawing.word()}") for tenant in TENANTS for _ in range(HIDDEN)]
         for document in hidden:
-            operation = next(iter(self._drawing.draw(1)))
-            await self._change_document(
-                replace(operation, kind=Kind.EDIT, document=document, readers=frozenset({"nobody"}))
-            )
+            await self._upsert(document, f"zx{self._drawing.word()}", frozenset({"nobody"}))
         await self._settle()
         times: list[float] = []
         for (user, topic), former in zip(questions, before, strict=True):
@@ -473,10 +436,9 @@ class Run:
         self.report.absent_ms = median(times)
 
     async def _asked(self, user: Key, topic: str) -> ContextResult | None:
-        token = self._issuer.token(tenant=user.tenant, sub=user.name, jti=str(uuid.uuid4()))
-        query = self._query(user, f"Wann endet die Frist für {topic}?")
         # Without the weight of BM25, whose statistics are those of the whole index.
-        return await self._answer(user, replace(query, alpha=1.0), token)
+        asked = _query(user, f"Wann endet die Frist für {topic}?", alpha=1.0)
+        return await self._answer(user, asked, self._token(user))
 
     def _search_files(self) -> None:
         """Look for text, questions and tokens in all that workers wrote beside the index."""
@@ -495,6 +457,10 @@ class Run:
                 self.report.wrong.append(
                     f"{path.name} holds {len(words)} words of documents, {len(asked)} questions, {len(held)} tokens"
                 )
+
+
+def _query(user: Key, text: str, **options: Any) -> ContextQuery:
+    return query(user.tenant, text, **{"top_k": 20, "mmr_lambda": 1.0, **options})
 
 
 def _without_times(said: ContextResult | DocumentReport) -> str:

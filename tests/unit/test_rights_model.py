@@ -13,6 +13,7 @@ from freki.schemas import (
     Timestamp,
 )
 from tests.rights.model import Key, Model, State
+from tests.unit.receipts import a_receipt
 
 ADA, EVE = Key("hr", "ada"), Key("hr", "eve")
 OLD, NEW, OTHER = "zx0000000001", "zx0000000002", "zx0000000003"
@@ -34,23 +35,11 @@ def said(message: str, status: ReportStatus = ReportStatus.FOUND) -> DocumentRep
 
 
 def receipt(version: int) -> IndexOutcome:
-    now = Timestamp(1)
-    return IndexOutcome(
+    return a_receipt(
+        OutcomeStatus.INDEXED,
         tenant=TenantId(DOCUMENT.tenant),
         document_id=DocumentId(DOCUMENT.name),
         version=version,
-        status=OutcomeStatus.INDEXED,
-        reason="",
-        generation="g",
-        chunks=1,
-        embedded=1,
-        removed=0,
-        tokens=1,
-        occurred_at=now,
-        recorded_at=now,
-        received_at=now,
-        embedded_at=now,
-        searchable_at=now,
     )
 
 

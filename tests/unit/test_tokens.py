@@ -1,7 +1,5 @@
 """Forged tokens, and the keys of the issuer."""
 
-import hashlib
-import hmac
 import json
 import time
 from collections.abc import AsyncIterator, Callable
@@ -19,7 +17,7 @@ from freki.infra.tokens.keys import THROTTLE_S
 from freki.infra.tokens.verifier import MAX_BYTES
 from freki.schemas.errors import Misconfigured, Unavailable
 from freki.schemas.identity import RefusalReason
-from tests.issuer import AUDIENCE, ISSUER, Issuer, encoded, key_server, private_key, public_pem
+from tests.issuer import AUDIENCE, ISSUER, Issuer, encoded, hs256, key_server, public_pem, stranger_to
 
 ALGORITHMS = ("RS256", "PS256", "ES256", "EdDSA")
 
@@ -56,19 +54,11 @@ async def test_a_signed_token_gives_its_claims(algorithm: str, jwks: Path) -> No
     assert claims["sub"] == "ada"
 
 
-def hs256(secret: bytes, **claims: Any) -> bytes:
-    text = f"{encoded({'alg': 'HS256', 'kid': '1'})}.{encoded(claims)}".encode()
-    return text + b"." + encoded(hmac.new(secret, text, hashlib.sha256).digest()).encode()
-
-
 def forged(issuer: Issuer) -> dict[str, tuple[bytes, RefusalReason]]:
     """Return tokens that nobody may accept."""
     good = issuer.token()
     header, payload, signature = good.split(".")
     claims = {"iss": ISSUER, "aud": AUDIENCE, "sub": "eve", "tenant": "t", "exp": int(time.time()) + 300}
-    stranger = Issuer(issuer.algorithm)
-    stranger.keys = {"1": private_key(issuer.algorithm, "stranger")}
-    stranger.key_id = "1"
     other = {"RS256": "ES256"}.get(issuer.algorithm, "RS256")
     swapped = Issuer(other)
     key = issuer.keys["1"]
@@ -76,7 +66,7 @@ def forged(issuer: Issuer) -> dict[str, tuple[bytes, RefusalReason]]:
     return {
         "other claims": (f"{header}.{encoded(claims)}.{signature}".encode(), RefusalReason.SIGNATURE),
         "no signature": (f"{header}.{payload}.".encode(), RefusalReason.SIGNATURE),
-        "another key": (stranger.token().encode(), RefusalReason.SIGNATURE),
+        "another key": (stranger_to(issuer).token().encode(), RefusalReason.SIGNATURE),
         "none": (f"{encoded({'alg': 'none'})}.{encoded(claims)}.".encode(), RefusalReason.ALGORITHM),
         "None": (f"{encoded({'alg': 'None', 'kid': '1'})}.{payload}.".encode(), RefusalReason.ALGORITHM),
         "public key as secret": (hs256(public_pem(key), **claims), RefusalReason.ALGORITHM),
