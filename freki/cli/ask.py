@@ -11,7 +11,7 @@ import typer
 
 from freki.cli.arguments import expanded
 from freki.cli.context import command, console, fail, load_settings
-from freki.cli.query_arguments import OutputArguments, OverrideArguments, QueryArguments
+from freki.cli.query_arguments import OutputArguments, OverrideArguments, QueryArguments, checked
 from freki.cli.show import show_result, show_trace
 from freki.cli.show_explanation import show_explanation
 from freki.infra.settings import Settings
@@ -47,6 +47,7 @@ async def ask(
         **asked.values(),
         **overrides.values,
     )
+    checked(query, max_characters=settings.retrieval.max_query_chars)
     result = await _answer(_traced(settings) if output.trace else settings, query)
     _show(result, query, output)
     if output.trace:

@@ -25,15 +25,20 @@ errors = Console(stderr=True)
 
 def load_settings() -> Settings:
     """Read the settings; default to the running local stack if neither broker nor store is set."""
+    settings = read_or_exit()
+    stack = read_stack(settings.local.state_dir.expanduser().absolute())
+    chosen = "bootstrap" in settings.kafka.model_fields_set or "uri" in settings.milvus.model_fields_set
+    return settings if stack is None or chosen else settings_for(settings, stack)
+
+
+def read_or_exit() -> Settings:
+    """Read the settings of the environment and the file alone; name what is wrong and end the command."""
     try:
-        settings = read_settings()
+        return read_settings()
     except WrongSettings as error:
         for problem in error.problems:
             show_error(errors, problem)
         raise typer.Exit(2) from error
-    stack = read_stack(settings.local.state_dir.expanduser().absolute())
-    chosen = "bootstrap" in settings.kafka.model_fields_set or "uri" in settings.milvus.model_fields_set
-    return settings if stack is None or chosen else settings_for(settings, stack)
 
 
 def command(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:

@@ -1,5 +1,8 @@
 """Command line of Freki: `freki --help`."""
 
+from importlib.metadata import version
+from typing import Annotated
+
 import typer
 
 from freki.cli import (
@@ -19,19 +22,38 @@ from freki.cli import (
     reindex,
     relay,
     schemas,
+    settings,
     status,
     tools,
     verify,
 )
 from freki.cli.evaluate import ablate, evaluate, tune
 
+
+def _print_version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it
+    if asked:
+        typer.echo(f"freki {version('freki')}")
+        raise typer.Exit
+
+
 app = typer.Typer(
     name="freki",
-    help="Keeps a search index consistent with a stream of document changes and answers queries from it.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+@app.callback()
+def common(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Keeps a search index consistent with a stream of document changes and answers queries from it."""
+
+
 app.command("up")(operate.up)
 app.command("publish")(publish.publish)
 app.command("watch")(publish.watch_folder)
@@ -58,6 +80,7 @@ app.add_typer(generations.generations_app, name="generations")
 app.add_typer(operate.topics_app, name="topics")
 app.add_typer(operate.models_app, name="models")
 app.add_typer(schemas.schemas_app, name="schemas")
+app.add_typer(settings.settings_app, name="settings")
 app.add_typer(operate.letters_app, name="dead-letters")
 app.command("worker")(operate.worker)
 

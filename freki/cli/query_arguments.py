@@ -11,13 +11,25 @@ import typer
 
 from freki.cli.arguments import ArgumentGroup
 from freki.cli.context import fail
-from freki.schemas import ChunkId, DocumentId, Filter, FilterOperator, RequestKind, VersionFloor
+from freki.operators.errors import InvalidQuery
+from freki.operators.validate_query import validate_query
+from freki.schemas import ChunkId, ContextQuery, DocumentId, Filter, FilterOperator, RequestKind, VersionFloor
 from freki.schemas.query_options import QUERY_OPTIONS, QueryOption
 
 NONE = "NONE"
 """Word for an empty list."""
 _FLAGS = {"top_k": ("--top", "-n"), "deadline_ms": ("--deadline",), "expand_documents": ("--expand",)}
 """Flags that are not named like their option."""
+_FLAGS_OF_FIELDS = {
+    "text": ("the question",),
+    "principals": ("--as",),
+    "filters": ("--filter",),
+    "levels": ("--level",),
+    "chunk_ids": ("--chunk",),
+    "document_ids": ("--document",),
+    "target_model": ("--for",),
+}
+"""What sets the fields of QueryArguments that have another name."""
 _OPERATORS = {"!=": FilterOperator.NE, "^=": FilterOperator.PREFIX, "=": FilterOperator.EQ}
 
 
@@ -107,16 +119,37 @@ def _parameter(option: QueryOption) -> Parameter:
     flags = _FLAGS.get(option.name, (f"--{option.name.replace('_', '-')}",))
     if option.value_type is bool:
         flags = (f"{flags[0]}/--no-{flags[0].removeprefix('--')}",)
-    bounds = "" if option.bounds is None else f" ({option.bounds[0]} to {option.bounds[1]})"
+    low, high = option.bounds or (None, None)
     again = "; may be repeated" if option.is_tuple else ""
     info = typer.Option(
         *flags,
-        help=f"{option.description}{bounds}{again}",
+        help=f"{option.description}{again}",
+        min=low,
+        max=high,
         rich_help_panel=option.group,
         case_sensitive=False,
     )
     kind: Any = list[_or_none(option)] if option.is_tuple else option.value_type  # type: ignore[misc] # at run time
     return Parameter(option.name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, info])
+
+
+def checked(query: ContextQuery, *, max_characters: int) -> ContextQuery:
+    """Return a query that its contract allows; name the flag and end the command otherwise.
+
+    Only workers know which topics answers may go to, so `reply_to` is left to them.
+    """
+    try:
+        validate_query(query, max_characters=max_characters, reply_topics=[query.reply_to] if query.reply_to else ())
+    except InvalidQuery as error:
+        field, _, problem = str(error).partition(": ")
+        fail(f"{_flag(field)}: {problem}", code=2)
+    return query
+
+
+def _flag(field: str) -> str:
+    name = field.partition(".")[0]
+    known = _FLAGS.get(name) or _FLAGS_OF_FIELDS.get(name)
+    return known[0] if known else f"--{name.replace('_', '-')}"
 
 
 def _or_none(option: QueryOption) -> type[StrEnum]:

@@ -38,7 +38,7 @@ _EVENT_TYPES = {"cloudevents": "/type", "outbox": "/headers/eventType"}
 
 @command
 async def relay() -> None:
-    """Publish the changes in the topics of `[[relays]]` in freki.toml, until SIGTERM or Ctrl-C."""
+    """Publish the changes in the topics that freki.toml describes as relays, until SIGTERM or Ctrl-C."""
     settings = load_settings()
     if not settings.relays:
         fail("no topic to read: describe one as [[relays]] in freki.toml; docs/sources.md shows how", code=2)

@@ -182,7 +182,13 @@ class _Correspondent(_Follower, Generic[Q, A]):
         return self._queries.record(query, key=key, headers=headers)
 
     async def _answered(self, key: bytes, question: Outgoing, *, patience_s: float) -> A:
-        """Send a question with this key and return its answer. Raises TimeoutError after `patience_s` seconds."""
+        """Send a question with this key and return its answer.
+
+        Raises TimeoutError after `patience_s` seconds, ValueError if a question of that key is still waiting: nothing
+        would tell the two answers apart.
+        """
+        if key in self._waiting:
+            raise ValueError(f"question {key.decode()} still waits for its answer; give each question an id of its own")
         answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         self._waiting[key] = answer
         try:

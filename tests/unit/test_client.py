@@ -1,10 +1,25 @@
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from opentelemetry.trace import NoOpTracer
 
-from freki.schemas import DocumentChange, DocumentId, IndexOutcome, Operation, OutcomeStatus, TenantId, Timestamp
+from freki.schemas import (
+    ContextQuery,
+    ContextResult,
+    DocumentChange,
+    DocumentId,
+    IndexOutcome,
+    Operation,
+    OutcomeStatus,
+    QueryId,
+    TenantId,
+    Timestamp,
+)
 from freki.schemas.avro import Codec
-from freki.streams.client import Receipts
+from freki.streams.client import Asker, Receipts
+from freki.streams.deliver.outbox import Outbox, Sink
+from tests.unit.deliveries import FakeProducer
 from tests.unit.published import Record
 from tests.unit.receipts import a_receipt
 
@@ -48,3 +63,23 @@ async def test_a_receipt_that_comes_again_is_not_that_of_another_change() -> Non
         await receipts.next(patience_s=PATIENCE_S)
         with pytest.raises(TimeoutError):
             await receipts.next(patience_s=0.0)
+
+
+async def test_a_question_whose_id_still_waits_is_refused_by_name() -> None:
+    async def silence() -> AsyncIterator[Record]:
+        await asyncio.Event().wait()
+        yield Record(key=b"", value=b"")
+
+    producer = FakeProducer()
+    queries = Sink(Outbox(producer, NoOpTracer()), "queries", Codec(ContextQuery).encode)
+    asker = Asker(queries=queries, answers=[silence()], decode=Codec(ContextResult).decode, tracer=NoOpTracer())
+    query = ContextQuery(query_id=QueryId("q1"), tenant=TenantId("t"), text="Was?", asked_at=Timestamp(0))
+    async with asker:
+        first = asyncio.create_task(asker.ask(query, patience_s=PATIENCE_S))
+        # The first step of the task registers the question.
+        await asyncio.sleep(0)
+        with pytest.raises(ValueError, match="q1 still waits"):
+            await asker.ask(query, patience_s=PATIENCE_S)
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first

@@ -16,7 +16,7 @@ from freki.schemas.errors import Misconfigured
 _OF_JSON = frozenset({"tuple_type", "dict_type", "mapping_type", "model_type"})
 """Types of the pydantic errors for a value that should be a list or a table."""
 _PREFIX = str(Settings.model_config["env_prefix"])
-_FILE = str(Settings.model_config["toml_file"])
+FILE_NAME = str(Settings.model_config["toml_file"])
 
 
 class WrongSettings(Misconfigured):
@@ -35,11 +35,11 @@ def read_settings() -> Settings:
         # Values stay out of messages: some are secrets.
         raise WrongSettings([_problem(each) for each in error.errors(include_input=False)]) from None
     except TOMLDecodeError as error:
-        raise WrongSettings([f"{_FILE}: {error}; correct it"]) from error
+        raise WrongSettings([f"{FILE_NAME}: {error}; correct it"]) from error
     except UnicodeDecodeError as error:
-        raise WrongSettings([f"{_FILE} is not UTF-8 at byte {error.start}; save it as UTF-8"]) from error
+        raise WrongSettings([f"{FILE_NAME} is not UTF-8 at byte {error.start}; save it as UTF-8"]) from error
     except OSError as error:
-        raise WrongSettings([f"{Path(_FILE).absolute()} cannot be read: {error.strerror}; correct it"]) from error
+        raise WrongSettings([f"{Path(FILE_NAME).absolute()} cannot be read: {error.strerror}; correct it"]) from error
 
 
 def _problem(error: ErrorDetails) -> str:
@@ -48,17 +48,18 @@ def _problem(error: ErrorDetails) -> str:
         return _unknown(path)
     if error["type"] == "value_error":
         # Raised by our own checks of contradicting settings: the message names them and the fix.
-        return f"{error['ctx']['error']}; in the environment or in {_FILE}"
+        return f"{error['ctx']['error']}; in the environment or in {FILE_NAME}"
     if error["type"] == SECRET_TWICE:
         file = error["ctx"]["setting"]
         both = f"{_variable((*path, secret_of(file)))} and {_variable((*path, file))}"
         return (
-            f"{both} are both set, and a secret comes from one place: leave one out, in the environment or in {_FILE}"
+            f"{both} are both set, and a secret comes from one place: leave one out, "
+            f"in the environment or in {FILE_NAME}"
         )
     if error["type"] == SECRET_UNUSABLE:
         path = (*path, error["ctx"]["setting"])
     how = " (in the environment as JSON)" if error["type"] in _OF_JSON else ""
-    return f"{_variable(path)}: {error['msg']}; correct it in the environment{how} or in {_FILE}"
+    return f"{_variable(path)}: {error['msg']}; correct it in the environment{how} or in {FILE_NAME}"
 
 
 def _unknown(path: Names) -> str:
@@ -69,7 +70,7 @@ def _unknown(path: Names) -> str:
         meant = f"did you mean {_variable(like)}?" if like else ""
     else:
         # In the file, or in a section that the environment has as JSON.
-        wrong, like = f"{_variable(path)}, or {'.'.join(path)} in {_FILE}", nearest(path, Settings)
+        wrong, like = f"{_variable(path)}, or {'.'.join(path)} in {FILE_NAME}", nearest(path, Settings)
         meant = f"did you mean {'.'.join(like)}?" if like else ""
     return f"{wrong}: there is no such setting; {meant or 'correct it or leave it out: docs/settings.md lists all'}"
 

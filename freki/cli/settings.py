@@ -1,0 +1,79 @@
+"""`freki settings`: what is set and by what, whether it is valid, and files to begin with."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from freki.cli.context import console, fail, load_settings, read_or_exit
+from freki.infra.settings.inspect import Given, Origin, given, schema, template
+from freki.infra.settings.read import FILE_NAME
+
+settings_app = typer.Typer(help="Settings: values, their origins, and whether they are valid.", no_args_is_help=True)
+
+
+@settings_app.command("show")
+def show(
+    part: Annotated[str, typer.Argument(help="Only settings whose name contains this, such as kafka")] = "",
+    *,
+    changed: Annotated[bool, typer.Option("--changed", help="Only those that are not by default")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead")] = False,
+) -> None:
+    """Show the settings in force here and where each comes from; secrets are masked."""
+    found = [
+        one
+        for one in _in_force()
+        if part.lower() in one.variable.lower() and not (changed and one.origin is Origin.DEFAULT)
+    ]
+    if as_json:
+        # No markup and no wrapping: others read it.
+        typer.echo(json.dumps([asdict(one) for one in found], ensure_ascii=False, indent=2))
+        return
+    table = Table("setting", "value", "from", box=None)
+    # A name that is cut cannot be typed.
+    table.columns[0].no_wrap = True
+    for one in found:
+        table.add_row(one.variable, Text(_shown(one.value)), one.origin)
+    console.print(table if found else "no such setting" if part and not changed else "all settings have their defaults")
+
+
+@settings_app.command("check")
+def check() -> None:
+    """Check environment and freki.toml; exit code 2 and a line for each problem if something is wrong."""
+    changed = sum(one.origin is not Origin.DEFAULT for one in _in_force())
+    console.print(f"the settings are valid; {changed} of them not by default", highlight=False)
+
+
+@settings_app.command("schema")
+def print_schema() -> None:
+    """Print a JSON Schema of freki.toml, for editors that complete and check it."""
+    typer.echo(json.dumps(schema(), ensure_ascii=False, indent=2))
+
+
+@settings_app.command("init")
+def init(
+    file: Annotated[Path, typer.Argument(help="File to write")] = Path(FILE_NAME),
+) -> None:
+    """Write a freki.toml with all settings, commented out, each with its default and meaning."""
+    try:
+        with file.open("x", encoding="utf-8") as opened:
+            opened.write(template())
+    except FileExistsError:
+        fail(f"{file} exists; give another name, and copy from there what you need")
+    except OSError as error:
+        fail(f"{file} cannot be written: {error.strerror}")
+    console.print(f"{file} is written: remove the # before what you change, then `freki settings check`", markup=False)
+
+
+def _in_force() -> tuple[Given, ...]:
+    return given(load_settings(), read=read_or_exit())
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "–"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

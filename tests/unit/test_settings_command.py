@@ -1,0 +1,147 @@
+"""`freki settings`: values with their origins, no secret, and a file that says what is set without it."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from freki.cli.main import app
+from freki.infra.settings import Settings
+from freki.infra.settings.inspect import MASK, Given, Origin, given, template
+from freki.infra.settings.read import read_settings
+
+pytestmark = pytest.mark.usefixtures("folder")
+MARK = "correct-horse"
+
+
+def freki(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, arguments)
+    return result.exit_code, result.output
+
+
+def shown(*arguments: str) -> dict[str, Any]:
+    code, printed = freki("settings", "show", "--json", *arguments)
+    assert code == 0
+    return {one["variable"]: one for one in json.loads(printed)}
+
+
+def secrets() -> list[str]:
+    found = [one.variable for one in given(Settings(), read=Settings()) if one.variable.endswith("_FILE")]
+    of_files = {name.removesuffix("_FILE") for name in found}
+    return sorted(of_files & {one.variable for one in given(Settings(), read=Settings())})
+
+
+def test_each_value_has_its_origin(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    (folder / "freki.toml").write_text('[kafka]\nbootstrap = "one:9092"\npartitions = 7\n', encoding="utf-8")
+    (folder / "password").write_text(MARK, encoding="utf-8")
+    monkeypatch.setenv("FREKI_KAFKA__BOOTSTRAP", "two:9092")
+    monkeypatch.setenv("FREKI_REGISTRY__PASSWORD_FILE", str(folder / "password"))
+
+    found = {one.variable: one for one in given(read_settings(), read=read_settings())}
+
+    assert found["FREKI_KAFKA__BOOTSTRAP"] == Given("FREKI_KAFKA__BOOTSTRAP", "two:9092", Origin.ENVIRONMENT)
+    assert found["FREKI_KAFKA__PARTITIONS"] == Given("FREKI_KAFKA__PARTITIONS", 7, Origin.FILE)
+    assert found["FREKI_REGISTRY__PASSWORD"] == Given("FREKI_REGISTRY__PASSWORD", MASK, Origin.ENVIRONMENT)
+    assert found["FREKI_TENANT"] == Given("FREKI_TENANT", "default", Origin.DEFAULT)
+
+
+def test_a_section_in_one_variable_is_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FREKI_KAFKA", '{"partitions": 12}')
+
+    assert shown("kafka__part", "--changed") == {
+        "FREKI_KAFKA__PARTITIONS": {"variable": "FREKI_KAFKA__PARTITIONS", "value": 12, "origin": "environment"}
+    }
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_no_secret_is_shown(monkeypatch: pytest.MonkeyPatch, *, as_json: bool) -> None:
+    names = [name for name in secrets() if not name.startswith(("FREKI_KAFKA__OAUTH", "FREKI_AUTH"))]
+    assert len(names) > 5
+    for name in names:
+        monkeypatch.setenv(name, MARK)
+    monkeypatch.setenv("FREKI_MILVUS__URI", f"https://root:{MARK}@milvus:19530")
+
+    code, printed = freki("settings", "show", *(["--json"] if as_json else []))
+
+    assert code == 0
+    assert MARK not in printed
+    assert printed.count(MASK) == len(names) + 1
+
+
+def test_the_written_file_changes_nothing_as_it_is_and_uncommented(folder: Path) -> None:
+    before = read_settings()
+
+    code, _ = freki("settings", "init")
+
+    assert code == 0
+    assert read_settings() == before
+    written = (folder / "freki.toml").read_text(encoding="utf-8")
+    (folder / "freki.toml").write_text(re.sub("^# (?=[a-z_]+ = )", "", written, flags=re.MULTILINE), encoding="utf-8")
+    assert read_settings() == before
+
+
+def test_what_is_set_is_not_written_as_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = template()
+    monkeypatch.setenv("FREKI_TENANT", MARK)
+
+    assert template() == before
+
+
+def test_a_file_that_exists_is_not_overwritten(folder: Path) -> None:
+    (folder / "freki.toml").write_text("tenant = 'hr'\n", encoding="utf-8")
+
+    code, printed = freki("settings", "init")
+
+    assert code == 1
+    assert "freki.toml exists" in printed
+    assert read_settings().tenant == "hr"
+
+
+def test_a_wrong_value_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FREKI_KAFKA__PARTITIONS", MARK)
+
+    code, printed = freki("settings", "check")
+
+    assert code == 2
+    assert "FREKI_KAFKA__PARTITIONS" in printed
+    assert MARK not in printed
+
+
+def test_the_schema_has_every_section_and_no_null() -> None:
+    code, printed = freki("settings", "schema")
+
+    assert code == 0
+    assert set(json.loads(printed)["properties"]) == set(Settings.model_fields)
+    assert '"null"' not in printed
+
+
+def test_the_version_is_told() -> None:
+    code, printed = freki("--version")
+
+    assert code == 0
+    assert re.fullmatch(r"freki \d+\.\d+\.\d+\S*\n", printed)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("Was?", "--alpha", "3"), "--alpha"),
+        (("Was?", "--deadline", "-1"), "--deadline"),
+        ((" ",), "the question: it is empty"),
+        (("Was?", "--tenant", "a\nb"), "--tenant: control character"),
+        (("Was?", "--level", "7"), "--level: give some of"),
+        (("Was?", "--filter", "colour=red"), "--filter: 'colour' cannot be filtered on"),
+        (("Was?", "--chunk", "x"), "--chunk: 'x' is no id of a chunk"),
+        (("Was?", "--for", " "), "--for: it is empty"),
+        (("Was?", "--as", ""), "--as: it is empty"),
+    ],
+)
+def test_what_no_query_may_say_is_refused_before_it_is_sent(arguments: tuple[str, ...], expected: str) -> None:
+    # No broker listens here: a query that is sent ends otherwise.
+    code, printed = freki("ask", *arguments)
+
+    assert code == 2, printed
+    assert expected in " ".join(printed.split())
