@@ -26,7 +26,7 @@ class AuditKind(StrEnum):
     RIGHTS = "RIGHTS"
     """The readers of a document change, to `principals`."""
     GROUPS = "GROUPS"
-    """The groups of `asker` are `principals` now."""
+    """The groups of `subject` are `principals` now; `asker` changed them."""
     SETTINGS = "SETTINGS"
     """A writer began with other settings than the one before, `reason` names them."""
     ERASED = "ERASED"
@@ -68,13 +68,13 @@ class AuditEntry:
     tenant: TenantId
     """Empty where it is of none, or where nobody verified it."""
     asker: str
-    """The user of a token, or whose groups these are; `os:` and a name: a user of the system; empty where unknown."""
+    """The user of a token; `os:` and a name: a user of the system who ran a command; empty where unknown."""
     principals: tuple[str, ...]
     """In whose name was asked; of documents, their readers."""
     principals_before: tuple[str, ...]
     """Readers or groups before, of RIGHTS and GROUPS."""
     subject: str
-    """Id of a query; of changes, the generation of the index."""
+    """Id of a query; of changes of documents, the generation of the index; of groups, whose they are."""
     documents: tuple[AuditedDocument, ...]
     text: str
     """Of a query or a question where the settings allow it, else empty."""

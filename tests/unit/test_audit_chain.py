@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,14 +15,12 @@ from freki.operators.audit_chain import (
     Event,
     FaultKind,
     check_chains,
-    entry_of,
     hash_of,
-    line_of,
     link,
     signed,
 )
-from freki.operators.audit_chain.lines import NotAnEntry
 from freki.schemas import AuditedDocument, AuditEntry, AuditKind, ChainEnd, DocumentId, TenantId, Timestamp
+from freki.schemas.audit_lines import NotAnEntry, entry_of, line_of
 
 WRITER = "0001700000000000-aa"
 LARGE = 100_000
@@ -104,7 +103,7 @@ CHANGES = st.sampled_from(
 
 @given(st.data(), CHANGES, st.booleans())
 def test_every_entry_that_is_altered_is_named_also_with_a_hash_to_match(
-    data: st.DataObject, change: dict[str, object], rehashed: object
+    data: st.DataObject, change: dict[str, Any], rehashed: object
 ) -> None:
     entries = chain(data.draw(st.integers(2, 60)))
     place = data.draw(st.integers(0, len(entries) - 2))

@@ -10,9 +10,8 @@ from typing import BinaryIO
 
 import structlog
 
-from freki.operators.audit_chain import entry_of, line_of
-from freki.operators.audit_chain.lines import NotAnEntry
 from freki.schemas import AuditEntry, AuditKind, Timestamp
+from freki.schemas.audit_lines import NotAnEntry, entry_of, line_of
 from freki.schemas.errors import Misconfigured, Unavailable
 
 _SUFFIX = ".jsonl"

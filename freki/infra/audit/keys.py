@@ -45,7 +45,7 @@ class SigningKey:
             content = path.expanduser().read_bytes()
         except OSError as error:
             raise Misconfigured(
-                f"FREKI_AUDIT__KEY_FILE={path} cannot be read: {error.strerror}; `freki audit keys make {path}` makes one"
+                f"FREKI_AUDIT__KEY_FILE={path} cannot be read: {error.strerror}; `freki audit keys make FILE` makes one"
             ) from error
         if mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise Misconfigured(
@@ -64,6 +64,10 @@ class SigningKey:
     def sign(self, message: bytes) -> str:
         """Return the signature of a message in hexadecimal."""
         return self._key.sign(message).hex()
+
+    def verify(self, message: bytes, signature: str) -> bool:
+        """Return whether a signature in hexadecimal is this key's."""
+        return _is_signed(self._key.public_key(), message, signature)
 
     def hash_text(self, text: str) -> str:
         """Return a keyed hash of a text in hexadecimal, the same for equal texts."""

@@ -4,8 +4,8 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import asdict, replace
 
-from freki.operators.audit_chain.lines import canonical
 from freki.schemas.audit_entry import SIGNED, AuditedDocument, AuditEntry, AuditKind, ChainEnd
+from freki.schemas.audit_lines import canonical
 from freki.schemas.names import TenantId, Timestamp, record
 
 GENESIS = "0" * 64

@@ -55,12 +55,17 @@ class ChainReport:
 
 
 def check_chains(
-    entries: Iterable[AuditEntry], *, verify: Verify | None, kept_since: Timestamp | None = None
+    entries: Iterable[AuditEntry],
+    *,
+    verify: Verify | None,
+    kept_since: Timestamp | None = None,
+    known: Iterable[ChainEnd] = (),
 ) -> list[ChainReport]:
     """Return the state of each chain, by writer, of entries in the order of their place.
 
     An entry that comes again, unchanged, counts at its last place: a batch whose delivery failed is sent again. verify:
     None: signatures are not checked. kept_since: what was written before may be gone from the beginning of a chain.
+    known: entries that another place has, of chains that are among these.
     """
     since = Timestamp(0) if kept_since is None else kept_since
     chains: dict[str, list[AuditEntry]] = {}
@@ -72,6 +77,9 @@ def check_chains(
     for writer in ends:
         # An end that another chain names, without any entry: all of them are missing.
         chains.setdefault(writer, [])
+    for end in known:
+        if end.writer in chains:
+            ends.setdefault(end.writer, []).append(end)
     return [_check(writer, chains[writer], ends.get(writer, []), verify, since) for writer in sorted(chains)]
 
 
@@ -100,7 +108,7 @@ def _check(
     for end in ends:
         there = by_sequence.get(end.sequence)
         if there is not None and there.hash != end.hash:
-            altered.setdefault(end.sequence, "a later writer found another one")
+            altered.setdefault(end.sequence, "another one was known")
     missing, expired = _gaps(by_sequence, numbers, ends, kept_since)
     faults = [
         *(Fault(kind=FaultKind.MISSING, writer=writer, first=a, last=b, detail=why) for a, b, why in missing),
@@ -168,7 +176,7 @@ def _gaps(
     last = numbers[-1] if numbers else -1
     known = max((end.sequence for end in ends), default=-1)
     if known > last and (numbers or all(begun_at(end.writer) >= kept_since for end in ends)):
-        gaps.append((last + 1, known, "a later writer found it"))
+        gaps.append((last + 1, known, "they were known"))
     return gaps, expired
 
 

@@ -3,7 +3,6 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
@@ -11,7 +10,7 @@ from typing import Protocol, Self
 import structlog
 
 from freki.operators.audit_chain import GENESIS, Event, link, signed
-from freki.schemas import AuditEntry, AuditKind, ChainEnd, Timestamp
+from freki.schemas import AuditEntry, AuditKind, Timestamp
 from freki.schemas.errors import InfraError, Unavailable
 from freki.schemas.names import record
 from freki.streams.observe.meters import Meters
@@ -107,17 +106,16 @@ class AuditLog:
         signer: Signer,
         rules: AuditRules,
         now: Callable[[], Timestamp],
-        continues: Sequence[ChainEnd] = (),
-        reason: str = "",
+        opened: Event,
         meters: Meters | None = None,
     ) -> None:
-        """Create a log; continues: ends of the chains found; reason: remark on the start."""
+        """Create a log; opened: its first entry."""
         self._file = file
         self._send = send
         self._signer = signer
         self._rules = rules
         self._now = now
-        self._opened = Event(kind=AuditKind.OPENED, continues=tuple(continues), reason=reason)
+        self._opened = opened
         self._meters = meters or Meters()
         self._sequence = 0
         self._previous = GENESIS
@@ -131,6 +129,7 @@ class AuditLog:
         self._is_closing = False
         self._wake_writer = asyncio.Event()
         self._wake_sender = asyncio.Event()
+        self._writing: asyncio.Future[None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
@@ -195,12 +194,16 @@ class AuditLog:
 
     async def _write_all(self) -> None:
         while True:
-            with suppress(TimeoutError):
+            try:
                 await asyncio.wait_for(self._wake_writer.wait(), self._rules.anchor_s)
+                is_due = False
+            except TimeoutError:
+                is_due = True
             self._wake_writer.clear()
             waiting, self._queue = self._queue, []
-            # A shield: a thread that writes cannot be cancelled, and its entries must be known.
-            await asyncio.shield(self._write(waiting, is_due=not waiting))
+            # A thread that writes cannot be cancelled, and its entries must be known.
+            self._writing = asyncio.ensure_future(self._write(waiting, is_due=is_due))
+            await asyncio.shield(self._writing)
 
     async def _write(self, waiting: Sequence[_Waiting], *, is_due: bool) -> None:
         """Write a batch; is_due: and an anchor, where something came since the last one."""
@@ -281,6 +284,8 @@ class AuditLog:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._writing is not None:
+            await asyncio.gather(self._writing, return_exceptions=True)
         self._fail(self._queue + self._waiting_for_topic, "it is closed")
         self._file.close()
 

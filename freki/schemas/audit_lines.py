@@ -1,14 +1,13 @@
-"""Entries as canonical JSON."""
+"""Entries of the audit log as canonical JSON, which their hashes are of."""
 
 import json
 from dataclasses import asdict
 from typing import Any
 
-from freki.operators.errors import OperatorError
 from freki.schemas.audit_entry import AuditedDocument, AuditEntry, AuditKind, ChainEnd
 
 
-class NotAnEntry(OperatorError):
+class NotAnEntry(ValueError):
     """A line is no entry of an audit log."""
 
 
@@ -25,13 +24,13 @@ def canonical(fields: dict[str, Any]) -> str:
 def entry_of(line: str | bytes) -> AuditEntry:
     """Return the entry of a line. Raises NotAnEntry for one that is no canonical form of an entry."""
     try:
-        fields = json.loads(line)
-        documents = tuple(AuditedDocument(**each) for each in fields.pop("documents"))
-        entry = AuditEntry(
-            **{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
-            | {"kind": AuditKind(fields["kind"]), "continues": tuple(ChainEnd(**each) for each in fields["continues"])},
-            documents=documents,
-        )
+        fields: dict[str, Any] = json.loads(line)
+        fields["kind"] = AuditKind(fields["kind"])
+        fields["documents"] = tuple(AuditedDocument(**each) for each in fields["documents"])
+        fields["continues"] = tuple(ChainEnd(**each) for each in fields["continues"])
+        for name in ("principals", "principals_before"):
+            fields[name] = tuple(fields[name])
+        entry = AuditEntry(**fields)
         same = line_of(entry) == (line if isinstance(line, str) else line.decode())
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise NotAnEntry(f"no entry of an audit log: {error}") from error

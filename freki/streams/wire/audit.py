@@ -1,0 +1,121 @@
+"""The audit log of a process, as the settings say."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import structlog
+
+from freki.infra.audit import LeftChain, SigningKey, create_chain, left_chains, remove_expired
+from freki.infra.registry import RegistryClient
+from freki.infra.settings import Settings
+from freki.operators.audit_chain import Event, link, signed
+from freki.schemas import AuditEntry, AuditKind, ChainEnd, Timestamp
+from freki.schemas.avro import Codec
+from freki.schemas.errors import InfraError, Misconfigured
+from freki.streams.audit.log import AuditLog, AuditRules
+from freki.streams.deliver.outbox import Outbox, Sink
+from freki.streams.observe.meters import Meters
+from freki.streams.topics import DAY_MS
+from freki.streams.wire.from_settings import MIB, topics_of, wall_clock
+
+_log = structlog.get_logger(__name__)
+
+
+def audit_directory(settings: Settings) -> Path:
+    """Return where the files of the log lie."""
+    return (settings.audit.directory or settings.local.state_dir / "audit").expanduser().absolute()
+
+
+def kept_since(settings: Settings) -> Timestamp:
+    """Return the time before which entries may be gone."""
+    return Timestamp(wall_clock() - settings.audit.retention_days * DAY_MS)
+
+
+@asynccontextmanager
+async def open_audit(
+    settings: Settings, outbox: Outbox, *, registry: RegistryClient | None = None, meters: Meters | None = None
+) -> AsyncIterator[AuditLog | None]:
+    """Open the log of this process, after the chains of dead ones were ended; None if the settings want none.
+
+    Raises Misconfigured, and Unavailable where the log cannot be written.
+    """
+    audit = settings.audit
+    if not audit.enabled:
+        yield None
+        return
+    if audit.key_file is None:
+        raise Misconfigured("FREKI_AUDIT__KEY_FILE is missing: `freki audit keys make FILE` makes one")
+    signer, directory = SigningKey.read(audit.key_file), audit_directory(settings)
+    writer = f"{wall_clock()}-{secrets.token_hex(8)}"
+    sender = _Sender(Sink(outbox, topics_of(settings).audit.name, Codec(AuditEntry, registry=registry).encode))
+    file = await asyncio.to_thread(create_chain, directory, writer)
+    async with AsyncExitStack() as opened:
+        opened.callback(file.close)
+        ends = await _end_left(directory, signer, sender, settings, by=writer)
+        log = AuditLog(
+            file,
+            sender.send,
+            signer=signer,
+            rules=AuditRules(
+                waits_for_topic=audit.when_unwritable == "refuse",
+                buffer_bytes=int(audit.buffer_mb * MIB),
+                anchor_entries=audit.anchor_entries,
+                anchor_s=audit.anchor_s,
+                plain_text=audit.plain_text,
+            ),
+            now=wall_clock,
+            opened=Event(kind=AuditKind.OPENED, continues=tuple(ends)),
+            meters=meters,
+        )
+        yield await opened.enter_async_context(log)
+
+
+class _Sender:
+    """Sends entries to the topic of the log."""
+
+    def __init__(self, sink: Sink[AuditEntry]) -> None:
+        self._sink = sink
+
+    async def send(self, entries: Sequence[AuditEntry]) -> None:
+        """Send entries in order; one partition has the chain of a writer."""
+        await self._sink.send(*(self._sink.record(entry, key=entry.writer.encode()) for entry in entries))
+
+
+async def _end_left(
+    directory: Path, signer: SigningKey, sender: _Sender, settings: Settings, *, by: str
+) -> list[ChainEnd]:
+    """End the chains of dead writers, in the file and on the topic; return their ends."""
+    ends = []
+    chains = left_chains(directory)
+    while (left := await asyncio.to_thread(next, chains, None)) is not None:
+        try:
+            ends.append(await _end(left, signer, sender, by=by))
+        except InfraError as error:
+            if settings.audit.when_unwritable == "refuse":
+                raise
+            _log.warning("the end of a chain of the audit log waits for the next start", error=str(error))
+        finally:
+            left.file.close()
+    removed = await asyncio.to_thread(remove_expired, directory, kept_since(settings))
+    if removed:
+        _log.info("files of the audit log past FREKI_AUDIT__RETENTION_DAYS were removed", files=removed)
+    return ends
+
+
+async def _end(left: LeftChain, signer: SigningKey, sender: _Sender, *, by: str) -> ChainEnd:
+    last, unsent = left.last, left.unsent
+    if last.kind is not AuditKind.CLOSED:
+        event = Event(kind=AuditKind.CLOSED, reason=f"its process died; ended by {by}")
+        last = signed(
+            link(event, writer=last.writer, sequence=last.sequence + 1, at=wall_clock(), previous=last.hash),
+            signer.sign,
+        )
+        await asyncio.to_thread(left.file.append, [last])
+        unsent = (*unsent, last)
+    await sender.send(unsent)
+    await asyncio.to_thread(left.file.mark_sent, last.sequence)
+    _log.warning("a chain of the audit log was ended after its process died", writer=last.writer, sent=len(unsent))
+    return ChainEnd(writer=last.writer, sequence=last.sequence, hash=last.hash)
