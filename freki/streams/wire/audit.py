@@ -1,8 +1,10 @@
 """The audit log of a process, as the settings say."""
 
 import asyncio
+import json
+import os
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -14,12 +16,15 @@ from freki.infra.settings import Settings
 from freki.operators.audit_chain import Event, link, signed
 from freki.schemas import AuditEntry, AuditKind, ChainEnd, Timestamp
 from freki.schemas.avro import Codec
-from freki.schemas.errors import InfraError, Misconfigured
+from freki.schemas.errors import InfraError, Misconfigured, Unavailable
 from freki.streams.audit.log import AuditLog, AuditRules
 from freki.streams.deliver.outbox import Outbox, Sink
 from freki.streams.observe.meters import Meters
 from freki.streams.topics import DAY_MS
 from freki.streams.wire.from_settings import MIB, topics_of, wall_clock
+
+_OF_PROCESS = frozenset({"FREKI_READY_FILE", "FREKI_TELEMETRY__HTTP_PORT"})
+"""Settings that a supervisor gives each process anew."""
 
 _log = structlog.get_logger(__name__)
 
@@ -36,11 +41,17 @@ def kept_since(settings: Settings) -> Timestamp:
 
 @asynccontextmanager
 async def open_audit(
-    settings: Settings, outbox: Outbox, *, registry: RegistryClient | None = None, meters: Meters | None = None
+    settings: Settings,
+    outbox: Outbox,
+    *,
+    part: str | None = None,
+    registry: RegistryClient | None = None,
+    meters: Meters | None = None,
 ) -> AsyncIterator[AuditLog | None]:
     """Open the log of this process, after the chains of dead ones were ended; None if the settings want none.
 
-    Raises Misconfigured, and Unavailable where the log cannot be written.
+    part: stage whose settings are compared with those of its last start here; None: of no stage. Raises Misconfigured,
+    and Unavailable where the log cannot be written.
     """
     audit = settings.audit
     if not audit.enabled:
@@ -70,7 +81,47 @@ async def open_audit(
             opened=Event(kind=AuditKind.OPENED, continues=tuple(ends)),
             meters=meters,
         )
-        yield await opened.enter_async_context(log)
+        await opened.enter_async_context(log)
+        if part is not None:
+            await _record_settings(log, settings, signer, directory / f"{part}.settings")
+        yield log
+
+
+async def _record_settings(log: AuditLog, settings: Settings, signer: SigningKey, file: Path) -> None:
+    """Record which settings are others than at the last start; the file keeps keyed hashes of them."""
+    now = {name: signer.hash_text(repr(value)) for name, value in _flat(settings.model_dump(mode="json"))}
+    before = await asyncio.to_thread(_read_hashes, file)
+    changed = sorted(name for name in now.keys() | before.keys() if now.get(name) != before.get(name))
+    if before and changed:
+        await log.record(Event(kind=AuditKind.SETTINGS, reason=", ".join(changed)))
+    if changed:
+        await asyncio.to_thread(_write_hashes, file, now)
+
+
+def _flat(values: Mapping[str, object], prefix: str = "FREKI_") -> Iterator[tuple[str, object]]:
+    for name, value in values.items():
+        variable = f"{prefix}{name.upper()}"
+        if isinstance(value, dict) and value:
+            yield from _flat(value, f"{variable}__")
+        elif variable not in _OF_PROCESS:
+            yield variable, value
+
+
+def _read_hashes(file: Path) -> dict[str, str]:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _write_hashes(file: Path, hashes: Mapping[str, str]) -> None:
+    written = file.with_name(f"{file.name}.{os.getpid()}.new")
+    try:
+        written.write_text(json.dumps(hashes), encoding="utf-8")
+        written.replace(file)
+    except OSError as error:
+        raise Unavailable(f"{file} cannot be written: {error.strerror}") from error
 
 
 class _Sender:

@@ -234,7 +234,7 @@ class Parts:
         """Open the indexer, which all lanes share so that one writes at a time."""
         if self._indexer is None:
             await check_shares(self.settings)
-            await self._open_audit()
+            await self._open_audit("embed")
             index, embedder = await self.open_index(), await self.open_embedder()
             analyser = analyser_of(self.settings.lexical)
             self._indexer = Indexer(
@@ -259,10 +259,10 @@ class Parts:
             self.background.spawn(reclaim_rows(index, committer))
         return self._indexer
 
-    async def _open_audit(self) -> None:
+    async def _open_audit(self, part: str) -> None:
         """Open the audit log, which all stages of a process share; its settings may want none."""
         if self.audit is None:
-            opening = open_audit(self.settings, self.outbox, registry=self._registry, meters=self.meters)
+            opening = open_audit(self.settings, self.outbox, part=part, registry=self._registry, meters=self.meters)
             self.audit = await self.opened.enter_async_context(opening)
 
     def _before_commit(self) -> BeforeCommit | None:
@@ -280,7 +280,7 @@ class Parts:
         """Open retrieval."""
         if self._serving is None:
             self.authenticator = await open_authenticator(self)
-            await self._open_audit()
+            await self._open_audit("retrieve")
             self._serving = await open_serving(self)
         return self._serving
 
