@@ -21,6 +21,7 @@ from freki.operators.audit_chain import (
 )
 from freki.schemas import AuditedDocument, AuditEntry, AuditKind, ChainEnd, DocumentId, TenantId, Timestamp
 from freki.schemas.audit_lines import NotAnEntry, entry_of, line_of
+from freki.schemas.avro import Codec
 
 WRITER = "0001700000000000-aa"
 LARGE = 100_000
@@ -214,6 +215,29 @@ def test_a_line_is_an_entry_again(asker: str, text: str) -> None:
 
     assert entry_of(line_of(entry)) == entry
     assert "\n" not in line_of(entry)
+
+
+def test_no_sender_makes_an_entry_that_the_topic_does_not_take() -> None:
+    long = ["ä" * 100_000, *(f"group-{number}" for number in range(100_000))]
+    event = Event(
+        kind=AuditKind.ASKED,
+        tenant=TenantId(long[0]),
+        asker=long[0],
+        subject=long[0],
+        principals=tuple(long),
+        principals_before=tuple(long[::-1]),
+        documents=tuple(document(name) for name in long),
+        text=long[0] * 10,
+        reason=long[0],
+    )
+
+    entry = link(event, writer=WRITER, sequence=0, at=Timestamp(1), previous=GENESIS)
+
+    assert len(Codec(AuditEntry).encode(entry)) < 500_000
+    assert entry.principals[1:3] == ("group-0", "group-1")
+    assert "more names, SHA-256 of all " in entry.principals[-1]
+    assert "more documents, SHA-256 of all " in entry.documents[-1].document_id
+    assert entry_of(line_of(entry)) == entry == Codec(AuditEntry).decode(Codec(AuditEntry).encode(entry))
 
 
 @pytest.mark.parametrize("line", ["", "{}", "[]", "null", "nonsense", '{"documents": 3}', b"\xff"])

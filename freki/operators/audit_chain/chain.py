@@ -1,15 +1,20 @@
 """Linking of entries by their hashes."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from itertools import accumulate
 
 from freki.schemas.audit_entry import SIGNED, AuditedDocument, AuditEntry, AuditKind, ChainEnd
 from freki.schemas.audit_lines import canonical
-from freki.schemas.names import TenantId, Timestamp, record
+from freki.schemas.names import DocumentId, TenantId, Timestamp, record
 
 GENESIS = "0" * 64
 """What the first entry of a chain has as the hash of the one before."""
+
+NAME_CHARS, TEXT_CHARS, NAMES_CHARS = 1_000, 16_000, 64_000
+"""Most characters of one name, of a text, and of all names in a list: an entry that its topic does not take would stop
+all others, and senders choose what is in it."""
 
 Sign = Callable[[bytes], str]
 """Returns a signature in hexadecimal."""
@@ -39,15 +44,15 @@ def link(event: Event, *, writer: str, sequence: int, at: Timestamp, previous: s
         sequence=sequence,
         at=at,
         kind=event.kind,
-        tenant=TenantId(_utf8(event.tenant)),
-        asker=_utf8(event.asker),
-        principals=tuple(map(_utf8, event.principals)),
-        principals_before=tuple(map(_utf8, event.principals_before)),
-        subject=_utf8(event.subject),
-        documents=event.documents,
-        text=_utf8(event.text),
+        tenant=TenantId(_bounded(event.tenant, NAME_CHARS)),
+        asker=_bounded(event.asker, NAME_CHARS),
+        principals=_names(event.principals),
+        principals_before=_names(event.principals_before),
+        subject=_bounded(event.subject, NAME_CHARS),
+        documents=_documents(event.documents),
+        text=_bounded(event.text, TEXT_CHARS),
         text_hash=event.text_hash,
-        reason=_utf8(event.reason),
+        reason=_bounded(event.reason, NAME_CHARS),
         continues=event.continues,
         previous=previous,
         hash="",
@@ -73,6 +78,32 @@ def is_sound(entry: AuditEntry) -> bool:
     return entry.hash == hash_of(entry)
 
 
-def _utf8(text: str) -> str:
-    """Escape lone surrogates, which neither Avro nor UTF-8 holds."""
-    return text.encode(errors="backslashreplace").decode()
+def _bounded(text: str, limit: int) -> str:
+    """Return a text as UTF-8 can have it, and cut where it is longer than anybody needs, with the hash of the whole."""
+    whole = text.encode(errors="backslashreplace").decode()
+    return whole if len(whole) <= limit else f"{whole[:limit]}… {_rest(len(whole) - limit, 'characters', [whole])}"
+
+
+def _names(names: Sequence[str]) -> tuple[str, ...]:
+    bounded = [_bounded(name, NAME_CHARS) for name in names]
+    kept = _that_fit(bounded)
+    return tuple(bounded[:kept]) + ((f"… {_rest(len(names) - kept, 'names', names)}",) if kept < len(names) else ())
+
+
+def _documents(documents: Sequence[AuditedDocument]) -> tuple[AuditedDocument, ...]:
+    bounded = [replace(each, document_id=DocumentId(_bounded(each.document_id, NAME_CHARS))) for each in documents]
+    kept = _that_fit([each.document_id for each in bounded])
+    if kept == len(documents):
+        return tuple(bounded)
+    rest = _rest(len(documents) - kept, "documents", [f"{each.document_id}@{each.version}" for each in documents])
+    return (*bounded[:kept], AuditedDocument(document_id=DocumentId(f"… {rest}"), version=0))
+
+
+def _that_fit(names: Sequence[str]) -> int:
+    lengths = accumulate(len(name) for name in names)
+    return sum(length <= NAMES_CHARS for length in lengths)
+
+
+def _rest(count: int, what: str, whole: Sequence[str]) -> str:
+    digest = hashlib.sha256("\0".join(whole).encode(errors="backslashreplace")).hexdigest()
+    return f"{count} more {what}, SHA-256 of all {digest}"

@@ -62,10 +62,10 @@ async def open_audit(
     signer, directory = SigningKey.read(audit.key_file), audit_directory(settings)
     writer = f"{wall_clock()}-{secrets.token_hex(8)}"
     sender = _Sender(Sink(outbox, topics_of(settings).audit.name, Codec(AuditEntry, registry=registry).encode))
+    ends = await _end_left(directory, signer, sender, settings, by=writer)
     file = await asyncio.to_thread(create_chain, directory, writer)
     async with AsyncExitStack() as opened:
         opened.callback(file.close)
-        ends = await _end_left(directory, signer, sender, settings, by=writer)
         log = AuditLog(
             file,
             sender.send,
