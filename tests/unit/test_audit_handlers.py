@@ -10,7 +10,7 @@ import pytest
 from freki.infra.audit import create_chain, make_key
 from freki.operators.audit_chain import Event
 from freki.operators.identify import root_id
-from freki.schemas import AuditEntry, AuditKind, DocumentId, Operation, ResultStatus, RootId, TenantId
+from freki.schemas import AuditEntry, AuditKind, DocumentId, Operation, ReportStatus, ResultStatus, RootId, TenantId
 from freki.schemas.errors import Unavailable
 from freki.schemas.identity import RefusalReason
 from freki.schemas.index import Root
@@ -18,6 +18,8 @@ from freki.streams.audit.events import changed
 from freki.streams.audit.log import AuditLog, AuditRules, AuditUnwritable
 from tests.unit.pipelines import Pipeline
 from tests.unit.test_authenticate import document, found, now, opened
+from tests.unit.test_document_queries import Desk, asking
+from tests.unit.test_document_queries import document as listed_document
 
 
 class Written:
@@ -118,3 +120,22 @@ async def test_changes_are_recorded_before_they_are_committed_and_wait_for_the_l
     assert (rights.principals_before, rights.principals) == (("ada",), ("hr",))
     assert [each.documents[0].version for each in written.of(AuditKind.PUBLISHED)] == [1, 2]
     assert written.of(AuditKind.DELETED)[0].documents[0].document_id == "a"
+
+
+async def test_a_report_is_recorded_with_what_it_shows_or_withheld(tmp_path: Path) -> None:
+    roots = (listed_document("a", principals=("staff",)), listed_document("b"), listed_document("c", principals=()))
+    async with logged(tmp_path) as (audit, written), Desk(*roots) as desk:
+        desk.handler._audit = audit
+        shown = await desk.ask(asking(principals=("staff",)))
+        await desk.ask(asking(limit=0))
+        written.is_down = True
+        withheld = await desk.ask(asking(principals=("staff",)))
+
+    given, *_ = written.of(AuditKind.REPORTED)
+    assert (
+        [each.document_id for each in shown.documents] == [each.document_id for each in given.documents] == ["a", "b"]
+    )
+    assert (given.principals, given.reason) == (("staff",), "LIST FOUND")
+    assert [entry.reason for entry in written.of(AuditKind.REFUSED)][:1] == ["validate: REJECTED"]
+    assert (withheld.status, withheld.documents) == (ReportStatus.EXPIRED, ())
+    assert "audit log" in withheld.message

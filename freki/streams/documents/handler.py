@@ -105,6 +105,7 @@ class DocumentHandler:
             try:
                 validate_document_query(query, reply_topics=self._rules.reply_topics)
             except InvalidQuery as error:
+                await self._record_refusal(received, "validate: REJECTED", None)
                 await self._replies.send(received, self._without(query, ReportStatus.REJECTED, str(error)), to=None)
             else:
                 report = await self._audited(received, await self.report(query))
@@ -119,13 +120,16 @@ class DocumentHandler:
             return judged
         with attached(received.trace):
             _log.info("question about documents refused", query_id=judged.query_id, reason=judged.reason)
-        if self._audit is not None:
-            # Refused all the same where it cannot be written, which the log of the worker and a metric say.
-            with suppress(AuditUnwritable):
-                await self._audit.record(refused(self._audit, received, judged.reason, judged))
+        await self._record_refusal(received, judged.reason, judged)
         message = f"the question is refused: {judged.reason.told}"
         await self._replies.send(received, self._without(received.value, ReportStatus.REJECTED, message), to=None)
         return None
+
+    async def _record_refusal(self, received: Received[DocumentQuery], reason: str, refusal: Refusal | None) -> None:
+        if self._audit is not None:
+            # Refused all the same where it cannot be written, which the log of the worker and a metric say.
+            with suppress(AuditUnwritable):
+                await self._audit.record(refused(self._audit, received, reason, refusal))
 
     async def _audited(self, received: Received[DocumentQuery], report: DocumentReport) -> DocumentReport:
         """Return a report once it is in the audit log; what says that it is withheld where that cannot be written."""
