@@ -1,5 +1,7 @@
 """`freki groups`: groups of users, besides those in their tokens."""
 
+import getpass
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated
 
@@ -10,8 +12,10 @@ from freki.cli.context import command, console, fail, load_settings
 from freki.infra.settings import Settings
 from freki.schemas import GroupMembership, TenantId
 from freki.schemas.avro import Codec
+from freki.streams.audit.events import groups_changed
 from freki.streams.messages import Outgoing
 from freki.streams.retrieve.memberships import membership_key, membership_of
+from freki.streams.wire.audit import open_audit
 from freki.streams.wire.connect import open_outbox, open_registry
 from freki.streams.wire.from_settings import topics_of
 from freki.streams.wire.topic_records import current_values
@@ -46,7 +50,8 @@ async def set_groups(
     whose = tenant or settings.tenant
     membership = GroupMembership(tenant=TenantId(whose), principal=user, groups=tuple(dict.fromkeys(groups)))
     async with open_registry(settings) as registry:
-        await _send(settings, whose, user, Codec(GroupMembership, registry=registry).encode(membership))
+        value = Codec(GroupMembership, registry=registry).encode(membership)
+        await _send(settings, whose, user, value, membership.groups)
     console.print(f"{user} of {whose}: {', '.join(membership.groups)}", markup=False)
 
 
@@ -58,12 +63,16 @@ async def remove_groups(user: User, tenant: Tenant = None) -> None:
     whose = tenant or settings.tenant
     if (whose, user) not in await _memberships(settings):
         fail(f"{user} of {whose} has no groups here; `freki groups list` shows who has")
-    await _send(settings, whose, user, None)
+    await _send(settings, whose, user, None, ())
     console.print(f"{user} of {whose}: no groups", markup=False)
 
 
-async def _send(settings: Settings, tenant: str, user: str, value: bytes | None) -> None:
-    async with open_outbox(settings) as (outbox, _):
+async def _send(settings: Settings, tenant: str, user: str, value: bytes | None, groups: Sequence[str]) -> None:
+    async with open_outbox(settings) as (outbox, _), open_audit(settings, outbox) as audit:
+        if audit is not None:
+            before = (await _memberships(settings)).get((tenant, user), ())
+            by = f"os:{getpass.getuser()}"
+            await audit.record(groups_changed(TenantId(tenant), user, before=before, after=groups, by=by))
         topic = topics_of(settings).groups.name
         await outbox.send(Outgoing(topic=topic, key=membership_key(tenant, user), value=value))
 

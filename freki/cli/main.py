@@ -7,6 +7,7 @@ import typer
 
 from freki.cli import (
     ask,
+    audit,
     compare_generations,
     crawl,
     delete,
@@ -66,6 +67,7 @@ app.command("reindex")(reindex.reindex)
 app.command("ask")(ask.ask)
 app.add_typer(judge.judge_app, name="judge")
 app.add_typer(groups.groups_app, name="groups")
+app.add_typer(audit.audit_app, name="audit")
 app.command("tools")(tools.describe)
 app.command("mcp")(tools.serve)
 app.command("verify")(verify.verify)

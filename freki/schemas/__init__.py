@@ -1,5 +1,6 @@
 """The records that cross a topic. Each has an Avro contract of the same name in `schemas/avro`."""
 
+from freki.schemas.audit_entry import AuditedDocument, AuditEntry, AuditKind, ChainEnd
 from freki.schemas.chunks import (
     Chunk,
     ChunkBatch,
@@ -71,6 +72,10 @@ __all__ = [
     "ATTRIBUTE_PREFIX",
     "EVERYONE",
     "FILTER_FIELDS",
+    "AuditEntry",
+    "AuditKind",
+    "AuditedDocument",
+    "ChainEnd",
     "Chunk",
     "ChunkBatch",
     "ChunkCounts",

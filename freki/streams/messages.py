@@ -70,6 +70,8 @@ class Received(Generic[T_co]):
     timestamp: Timestamp
     trace: Context
     """Context with the span of this record; records sent because of it join its trace."""
+    asker: str = ""
+    """User of the token that was accepted for it; empty where none was needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Literal, Self
 
 from freki.schemas import (
+    AuditEntry,
     ChunkBatch,
     ContextQuery,
     ContextResult,
@@ -29,6 +30,8 @@ _RECEIPT_MS = 30 * DAY_MS
 """Retention of receipts and dead letters, in milliseconds, for inspection and replay."""
 _QUERY_MS = DAY_MS
 """Retention of queries and results, in milliseconds: they may hold personal data, and no client waits for a day."""
+AUDIT_MS = 365 * DAY_MS
+"""Retention of the audit log unless the settings say otherwise, in milliseconds."""
 TOMBSTONE_MS = 7 * DAY_MS
 """Retention of tombstones, in milliseconds: the time in which a reader from the beginning sees all deletions."""
 _SHARED = frozenset(
@@ -40,6 +43,7 @@ _SHARED = frozenset(
         "document-reports",
         "judgements",
         "groups",
+        "audit",
         "dead-letters",
         "sources",
     }
@@ -93,6 +97,7 @@ class Topics:
     document_reports: Topic
     judgements: Topic
     groups: Topic
+    audit: Topic
     dead_letters: Topic
     sources: Topic
     suffix: str
@@ -108,6 +113,7 @@ class Topics:
         replication: int,
         max_message_bytes: int,
         generation: str = FIRST_GENERATION,
+        audit_ms: int = AUDIT_MS,
     ) -> Self:
         """Return the topics of a generation.
 
@@ -149,6 +155,7 @@ class Topics:
             document_reports=topic("document-reports", DocumentReport, _QUERY_MS),
             judgements=topic("judgements", Judgement, TOMBSTONE_MS, cleanup="compact"),
             groups=topic("groups", GroupMembership, TOMBSTONE_MS, cleanup="compact"),
+            audit=topic("audit", AuditEntry, audit_ms),
             dead_letters=topic("dead-letters", None, _RECEIPT_MS, margin_bytes=_DEAD_LETTER_MARGIN_BYTES),
             sources=topic("sources", None, TOMBSTONE_MS, cleanup="compact"),
             suffix=own,
@@ -188,5 +195,6 @@ class Topics:
         yield self.document_reports
         yield self.judgements
         yield self.groups
+        yield self.audit
         yield self.dead_letters
         yield self.sources

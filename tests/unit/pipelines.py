@@ -91,7 +91,7 @@ class Pipeline:
             now=_now,
             tracer=self.spans.tracer,
         )
-        indexer = Indexer(
+        self.indexer = indexer = Indexer(
             IndexRules(
                 generation="g1",
                 analyse_text=analyse_text,

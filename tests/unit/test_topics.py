@@ -23,6 +23,7 @@ def test_names_are_made_of_prefix_and_version() -> None:
         "acme.document-reports.v2",
         "acme.judgements.v2",
         "acme.groups.v2",
+        "acme.audit.v2",
         "acme.dead-letters.v2",
         "acme.sources.v2",
     ]
@@ -49,6 +50,7 @@ def test_generations_share_what_comes_from_outside() -> None:
         "acme.document-reports.v2",
         "acme.judgements.v2",
         "acme.groups.v2",
+        "acme.audit.v2",
         "acme.dead-letters.v2",
         "acme.sources.v2",
     }

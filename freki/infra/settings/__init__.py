@@ -1,5 +1,6 @@
 """Settings of each adapter and stage, and `Settings`, which holds all of them."""
 
+from freki.infra.settings.audit import AuditSettings
 from freki.infra.settings.auth import AuthSettings
 from freki.infra.settings.feed import CrawlSettings, RelaySettings
 from freki.infra.settings.ingest import (
@@ -21,6 +22,7 @@ from freki.infra.settings.services import LocalSettings, McpSettings, TelemetryS
 
 __all__ = [
     "PROFILES",
+    "AuditSettings",
     "AuthSettings",
     "ChunkProfile",
     "ChunkingSettings",

@@ -6,6 +6,7 @@ from typing import Self
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from freki.infra.settings.audit import AuditSettings
 from freki.infra.settings.auth import AuthSettings
 from freki.infra.settings.environment import Environment, File
 from freki.infra.settings.feed import CrawlSettings, RelaySettings
@@ -45,6 +46,7 @@ class Settings(BaseSettings, Clearable):
     registry: RegistrySettings = RegistrySettings()
     milvus: MilvusSettings = MilvusSettings()
     auth: AuthSettings = AuthSettings()
+    audit: AuditSettings = AuditSettings()
     models: ModelSettings = ModelSettings()
     remote_reranker: RemoteRerankerSettings = RemoteRerankerSettings()
     vertex_reranker: VertexRerankerSettings = VertexRerankerSettings()

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
+from freki.schemas.audit_entry import AuditEntry
 from freki.schemas.chunks import ChunkBatch, ContextualChunkBatch
 from freki.schemas.context_query import ContextQuery
 from freki.schemas.context_result import ContextResult
@@ -33,6 +34,7 @@ TOPICS: Mapping[type, str] = {
     DocumentQuery: "document-queries",
     DocumentReport: "document-reports",
     GroupMembership: "groups",
+    AuditEntry: "audit",
 }
 """Each record that crosses a topic, and the middle part of that topic's name."""
 
@@ -57,6 +59,7 @@ COMPATIBILITY: Mapping[type, Compatibility] = {
     DocumentQuery: Compatibility.BACKWARD_TRANSITIVE,
     DocumentReport: Compatibility.FULL_TRANSITIVE,
     GroupMembership: Compatibility.BACKWARD_TRANSITIVE,
+    AuditEntry: Compatibility.FULL_TRANSITIVE,
 }
 """Guaranteed compatibility of each record.
 

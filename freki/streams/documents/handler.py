@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import structlog
@@ -23,6 +24,8 @@ from freki.schemas.errors import Misconfigured
 from freki.schemas.identity import Refusal
 from freki.schemas.index import Root, Selection
 from freki.schemas.names import record
+from freki.streams.audit.events import refused, reported
+from freki.streams.audit.log import AuditLog, AuditUnwritable
 from freki.streams.deliver.dead_letter_queue import OnDeadLetter
 from freki.streams.deliver.dead_letters import DeadLetter
 from freki.streams.deliver.outbox import Sink
@@ -64,7 +67,7 @@ class ReportRules:
 class DocumentHandler:
     """Publishes a report for each question about documents, also for one that breaks a rule."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that it works with
         self,
         index: DocumentIndex,
         records: DocumentRecords,
@@ -74,8 +77,9 @@ class DocumentHandler:
         encode: Callable[[DocumentReport], bytes],
         now: Callable[[], Timestamp],
         admit: Admit | None = None,
+        audit: AuditLog | None = None,
     ) -> None:
-        """Create a handler; admit: None: questions are believed."""
+        """Create a handler; admit: None: questions are believed; audit: None: nothing is recorded."""
         self._index = index
         self._records = records
         self._rules = rules
@@ -83,6 +87,7 @@ class DocumentHandler:
         self._encode = encode
         self._now = now
         self._admit = admit
+        self._audit = audit
         self._histories = asyncio.Semaphore(HISTORIES)
         self._kinds: Mapping[DocumentQueryKind, Callable[[DocumentQuery], Awaitable[Build]]] = {
             DocumentQueryKind.LIST: self._list,
@@ -100,9 +105,11 @@ class DocumentHandler:
             try:
                 validate_document_query(query, reply_topics=self._rules.reply_topics)
             except InvalidQuery as error:
+                await self._record_refusal(received, "validate: REJECTED", None)
                 await self._replies.send(received, self._without(query, ReportStatus.REJECTED, str(error)), to=None)
             else:
-                await self._replies.send(received, await self.report(query), to=query.reply_to)
+                report = await self._audited(received, await self.report(query))
+                await self._replies.send(received, report, to=query.reply_to)
 
     async def _admitted(self, received: Received[DocumentQuery]) -> Received[DocumentQuery] | None:
         """Return a question in the name of who asks; None if its token does not allow it and it was refused."""
@@ -113,9 +120,27 @@ class DocumentHandler:
             return judged
         with attached(received.trace):
             _log.info("question about documents refused", query_id=judged.query_id, reason=judged.reason)
+        await self._record_refusal(received, judged.reason, judged)
         message = f"the question is refused: {judged.reason.told}"
         await self._replies.send(received, self._without(received.value, ReportStatus.REJECTED, message), to=None)
         return None
+
+    async def _record_refusal(self, received: Received[DocumentQuery], reason: str, refusal: Refusal | None) -> None:
+        if self._audit is not None:
+            # Refused all the same where it cannot be written, which the log of the worker and a metric say.
+            with suppress(AuditUnwritable):
+                await self._audit.record(refused(self._audit, received, reason, refusal))
+
+    async def _audited(self, received: Received[DocumentQuery], report: DocumentReport) -> DocumentReport:
+        """Return a report once it is in the audit log; what says that it is withheld where that cannot be written."""
+        if self._audit is None:
+            return report
+        try:
+            await self._audit.record(reported(self._audit, received, report))
+        except AuditUnwritable:
+            message = "the report is withheld, because the audit log cannot be written; ask again later"
+            return self._without(received.value, ReportStatus.EXPIRED, message)
+        return report
 
     async def report(self, query: DocumentQuery) -> DocumentReport:
         """Return the report on a valid question."""

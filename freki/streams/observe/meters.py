@@ -85,6 +85,10 @@ class Meters:
         self._refused = meter.create_counter(
             "freki.queries.refused", description="Queries whose token did not allow them"
         )
+        self._audited = meter.create_counter("freki.audit.entries", description="Entries in the file of the audit log")
+        self._unaudited = meter.create_counter(
+            "freki.audit.unwritten", description="Entries of the audit log that could not be written"
+        )
         self._notices = meter.create_counter("freki.notices", description="Notices in results")
         self._skipped = meter.create_counter(
             "freki.candidates.skipped", description="Candidates not reranked because of the deadline"
@@ -142,6 +146,14 @@ class Meters:
     def count_refused_query(self, reason: RefusalReason) -> None:
         """Count a query whose token did not allow it."""
         self._refused.add(1, {"reason": reason})
+
+    def count_audited(self, entries: int) -> None:
+        """Count entries that the file of the audit log has."""
+        self._audited.add(entries)
+
+    def count_unaudited(self, entries: int) -> None:
+        """Count entries that could not be written: what they say was refused."""
+        self._unaudited.add(entries)
 
     def count_unranked(self, candidates: int) -> None:
         """Count candidates that were not reranked because of the deadline."""

@@ -94,7 +94,7 @@ class Authenticator:
         query = await narrowed(received, identity)
         if isinstance(query, RefusalReason):
             return self._refused(received.value, query, identity)
-        return replace(received, value=query)
+        return replace(received, value=query, asker=identity.subject)
 
     def _refused(self, query: Q, reason: RefusalReason, identity: Identity | None) -> Refusal:
         self._meters.count_refused_query(reason)

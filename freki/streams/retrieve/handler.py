@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 
 import structlog
@@ -13,6 +13,9 @@ from opentelemetry.trace import get_current_span
 from freki.operators.errors import InvalidQuery
 from freki.operators.validate_query import validate_query
 from freki.schemas import ContextQuery, ContextResult, Notice, NoticeKind, ResultStatus
+from freki.schemas.identity import Refusal
+from freki.streams.audit.events import asked, refused
+from freki.streams.audit.log import AuditLog, AuditUnwritable
 from freki.streams.deliver.replies import Replies
 from freki.streams.messages import Received
 from freki.streams.observe.meters import Meters
@@ -26,13 +29,19 @@ from freki.streams.retrieve.trace import QueryTrace
 MAX_PATIENT = 64
 """Maximum number of queries that wait for versions of documents beside the others."""
 
+UNAUDITED = Notice(
+    stage="audit",
+    kind=NoticeKind.SKIPPED,
+    message="the answer is withheld, because the audit log cannot be written; ask again later",
+)
+
 _log = structlog.get_logger(__name__)
 
 
 class QueryHandler:
     """Publishes a result for each query, also for one that breaks a rule."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that it works with
         self,
         retriever: Retriever | CachingRetriever,
         *,
@@ -42,8 +51,9 @@ class QueryHandler:
         traces: QueryTrace,
         meters: Meters,
         authenticator: Authenticator | None = None,
+        audit: AuditLog | None = None,
     ) -> None:
-        """Create a handler; authenticator: None: queries are believed."""
+        """Create a handler; authenticator: None: queries are believed; audit: None: nothing is recorded."""
         self._retriever = retriever
         self._replies = replies
         self._reply_topics = frozenset(reply_topics)
@@ -51,6 +61,7 @@ class QueryHandler:
         self._traces = traces
         self._meters = meters
         self._authenticator = authenticator
+        self._audit = audit
         self._patient: set[asyncio.Task[None]] = set()
 
     @property
@@ -95,7 +106,7 @@ class QueryHandler:
                 _log.info("query refused", query_id=judged.query_id, reason=judged.reason)
             notice = Notice(stage=STEP, kind=NoticeKind.REJECTED, message=f"the query is refused: {judged.reason.told}")
             # To the topic of all: the sender may listen there only, and a refusal tells nothing.
-            await self._refuse(received, notice, to=None)
+            await self._refuse(received, notice, to=None, refusal=judged)
         return admitted
 
     async def _valid(self, batch: Sequence[Received[ContextQuery]]) -> list[Received[ContextQuery]]:
@@ -121,23 +132,46 @@ class QueryHandler:
                 await self._refuse(received, notice, to=received.value.reply_to)
         return [received for received, reason in zip(batch, reasons, strict=True) if reason is None]
 
-    async def _refuse(self, received: Received[ContextQuery], notice: Notice, *, to: str | None) -> None:
-        refusal = self._retriever.refusal(received.value, notice, trace_id=_trace_id(received.trace))
-        self._traces.refuse(received.trace, refusal)
-        await self._replies.send(received, refusal, to=to, private=self._keeps_apart)
-        self._meters.count_result(refusal)
+    async def _refuse(
+        self, received: Received[ContextQuery], notice: Notice, *, to: str | None, refusal: Refusal | None = None
+    ) -> None:
+        if self._audit is not None:
+            reason = f"{notice.stage}: {notice.kind}" if refusal is None else refusal.reason
+            # Refused all the same where it cannot be written, which the log of the worker and a metric say.
+            with suppress(AuditUnwritable):
+                await self._audit.record(refused(self._audit, received, reason, refusal))
+        await self._send_refusal(received, notice, to=to)
+
+    async def _send_refusal(self, received: Received[ContextQuery], notice: Notice, *, to: str | None) -> None:
+        result = self._retriever.refusal(received.value, notice, trace_id=_trace_id(received.trace))
+        self._traces.refuse(received.trace, result)
+        await self._replies.send(received, result, to=to, private=self._keeps_apart)
+        self._meters.count_result(result)
 
     async def _answer(self, batch: Sequence[Received[ContextQuery]]) -> None:
         answers = self._retriever.answer([(received.value, _trace_id(received.trace)) for received in batch])
         async with aclosing(answers):
             async for place, result, retrieval in answers:
                 received = batch[place]
+                if not await self._audited(received, result):
+                    await self._send_refusal(received, UNAUDITED, to=received.value.reply_to)
+                    continue
                 self._report(received.trace, retrieval, result)
                 started_s = time.perf_counter()
                 await self._replies.send(received, result, to=received.value.reply_to, private=self._keeps_apart)
                 self._retriever.learn_sending(time.perf_counter() - started_s)
                 self._meters.count_result(result)
                 self._meters.count_unranked(retrieval.query.log.unranked)
+
+    async def _audited(self, received: Received[ContextQuery], result: ContextResult) -> bool:
+        """Return whether an answer may be given: it is in the audit log, or there is none."""
+        if self._audit is None:
+            return True
+        try:
+            await self._audit.record(asked(self._audit, received, result))
+        except AuditUnwritable:
+            return False
+        return True
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._patient.discard(task)

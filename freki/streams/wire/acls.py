@@ -77,6 +77,7 @@ def _of_stages(settings: Settings, replies: Sequence[Topic]) -> dict[str, list[R
             *_may("Write", topics.outcomes, topics.dead_letters),
             # Judgements of deleted documents are erased even if no worker reads judgements.
             *_may(("Read", "Write"), topics.judgements),
+            *_audited(settings),
         ],
         "retrieve": [
             *_may("Read", topics.queries, topics.document_queries),
@@ -87,6 +88,7 @@ def _of_stages(settings: Settings, replies: Sequence[Topic]) -> dict[str, list[R
             *(Right(resource="topic", name=name, operations=("Write",)) for name in settings.retrieval.reply_topics),
             *(_may(("Read", "Write"), topics.judgements) if settings.feedback.read else ()),
             *(_may("Read", topics.groups) if settings.auth.required else ()),
+            *_audited(settings),
         ],
     }
 
@@ -110,7 +112,7 @@ def _of_clients(settings: Settings, replies: Sequence[Topic]) -> dict[str, list[
         # What services need for the same as the command `documents`.
         "document-queries": [*_may("Write", topics.document_queries), *_may("Read", topics.document_reports)],
         "judge": _may(("Read", "Write"), topics.judgements),
-        "groups": _may(("Read", "Write"), topics.groups),
+        "groups": [*_may(("Read", "Write"), topics.groups), *_audited(settings)],
     }
 
 
@@ -133,6 +135,8 @@ def _of_operators(settings: Settings, replies: Sequence[Topic]) -> dict[str, lis
             *_groups(settings, "contextualise", "embed", operation="Describe"),
         ],
         "documents": _may("Read", topics.documents, topics.outcomes, topics.dead_letters),
+        # `freki audit verify` and `search`.
+        "audit": _may("Read", topics.audit),
         "verify": _may("Read", topics.documents, topics.outcomes),
         # Also for `freki verify --repair`. Deleting needs the rights of a producer.
         "reindex": [*_may(("Read", "Write"), topics.documents), *_may("Read", topics.outcomes)],
@@ -144,6 +148,10 @@ def _of_operators(settings: Settings, replies: Sequence[Topic]) -> dict[str, lis
             *(Right(resource="topic", name=one.topic, operations=("Read", "Write")) for one in settings.relays),
         ],
     }
+
+
+def _audited(settings: Settings) -> list[Right]:
+    return _may("Write", topics_of(settings).audit) if settings.audit.enabled else []
 
 
 def _may(operations: Operation | tuple[Operation, ...], *topics: Topic) -> list[Right]:

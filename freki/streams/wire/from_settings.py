@@ -33,7 +33,7 @@ from freki.streams.ingest.outline import outline_fingerprint
 from freki.streams.ingest.parse import ParseLimits
 from freki.streams.ports import AnalyseText
 from freki.streams.retrieve.profiles import ReaderProfile
-from freki.streams.topics import Topic, Topics
+from freki.streams.topics import DAY_MS, Topic, Topics
 
 RETRIEVE = "retrieve"
 """Consumer group of the workers that answer."""
@@ -56,6 +56,7 @@ def topics_of(settings: Settings) -> Topics:
         partitions=kafka.partitions,
         replication=kafka.replication,
         max_message_bytes=kafka.max_message_bytes,
+        audit_ms=settings.audit.retention_days * DAY_MS,
     )
 
 

@@ -1,6 +1,6 @@
 """Parts of the stages of a process, opened when a stage first needs them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from importlib.metadata import version
@@ -20,8 +20,11 @@ from freki.infra.models import VectorCache, embedder_identity, open_embedder, op
 from freki.infra.registry import RegistryClient
 from freki.infra.settings import Settings
 from freki.infra.telemetry.calls import Calls
-from freki.schemas import ChunkBatch, ContextualChunkBatch, DocumentChange, IndexOutcome
+from freki.schemas import ChunkBatch, ContextualChunkBatch, DocumentChange, IndexOutcome, RootId
 from freki.schemas.avro import Codec
+from freki.schemas.index import Root
+from freki.streams.audit.events import changed
+from freki.streams.audit.log import AuditLog
 from freki.streams.deliver.dead_letter_queue import DeadLetterQueue, OnDeadLetter
 from freki.streams.deliver.delivery import Delivery, Handle
 from freki.streams.deliver.intake import Decode, Intake, Prepare, RecordFilter
@@ -30,7 +33,7 @@ from freki.streams.deliver.reject import reject_with_receipt
 from freki.streams.deliver.stage import Batching, Stage, register
 from freki.streams.ingest.chunk import Chunker
 from freki.streams.ingest.context_writer import ContextWriter
-from freki.streams.ingest.index import Indexer, IndexRules
+from freki.streams.ingest.index import BeforeCommit, Indexer, IndexRules
 from freki.streams.ingest.index.commit import Committer
 from freki.streams.ingest.outline import similarities_by
 from freki.streams.observe.meters import Meters
@@ -39,6 +42,7 @@ from freki.streams.retrieve.authenticate import Authenticator
 from freki.streams.retrieve.follow_judgements import erase_judgements, erase_what_is_left
 from freki.streams.retrieve.serving import Serving
 from freki.streams.topics import Topic
+from freki.streams.wire.audit import open_audit
 from freki.streams.wire.authentication import open_authenticator
 from freki.streams.wire.background import Background, purge_deletions, reclaim_rows, warn_of_missed_deletions
 from freki.streams.wire.connect import check_shares, check_sources, open_outliner, open_registry
@@ -79,6 +83,7 @@ class Parts:
         self._apps: dict[str, faust.App] = {}
         self._serving: Serving | None = None
         self.authenticator: Authenticator | None = None
+        self.audit: AuditLog | None = None
         self._others: list[Parts] = []
 
     async def __aenter__(self) -> Self:
@@ -100,6 +105,7 @@ class Parts:
         other = Parts(settings, self.tracer, self.meters, self.calls)
         other.outbox, other._registry = self.outbox, self._registry
         other.authenticator = self.authenticator
+        other.audit = self.audit
         if settings.models == self.settings.models:
             other._embedder = await self.open_embedder()
         self._others.append(other)
@@ -228,6 +234,7 @@ class Parts:
         """Open the indexer, which all lanes share so that one writes at a time."""
         if self._indexer is None:
             await check_shares(self.settings)
+            await self._open_audit("embed")
             index, embedder = await self.open_index(), await self.open_embedder()
             analyser = analyser_of(self.settings.lexical)
             self._indexer = Indexer(
@@ -242,6 +249,7 @@ class Parts:
                 vectors=VectorCache(embedder.fingerprint, self.settings.models.embed_cache_mb * MIB, self.calls),
                 now=wall_clock,
                 tracer=self.tracer,
+                before_commit=self._before_commit(),
             )
             await warn_of_missed_deletions(index)
             # In the embed stage, because judgements may be given even if no retrieve stage reads them.
@@ -251,10 +259,28 @@ class Parts:
             self.background.spawn(reclaim_rows(index, committer))
         return self._indexer
 
+    async def _open_audit(self, part: str) -> None:
+        """Open the audit log, which all stages of a process share; its settings may want none."""
+        if self.audit is None:
+            opening = open_audit(self.settings, self.outbox, part=part, registry=self._registry, meters=self.meters)
+            self.audit = await self.opened.enter_async_context(opening)
+
+    def _before_commit(self) -> BeforeCommit | None:
+        """Return what records a commit in the audit log; None without one."""
+        audit, generation = self.audit, self.settings.milvus.generation
+        if audit is None:
+            return None
+
+        async def record(roots: Sequence[Root], bases: Mapping[RootId, Root | None]) -> None:
+            await audit.record(*changed(roots, bases, generation=generation))
+
+        return record
+
     async def open_serving(self) -> Serving:
         """Open retrieval."""
         if self._serving is None:
             self.authenticator = await open_authenticator(self)
+            await self._open_audit("retrieve")
             self._serving = await open_serving(self)
         return self._serving
 

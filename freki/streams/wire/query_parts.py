@@ -64,6 +64,7 @@ class QueryParts:
             traces=QueryTrace(parts.tracer, models=models, content=self._settings.telemetry.content),
             meters=parts.meters,
             authenticator=parts.authenticator,
+            audit=parts.audit,
         )
 
     async def open_document_handler(self) -> DocumentHandler:
@@ -83,6 +84,7 @@ class QueryParts:
             encode=reports.encode,
             now=wall_clock,
             admit=None if parts.authenticator is None else parts.authenticator.admit_question,
+            audit=parts.audit,
         )
 
     async def open_retriever(self) -> Retriever | CachingRetriever:

@@ -6,7 +6,7 @@ protocol of `commit.py` make that safe; running one lane of a process at a time 
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 
 from opentelemetry.trace import Tracer
@@ -54,12 +54,15 @@ from freki.streams.ports import Embedder, Store, Vectors
 
 Bases = Mapping[RootId, Root]
 """Standing roots at the time of the look-up."""
+BeforeCommit = Callable[[Sequence[Root], Mapping[RootId, Root | None]], Awaitable[None]]
+"""Called with the roots that a commit is to write, and the standing ones of their documents; what it raises prevents
+the commit."""
 
 
 class Indexer:
     """Writer of revisions to the store; a crash loses no state but counts in receipts."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that it works with
         self,
         rules: IndexRules,
         *,
@@ -69,7 +72,9 @@ class Indexer:
         now: Callable[[], Timestamp],
         tracer: Tracer = UNTRACED,
         entropy: Callable[[], str] = lambda: secrets.token_hex(4),
+        before_commit: BeforeCommit | None = None,
     ) -> None:
+        self._before_commit = before_commit
         self._rules = rules
         self._store = store
         self._vectors = ChunkVectors(embedder, cache=vectors, rows=store, now=now, tracer=tracer)
@@ -252,6 +257,7 @@ class Indexer:
             )
             for piece in pieces
         }
+        await self._announce(list(roots.values()), bases)
         await self._committer.commit(list(roots.values()), self._progress.watermarks(pieces, committed))
         searchable_at = self._now()
         swept = await self._committer.sweep(list(roots))
@@ -259,6 +265,10 @@ class Indexer:
             self._written(piece, roots[piece.root_id], swept[piece.root_id], bases.get(piece.root_id), searchable_at)
             for piece in pieces
         ]
+
+    async def _announce(self, roots: Sequence[Root], bases: Bases) -> None:
+        if self._before_commit is not None:
+            await self._before_commit(roots, bases)
 
     def _written(
         self, piece: Piece, root: Root, swept: Swept, base: Root | None, searchable_at: Timestamp
@@ -292,6 +302,7 @@ class Indexer:
                 dead_root(piece, bases.get(piece.root_id), attempt=attempt, searchable_at=committed)
                 for piece in deletions
             ]
+            await self._announce(roots, bases)
             await self._committer.commit(roots, self._progress.watermarks(deletions, committed))
         searchable_at = self._now()
         # A crash between commit and sweep leaves orphaned rows; the repeated event sweeps them.

@@ -1,0 +1,210 @@
+"""`freki audit`: verify the audit log, search it, and make the key that signs it."""
+
+import json
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from freki.cli.context import command, console, errors, fail, load_settings
+from freki.infra.audit import SigningKey, make_key, read_chains, read_verifier
+from freki.infra.kafka import Reader
+from freki.infra.settings import Settings
+from freki.operators.audit_chain import ChainReport, check_chains
+from freki.schemas import AuditEntry, AuditKind, ChainEnd
+from freki.schemas.audit_lines import NotAnEntry, line_of
+from freki.schemas.avro import Codec, UndecodableError
+from freki.streams.wire.audit import audit_directory, kept_since
+from freki.streams.wire.connect import open_registry
+from freki.streams.wire.from_settings import topics_of
+
+audit_app = typer.Typer(help="Audit log: who was given what, and what changed.", no_args_is_help=True)
+keys_app = typer.Typer(help="Key that signs the audit log.", no_args_is_help=True)
+audit_app.add_typer(keys_app, name="keys")
+
+Files = Annotated[
+    list[Path] | None,
+    typer.Option("--file", help="File, or folder of files; default: FREKI_AUDIT__DIRECTORY; again for more"),
+]
+Topic = Annotated[bool, typer.Option("--topic", help="Read the topic; with --file both together")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object per line")]
+PublicKeys = Annotated[
+    list[Path] | None,
+    typer.Option("--public-key", help="File of a public key; default: that of FREKI_AUDIT__KEY_FILE; again for more"),
+]
+
+
+@keys_app.command("make")
+@command
+async def make(file: Annotated[Path, typer.Argument(help="New file, which only you can read")]) -> None:
+    """Make a private key, and print its public key."""
+    sys.stdout.write(make_key(file).public_pem)
+
+
+@keys_app.command("show")
+@command
+async def show(
+    file: Annotated[Path | None, typer.Argument(help="Private key; default: FREKI_AUDIT__KEY_FILE")] = None,
+) -> None:
+    """Print the public key, which `freki audit verify` needs on other machines."""
+    path = file or load_settings().audit.key_file
+    if path is None:
+        fail("FREKI_AUDIT__KEY_FILE is not set; name the file")
+    sys.stdout.write(SigningKey.read(path).public_pem)
+
+
+@audit_app.command("verify")
+@command
+async def verify(
+    files: Files = None, *, topic: Topic = False, public_keys: PublicKeys = None, as_json: Json = False
+) -> None:
+    """Name what is missing, altered or out of order; exit code 1 if anything is."""
+    settings = load_settings()
+    check, since = _verifier(settings, public_keys or []), kept_since(settings)
+    damaged: list[str] = []
+    # The topic first: a writer writes to its file first, so that the file has all that the topic had.
+    on_topic = [entry async for entry in _on_topic(settings, damaged)] if topic else []
+    in_files = list(_in_files(settings, files, damaged)) if files or not topic else []
+    reports = {
+        "file": check_chains(in_files, verify=check, kept_since=since, known=_ends(on_topic)),
+        "topic": check_chains(on_topic, verify=check, kept_since=since, known=_ends(in_files, closed=True)),
+    }
+    for place, each in reports.items():
+        for report in each:
+            _show_report(place, report, as_json=as_json)
+    for where in damaged:
+        errors.print(f"{where}: no entry of an audit log", style="red", markup=False)
+    if not (in_files or on_topic or damaged):
+        fail("no entry was found; is FREKI_AUDIT__ENABLED set where workers run?")
+    if damaged or any(report.faults for each in reports.values() for report in each):
+        raise typer.Exit(1)
+
+
+@audit_app.command("search")
+@command
+async def search(  # noqa: PLR0913 - options
+    files: Files = None,
+    *,
+    topic: Topic = False,
+    tenant: Annotated[str | None, typer.Option(help="Of this tenant")] = None,
+    principal: Annotated[str | None, typer.Option(help="Of this user or group")] = None,
+    document: Annotated[str | None, typer.Option(help="About this document")] = None,
+    kind: Annotated[
+        list[AuditKind] | None, typer.Option(case_sensitive=False, help="Of this kind; again for more")
+    ] = None,
+    since: Annotated[datetime | None, typer.Option(help="From this time on, UTC")] = None,
+    text: Annotated[str | None, typer.Option(help="Of exactly this query; needs FREKI_AUDIT__KEY_FILE")] = None,
+    as_json: Json = False,
+) -> None:
+    """Print entries, oldest first."""
+    settings = load_settings()
+    text_hash = None if text is None else _key(settings).hash_text(text)
+    since_ms = 0 if since is None else int(since.replace(tzinfo=since.tzinfo or UTC).timestamp() * 1000)
+
+    def fits(entry: AuditEntry) -> bool:
+        return (
+            (tenant is None or entry.tenant == tenant)
+            and (principal is None or principal in {entry.asker, entry.subject, *entry.principals})
+            and (document is None or any(each.document_id == document for each in entry.documents))
+            and (not kind or entry.kind in kind)
+            and entry.at >= since_ms
+            and (text_hash is None or entry.text_hash == text_hash)
+        )
+
+    found = {
+        (entry.writer, entry.sequence): entry async for entry in _entries(settings, files, topic=topic) if fits(entry)
+    }
+    entries = sorted(found.values(), key=lambda entry: (entry.at, entry.writer, entry.sequence))
+    if as_json:
+        for entry in entries:
+            sys.stdout.write(line_of(entry) + "\n")
+        return
+    table = Table("time", "kind", "tenant", "asker", "principals", "documents", "reason", box=None)
+    for entry in entries:
+        table.add_row(
+            datetime.fromtimestamp(entry.at / 1000, UTC).isoformat(sep=" ", timespec="seconds"),
+            entry.kind,
+            entry.tenant,
+            entry.asker,
+            ", ".join(entry.principals),
+            ", ".join(f"{each.document_id}@{each.version}" for each in entry.documents),
+            entry.reason,
+        )
+    console.print(table if entries else "no entry")
+
+
+async def _entries(settings: Settings, files: Sequence[Path] | None, *, topic: bool) -> AsyncIterator[AuditEntry]:
+    if files or not topic:
+        for entry in _in_files(settings, files, []):
+            yield entry
+    if topic:
+        async for entry in _on_topic(settings, []):
+            yield entry
+
+
+def _in_files(settings: Settings, files: Sequence[Path] | None, damaged: list[str]) -> Iterator[AuditEntry]:
+    """Yield the entries of files in order; append to `damaged` the places of what is none."""
+    for place, entry in read_chains(files or [audit_directory(settings)]):
+        if isinstance(entry, NotAnEntry):
+            damaged.append(place)
+        else:
+            yield entry
+
+
+async def _on_topic(settings: Settings, damaged: list[str]) -> AsyncIterator[AuditEntry]:
+    """Yield the entries of the topic, those of a writer in order; append to `damaged` the places of what is none."""
+    name = topics_of(settings).audit.name
+    async with open_registry(settings) as registry, Reader(settings.kafka, name, start="earliest") as reader:
+        codec = Codec(AuditEntry, registry=registry)
+        async for stored in reader.until_end():
+            if registry is not None:
+                await registry.prepare([stored.value])
+            try:
+                entry = codec.decode(stored.value or b"")
+            except UndecodableError:
+                damaged.append(f"{name}/{stored.partition}/{stored.offset}")
+            else:
+                yield entry
+
+
+def _ends(entries: Sequence[AuditEntry], *, closed: bool = False) -> list[ChainEnd]:
+    """Return the last entry of each chain; closed: only of those that have their end."""
+    last: dict[str, AuditEntry] = {}
+    for entry in entries:
+        if entry.writer not in last or last[entry.writer].sequence <= entry.sequence:
+            last[entry.writer] = entry
+    return [
+        ChainEnd(writer=entry.writer, sequence=entry.sequence, hash=entry.hash)
+        for entry in last.values()
+        if entry.kind is AuditKind.CLOSED or not closed
+    ]
+
+
+def _verifier(settings: Settings, public_keys: Sequence[Path]) -> Callable[[bytes, str], bool]:
+    if public_keys:
+        return read_verifier(public_keys)
+    return _key(settings).verify
+
+
+def _key(settings: Settings) -> SigningKey:
+    if settings.audit.key_file is None:
+        fail("FREKI_AUDIT__KEY_FILE is not set; without the private key give its public one: --public-key FILE")
+    return SigningKey.read(settings.audit.key_file)
+
+
+def _show_report(place: str, report: ChainReport, *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(json.dumps({"place": place, **asdict(report)}) + "\n")
+        return
+    state = "closed" if report.is_closed else "has no end: its process runs, was killed, or what follows is cut off"
+    expired = f", {report.expired} before are past their retention" if report.expired else ""
+    length = f"{report.entries} entries to {report.last}{expired}, signed to {report.anchored}"
+    console.print(f"{place} {report.writer}: {length}; {state}", markup=False)
+    for fault in report.faults:
+        where = str(fault.first) if fault.first == fault.last else f"{fault.first} to {fault.last}"
+        console.print(f"  {fault.kind} {report.writer} {where}: {fault.detail}", style="red", markup=False)

@@ -1,0 +1,1 @@
+"""Audit log: who was given what, and what changed."""

@@ -1,0 +1,159 @@
+"""The audit log of the whole of Freki, whose workers are killed."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from freki.infra.audit import make_key
+from freki.infra.local.stack import LocalStack
+from freki.infra.local.state import environment_for, read_stack, settings_for
+from freki.infra.settings import Settings
+from freki.schemas import ContextResult
+from freki.streams.wire.connect import apply_topics, open_asker
+from tests.acceptance.conftest import Children, Freki
+from tests.acceptance.helpers import PATIENCE_S, delete, documents, publish, query, upsert
+from tests.issuer import AUDIENCE, ISSUER, Issuer, key_server
+
+STAGES = [("chunk", "contextualise", "embed"), ("retrieve",), ("retrieve",)]
+INGEST = "chunk-contextualise-embed"
+QUESTION = "Wann endet die Frist?"
+
+
+@dataclass
+class Audited:
+    """A stack with tokens and an audit log."""
+
+    freki: Freki
+    issuer: Issuer
+    log: Path
+
+    def token(self, **claims: Any) -> str:
+        return self.issuer.token(**{"tenant": "hr", "jti": str(uuid.uuid4()), **claims})
+
+    async def ask(self, token: str | None) -> ContextResult:
+        async with open_asker(self.freki.settings, tenant="hr") as asker:
+            return await asker.ask(query("hr", QUESTION), patience_s=PATIENCE_S, token=token)
+
+    def audit(self, *arguments: str) -> tuple[int, list[dict[str, Any]]]:
+        """Run `freki audit` and return its exit code and output."""
+        state = read_stack(self.freki.settings.local.state_dir.expanduser().absolute())
+        assert state is not None
+        done = subprocess.run(
+            [sys.executable, "-m", "freki", "audit", *arguments, "--json"],
+            env={**os.environ, **environment_for(self.freki.settings, state)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert not done.stderr, done.stderr
+        return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.fixture(scope="module")
+async def audited(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Audited]:
+    folder = tmp_path_factory.mktemp("audited")
+    make_key(folder / "audit.key")
+    issuer = Issuer()
+    with key_server(issuer) as server, pytest.MonkeyPatch.context() as patch:
+        given = {
+            "AUTH__JWKS": server.url,
+            "AUTH__ISSUER": ISSUER,
+            "AUTH__AUDIENCE": AUDIENCE,
+            "AUDIT__ENABLED": "true",
+            "AUDIT__KEY_FILE": str(folder / "audit.key"),
+            "AUDIT__DIRECTORY": str(folder / "log"),
+            "AUDIT__ANCHOR_ENTRIES": "5",
+        }
+        for name, value in given.items():
+            patch.setenv(f"FREKI_{name}", value)
+        settings = Settings(local=Settings().local.elsewhere(folder / "state"))
+        children = Children()
+
+        async def prepare(found: Settings) -> None:
+            await apply_topics(found)
+
+        async with LocalStack(settings, report=children.report, prepare=prepare, workers=STAGES) as stack:
+            yield Audited(Freki(settings_for(settings, stack.state), children), issuer, folder / "log")
+
+
+async def test_all_that_was_asked_refused_and_changed_is_found_also_after_workers_died(audited: Audited) -> None:
+    freki, children = audited.freki, audited.freki.children
+    await publish(
+        freki,
+        upsert("hr", "of-ada", "Die Frist für Ada endet im Mai.", principals=("ada",)),
+        upsert("hr", "of-board", "Die Frist für den Vorstand endet im Mai.", principals=("board",)),
+    )
+    answered = [await audited.ask(audited.token())]
+    refused = [await audited.ask(token) for token in (None, audited.token(exp=1), Issuer("RS256").token(tenant="hr"))]
+    asking = asyncio.create_task(_ask_on(audited))
+    for _ in range(2):
+        await children.kill("retrieve")
+    await children.kill(INGEST)
+    await publish(
+        freki,
+        upsert("hr", "of-board", "Die Frist für den Vorstand endet im Juni.", version=2, principals=("ada", "board")),
+    )
+    await publish(freki, delete("hr", "of-ada", version=2))
+    for name in ("retrieve", INGEST):
+        await children.ready[name].wait()
+    asking.cancel()
+    answered += await asking
+
+    await asyncio.to_thread(_check_chains, audited)
+    _, entries = await asyncio.to_thread(audited.audit, "search", "--topic")
+    _, in_files = await asyncio.to_thread(audited.audit, "search")
+
+    assert {entry["hash"] for entry in entries} == {entry["hash"] for entry in in_files}
+    by_query = {entry["subject"]: entry for entry in entries if entry["kind"] == "ASKED"}
+    for result in answered:
+        entry = by_query[result.query_id]
+        given = {(each["document_id"], each["version"]) for each in entry["documents"]}
+        assert {(hit.document_id, hit.version) for hit in result.hits} <= given
+        assert (entry["asker"], entry["tenant"], entry["text"]) == ("ada", "hr", "")
+    assert documents(answered[0]) == ["of-ada"]
+    refusals = {entry["subject"]: entry["reason"] for entry in entries if entry["kind"] == "REFUSED"}
+    assert [refusals[result.query_id] for result in refused] == ["NO_TOKEN", "EXPIRED", "UNKNOWN_KEY"]
+    changes = [
+        (entry["kind"], entry["documents"][0]["document_id"], entry["documents"][0]["version"])
+        for entry in entries
+        if entry["kind"] in {"PUBLISHED", "DELETED", "RIGHTS"}
+    ]
+    assert set(changes) == {
+        ("PUBLISHED", "of-ada", 1),
+        ("PUBLISHED", "of-board", 1),
+        ("PUBLISHED", "of-board", 2),
+        ("RIGHTS", "of-board", 2),
+        ("DELETED", "of-ada", 2),
+    }
+    _, by_text = await asyncio.to_thread(audited.audit, "search", "--text", QUESTION, "--kind", "asked")
+    assert {entry["subject"] for entry in by_text} == set(by_query)
+    content = b"".join(path.read_bytes() for path in audited.log.iterdir())
+    assert QUESTION.encode() not in content
+
+
+async def _ask_on(audited: Audited) -> list[ContextResult]:
+    """Ask until cancelled; return what was answered."""
+    answered: list[ContextResult] = []
+    while True:
+        try:
+            answered.append(await audited.ask(audited.token()))
+        except asyncio.CancelledError:
+            return answered
+
+
+def _check_chains(audited: Audited) -> None:
+    code, reports = audited.audit("verify", "--topic", "--file", str(audited.log))
+    assert (code, [report["faults"] for report in reports if report["faults"]]) == (0, [])
+    in_files = [report for report in reports if report["place"] == "file"]
+    # Two that answer, one of ingest; and the killed ones, whose chains the next ones ended.
+    assert sum(not report["is_closed"] for report in in_files) == len(STAGES)
+    assert sum(report["is_closed"] for report in in_files) == audited.freki.children.kills

@@ -1,0 +1,94 @@
+"""`freki audit` on files."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from freki.cli.main import app
+from freki.infra.audit import SigningKey, create_chain
+from freki.operators.audit_chain import GENESIS, Event, link, signed
+from freki.schemas import AuditedDocument, AuditKind, DocumentId, TenantId, Timestamp
+
+pytestmark = pytest.mark.usefixtures("folder")
+WRITER = "1700000000000-aa"
+KINDS = [AuditKind.OPENED, AuditKind.ASKED, AuditKind.ASKED, AuditKind.PUBLISHED, AuditKind.CLOSED]
+
+
+def run(*arguments: str | Path) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["audit", *map(str, arguments)], env={"COLUMNS": "200"})
+    return result.exit_code, result.output
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    code, public = run("keys", "make", tmp_path / "audit.key")
+    assert code == 0
+    (tmp_path / "audit.pub").write_text(public)
+    monkeypatch.setenv("FREKI_AUDIT__KEY_FILE", str(tmp_path / "audit.key"))
+    key, file, previous = SigningKey.read(tmp_path / "audit.key"), create_chain(tmp_path / "log", WRITER), GENESIS
+    for sequence, kind in enumerate(KINDS):
+        event = Event(
+            kind=kind,
+            tenant=TenantId("hr"),
+            asker="ada" if kind is AuditKind.ASKED else "",
+            documents=(AuditedDocument(document_id=DocumentId(f"doc/{sequence}"), version=1),),
+            text_hash=key.hash_text("Wer?" if sequence == 1 else "Was?"),
+        )
+        at = Timestamp(1_700_000_000_000 + sequence * 1000)
+        entry = signed(link(event, writer=WRITER, sequence=sequence, at=at, previous=previous), key.sign)
+        file.append([entry])
+        previous = entry.hash
+    file.close()
+    return tmp_path / "log"
+
+
+def test_a_whole_log_is_verified_with_either_key(log: Path, tmp_path: Path) -> None:
+    assert run("verify", "--file", log) == (0, f"file {WRITER}: 5 entries to 4, signed to 4; closed\n")
+    assert run("verify", "--file", log, "--public-key", tmp_path / "audit.pub")[0] == 0
+    assert run("keys", "show") == (0, (tmp_path / "audit.pub").read_text())
+
+
+def test_what_is_wrong_is_named_by_writer_and_sequence(log: Path) -> None:
+    (path,) = log.glob("*.jsonl")
+    lines = path.read_text().splitlines(keepends=True)
+
+    path.write_text("".join([*lines[:2], *lines[3:]]))
+    missing = run("verify", "--file", log)
+    path.write_text("".join(lines).replace("doc/2", "doc/9"))
+    altered = run("verify", "--file", log, "--json")
+    path.write_text("".join([*lines[:3], "nonsense\n", *lines[3:]]))
+    damaged = run("verify", "--file", log)
+
+    assert missing[0] == altered[0] == damaged[0] == 1
+    assert f"MISSING {WRITER} 2: the chain goes on after it" in missing[1]
+    (fault,) = json.loads(altered[1])["faults"]
+    assert (fault["kind"], fault["writer"], fault["first"], fault["last"]) == ("ALTERED", WRITER, 2, 2)
+    assert f"{path}:4: no entry of an audit log" in damaged[1].replace("\n", "")
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ((), [0, 1, 2, 3, 4]),
+        (("--kind", "asked"), [1, 2]),
+        (("--kind", "asked", "--kind", "closed"), [1, 2, 4]),
+        (("--principal", "ada"), [1, 2]),
+        (("--document", "doc/3"), [3]),
+        (("--tenant", "sales"), []),
+        (("--since", "2023-11-14T22:13:23"), [3, 4]),
+        (("--text", "Wer?"), [1]),
+    ],
+)
+def test_entries_are_found(log: Path, options: tuple[str, ...], found: list[int]) -> None:
+    code, output = run("search", "--file", log, *options, "--json")
+
+    assert (code, [json.loads(line)["sequence"] for line in output.splitlines()]) == (0, found)
+
+
+def test_without_a_log_or_a_key_the_fix_is_named(tmp_path: Path) -> None:
+    assert "FREKI_AUDIT__KEY_FILE is not set" in run("verify", "--file", tmp_path)[1]
+    code, output = run("search", "--file", tmp_path)
+    assert code == 1
+    assert "has no file of an audit log" in output.replace("\n", " ")

@@ -1,0 +1,231 @@
+"""The audit log of a process: its file and its topic agree, whatever fails."""
+
+import asyncio
+import stat
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from freki.infra.audit import (
+    LeftChain,
+    SigningKey,
+    create_chain,
+    left_chains,
+    make_key,
+    read_chains,
+    read_verifier,
+    remove_expired,
+)
+from freki.operators.audit_chain import ChainReport, Event, check_chains
+from freki.schemas import AuditEntry, AuditKind, TenantId, Timestamp
+from freki.schemas.audit_lines import NotAnEntry
+from freki.schemas.errors import Misconfigured, Unavailable
+from freki.streams.audit.log import WITHHELD, AuditLog, AuditRules, AuditUnwritable
+
+WRITER = "1700000000000-aa"
+
+
+@dataclass
+class Topic:
+    """A topic that can be down."""
+
+    entries: list[AuditEntry] = field(default_factory=list)
+    is_down: bool = False
+    called: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def send(self, entries: Sequence[AuditEntry]) -> None:
+        self.called.set()
+        if self.is_down:
+            # Some of them may be stored, as with a broker that dies while it answers.
+            self.entries += entries[: len(entries) // 2]
+            raise Unavailable("down")
+        self.entries += entries
+
+    async def until(self, happened: Callable[[], bool]) -> None:
+        while not happened():
+            self.called.clear()
+            await self.called.wait()
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> SigningKey:
+    return make_key(tmp_path / "keys" / "audit.key")
+
+
+def log(
+    directory: Path,
+    topic: Topic,
+    key: SigningKey,
+    *,
+    waits: bool = True,
+    writer: str = WRITER,
+    anchor_entries: int = 1000,
+    buffer_bytes: int = 1 << 20,
+) -> AuditLog:
+    rules = AuditRules(waits_for_topic=waits, buffer_bytes=buffer_bytes, anchor_entries=anchor_entries, anchor_s=60.0)
+    opened = Event(kind=AuditKind.OPENED)
+    file = create_chain(directory, writer)
+    return AuditLog(file, topic.send, signer=key, rules=rules, now=lambda: Timestamp(5), opened=opened)
+
+
+def asked(number: int) -> Event:
+    return Event(kind=AuditKind.ASKED, tenant=TenantId("amt"), asker="ada", subject=f"query-{number}")
+
+
+def in_file(directory: Path) -> list[AuditEntry]:
+    return [entry for _, entry in read_chains([directory]) if isinstance(entry, AuditEntry)]
+
+
+def checked(entries: Sequence[AuditEntry], key: SigningKey) -> ChainReport:
+    (report,) = check_chains(entries, verify=key.verify)
+    return report
+
+
+async def test_file_and_topic_have_the_same_whole_chain(tmp_path: Path, key: SigningKey) -> None:
+    topic = Topic()
+
+    async with log(tmp_path / "log", topic, key, anchor_entries=10) as audit:
+        await asyncio.gather(*(audit.record(asked(number)) for number in range(25)))
+
+    assert in_file(tmp_path / "log") == topic.entries
+    assert [entry.kind for entry in topic.entries][0::28] == [AuditKind.OPENED, AuditKind.CLOSED]
+    report = checked(topic.entries, key)
+    assert (report.faults, report.is_closed, report.anchors) == ((), True, 3)
+    assert {entry.subject for entry in topic.entries} >= {f"query-{number}" for number in range(25)}
+
+
+async def test_without_its_topic_a_log_that_waits_for_it_refuses_and_says_what_was_withheld(
+    tmp_path: Path, key: SigningKey
+) -> None:
+    topic = Topic()
+    async with log(tmp_path / "log", topic, key) as audit:
+        topic.is_down = True
+        with pytest.raises(AuditUnwritable):
+            await audit.record(asked(1))
+        with pytest.raises(AuditUnwritable, match="takes no entries"):
+            await audit.record(asked(2))
+        topic.is_down = False
+        await topic.until(lambda: any(entry.reason == WITHHELD for entry in topic.entries))
+        await audit.record(asked(3))
+
+    assert checked(topic.entries, key).faults == ()
+    said = [(entry.kind, entry.subject) for entry in in_file(tmp_path / "log")[1:-1]]
+    assert said == [(AuditKind.ASKED, "query-1"), (AuditKind.REFUSED, "query-1"), (AuditKind.ASKED, "query-3")]
+    assert in_file(tmp_path / "log") == list({entry.sequence: entry for entry in topic.entries}.values())
+
+
+async def test_a_log_with_a_buffer_goes_on_without_its_topic_until_the_buffer_is_full(
+    tmp_path: Path, key: SigningKey
+) -> None:
+    topic = Topic(is_down=True)
+    async with log(tmp_path / "log", topic, key, waits=False, buffer_bytes=1500) as audit:
+        for number in range(3):
+            await audit.record(asked(number))
+        with pytest.raises(AuditUnwritable, match="BUFFER_MB"):
+            await audit.record(asked(3))
+        written = len(in_file(tmp_path / "log"))
+        topic.is_down = False
+        await topic.until(lambda: {entry.sequence for entry in topic.entries} == set(range(written)))
+        await audit.record(asked(10))
+
+    assert written == 4
+    assert checked(topic.entries, key).faults == ()
+    assert {entry.sequence for entry in topic.entries} == {entry.sequence for entry in in_file(tmp_path / "log")}
+
+
+async def test_without_its_file_every_log_refuses(key: SigningKey) -> None:
+    class FullDisk:
+        writer = WRITER
+
+        def append(self, _entries: Sequence[AuditEntry]) -> int:
+            raise Unavailable("no space left on device")
+
+        def mark_sent(self, sequence: int) -> None: ...
+
+        def close(self) -> None: ...
+
+    rules = AuditRules(waits_for_topic=False, buffer_bytes=1 << 20, anchor_entries=10, anchor_s=60.0)
+    opened = Event(kind=AuditKind.OPENED)
+    audit = AuditLog(FullDisk(), Topic().send, signer=key, rules=rules, now=lambda: Timestamp(5), opened=opened)
+
+    with pytest.raises(AuditUnwritable, match="no space left"):
+        await audit.__aenter__()
+
+
+@pytest.mark.parametrize("torn", [b"", b'{"asker":"ada","at"'])
+async def test_what_a_dead_process_left_is_found_whole_with_all_that_its_topic_lacks(
+    tmp_path: Path, key: SigningKey, torn: bytes
+) -> None:
+    topic = Topic()
+    audit = log(tmp_path / "log", topic, key, waits=False)
+    await audit.__aenter__()
+    await audit.record(asked(1))
+    await topic.until(lambda: len(topic.entries) == 2)
+    assert list(left_chains(tmp_path / "log")) == []  # its process lives
+    topic.is_down = True
+    await audit.record(asked(2), asked(3))
+    await audit._stop()
+    (path,) = (tmp_path / "log").glob("*.jsonl")
+    with path.open("ab") as file:
+        file.write(torn)
+
+    (left,) = left_chains(tmp_path / "log")
+
+    assert [entry.subject for entry in left.unsent] == ["query-2", "query-3"]
+    assert left.last.subject == "query-3"
+    assert path.read_bytes().endswith(b"}\n")
+    left.file.close()
+
+
+async def test_only_what_is_old_and_whole_is_removed(tmp_path: Path, key: SigningKey) -> None:
+    topic = Topic()
+    async with log(tmp_path / "log", topic, key):
+        assert remove_expired(tmp_path / "log", Timestamp(6)) == 0
+
+    assert remove_expired(tmp_path / "log", Timestamp(5)) == 0
+    assert remove_expired(tmp_path / "log", Timestamp(6)) == 1
+    assert list((tmp_path / "log").iterdir()) == []
+
+
+async def test_a_damaged_file_is_left_for_who_verifies_it(tmp_path: Path, key: SigningKey) -> None:
+    topic = Topic()
+    async with log(tmp_path / "log", topic, key) as audit:
+        await audit.record(asked(1))
+    (path,) = (tmp_path / "log").glob("*.jsonl")
+    path.write_bytes(path.read_bytes() + b"nonsense\n")
+
+    left: list[LeftChain] = list(left_chains(tmp_path / "log"))
+
+    assert left == []
+    assert isinstance([entry for _, entry in read_chains([path])][-1], NotAnEntry)
+
+
+def test_a_key_is_for_its_owner_and_its_public_half_verifies(tmp_path: Path) -> None:
+    path = tmp_path / "audit.key"
+    key = make_key(path)
+    public = tmp_path / "audit.pub"
+    public.write_text(key.public_pem)
+    other = tmp_path / "other.pub"
+    other.write_text(make_key(tmp_path / "other.key").public_pem)
+
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    signature = SigningKey.read(path).sign(b"x")
+    assert read_verifier([other, public])(b"x", signature)
+    assert not read_verifier([public])(b"y", signature)
+    assert not read_verifier([other])(b"x", signature)
+    assert not read_verifier([public])(b"x", "nonsense")
+    assert SigningKey.read(path).hash_text("Was?") == key.hash_text("Was?") != key.hash_text("Wer?")
+    with pytest.raises(Misconfigured, match="exists"):
+        make_key(path)
+    path.chmod(0o640)
+    with pytest.raises(Misconfigured, match="chmod 600"):
+        SigningKey.read(path)
+    with pytest.raises(Misconfigured, match="PEM"):
+        SigningKey.read(_owned(public))
+
+
+def _owned(path: Path) -> Path:
+    path.chmod(0o600)
+    return path
