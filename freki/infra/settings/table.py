@@ -25,7 +25,7 @@ and the fix, such as the setting that may be meant.
 Of variables that begin with `FREKI_`, those of the tests (`FREKI_TEST_…`) and those that Kubernetes sets for Services
 are no settings and do no harm.
 `freki settings show` prints what is set and by what, `freki settings init` writes a `freki.toml` with all settings as
-comments, `freki settings schema` a JSON Schema of it for editors, and `freki settings check` tells whether all is valid.
+comments, `freki settings schema` a JSON Schema of it for editors, and `freki settings check` says whether all is valid.
 This page is written by `make docs`.
 
 | variable | default | what |
