@@ -6,9 +6,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 OUT ?= training-results
 SEEDS ?= 10000
+SUPPLY := .venv-supply
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit kafka neighbours check simulate chaos rights bench peers formats docs schemas train clean
+.PHONY: help demo test unit kafka neighbours check simulate chaos rights bench peers formats docs schemas train sbom vulnerabilities clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -81,5 +82,13 @@ ifneq ($(SETS),)
 	@$(BIN)/python -m freki.training weigh $(SETS) --out $(OUT)
 endif
 
+$(SUPPLY): ; @$(PYTHON) -m venv $@ && $@/bin/pip install --quiet --disable-pip-version-check cyclonedx-bom==7.5.0 pip-audit==2.10.1
+
+sbom: $(SUPPLY) ## Write the dependencies of the image, with hashes, to sbom.cdx.json (CycloneDX)
+	@$(SUPPLY)/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible --output-file sbom.cdx.json deploy/requirements.txt
+
+vulnerabilities: $(SUPPLY) ## Compare the dependencies of the image with PyPI's advisories; needs the Internet
+	@$(SUPPLY)/bin/pip-audit --requirement deploy/requirements.txt --require-hashes --disable-pip --strict
+
 clean: ## Remove the environments and the local stack's state
-	rm -rf .venv .venv-* $(VENV) .freki .peers
+	rm -rf .venv .venv-* $(VENV) .freki .peers sbom.cdx.json
