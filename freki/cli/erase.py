@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
 from rich.text import Text
 from typer.core import TyperGroup
@@ -32,7 +31,7 @@ from freki.streams.wire.from_settings import wall_clock
 class _Documents(TyperGroup):
     """A group whose first word may be a document, or an option of the erasure."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer has a copy of click's
         """Put in the name of the command that erases."""
         if args and args[0] not in {*self.commands, "--help"}:
             args = ["documents", *args]
@@ -45,7 +44,7 @@ erase_app = typer.Typer(cls=_Documents, help="Remove all content of documents, w
 @erase_app.command("documents")
 @command
 @expanded
-async def erase(
+async def erase(  # noqa: C901 - its steps in their order
     documents: Annotated[list[str] | None, typer.Argument(help="Ids, as `freki documents list` shows them")] = None,
     *,
     given: SelectionArguments,
@@ -69,16 +68,16 @@ async def erase(
     selection = given.selection(settings)
     tenant = selection.tenant
     roots = await _roots(settings, selection, documents)
-    names = sorted(documents or {root.document_id for root in roots})
+    names = sorted(documents or {str(root.document_id) for root in roots})
     if not names:
         console.print("nothing to erase")
         return
     begun = wall_clock()
     found = await find(settings, tenant, names)
-    versions = {root.document_id: root.version for root in roots}
-    versions = {name: max(versions.get(DocumentId(name), 0), found.versions.get(name, 0)) for name in names}
+    indexed = {str(root.document_id): root.version for root in roots}
+    versions = {name: max(indexed.get(name, 0), found.versions.get(name, 0)) for name in names}
     for name in names:
-        if name not in found.versions and not any(root.document_id == name for root in roots):
+        if name not in found.versions and name not in indexed:
             fail(f"tenant {tenant} has no document {name!r}: `freki documents list` shows them")
         console.print(Text(f"{name}  version {versions[name]}"), soft_wrap=True)
     if not yes:

@@ -75,7 +75,7 @@ class Findings:
         return bool(self.records or self.rows or self.claims)
 
 
-async def find(
+async def find(  # noqa: C901, PLR0912 - one case for each kind of topic
     settings: Settings, tenant: TenantId, documents: Collection[str], *, claims: Collection[str] = ()
 ) -> Findings:
     """Search topics, store and claims; claims: known addresses besides those that records name.
@@ -138,7 +138,7 @@ async def find(
     return found
 
 
-async def remove(
+async def remove(  # noqa: C901, PLR0912 - one case for each kind of place
     settings: Settings, tenant: TenantId, documents: Collection[str], found: Findings, *, patience_s: float
 ) -> dict[str, Any]:
     """Remove what was found, after the documents are deleted; return what was removed, and what remains until when.
@@ -298,10 +298,8 @@ async def _rewrite_letters(settings: Settings, tenant: TenantId, documents: Coll
     Replayed ones and the notes of it are left out. If this is interrupted, a letter is there twice.
     """
     keys = {record_key(tenant, DocumentId(each)) for each in documents}
-    records = []
     async with Reader(settings.kafka, until.topic, start="earliest") as reader:
-        async for record in reader.until_end():
-            records.append(record)
+        records = [record async for record in reader.until_end()]
     replayed = {place for record in records if (place := replayed_by(record)) is not None}
     kept = [
         record

@@ -102,5 +102,3 @@ async def test_nothing_of_an_erased_document_is_left_but_what_the_report_names(f
     # The fence stays: a late change of a lower version does not bring the document back.
     outcomes = await publish(freki, upsert(tenant, "law", law(mark, paragraphs=1), version=1))
     assert [each.status.value for each in outcomes] == ["STALE"]
-
-
