@@ -22,6 +22,11 @@ def law(mark: str, *, paragraphs: int = 8) -> str:
     return "\n\n".join(f"# § {n}\n\nDer Satz {mark}{n} gilt für Kleingärten der Stufe {n}." for n in range(paragraphs))
 
 
+def files_with(directory: Path, needle: bytes) -> list[Path]:
+    """Return the files with these bytes."""
+    return [path for path in directory.rglob("*") if path.is_file() and needle in path.read_bytes()]
+
+
 async def raw(freki: Freki, needle: bytes) -> dict[str, int]:
     """Count the records with these bytes by topic, whatever they mean."""
     found: dict[str, int] = {}
@@ -64,7 +69,7 @@ async def test_nothing_of_an_erased_document_is_left_but_what_the_report_names(f
             await outbox.send(to_record(letter_of(freki, upsert(tenant, name, law(text, paragraphs=1))), topic))
     await ask(freki, tenant, f"Was gilt für {mark}3?")
     directory = Path(str(freki.settings.claims.directory).removeprefix("file://"))
-    claims = [path for path in directory.rglob("*") if path.is_file() and mark.encode() in path.read_bytes()]
+    claims = files_with(directory, mark.encode())
     assert claims
     before = await raw(freki, mark.encode())
     assert {topics_of(freki.settings).documents.name, topic} <= set(before)
