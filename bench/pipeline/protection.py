@@ -14,8 +14,8 @@ from bench.pipeline.corpus import TENANT, WARM_UP, some
 from bench.pipeline.ground import Advance, Figures, Ground, Stack, ask, percentiles, publish, questions
 from bench.pipeline.plots import bars, short
 from bench.pipeline.processes import cpu_spent
-from freki.infra.audit import make_key
 from freki.infra.settings import Settings
+from freki.infra.signing import make_key
 from freki.schemas import DocumentChange
 from freki.schemas.names import EVERYONE
 from tests.issuer import AUDIENCE, ISSUER, Issuer, key_server

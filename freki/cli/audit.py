@@ -12,9 +12,10 @@ import typer
 from rich.table import Table
 
 from freki.cli.context import command, console, errors, fail, load_settings
-from freki.infra.audit import SigningKey, make_key, read_chains, read_verifier
+from freki.infra.audit import read_chains
 from freki.infra.kafka import Reader
 from freki.infra.settings import Settings
+from freki.infra.signing import SigningKey, make_key, read_verifier
 from freki.operators.audit_chain import ChainReport, check_chains
 from freki.schemas import AuditEntry, AuditKind, ChainEnd
 from freki.schemas.audit_lines import NotAnEntry, line_of

@@ -12,6 +12,7 @@ from freki.cli import (
     crawl,
     delete,
     documents,
+    erase,
     export_index,
     generations,
     git,
@@ -63,6 +64,7 @@ app.command("crawl")(crawl.crawl)
 app.command("relay")(relay.relay)
 app.add_typer(documents.documents_app, name="documents")
 app.command("delete")(delete.delete)
+app.add_typer(erase.erase_app, name="erase")
 app.command("reindex")(reindex.reindex)
 app.command("ask")(ask.ask)
 app.add_typer(judge.judge_app, name="judge")

@@ -72,8 +72,13 @@ class Topic:
     def config(self) -> Mapping[str, str]:
         """Topic settings by their Kafka names."""
         retention = "delete.retention.ms" if self.cleanup == "compact" else "retention.ms"
+        # An erasure names the time by which the last remains are off the disk: segments in use are never cleaned.
+        bounds = {"segment.ms": str(DAY_MS)}
+        if self.cleanup == "compact":
+            bounds["max.compaction.lag.ms"] = str(DAY_MS)
         return {
             "cleanup.policy": self.cleanup,
+            **bounds,
             # A bare tombstone outdates what was recorded before it, by the clock of the broker, not of producers.
             "message.timestamp.type": "LogAppendTime",
             retention: str(self.retention_ms),

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from freki.infra.audit import make_key
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import environment_for, read_stack, settings_for
 from freki.infra.settings import Settings
+from freki.infra.signing import make_key
 from freki.schemas import ContextResult
 from freki.streams.wire.connect import apply_topics, open_asker
 from tests.acceptance.conftest import Children, Freki

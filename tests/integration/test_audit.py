@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from freki.infra.audit import SigningKey, make_key, read_chains
+from freki.infra.audit import read_chains
 from freki.infra.kafka import Reader
 from freki.infra.settings import AuditSettings, KafkaSettings, Settings
+from freki.infra.signing import SigningKey, make_key
 from freki.operators.audit_chain import Event, check_chains
 from freki.schemas import AuditEntry, AuditKind
 from freki.schemas.avro import Codec

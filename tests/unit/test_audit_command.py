@@ -7,7 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from freki.cli.main import app
-from freki.infra.audit import SigningKey, create_chain
+from freki.infra.audit import create_chain
+from freki.infra.signing import SigningKey
 from freki.operators.audit_chain import GENESIS, Event, link, signed
 from freki.schemas import AuditedDocument, AuditKind, DocumentId, TenantId, Timestamp
 

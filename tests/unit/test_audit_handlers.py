@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from freki.infra.audit import create_chain, make_key
+from freki.infra.audit import create_chain
+from freki.infra.signing import make_key
 from freki.operators.audit_chain import Event
 from freki.operators.identify import root_id
 from freki.schemas import AuditEntry, AuditKind, DocumentId, Operation, ReportStatus, ResultStatus, RootId, TenantId

@@ -8,16 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from freki.infra.audit import (
-    LeftChain,
-    SigningKey,
-    create_chain,
-    left_chains,
-    make_key,
-    read_chains,
-    read_verifier,
-    remove_expired,
-)
+from freki.infra.audit import LeftChain, create_chain, left_chains, read_chains, remove_expired
+from freki.infra.signing import SigningKey, make_key, read_verifier
 from freki.operators.audit_chain import ChainReport, Event, check_chains
 from freki.schemas import AuditEntry, AuditKind, TenantId, Timestamp
 from freki.schemas.audit_lines import NotAnEntry

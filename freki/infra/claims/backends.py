@@ -60,6 +60,43 @@ def write_file(location: ClaimLocation, content: bytes) -> None:
         os.close(folder)
 
 
+def remove_file(location: ClaimLocation) -> bool:
+    """Remove a file durably; return whether it was there."""
+    path = Path(location.path)
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        return False
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+    return True
+
+
+def remove_object(location: ClaimLocation) -> bool:
+    """Remove an object; return whether it was there. Raises exceptions of the driver."""
+    store = fsspec.filesystem(location.scheme)
+    store.invalidate_cache()
+    if not store.exists(location.url):
+        return False
+    store.rm_file(location.url)
+    return True
+
+
+def has_file(location: ClaimLocation) -> bool:
+    """Return whether a file is there."""
+    return Path(location.path).exists()
+
+
+def has_object(location: ClaimLocation) -> bool:
+    """Return whether an object is there. Raises exceptions of the driver."""
+    store = fsspec.filesystem(location.scheme)
+    store.invalidate_cache()
+    return bool(store.exists(location.url))
+
+
 def read_object(location: ClaimLocation, size: int) -> bytes:
     """Read from an object store. Raises exceptions of its driver."""
     store = fsspec.filesystem(location.scheme)

@@ -3,13 +3,23 @@
 import asyncio
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import fsspec
 
-from freki.infra.claims.backends import read_file, read_object, read_web, write_file, write_object
+from freki.infra.claims.backends import (
+    has_file,
+    has_object,
+    read_file,
+    read_object,
+    read_web,
+    remove_file,
+    remove_object,
+    write_file,
+    write_object,
+)
 from freki.infra.claims.location import LOCAL, OBJECT_STORES, S3, WEB, ClaimLocation, parse_location
 from freki.infra.settings import ClaimSettings
 from freki.schemas import ClaimCheck
@@ -64,6 +74,35 @@ class ClaimStore:
         if len(content) != claim.size or await asyncio.to_thread(_sha256, content) != claim.sha256.lower():
             raise Rejected(f"{_shown(claim.uri)}: the content is not the one that was claimed: publish it again")
         return content
+
+    def owns(self, uri: str) -> bool:
+        """Return whether content lies below `directory`: its files are Freki's, others are their producers'."""
+        try:
+            return self._directory.holds(parse_location(uri))
+        except ValueError:
+            return False
+
+    async def has(self, uri: str) -> bool:
+        """Return whether content of `directory` is there. Raises Rejected, Unavailable."""
+        return await self._locally(uri, has_file, has_object)
+
+    async def remove(self, uri: str) -> bool:
+        """Remove content from `directory`; return whether it was there.
+
+        Raises Rejected for content elsewhere, and Unavailable where the location cannot be reached. Buckets that keep
+        versions keep those of the object.
+        """
+        return await self._locally(uri, remove_file, remove_object)
+
+    async def _locally(
+        self, uri: str, of_file: Callable[[ClaimLocation], bool], of_object: Callable[[ClaimLocation], bool]
+    ) -> bool:
+        if not self.owns(uri):
+            raise Rejected(f"{_shown(uri)} is not below FREKI_CLAIMS__DIRECTORY: its producer removes it")
+        location = parse_location(uri)
+        with _translated(uri):
+            async with asyncio.timeout(_TIMEOUT_S):
+                return await asyncio.to_thread(of_file if location.scheme == LOCAL else of_object, location)
 
     async def _read(self, location: ClaimLocation, size: int) -> bytes:
         if location.scheme == LOCAL:

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from kafka import TopicPartition as KafkaPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 from kafka.errors import CoordinatorNotAvailableError, TopicAlreadyExistsError
 
@@ -198,6 +199,15 @@ class Admin:
         if there:
             await self._run("delete topics", _delete, there)
 
+    async def delete_records(self, topic: str, before: Mapping[int, int]) -> None:
+        """Delete all records of partitions before an offset each; readers see them no more.
+
+        The broker removes their segments from its disk once a newer segment follows. Raises Unavailable from a broker
+        that cannot, such as the local one.
+        """
+        if before:
+            await self._run(f"delete records of {topic}", _delete_records, topic, before)
+
     async def held(self, topic: str) -> int:
         """Return the number of records of a topic, from its offsets."""
         client = self._reading()
@@ -236,6 +246,10 @@ def _create(client: KafkaAdminClient, topic: Declared) -> bool:
 
 def _delete(client: KafkaAdminClient, names: Sequence[str]) -> None:
     client.delete_topics(list(names))
+
+
+def _delete_records(client: KafkaAdminClient, topic: str, before: Mapping[int, int]) -> None:
+    client.delete_records({KafkaPartition(topic, number): offset for number, offset in before.items()})
 
 
 def _describe(client: KafkaAdminClient, names: Sequence[str]) -> tuple[TopicState, ...]:

@@ -7,12 +7,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from freki.infra.milvus.collections import open_log
+from freki.infra.milvus.escape import checked_key
+from freki.infra.milvus.filters import listed
 from freki.infra.milvus.index import statistics_of
 from freki.infra.milvus.layout import CHUNKS, DOCUMENTS, GENERATIONS, MANIFESTS, PLACEHOLDER, Layout, Row
 from freki.infra.milvus.store import MilvusStore
 from freki.infra.settings import MilvusSettings
 from freki.infra.telemetry.calls import Calls
-from freki.schemas import ChunkKind, Timestamp
+from freki.schemas import ChunkKind, RootId, Timestamp
 from freki.schemas.index import GenerationEntry, Statistics
 
 _FIELDS = [column.name for column in GENERATIONS.columns if column.name != "placeholder"]
@@ -77,6 +79,17 @@ class MilvusGenerations:
         """Delete all collections of a generation; absent ones are ignored. The one with roots goes last."""
         for layout in await self._stored_layouts(generation):
             await self._log.drop(layout)
+
+    async def rows_of(self, generation: str, root_id: RootId) -> Mapping[str, int]:
+        """Return the number of rows of a document by collection of a generation; deleted roots do not count."""
+        counts: dict[str, int] = {}
+        for layout in await self._stored_layouts(generation):
+            await self._log.index_and_load(layout, ())
+            condition = f"root_id in {listed([checked_key(root_id)])}"
+            if layout.columns is DOCUMENTS.columns:
+                condition = f"key in {listed([checked_key(root_id)])} and deleted == false"
+            counts[self._log.name(layout)] = await self._log.count(layout, condition)
+        return counts
 
     async def _made_for(self, generation: str) -> Mapping[str, Any]:
         with suppress(ValueError):

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import structlog
 
-from freki.infra.audit import LeftChain, SigningKey, create_chain, left_chains, remove_expired
+from freki.infra.audit import LeftChain, create_chain, left_chains, remove_expired
 from freki.infra.registry import RegistryClient
 from freki.infra.settings import Settings
+from freki.infra.signing import SigningKey
 from freki.operators.audit_chain import Event, link, signed
 from freki.schemas import AuditEntry, AuditKind, ChainEnd, Timestamp
 from freki.schemas.avro import Codec

@@ -1,4 +1,4 @@
-"""Keys of the audit log: Ed25519, in PEM files."""
+"""Ed25519 keys in PEM files, which sign the audit log and reports of erasures."""
 
 import hashlib
 import hmac
@@ -28,7 +28,7 @@ _DIGEST_BYTES = 32
 
 
 class SigningKey:
-    """The private key of the log."""
+    """A private key."""
 
     def __init__(self, key: Ed25519PrivateKey) -> None:
         self._key = key
@@ -45,20 +45,16 @@ class SigningKey:
             content = path.expanduser().read_bytes()
         except OSError as error:
             raise Misconfigured(
-                f"FREKI_AUDIT__KEY_FILE={path} cannot be read: {error.strerror}; `freki audit keys make FILE` makes one"
+                f"signing key {path} cannot be read: {error.strerror}; `freki audit keys make FILE` makes one"
             ) from error
         if mode & (stat.S_IRWXG | stat.S_IRWXO):
-            raise Misconfigured(
-                f"FREKI_AUDIT__KEY_FILE={path} is open to others, who could forge the log: chmod 600 {path}"
-            )
+            raise Misconfigured(f"signing key {path} is open to others, who could sign with it: chmod 600 {path}")
         try:
             key = load_pem_private_key(content, password=None)
         except (ValueError, TypeError) as error:
-            raise Misconfigured(f"FREKI_AUDIT__KEY_FILE={path} is no private key in PEM without a password") from error
+            raise Misconfigured(f"signing key {path} is no private key in PEM without a password") from error
         if not isinstance(key, Ed25519PrivateKey):
-            raise Misconfigured(
-                f"FREKI_AUDIT__KEY_FILE={path} is no Ed25519 key: `freki audit keys make FILE` makes one"
-            )
+            raise Misconfigured(f"signing key {path} is no Ed25519 key: `freki audit keys make FILE` makes one")
         return cls(key)
 
     def sign(self, message: bytes) -> str:
