@@ -13,8 +13,9 @@ from typing import Self, TypeVar
 from urllib.parse import quote
 
 import httpx
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from freki.infra.http.credentials import quoted
 from freki.infra.http.errors import is_transient
 from freki.infra.settings import RegistrySettings
 from freki.schemas.avro import packaged_contracts, schema_id_of
@@ -35,11 +36,11 @@ class UnknownToRegistry(Rejected):
     """The registry has no such subject, version or schema."""
 
 
-class _Registered(BaseModel):
+class _Registered(BaseModel, hide_input_in_errors=True):
     id: int
 
 
-class _Schema(BaseModel):
+class _Schema(BaseModel, hide_input_in_errors=True):
     text: str = Field(alias="schema")
 
 
@@ -55,8 +56,8 @@ class _Refusal(BaseModel):
 _REGISTERED = TypeAdapter(_Registered)
 _SCHEMA = TypeAdapter(_Schema)
 _VERSION = TypeAdapter(_Version)
-_VERSIONS = TypeAdapter(list[int])
-_SUBJECTS = TypeAdapter(list[str])
+_VERSIONS = TypeAdapter(list[int], config=ConfigDict(hide_input_in_errors=True))
+_SUBJECTS = TypeAdapter(list[str], config=ConfigDict(hide_input_in_errors=True))
 
 
 class RegistryClient:
@@ -180,7 +181,7 @@ def _refusal(response: httpx.Response) -> InfraError:
         refusal = _Refusal.model_validate_json(response.content)
     except ValidationError:
         refusal = _Refusal()
-    said = f"{asked}: {response.status_code} {refusal.message}".strip()
+    said = f"{asked}: {response.status_code} {quoted(response, refusal.message)}".strip()
     if refusal.error_code in _NOT_THERE:
         return UnknownToRegistry(said)
     if is_transient(response.status_code):
@@ -198,7 +199,10 @@ def _refusal(response: httpx.Response) -> InfraError:
 def _translated(url: str) -> Iterator[None]:
     try:
         yield
-    except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.TooManyRedirects) as error:
+    except httpx.InvalidURL:
+        # The error may quote a part of a password.
+        raise Misconfigured("FREKI_REGISTRY__URL is not a URL; correct it") from None
+    except (httpx.UnsupportedProtocol, httpx.TooManyRedirects) as error:
         raise Misconfigured(f"FREKI_REGISTRY__URL is {url!r}: {error}") from error
     except ValidationError as error:
         raise Misconfigured(f"{url} does not answer like a schema registry: check FREKI_REGISTRY__URL") from error

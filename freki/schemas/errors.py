@@ -7,15 +7,20 @@ InfraError
     └── Misconfigured   a setting or file is wrong: the message names it and the fix
 """
 
+from freki.schemas.masking import masked
+
 
 class InfraError(Exception):
-    """An external system failed. The message is for operators of Freki: it may name hosts and quote queries."""
+    """An external system failed. The message is for operators of Freki: it may name hosts and quote queries.
+
+    Credentials in URLs of the message are masked.
+    """
 
     gist = "it failed"
     """Kind of failure, for the sender of the query."""
 
     def __init__(self, message: str, *, gist: str = "") -> None:
-        super().__init__(message)
+        super().__init__(masked(message))
         self.gist = gist or self.gist
 
 

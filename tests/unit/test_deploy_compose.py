@@ -63,6 +63,24 @@ def test_a_port_is_open_to_this_machine_only(name: str) -> None:
 
 
 @each_service
+def test_a_default_password_stays_on_this_machine(name: str) -> None:
+    service = SERVICES[name]
+    secret = [key for key in service.get("environment", {}) if re.search("PASSWORD|SECRET|TOKEN|ACCESS_KEY", key)]
+
+    # Nor does a container with one share the network of the host.
+    assert not secret or all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
+    assert "network_mode" not in service
+
+
+def test_no_file_for_deployment_has_a_password() -> None:
+    written = re.compile(r"(?i)(password|secret|token|access_key)\w*\s*[:=]\s*[^\s$#*{]")
+    files = [path for path in (ROOT / "deploy").rglob("*") if path.suffix in {".yml", ".yaml", ".ini", ".toml"}]
+
+    assert files
+    assert [path for path in files if written.search(path.read_text(encoding="utf-8"))] == []
+
+
+@each_service
 def test_a_service_is_limited_and_checked(name: str) -> None:
     service = SERVICES[name]
     own = service["image"] == IMAGE  # the image brings its check

@@ -10,8 +10,9 @@ from typer.testing import CliRunner
 
 from freki.cli.main import app
 from freki.infra.settings import Settings
-from freki.infra.settings.inspect import MASK, Given, Origin, given, template
+from freki.infra.settings.inspect import Given, Origin, given, template
 from freki.infra.settings.read import read_settings
+from freki.schemas.masking import MASK
 
 pytestmark = pytest.mark.usefixtures("folder")
 MARK = "correct-horse"

@@ -20,6 +20,7 @@ import kafka.net.sasl.oauth
 from aiokafka.errors import KafkaError
 from pydantic import BaseModel, Field, ValidationError
 
+from freki.infra.http.credentials import apart, quoted
 from freki.infra.http.errors import gist_of, is_transient
 from freki.infra.settings import OAuthSettings
 from freki.schemas.errors import InfraError, Misconfigured, Unavailable
@@ -86,7 +87,8 @@ class Tokens:
         return text
 
     def _of_command(self, command: str) -> str:
-        setting = f"{_SECTION}TOKEN_COMMAND={command}"
+        # Its arguments may be secret.
+        setting = f"{_SECTION}TOKEN_COMMAND={command.partition(' ')[0]}"
         try:
             words = shlex.split(command)
             done = subprocess.run(  # noqa: S603 - whoever sets it may run what they like
@@ -110,7 +112,7 @@ class Tokens:
         scope = {} if settings.scope is None else {"scope": settings.scope}
         try:
             reply = httpx.post(
-                settings.token_url or "",
+                apart(settings.token_url or "")[0],
                 data={"grant_type": "client_credentials", **scope},
                 auth=(settings.client_id or "", secret),
                 timeout=settings.timeout_s,
@@ -125,13 +127,13 @@ class Tokens:
             raise Unavailable(f"{setting} does not answer: {gist_of(error)}") from error
 
 
-class _Reply(BaseModel):
+class _Reply(BaseModel, hide_input_in_errors=True):
     access_token: str = Field(min_length=1)
     expires_in: float = Field(default=0.0, ge=0, allow_inf_nan=False)
 
 
 def _refusal(setting: str, reply: httpx.Response) -> InfraError:
-    said = f"{setting} answers {reply.status_code}: {reply.text[:200]}"
+    said = f"{setting} answers {reply.status_code}: {quoted(reply, reply.text)[:200]}"
     if is_transient(reply.status_code):
         return Unavailable(said)
     return Misconfigured(f"{said}; check {_SECTION}CLIENT_ID, {_SECTION}CLIENT_SECRET and {_SECTION}SCOPE")

@@ -17,6 +17,7 @@ import stamina
 import structlog
 from pydantic import BaseModel, Field, ValidationError
 
+from freki.infra.http.credentials import apart, quoted
 from freki.infra.http.errors import gist_of, refusal
 from freki.infra.settings import LlmSettings
 from freki.infra.telemetry.calls import Calls
@@ -60,7 +61,7 @@ class _Usage(BaseModel):
     prompt_tokens_details: _Cached | None = None
 
 
-class _Reply(BaseModel):
+class _Reply(BaseModel, hide_input_in_errors=True):
     choices: list[_Choice] = Field(min_length=1)
     usage: _Usage | None = None
 
@@ -79,13 +80,15 @@ class LlmClient:
             raise Misconfigured("FREKI_LLM__URL and FREKI_LLM__MODEL must both be set for a language model to be asked")
         key = settings.api_key
         _check(settings.url)
+        url, auth = apart(settings.url)
         self.model = settings.model
         self._settings = settings
-        self._url = f"{settings.url.rstrip('/')}/chat/completions"
+        self._url = f"{url.rstrip('/')}/chat/completions"
         self._calls = calls or Calls()
         self._places = asyncio.Semaphore(settings.at_once)
         self._breaker = CircuitBreaker(clock, failures=FAILURES, rest_s=REST_S, longest_rest_s=LONGEST_REST_S)
         self._client = httpx.AsyncClient(
+            auth=auth,
             headers={"Authorization": f"Bearer {key.get_secret_value()}"} if key else {},
             timeout=settings.timeout_s,
             limits=httpx.Limits(max_connections=settings.at_once),
@@ -213,14 +216,17 @@ def _again(error: Exception, *, limit_s: float) -> bool | float:
 def _check(url: str) -> None:
     try:
         parsed = httpx.URL(url)
-    except httpx.InvalidURL as error:
-        raise Misconfigured(f"FREKI_LLM__URL={url} is not a URL: {error}") from error
+    except httpx.InvalidURL:
+        # The error may quote a part of a password.
+        raise Misconfigured(
+            "FREKI_LLM__URL is not a URL; in a name or password, / ? # and @ are percent-encoded"
+        ) from None
     if parsed.scheme not in {"http", "https"} or not parsed.host:
         raise Misconfigured(f"FREKI_LLM__URL={url} is no URL of a server: http://localhost:11434/v1 is one")
 
 
 def _refused(response: httpx.Response, text: str) -> InfraError:
-    message = f"{response.url} answered {response.status_code}: {text[:200]}"
+    message = f"{response.url} answered {response.status_code}: {quoted(response, text)[:200]}"
     # With this interface a conflict is a lock of the server, which is released: OpenAI's own client tries again.
     hint = "see FREKI_LLM__URL, __MODEL and __API_KEY"
     return refusal(response, message, hint=hint, conflict_is_transient=True)

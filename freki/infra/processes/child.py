@@ -1,6 +1,7 @@
 """Calls of a function in child processes, isolated from crashes, hangs and excessive memory."""
 
 import asyncio
+import os
 import pickle
 import signal
 import subprocess
@@ -117,6 +118,11 @@ class Children(Generic[P, R]):
         return Rejected(reason)
 
 
+def environment() -> dict[str, str]:
+    """Return the environment of this process without settings: secrets are among them, and content is hostile."""
+    return {name: value for name, value in os.environ.items() if not name.upper().startswith("FREKI_")}
+
+
 class _Refusal(NamedTuple):
     reason: str
     until_s: float
@@ -138,6 +144,7 @@ class _Child:
                 [sys.executable, "-c", _BOOT, str(theirs.fileno()), *sys.path],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
+                env=environment(),
                 pass_fds=(theirs.fileno(),),
             )
 

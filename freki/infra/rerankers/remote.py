@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from freki.infra.rerankers.service import RankingService, ServiceReranker
 from freki.infra.settings import RemoteRerankerSettings
@@ -32,11 +32,11 @@ class _Result(BaseModel):
     relevance_score: float = Field(allow_inf_nan=False)
 
 
-class _Results(BaseModel):
+class _Results(BaseModel, hide_input_in_errors=True):
     results: list[_Result]
 
 
-_SCORES = TypeAdapter(list[_Scored])
+_SCORES = TypeAdapter(list[_Scored], config=ConfigDict(hide_input_in_errors=True))
 
 
 class RemoteReranker(ServiceReranker):

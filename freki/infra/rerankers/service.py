@@ -10,6 +10,7 @@ from typing import Any, Self
 import httpx
 from pydantic import ValidationError
 
+from freki.infra.http.credentials import apart, quoted
 from freki.infra.http.errors import gist_of, refusal
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.schemas.index import RerankPair
@@ -22,9 +23,9 @@ class RankingService:
     """An HTTP client of one URL; errors are translated and name the section of the settings at fault."""
 
     def __init__(self, url: str, *, section: str, timeout_s: float) -> None:
-        self.url = url
+        self.url, auth = apart(url)
         self._section = section
-        self._client = httpx.AsyncClient(timeout=timeout_s)
+        self._client = httpx.AsyncClient(auth=auth, timeout=timeout_s)
 
     async def __aenter__(self) -> Self:
         await self._client.__aenter__()
@@ -42,7 +43,12 @@ class RankingService:
             yield
         except httpx.HTTPStatusError as error:
             raise self._refused(error.response) from error
-        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+        except httpx.InvalidURL:
+            # The error may quote a part of a password.
+            raise Misconfigured(
+                f"{self._section}__URL is not a URL; in a name or password, / ? # and @ are percent-encoded"
+            ) from None
+        except httpx.UnsupportedProtocol as error:
             raise Misconfigured(f"{self._section}__URL={self.url} is not a URL: {error}") from error
         except httpx.HTTPError as error:
             message = f"{self.url} does not answer: {type(error).__name__} {error}"
@@ -63,7 +69,7 @@ class RankingService:
         return scores
 
     def _refused(self, response: httpx.Response) -> InfraError:
-        message = f"{self.url} answered {response.status_code}: {response.text[:200]}"
+        message = f"{self.url} answered {response.status_code}: {quoted(response, response.text)[:200]}"
         return refusal(response, message, hint=f"see the settings {self._section}__…")
 
 

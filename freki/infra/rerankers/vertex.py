@@ -35,7 +35,7 @@ class _Record(BaseModel):
     """0 is left out in the JSON form of protocol buffers."""
 
 
-class _Reply(BaseModel):
+class _Reply(BaseModel, hide_input_in_errors=True):
     records: list[_Record]
 
 
@@ -119,7 +119,8 @@ class _Tokens:
             raise Misconfigured(f"FREKI_VERTEX_RERANKER__TOKEN_FILE={path} cannot be read: {error}") from error
 
     async def _of_command(self, command: str) -> str:
-        setting = f"FREKI_VERTEX_RERANKER__TOKEN_COMMAND={command}"
+        # Its arguments may be secret.
+        setting = f"FREKI_VERTEX_RERANKER__TOKEN_COMMAND={command.partition(' ')[0]}"
         try:
             words = shlex.split(command)
             process = await asyncio.create_subprocess_exec(*words, stdin=DEVNULL, stdout=PIPE, stderr=PIPE)

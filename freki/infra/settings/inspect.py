@@ -1,7 +1,6 @@
 """What the settings are, where each value comes from, and a commented `freki.toml`. Secrets are masked."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,10 +12,8 @@ from pydantic_core import to_json
 from freki.infra.settings.environment import Environment, File
 from freki.infra.settings.names import Names
 from freki.infra.settings.root import Settings
+from freki.schemas.masking import masked
 
-MASK = "**********"
-_CREDENTIALS = re.compile(r'(?<=://)[^/@\s"]+(?=@)')
-"""Name and password in a URL."""
 _WIDTH = 96
 """Columns of a comment in `freki.toml`."""
 _HEAD = """# Settings of Freki. Every line is commented out and shows its default: remove the # of those to change.
@@ -104,7 +101,7 @@ def _has(values: Mapping[str, Any], path: Sequence[str]) -> bool:
 
 def _plain(value: object) -> Any:  # noqa: ANN401 - as JSON has it
     # pydantic masks secrets itself.
-    return json.loads(_CREDENTIALS.sub(MASK, to_json(value).decode()))
+    return json.loads(masked(to_json(value).decode()))
 
 
 def _without_null(part: Any) -> Any:  # noqa: ANN401 - any part of a JSON Schema

@@ -1,12 +1,14 @@
 """Base of all sections of the settings: frozen, no unknown names, secrets from files, and `none` for no value."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
+
+from freki.schemas.masking import masked
 
 NONE = "none"
 """Value that clears a setting: an empty value counts as not set."""
@@ -48,6 +50,10 @@ class SettingsSection(Clearable):
     """Settings of one adapter or stage."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Return the fields with the credentials in URLs masked; pydantic masks secrets itself."""
+        return ((name, masked(value) if isinstance(value, str) else value) for name, value in super().__repr_args__())
 
     @model_validator(mode="before")
     @classmethod

@@ -9,6 +9,7 @@ from opentelemetry.trace import format_span_id, format_trace_id, get_current_spa
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from freki.infra.settings import TelemetrySettings
+from freki.schemas.masking import masked
 
 _CHATTY = (
     "aiokafka",
@@ -61,7 +62,7 @@ def set_up_logging(settings: TelemetrySettings) -> None:
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers, _mask],
         )
     )
     root = logging.getLogger()
@@ -69,6 +70,11 @@ def set_up_logging(settings: TelemetrySettings) -> None:
     root.setLevel(settings.log_level)
     for name in _CHATTY:
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+
+
+def _mask(_logger: WrappedLogger, _method: str, line: object) -> str:
+    """Mask the credentials in URLs of a rendered line, since libraries log and tracebacks quote them."""
+    return masked(str(line))
 
 
 def _add_trace(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
