@@ -2,6 +2,7 @@
 
 OperatorError              an invalid record: it becomes a dead letter with this message
 ├── InvalidChange          a field of a document change violates its contract
+├── InfectedContent        a scanner found malware in the content
 ├── UnreadableContent      the content does not match its declared type
 ├── InvalidEnvelope        a record of a foreign topic cannot be mapped to a document change
 └── InvalidQuery           a field of a query violates its contract
@@ -14,6 +15,10 @@ class OperatorError(Exception):
 
 class InvalidChange(OperatorError):
     """A document change violates its contract."""
+
+
+class InfectedContent(OperatorError):
+    """A scanner found malware in the content."""
 
 
 class UnreadableContent(OperatorError):

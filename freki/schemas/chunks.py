@@ -45,6 +45,8 @@ class Revision:
     """When the broker stored the producer's record."""
     received_at: Timestamp
     """When Freki first read it."""
+    scan: str = ""
+    """Scanner and verdict, such as `clamd: clean`; empty where nothing scanned it."""
 
 
 @record

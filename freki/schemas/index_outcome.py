@@ -52,3 +52,5 @@ class IndexOutcome:
     """When the change became visible to readers; null for STALE and REJECTED."""
     llm: LlmUse | None = None
     """What a language model did for its chunks; null where it had nothing to do."""
+    scan: str = ""
+    """Scanner and verdict, such as `clamd: clean`; empty where nothing scanned it, or `reason` says what was found."""

@@ -36,7 +36,7 @@ from freki.streams.ingest.index import Indexer, IndexRules
 from freki.streams.ingest.outline import Outliner, OutlineRules
 from freki.streams.messages import Headers
 from freki.streams.observe.meters import Meters
-from freki.streams.ports import Llm, Reranker, TokenBudget
+from freki.streams.ports import Llm, Reranker, Scanner, TokenBudget
 from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels, Stores
 from freki.streams.retrieve.handler import QueryHandler, noted
 from freki.streams.retrieve.retriever import Retriever
@@ -52,7 +52,7 @@ MODELS = Models(embedder="fake@64", reranker="fake-reranker-1")
 class Pipeline:
     """Takes changes and queries through real stages; embeds with a fake, and keeps the index in memory."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - whatever a test wants otherwise
         self,
         *,
         content: bool = False,
@@ -62,6 +62,7 @@ class Pipeline:
         ledger: TokenBudget | None = None,
         index: MemoryIndex | None = None,
         reply_topics: Sequence[str] = (),
+        scanner: Scanner | None = None,
         **options: Any,
     ) -> None:
         self.spans = Spans()
@@ -90,6 +91,7 @@ class Pipeline:
             part_chunks=4,
             now=_now,
             tracer=self.spans.tracer,
+            scanner=scanner,
         )
         self.indexer = indexer = Indexer(
             IndexRules(

@@ -28,6 +28,7 @@ from freki.infra.kafka.tokens import Tokens
 from freki.infra.llm.client import LlmClient
 from freki.infra.milvus.store import MilvusStore
 from freki.infra.processes import child
+from freki.infra.processes.environment import without_settings
 from freki.infra.registry import RegistryClient
 from freki.infra.rerankers.remote import RemoteReranker
 from freki.infra.rerankers.vertex import VertexReranker
@@ -344,7 +345,7 @@ def test_a_process_that_parses_documents_has_no_settings_in_its_environment(monk
         monkeypatch.setenv(variable(path), MARKER)
     asked = [sys.executable, "-c", "import os; print(*os.environ.items())"]
 
-    printed = subprocess.run(asked, env=child.environment(), check=True, capture_output=True, text=True).stdout
+    printed = subprocess.run(asked, env=without_settings(), check=True, capture_output=True, text=True).stdout
 
     hidden(printed)
     assert "PATH" in printed

@@ -1,7 +1,6 @@
 """Calls of a function in child processes, isolated from crashes, hangs and excessive memory."""
 
 import asyncio
-import os
 import pickle
 import signal
 import subprocess
@@ -14,6 +13,7 @@ from multiprocessing.connection import Pipe
 from types import TracebackType
 from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, Self, TypeVar
 
+from freki.infra.processes.environment import without_settings
 from freki.infra.processes.served import Outcome, Setup
 from freki.infra.settings import ParsingSettings
 from freki.schemas.errors import Rejected, Unavailable
@@ -118,11 +118,6 @@ class Children(Generic[P, R]):
         return Rejected(reason)
 
 
-def environment() -> dict[str, str]:
-    """Return the environment of this process without settings: secrets are among them, and content is hostile."""
-    return {name: value for name, value in os.environ.items() if not name.upper().startswith("FREKI_")}
-
-
 class _Refusal(NamedTuple):
     reason: str
     until_s: float
@@ -144,7 +139,7 @@ class _Child:
                 [sys.executable, "-c", _BOOT, str(theirs.fileno()), *sys.path],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                env=environment(),
+                env=without_settings(),
                 pass_fds=(theirs.fileno(),),
             )
 

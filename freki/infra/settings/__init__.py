@@ -17,6 +17,7 @@ from freki.infra.settings.milvus import MilvusSettings
 from freki.infra.settings.models import LlmSettings, ModelSettings, RemoteRerankerSettings, VertexRerankerSettings
 from freki.infra.settings.retrieval import PROFILES, ContextProfile, FeedbackSettings, RetrievalSettings
 from freki.infra.settings.root import Settings
+from freki.infra.settings.scan import ScanSettings
 from freki.infra.settings.section import SettingsSection
 from freki.infra.settings.services import LocalSettings, McpSettings, TelemetrySettings
 
@@ -45,6 +46,7 @@ __all__ = [
     "RelaySettings",
     "RemoteRerankerSettings",
     "RetrievalSettings",
+    "ScanSettings",
     "Settings",
     "SettingsSection",
     "TelemetrySettings",

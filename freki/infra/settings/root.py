@@ -22,6 +22,7 @@ from freki.infra.settings.kafka import KafkaSettings, RegistrySettings
 from freki.infra.settings.milvus import MilvusSettings
 from freki.infra.settings.models import LlmSettings, ModelSettings, RemoteRerankerSettings, VertexRerankerSettings
 from freki.infra.settings.retrieval import FeedbackSettings, RetrievalSettings
+from freki.infra.settings.scan import ScanSettings
 from freki.infra.settings.section import Clearable, check_ascending
 from freki.infra.settings.services import LocalSettings, McpSettings, TelemetrySettings
 
@@ -51,6 +52,7 @@ class Settings(BaseSettings, Clearable):
     remote_reranker: RemoteRerankerSettings = RemoteRerankerSettings()
     vertex_reranker: VertexRerankerSettings = VertexRerankerSettings()
     claims: ClaimSettings = ClaimSettings()
+    scan: ScanSettings = ScanSettings()
     parsing: ParsingSettings = ParsingSettings()
     chunking: ChunkingSettings = ChunkingSettings()
     llm: LlmSettings = LlmSettings()

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
+from opentelemetry.context import Context
 from opentelemetry.trace import Tracer, get_current_span
 
 from freki.operators.define import used
-from freki.operators.errors import InvalidChange
+from freki.operators.errors import InfectedContent, InvalidChange
 from freki.operators.validate_change import validate_change
 from freki.schemas import (
     Chunk,
@@ -30,10 +31,11 @@ from freki.streams.ingest.outline import Outline, Outliner
 from freki.streams.messages import Received, edition_in, recorded_at, request_in, version_in
 from freki.streams.observe import attributes
 from freki.streams.observe.tracing import UNTRACED, Attributes, describe, of_document, step
-from freki.streams.ports import ClaimReader
+from freki.streams.ports import ClaimReader, Scanner
 
 PART_CHARACTERS = 100_000
 """Maximum characters per part: at 4 bytes each, with overlaps, a part fits the smallest record limit in use, 1 MB."""
+_VERDICT_CHARS = 200
 
 
 class Chunker:
@@ -47,9 +49,12 @@ class Chunker:
         part_chunks: int,
         now: Callable[[], Timestamp],
         tracer: Tracer = UNTRACED,
+        scanner: Scanner | None = None,
     ) -> None:
+        """Create a chunker; scanner: of all content before it is parsed, None: nothing is scanned."""
         self._tracer = tracer
         self._claims = claims
+        self._scanner = scanner
         self._outliner = outliner
         self._part_chunks = part_chunks
         self._now = now
@@ -57,7 +62,7 @@ class Chunker:
     async def revise(self, received: Received[DocumentChange | None]) -> list[ChunkBatch]:
         """Return the parts of the revision, in order; a deletion has one part without chunks.
 
-        Raises InvalidChange, and the errors of loading and parsing content.
+        Raises InvalidChange, InfectedContent, and the errors of loading, scanning and parsing content.
         """
         key = received.key.decode(errors="replace")
         change = received.value
@@ -71,6 +76,7 @@ class Chunker:
         content = change.content if change.claim is None else await self._claims.get(change.claim)
         if content is None:
             raise InvalidChange("content: an UPSERT needs content or claim, and has neither")
+        scanned = await self._scanned(content, received.trace)
         with step(self._tracer, "outline", trace=received.trace) as span:
             outline = await self._outliner(change, content)
             describe(span, lambda: {attributes.FREKI_ITEMS: len(outline.chunks)})
@@ -92,6 +98,7 @@ class Chunker:
             occurred_at=change.occurred_at,
             recorded_at=recorded,
             received_at=received_at,
+            scan=scanned,
         )
         parts = list(_parts(outline, self._part_chunks)) or [()]
         batches = []
@@ -109,6 +116,17 @@ class Chunker:
                 )
             )
         return batches
+
+    async def _scanned(self, content: str | bytes, trace: Context) -> str:
+        """Return the scanner and its verdict; empty without a scanner. Raises InfectedContent."""
+        scanner = self._scanner
+        if scanner is None:
+            return ""
+        with step(self._tracer, "scan", trace=trace):
+            found = await scanner.scan(content if isinstance(content, bytes) else content.encode())
+        if found is not None:
+            raise InfectedContent(f"scan: {found[:_VERDICT_CHARS]} ({scanner.engine})")
+        return f"{scanner.engine}: clean"
 
     def _tombstone(self, key: str, received: Received[DocumentChange | None], recorded: Timestamp) -> Revision:
         """Return the revision of a tombstone; one with the version of its deletion repeats that deletion."""

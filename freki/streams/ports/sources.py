@@ -40,6 +40,19 @@ class ClaimWriter(Protocol):
         """Store content under its digest; return the claim."""
 
 
+class Scanner(Protocol):
+    """Scanner of content for malware."""
+
+    engine: str
+    """Name for receipts, such as `clamd`."""
+
+    async def scan(self, content: bytes) -> str | None:
+        """Return the name of what was found; None if the content is clean.
+
+        Raises Unavailable without a verdict, and Rejected for content that can never be scanned. Owns its timeout.
+        """
+
+
 class SchemaRegistry(SchemaLookup, Protocol):
     """Schema registry with a local cache."""
 

@@ -18,6 +18,7 @@ from freki.infra.llm.ledger import TokenLedger
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.models import VectorCache, embedder_identity, open_embedder, open_token_counter
 from freki.infra.registry import RegistryClient
+from freki.infra.scan import open_scanner
 from freki.infra.settings import Settings
 from freki.infra.telemetry.calls import Calls
 from freki.schemas import ChunkBatch, ContextualChunkBatch, DocumentChange, IndexOutcome, RootId
@@ -205,6 +206,7 @@ class Parts:
             part_chunks=settings.chunking.part_chunks,
             now=wall_clock,
             tracer=self.tracer,
+            scanner=open_scanner(settings.scan),
         )
 
     async def open_context_writer(self) -> ContextWriter | None:

@@ -206,6 +206,7 @@ def receipt(piece: Piece, effect: Effect, tally: EmbedCounts, *, generation: str
         embedded_at=tally.embedded_at,
         searchable_at=effect.searchable_at,
         llm=piece.parts[-1].llm,
+        scan=revision.scan,
     )
 
 

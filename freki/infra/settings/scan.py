@@ -1,0 +1,52 @@
+"""Settings of the scan of documents for malware."""
+
+import shlex
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from freki.infra.settings.section import SettingsSection
+
+_LAST_PORT = 65_535
+
+
+class ScanSettings(SettingsSection):
+    """Scan of each document's content before it is parsed, by a command or by clamd; `docs/security.md` explains it."""
+
+    command: str | None = Field(
+        default=None,
+        description="Command that gets each document on standard input, or as a file where it says `{path}`; exit "
+        "code 0: clean, 1: found",
+    )
+    clamd: str | None = Field(
+        default=None, description="ClamAV's daemon: host:port, or the path of its socket, such as /run/clamav/clamd.ctl"
+    )
+    timeout_s: float = Field(default=60.0, gt=0, description="Longest time for one document; then it is scanned again")
+
+    @model_validator(mode="after")
+    def _check_one(self) -> Self:
+        if self.command is not None and self.clamd is not None:
+            raise ValueError(
+                "FREKI_SCAN__COMMAND and FREKI_SCAN__CLAMD are both set, and one scans: leave out the other one"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_command(self) -> Self:
+        try:
+            words = ["none"] if self.command is None else shlex.split(self.command)
+        except ValueError as error:
+            raise ValueError(f"FREKI_SCAN__COMMAND is no command: {error}; correct it") from error
+        if not words:
+            raise ValueError("FREKI_SCAN__COMMAND names no program: correct it or leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _check_place(self) -> Self:
+        if self.clamd is not None and not self.clamd.startswith("/"):
+            host, _, port = self.clamd.rpartition(":")
+            if not host or not port.isdecimal() or not 0 < int(port) <= _LAST_PORT:
+                raise ValueError(
+                    f"FREKI_SCAN__CLAMD={self.clamd} is neither host:port nor the absolute path of a socket: correct it"
+                )
+        return self
