@@ -1,9 +1,9 @@
 """Envelopes: values encrypted by a data key that they name. Pure but for the random nonces.
 
 `FKE1`, flags (1 byte), length of the name (2 bytes, big endian), name of the data key, nonce (12 bytes), ciphertext
-with tag, of AES-256-GCM. All before the nonce is authenticated too, and so is the place that the value belongs to: moved to
-another place, it does not decrypt. The name is the id of a stored data key, or the data key itself, wrapped by a key
-that a `KeyService` holds. As text: `fke1:` and base64.
+with tag, of AES-256-GCM. All before the nonce is authenticated too, and so is the place that the value belongs to:
+moved to another place, it does not decrypt. The name is the id of a stored data key, or the data key itself, wrapped by
+a key that a `KeyService` holds. As text: `fke1:` and base64.
 """
 
 import os

@@ -10,7 +10,7 @@ from freki.infra.milvus.collections import open_log
 from freki.infra.milvus.escape import checked_key
 from freki.infra.milvus.filters import listed
 from freki.infra.milvus.index import statistics_of
-from freki.infra.milvus.layout import CHUNKS, DOCUMENTS, GENERATIONS, MANIFESTS, PLACEHOLDER, Layout, Row
+from freki.infra.milvus.layout import CHUNKS, DOCUMENTS, GENERATIONS, KEYS, MANIFESTS, PLACEHOLDER, Layout, Row
 from freki.infra.milvus.store import MilvusStore
 from freki.infra.settings import MilvusSettings
 from freki.infra.telemetry.calls import Calls
@@ -105,7 +105,7 @@ class MilvusGenerations:
         # Further shards are named by kinds of chunks; a longer name of a generation may begin like them.
         rests = sorted(name.removeprefix(prefix) for name in names if name.startswith(prefix))
         shards = [first._replace(name=f"{first.name}_{rest}") for rest in rests if set(rest.split("_")) <= kinds]
-        layouts = [*shards, first, _of(generation, MANIFESTS), _of(generation, DOCUMENTS)]
+        layouts = [*shards, first, _of(generation, KEYS), _of(generation, MANIFESTS), _of(generation, DOCUMENTS)]
         return [layout for layout in layouts if self._log.name(layout) in names]
 
 

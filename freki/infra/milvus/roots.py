@@ -71,6 +71,8 @@ class MilvusRoots(MilvusConnection):
         """Return manifest pages; missing ones are absent."""
         keys = [checked_long_key(page_id) for page_id in page_ids]
         rows = await self._store.lookup(MANIFESTS, keys, _PAGE_FIELDS, size=SCANNED_PAGES)
+        if self._sealer is not None:
+            rows = await self._sealer.unseal_pages(rows)
         return {page.page_id: page for page in map(page_of, rows)}
 
     async def naming(
@@ -102,7 +104,10 @@ class MilvusRoots(MilvusConnection):
 
     async def write_pages(self, pages: Sequence[ManifestPage]) -> None:
         """Write pages; they have no effect until a root names them."""
-        await self._store.upsert(MANIFESTS, [page_row(page) for page in pages])
+        rows = [page_row(page) for page in pages]
+        if self._sealer is not None:
+            await self._sealer.seal_pages(rows)
+        await self._store.upsert(MANIFESTS, rows)
 
     async def mark_checked(self, pages: Sequence[ManifestPage]) -> None:
         """Mark pages as checked: a root may name them."""

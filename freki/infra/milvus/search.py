@@ -42,6 +42,8 @@ class MilvusSearch(MilvusConnection):
         Document frequencies are counted per shard.
         """
         asked = {position: text for position, text in enumerate(texts) if text.strip()}
+        if (sealer := self._sealer) is not None:
+            asked = {position: sealer.terms(text, scopes[position].tenant) for position, text in asked.items()}
         return _merged(
             await together(
                 self._rankings(shard, "sparse", asked, scopes, limit=limit, strong=strong) for shard in self._shards
@@ -58,6 +60,13 @@ class MilvusSearch(MilvusConnection):
             for chunk_ids, scope in zip(wanted, scopes, strict=True)
         )
         return [{ChunkId(row["chunk_id"]): RootId(row["root_id"]) for _, row in rows} for rows in found]
+
+    async def _open_codes(self, entities: Sequence[Row]) -> None:
+        """Decrypt the match codes of hits; those of destroyed keys become empty."""
+        opened = [] if self._sealer is None else await self._sealer.unseal_chunks(entities)
+        codes = {row["row_id"]: row["match_code"] for row in opened}
+        for entity in entities:
+            entity["match_code"] = codes.get(entity["row_id"], "")
 
     async def _rankings(
         self,
@@ -84,6 +93,8 @@ class MilvusSearch(MilvusConnection):
             )
             for condition, positions in groups.items()
         )
+        if self._sealer is not None:
+            await self._open_codes([hit["entity"] for found in answers for hits in found for hit in hits])
         rankings: list[list[Candidate]] = [[] for _ in scopes]
         for positions, found in zip(groups.values(), answers, strict=True):
             for position, hits in zip(positions, found, strict=True):

@@ -184,7 +184,8 @@ def analyser_of(settings: LexicalSettings) -> Analyser:
 
 def index_of(settings: Settings, *, embedder: str, dim: int, calls: Calls | None = None) -> MilvusIndex:
     """Return the store of the generation in use, not yet opened."""
-    return MilvusIndex(settings.milvus, generation_of(settings, embedder=embedder, dim=dim), calls)
+    generation = generation_of(settings, embedder=embedder, dim=dim)
+    return MilvusIndex(settings.milvus, generation, calls, encryption=settings.encryption)
 
 
 def generation_of(settings: Settings, *, embedder: str, dim: int) -> Generation:
