@@ -1175,5 +1175,5 @@ class TestMilvusIndex(IndexContract):
 
 class TestEncryptedIndex(TestMilvusIndex):
     @pytest.fixture
-    def opened(self, encrypted: tuple[MilvusIndex, MilvusIndex]) -> tuple[MilvusIndex, MilvusIndex]:  # type: ignore[override]
+    def opened(self, encrypted: tuple[MilvusIndex, MilvusIndex]) -> tuple[MilvusIndex, MilvusIndex]:
         return encrypted

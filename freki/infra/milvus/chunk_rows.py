@@ -1,7 +1,7 @@
 """Chunk rows in Milvus, in one collection per embedder."""
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -62,12 +62,12 @@ class MilvusChunkRows(MilvusConnection):
             _, written = laid_out.setdefault(shard.layout.name, (shard.layout, []))
             written.append(chunk_row(row, vector[shard.block]))
         if self._sealer is not None:
+            # What only fits because it is compressed could not be imported anywhere else.
+            _check_sizes(laid_out.values())
             await self._sealer.seal_chunks([row for _, written in laid_out.values() for row in written])
         if len(laid_out) > 1:
             # Each write checks only its own rows, so check all before the first.
-            for layout, written in laid_out.values():
-                for each in written:
-                    size_of(layout, each)
+            _check_sizes(laid_out.values())
         # Sequentially: a write cancelled because another one failed might still take effect later.
         for layout, written in laid_out.values():
             await self._store.upsert(layout, written)
@@ -117,6 +117,12 @@ class MilvusChunkRows(MilvusConnection):
             self._store.lookup_searched(shard.layout, keys, fields, dim=shard.dim, size=size) for shard in self._shards
         )
         return [(shard, row) for shard, rows in zip(self._shards, found, strict=True) for row in rows]
+
+
+def _check_sizes(laid_out: Iterable[tuple[Layout, Sequence[Row]]]) -> None:
+    for layout, rows in laid_out:
+        for row in rows:
+            size_of(layout, row)
 
 
 def check_vectors(vectors: Floats, shape: tuple[int, int]) -> None:

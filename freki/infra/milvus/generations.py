@@ -91,6 +91,21 @@ class MilvusGenerations:
             counts[self._log.name(layout)] = await self._log.count(layout, condition)
         return counts
 
+    async def is_encrypted(self, generation: str) -> bool:
+        """Return whether a stored generation has data keys."""
+        return await self._log.has(_of(generation, KEYS))
+
+    async def destroy_keys(self, generation: str, root_ids: Sequence[RootId]) -> int:
+        """Destroy the data keys of documents of a stored generation; return their number."""
+        keys = _of(generation, KEYS)
+        if not root_ids or not await self._log.has(keys):
+            return 0
+        await self._log.index_and_load(keys, ())
+        condition = f"root_id in {listed(map(checked_key, root_ids))}"
+        rows = [row async for page in self._log.scan(keys, condition, ["id", "key_id"], by="id") for row in page]
+        await self._log.delete(keys, [row["id"] for row in rows])
+        return len({row["key_id"] for row in rows})
+
     async def _made_for(self, generation: str) -> Mapping[str, Any]:
         with suppress(ValueError):
             made_for = json.loads(await self._log.description(_of(generation, DOCUMENTS)))

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from freki.infra.milvus.connection import MilvusConnection
 from freki.infra.milvus.escape import checked_key, checked_long_key
 from freki.infra.milvus.filters import document_expression, listed
-from freki.infra.milvus.layout import DOCUMENTS, MANIFESTS, PLACEHOLDER
+from freki.infra.milvus.layout import DOCUMENTS, MANIFESTS, PLACEHOLDER, size_of
 from freki.infra.milvus.rows import ROOT, heads_of, mark_of, mark_row, named_in, page_of, page_row, root_of, root_row
 from freki.infra.milvus.store import BATCH_KEYS, batched
 from freki.infra.milvus.watermarks import WATERMARK, farthest, last_watermarks, writer_of
@@ -106,6 +106,8 @@ class MilvusRoots(MilvusConnection):
         """Write pages; they have no effect until a root names them."""
         rows = [page_row(page) for page in pages]
         if self._sealer is not None:
+            for row in rows:
+                size_of(MANIFESTS, row)
             await self._sealer.seal_pages(rows)
         await self._store.upsert(MANIFESTS, rows)
 
