@@ -15,15 +15,15 @@ from freki.infra.milvus.generations import MilvusGenerations
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.milvus.layout import CHUNKS, KEYS, MANIFESTS, Row
 from freki.infra.settings import EncryptionSettings, MilvusSettings
-from freki.schemas import RootId, TenantId, Timestamp
-from freki.schemas.errors import Misconfigured
+from freki.schemas import ChunkId, Filter, FilterOperator, RootId, TenantId, Timestamp
+from freki.schemas.errors import Misconfigured, Rejected
 from freki.schemas.index import IndexedChunk
 from tests.contract.index_records import GENERATION, any_vectors, chunk, page, root, row, scope
 from tests.scripted_server import serving as answering
 from tests.stack import free_port, serving
 from tests.vault_server import VaultServer
 
-SECRETS = ("Geheimnis", "Vertraulich", "Ueberschrift", "Codewort", "Stichwort", "Nachklang")
+SECRETS = ("Geheimnis", "Titelzeile", "Vertraulich", "Ueberschrift", "Codewort", "Stichwort", "Nachklang")
 
 
 def secret_chunk(chunk_id: str, **changes: Any) -> IndexedChunk:
@@ -32,6 +32,7 @@ def secret_chunk(chunk_id: str, **changes: Any) -> IndexedChunk:
         "context": "Vertraulich",
         "heading_path": ("Ueberschrift",),
         "match_code": "Codewort",
+        "name": "Titelzeile",
         "lexical": "stichwort geheimnis stichwort",
     }
     return chunk(chunk_id, **{**given, **changes})
@@ -74,12 +75,14 @@ async def test_no_file_of_the_store_has_what_a_document_says(tmp_path: Path, key
             written = page("r0", 1, 0, 2, overlap="Nachklang")
             await index.write_pages([written])
             assert await index.pages([written.page_id]) == {written.page_id: written}
+            await index.commit([root("r0", name="Titelzeile")], [])
+            assert (await index.roots([RootId("r0")]))[RootId("r0")].name == "Titelzeile"
             rows = repr(await raw(index))
             assert not [secret for secret in SECRETS if secret.lower() in rows.lower()]
             assert await found_by(index, "stichwort") == ["a", "b"]
             assert await found_by(index, "absent") == []
     content = bytes_below(tmp_path)
-    assert b"guide.md" in content
+    assert b"text/markdown" in content
     assert not [secret for secret in SECRETS if secret.lower().encode() in content.lower()]
 
 
@@ -161,10 +164,12 @@ async def test_a_document_whose_key_is_destroyed_is_gone_for_readers(
         await index.upsert([secret_chunk("a"), secret_chunk("b", root_id=RootId("s"))], any_vectors(2))
         written = page("r0", 1, 0, overlap="Nachklang")
         await index.write_pages([written])
+        await index.commit([root("r0", name="Titelzeile")], [])
         assert await index.destroy_keys([RootId("r0")]) == 1
         assert set(await index.fetch([row("a"), row("b")])) == {row("b")}
         assert set(await index.passages([row("a"), row("b")])) == {row("b")}
         assert (await index.pages([written.page_id]))[written.page_id].entries[0].overlap == ""
+        assert (await index.roots([RootId("r0")]))[RootId("r0")].name == ""
         [hits] = await index.dense(any_vectors(1), [scope()], limit=9, strong=True)
         assert {hit.chunk_id: hit.match_code for hit in hits} == {"a": "", "b": "Codewort"}
         # The document comes back: with a new key.
@@ -215,3 +220,27 @@ async def test_vault_is_called_once_for_a_batch_of_documents(store: MilvusSettin
             assert len(await index.fetch([each.row_id for each in documents])) == 20
             assert len(await index.passages([each.row_id for each in documents])) == 20
             assert vault.operations == ["decrypt/freki"]
+
+
+async def test_names_are_filtered_by_whole_though_the_store_has_hashes(
+    store: MilvusSettings, keys: EncryptionSettings
+) -> None:
+    async with opened(store, "enc_names", None) as index:
+        await index.upsert([secret_chunk("p", name="alt")], any_vectors(1))
+    async with opened(store, "enc_names", keys) as index:
+        await index.upsert([secret_chunk("a"), secret_chunk("b", name='zwei "drei"')], any_vectors(2))
+
+        async def found(operator: FilterOperator, *values: str) -> str:
+            asked = scope(Filter(field="name", operator=operator, values=values))
+            [hits] = await index.dense(any_vectors(1), [asked], limit=9, strong=True)
+            seen = await index.visible([[ChunkId(name) for name in "abp"]], [asked])
+            assert seen[0].keys() == {hit.chunk_id for hit in hits}
+            return "".join(sorted(hit.chunk_id for hit in hits))
+
+        assert await found(FilterOperator.EQ, "Titelzeile") == "a"
+        assert await found(FilterOperator.EQ, "alt") == "p"
+        assert await found(FilterOperator.NE, 'zwei "drei"') == "ap"
+        assert await found(FilterOperator.IN, 'zwei "drei"', "alt") == "bp"
+        assert await found(FilterOperator.NOT_IN, "Titelzeile", "alt") == "b"
+        with pytest.raises(Rejected, match="document_id"):
+            await found(FilterOperator.PREFIX, "Titel")

@@ -1,8 +1,8 @@
 """Encryption of what rows say: the one place where content becomes envelopes, and where they are opened again.
 
-Encrypted are text, context, headings and match code of a chunk, and the overlaps of a manifest page; with the text, the
-terms of BM25. The store searches among keyed hashes of these, in no order. What a filter can name, and the vectors,
-stay as they are.
+Encrypted are text, context, headings and match code of a chunk, the overlaps of a manifest page, and the name of a
+root. The terms of BM25 and the name of a chunk are encrypted with its text; the store has keyed hashes of these, by
+which it searches and filters, of terms in no order. Vectors, and what else a filter can name, stay as they are.
 """
 
 import hashlib
@@ -10,21 +10,29 @@ import hmac
 import json
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from freki.infra.keys.envelope import DataKey, from_text, is_sealed, key_name, place_of, seal, to_text, unseal
 from freki.infra.milvus.data_keys import DataKeys
-from freki.infra.milvus.escape import unescaped
+from freki.infra.milvus.escape import escaped, unescaped
+from freki.infra.milvus.filters import check_filter
 from freki.infra.milvus.layout import TEXT_BYTES, Row
-from freki.schemas import RootId, TenantId
+from freki.schemas import Filter, FilterOperator, RootId, TenantId
+from freki.schemas.errors import Rejected
+from freki.schemas.index import Scope
 
 _BUNDLED = "text"
-"""Column that also has the terms."""
+"""Column that also has what the columns `lexical` and `name` have hashes of."""
+_OTHERS = {FilterOperator.EQ: FilterOperator.IN, FilterOperator.NE: FilterOperator.NOT_IN}
+"""Operators with several values, by those with one."""
 _PLAIN = ("context", "heading_path")
 _CODE = "match_code"
 _OVERLAPS = "overlaps"
 _CHUNK = "chunk"
 _PAGE = "page"
-_HASH_BYTES = 8
+_ROOT = "root"
+_TERM_BYTES = 8
+_NAME_BYTES = 16
 
 
 class Sealer:
@@ -47,8 +55,10 @@ class Sealer:
         keys = await self._keys.for_writing({RootId(row["root_id"]) for row in rows})
         for row in rows:
             key = keys[RootId(row["root_id"])]
-            bundle = json.dumps([row[_BUNDLED], row["lexical"]], ensure_ascii=False)
-            row["lexical"] = self._hashed_row(unescaped(row["tenant"]), row["lexical"])
+            bundle = json.dumps([row[_BUNDLED], row["lexical"], row["name"]], ensure_ascii=False)
+            tenant = unescaped(row["tenant"])
+            row["lexical"] = self._hashed_row(tenant, row["lexical"])
+            row["name"] = self._hashed_name(tenant, row["name"])
             row[_BUNDLED] = _sealed(bundle, key, _place(_CHUNK, row, "row_id", _BUNDLED))
             for column in (*_PLAIN, _CODE):
                 if row[column]:
@@ -72,7 +82,7 @@ class Sealer:
                 place = _place(_CHUNK, row, "row_id", column)
                 found[column] = unseal(envelope, secrets[key_name(envelope)], place).decode()
             if _BUNDLED in sealed:
-                found[_BUNDLED], found["lexical"] = json.loads(found[_BUNDLED])
+                found[_BUNDLED], found["lexical"], found["name"] = json.loads(found[_BUNDLED])
             opened.append(found)
         return opened
 
@@ -105,6 +115,35 @@ class Sealer:
             opened.append(found)
         return opened
 
+    async def seal_roots(self, rows: Sequence[Row]) -> None:
+        """Encrypt rows of `rows.root_row`; those of deleted documents have no name."""
+        named = [row for row in rows if row["body"]["name"]]
+        keys = await self._keys.for_writing({RootId(row["key"]) for row in named}) if named else {}
+        for row in named:
+            place = place_of(_ROOT, row["key"], row["id"], "name")
+            row["body"] = {**row["body"], "name": _sealed(row["body"]["name"], keys[RootId(row["key"])], place)}
+
+    async def unseal_roots(self, rows: Sequence[Row]) -> list[Row]:
+        """Return rows decrypted, in order; of a document whose keys were destroyed without its name.
+
+        Raises Damaged if a row was altered or moved.
+        """
+        secrets = await self._secrets(row["body"]["name"] for row in rows)
+        opened: list[Row] = []
+        for row in rows:
+            name = row["body"]["name"]
+            if is_sealed(name):
+                envelope = from_text(name)
+                secret = secrets.get(key_name(envelope))
+                place = place_of(_ROOT, row["key"], row["id"], "name")
+                name = "" if secret is None else unseal(envelope, secret, place).decode()
+            opened.append({**row, "body": {**row["body"], "name": name}})
+        return opened
+
+    def scope(self, scope: Scope) -> Scope:
+        """Return a scope whose filters compare names as rows have them. Raises Rejected for a prefix of a name."""
+        return replace(scope, filters=tuple(self._filter(each, scope.tenant) for each in scope.filters))
+
     def terms(self, terms: str, tenant: TenantId) -> str:
         """Return the terms of a query as the rows of a tenant have them; also as they are if some rows are plain."""
         hashed = " ".join(self._hashed(tenant, terms))
@@ -122,25 +161,42 @@ class Sealer:
         """Return the number of data keys by the version that wraps them."""
         return await self._keys.versions()
 
+    def _filter(self, condition: Filter, tenant: TenantId) -> Filter:
+        check_filter(condition)
+        if condition.field != "name":
+            return condition
+        if condition.operator is FilterOperator.PREFIX:
+            raise Rejected("names are encrypted, and cannot be filtered by their beginning: filter by document_id")
+        hashed = tuple(self._hashed_name(tenant, escaped(value)) for value in condition.values)
+        operator = _OTHERS.get(condition.operator, condition.operator)
+        return replace(condition, operator=operator, values=(*hashed, *(condition.values if self.has_plain else ())))
+
+    def _hashed_name(self, tenant: str, name: str) -> str:
+        return _hash(self._tenant_key(tenant), f"name {name}", _NAME_BYTES) if name else ""
+
+    def _tenant_key(self, tenant: str) -> bytes:
+        return hmac.digest(self._terms_key, tenant.encode(errors="surrogatepass"), hashlib.sha256)
+
     def _hashed_row(self, tenant: str, terms: str) -> str:
         # Their order would tell the text. As many as fit are kept from its beginning, as the analyser does.
         width = len(next(iter(self._hashed(tenant, "x")))) + 1
         return " ".join(sorted(self._hashed(tenant, terms)[: TEXT_BYTES // width]))
 
     def _hashed(self, tenant: str, terms: str) -> list[str]:
-        key = hmac.digest(self._terms_key, tenant.encode(errors="surrogatepass"), hashlib.sha256)
+        key = self._tenant_key(tenant)
         # A text repeats its terms.
         by_term: dict[str, str] = {}
-        return [by_term.get(term) or by_term.setdefault(term, _hash(key, term)) for term in terms.split()]
+        return [by_term.get(term) or by_term.setdefault(term, _hash(key, term, _TERM_BYTES)) for term in terms.split()]
 
     async def _secrets(self, values: Iterable[str]) -> Mapping[bytes, bytes]:
         names = {key_name(from_text(value)) for value in values if is_sealed(value)}
         return await self._keys.for_reading(names) if names else {}
 
 
-def _hash(key: bytes, term: str) -> str:
-    digest = hmac.digest(key, term.encode(errors="surrogatepass"), hashlib.sha256)
-    return urlsafe_b64encode(digest[:_HASH_BYTES]).decode("ascii").rstrip("=")
+def _hash(key: bytes, text: str, size: int) -> str:
+    # Terms have no space in them: a name hashes to none of them.
+    digest = hmac.digest(key, text.encode(errors="surrogatepass"), hashlib.sha256)
+    return urlsafe_b64encode(digest[:size]).decode("ascii").rstrip("=")
 
 
 def _sealed(text: str, key: DataKey, place: bytes) -> str:

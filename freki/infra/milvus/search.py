@@ -24,6 +24,7 @@ class MilvusSearch(MilvusConnection):
     ) -> list[list[Candidate]]:
         """Search by cosine similarity; vectors: (queries, width). Queries of equal scope share one call per shard."""
         check_vectors(vectors, (len(scopes), self._generation.width))
+        scopes = self._stored_scopes(scopes)
         return _merged(
             await together(
                 self._rankings(
@@ -42,6 +43,7 @@ class MilvusSearch(MilvusConnection):
         Document frequencies are counted per shard.
         """
         asked = {position: text for position, text in enumerate(texts) if text.strip()}
+        scopes = self._stored_scopes(scopes)
         if (sealer := self._sealer) is not None:
             asked = {position: sealer.terms(text, scopes[position].tenant) for position, text in asked.items()}
         return _merged(
@@ -57,9 +59,14 @@ class MilvusSearch(MilvusConnection):
         """Return the chunks of each list that the scope of the same position may see."""
         found = await together(
             self._rows_with_chunks(chunk_ids, ["row_id", "chunk_id", "root_id"], condition=scope_expression(scope))
-            for chunk_ids, scope in zip(wanted, scopes, strict=True)
+            for chunk_ids, scope in zip(wanted, self._stored_scopes(scopes), strict=True)
         )
         return [{ChunkId(row["chunk_id"]): RootId(row["root_id"]) for _, row in rows} for rows in found]
+
+    def _stored_scopes(self, scopes: Sequence[Scope]) -> Sequence[Scope]:
+        """Return scopes whose filters compare values as the rows have them."""
+        sealer = self._sealer
+        return scopes if sealer is None else [sealer.scope(scope) for scope in scopes]
 
     async def _open_codes(self, entities: Sequence[Row]) -> None:
         """Decrypt the match codes of hits; those of destroyed keys become empty."""
