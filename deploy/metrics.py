@@ -8,9 +8,11 @@ APPEAR_WITH_TROUBLE = frozenset(
         "freki_retries_total",
         "freki_breaker_left_out_total",
         "freki_records_lost_total",
+        "freki_audit_entries_total",
+        "freki_audit_unwritten_total",
     }
 )
-"""Counters without a series in normal operation: a counter appears with its first event."""
+"""Counters without a series in normal operation, or as the default settings are: one appears with its first event."""
 
 OF_PROMETHEUS = frozenset({"up", "ALERTS"})
 """Series added by Prometheus."""
@@ -38,6 +40,8 @@ SERIES: Mapping[str, frozenset[str]] = {
     **dict(_histogram("freki_batch_duration_seconds", "stage", "outcome")),
     **dict(_histogram("freki_batch_fill", "stage")),
     "freki_records_total": frozenset({"stage"}),
+    "freki_audit_entries_total": frozenset(),
+    "freki_audit_unwritten_total": frozenset(),
     "freki_records_lost_total": frozenset({"stage"}),
     "freki_lag_records": frozenset({"stage", "topic", "partition"}),
     "freki_lag_age_seconds": frozenset({"stage", "topic", "partition"}),
@@ -45,8 +49,6 @@ SERIES: Mapping[str, frozenset[str]] = {
     **dict(_histogram("freki_step_duration_seconds", "stage", "step")),
     **dict(_histogram("freki_query_duration_seconds", "status")),
     "freki_queries_refused_total": frozenset({"reason"}),
-    "freki_audit_entries_total": frozenset(),
-    "freki_audit_unwritten_total": frozenset(),
     "freki_notices_total": frozenset({"step", "kind"}),
     "freki_candidates_skipped_total": frozenset(),
     "freki_breaker_open": frozenset({"service"}),
