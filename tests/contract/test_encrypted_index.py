@@ -1,5 +1,6 @@
 """An encrypted index: what the store holds, what moves and rotates, and what it reads from before."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -244,3 +245,23 @@ async def test_names_are_filtered_by_whole_though_the_store_has_hashes(
         assert await found(FilterOperator.NOT_IN, "Titelzeile", "alt") == "b"
         with pytest.raises(Rejected, match="document_id"):
             await found(FilterOperator.PREFIX, "Titel")
+
+
+async def test_erasure_destroys_data_keys_of_a_generation_without_any_key(
+    store: MilvusSettings, keys: EncryptionSettings
+) -> None:
+    async with opened(store, "enc_erased", keys) as index, MilvusGenerations(store) as log:
+        await index.upsert([secret_chunk("a"), secret_chunk("b", root_id=RootId("s"))], any_vectors(2))
+        assert await log.is_encrypted("enc_erased")
+        assert await log.destroy_keys("enc_erased", [RootId("r0"), RootId("absent")]) == 1
+        assert await log.destroy_keys("enc_erased", [RootId("r0")]) == 0
+        assert await log.destroy_keys("enc_erased", []) == 0
+        await asyncio.sleep(0.01)
+        assert set(await index.fetch([row("a"), row("b")])) == {row("b")}
+    assert not await log_of_plain(store)
+
+
+async def log_of_plain(store: MilvusSettings) -> bool:
+    async with opened(store, "enc_none", None), MilvusGenerations(store) as log:
+        assert await log.destroy_keys("enc_none", [RootId("r0")]) == 0
+        return await log.is_encrypted("enc_none")
