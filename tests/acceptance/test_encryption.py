@@ -12,9 +12,10 @@ from freki.infra.kafka import Reader
 from freki.infra.keys import make_keys
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
+from freki.infra.milvus.layout import CHUNKS
 from freki.infra.settings import EncryptionSettings, Settings
 from freki.schemas import ContextResult, OutcomeStatus
-from freki.streams.wire.connect import apply_topics
+from freki.streams.wire.connect import apply_topics, open_index
 from freki.streams.wire.from_settings import topics_of
 from tests.acceptance.conftest import Children, Freki
 from tests.acceptance.helpers import ask, publish, upsert
@@ -152,3 +153,38 @@ async def test_a_document_of_the_old_version_is_changed_and_deleted_under_the_ne
     assert outcome.status is OutcomeStatus.INDEXED
     hits = shown(await ask(encrypted.freki, TENANT, "Bleibt die Wandelhalle nachts verschlossen?"))
     assert any("Nachtrag" in text for _, text, _, _ in hits)
+
+
+@pytest.mark.timeout(600)
+async def test_what_was_indexed_before_is_read_and_encrypted_by_the_next_write(tmp_path: Path) -> None:
+    make_keys(tmp_path / "freki.keys")
+    given = EncryptionSettings(keys="local", key_file=tmp_path / "freki.keys")
+    variables = {"FREKI_ENCRYPTION__KEYS": "local", "FREKI_ENCRYPTION__KEY_FILE": str(given.key_file)}
+    plain = Settings(local=Settings().local.elsewhere(tmp_path / "state"))
+    names = [f"satzung-{number}.md" for number in range(len(SUBJECTS))]
+    question = "Wer entscheidet über Ausnahmen von der Feuerwehrzulage?"
+
+    async def prepare(found: Settings) -> None:
+        await apply_topics(found)
+
+    async def texts_in_store(settings: Settings) -> str:
+        async with open_index(settings) as index:
+            return repr(await index._store._query(CHUNKS, 'row_id != ""', ["text", "lexical", "name"], limit=500))
+
+    async with LocalStack(plain, report=lambda _: None, prepare=prepare) as stack:
+        freki = Freki(settings_for(plain, stack.state), Children())
+        await publish(freki, *(upsert(TENANT, *pair) for pair in zip(names, map(text_of, SUBJECTS), strict=True)))
+        before = shown(await ask(freki, TENANT, question))
+        assert before
+        assert traces_in((await texts_in_store(freki.settings)).encode())
+
+    encrypting = plain.model_copy(update={"encryption": given})
+    async with LocalStack(encrypting, report=lambda _: None, prepare=prepare, environment=variables) as stack:
+        freki = Freki(settings_for(encrypting, stack.state), Children())
+        assert shown(await ask(freki, TENANT, question)) == before
+        changes = [upsert(TENANT, *pair, version=2) for pair in zip(names, map(text_of, SUBJECTS), strict=True)]
+        outcomes = await publish(freki, *changes)
+        # Vectors are those of before.
+        assert [outcome.embedded for outcome in outcomes] == [0] * len(outcomes)
+        assert shown(await ask(freki, TENANT, question)) == before
+        assert not traces_in((await texts_in_store(freki.settings)).encode())
