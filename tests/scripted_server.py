@@ -44,8 +44,13 @@ class ScriptedServer:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
+            def do_GET(self) -> None:
+                self._answer({})
+
             def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                self._answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+            def _answer(self, body: dict[str, Any]) -> None:
                 service.requests.append(Request(self.path, self.headers["Authorization"], body))
                 if service.dead:
                     self.close_connection = True

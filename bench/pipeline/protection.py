@@ -1,4 +1,4 @@
-"""Cost of tokens and of the audit log: ingest and queries with each, both and none of them, in one run."""
+"""Cost of tokens, the audit log and encryption: ingest and queries with each, all and none of them, in one run."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,24 +14,26 @@ from bench.pipeline.corpus import TENANT, WARM_UP, some
 from bench.pipeline.ground import Advance, Figures, Ground, Stack, ask, percentiles, publish, questions
 from bench.pipeline.plots import bars, short
 from bench.pipeline.processes import cpu_spent
+from freki.infra.keys import make_keys
 from freki.infra.settings import Settings
 from freki.infra.signing import make_key
 from freki.schemas import DocumentChange
 from freki.schemas.names import EVERYONE
 from tests.issuer import AUDIENCE, ISSUER, Issuer, key_server
 
-TITLE = "Protection: what tokens and the audit log cost"
+TITLE = "Protection: what tokens, the audit log and encryption cost"
 CHARACTERS, QUICK_CHARACTERS = 300_000, 20_000
 QUESTIONS, QUICK_QUESTIONS = 200, 32
 ROUNDS, QUICK_ROUNDS = 3, 1
 WARM_UP_QUESTIONS = 16
-OFF = "neither"
-_TOKENS, _AUDIT = "tokens", "audit log"
+OFF = "none"
+_TOKENS, _AUDIT, _ENCRYPTION = "tokens", "audit log", "encryption"
 MODES: Mapping[str, frozenset[str]] = {
     OFF: frozenset(),
     _TOKENS: frozenset({_TOKENS}),
     _AUDIT: frozenset({_AUDIT}),
-    "both": frozenset({_TOKENS, _AUDIT}),
+    _ENCRYPTION: frozenset({_ENCRYPTION}),
+    "all": frozenset({_TOKENS, _AUDIT, _ENCRYPTION}),
 }
 _DAY_S = 86_400
 _TOKEN = "token"  # noqa: S105 - the name of its file
@@ -80,6 +82,9 @@ def _protected(parts: frozenset[str], folder: Path) -> Iterator[Mapping[str, str
             "FREKI_AUDIT__KEY_FILE": str(folder / "audit.key"),
             "FREKI_AUDIT__DIRECTORY": str(folder / "audit"),
         }
+    if _ENCRYPTION in parts:
+        make_keys(folder / "freki.keys")
+        environment |= {"FREKI_ENCRYPTION__KEYS": "local", "FREKI_ENCRYPTION__KEY_FILE": str(folder / "freki.keys")}
     with key_server(issuer) as served:
         if _TOKENS in parts:
             environment |= {
@@ -119,10 +124,10 @@ async def _latency(settings: Settings, asked: Sequence[str], at_once: int, advan
 
 
 def tables(figures: Figures) -> list[Table]:
-    """Return a row for each mode, with ratios to neither."""
+    """Return a row for each mode, with ratios to none of them."""
     runs = figures["runs"]
     table = Table(
-        title="Ingest and queries with tokens and the audit log",
+        title="Ingest and queries with tokens, the audit log and encryption",
         caption=f"{figures['documents']} documents, {runs[OFF][0]['chunks']:,} chunks, {figures['questions']} queries, "
         f"reranked; median of {figures['rounds']} rounds; ratios to {OFF} in brackets",
     )

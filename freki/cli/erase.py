@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 from freki.cli.arguments import expanded
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
-from freki.cli.erasure import find, remove, strip
+from freki.cli.erasure import destroy_keys, find, remove, strip
 from freki.cli.outcomes import PATIENCE_S, collect, send
 from freki.cli.selection import SelectionArguments
 from freki.infra.settings import Settings
@@ -108,6 +108,8 @@ async def erase(  # noqa: C901 - its steps in their order
     # Changes may have come between the first search and the deletion.
     there = await find(settings, tenant, names, claims=found.claimed)
     done = await remove(settings, tenant, names, there, patience_s=patience)
+    # Copies of rows in files that the store has not removed yet cannot be read from now on.
+    destroyed = await destroy_keys(settings, tenant, names)
     async with open_index(settings) as index:
         keys = [root_id(tenant, DocumentId(name)) for name in names]
         stripped = await strip(index, list((await index.roots(keys)).values()))
@@ -121,6 +123,7 @@ async def erase(  # noqa: C901 - its steps in their order
         "claims": sorted(found.claimed | there.claimed),
         "found": found.described(),
         "fences": stripped,
+        "data_keys": destroyed,
         **done,
         "left": left.described(),
     }

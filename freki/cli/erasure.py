@@ -4,12 +4,14 @@ import asyncio
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from freki.infra.claims import ClaimStore
 from freki.infra.kafka import Admin, Reader
 from freki.infra.kafka.records import Record
+from freki.infra.keys import cipher_of
 from freki.infra.milvus.generations import MilvusGenerations
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import Settings
@@ -17,7 +19,7 @@ from freki.operators.identify import record_key, root_id
 from freki.schemas import ChunkBatch, ContextualChunkBatch, DocumentChange, DocumentId, Operation, TenantId
 from freki.schemas.avro import Codec, UndecodableError
 from freki.schemas.index import Root
-from freki.streams.deliver.dead_letters import replayed_by
+from freki.streams.deliver.dead_letters import NotADeadLetter, from_record, opened, replayed_by
 from freki.streams.messages import Outgoing
 from freki.streams.topics import DAY_MS, Topic
 from freki.streams.wire.connect import open_outbox, open_registry
@@ -84,7 +86,7 @@ async def find(  # noqa: C901, PLR0912 - one case for each kind of topic
     found = Findings(claimed=set(claims))
     keys = {record_key(tenant, DocumentId(each)): each for each in documents}
     marks = [mark for each in documents for mark in _marks(each)]
-    topics = topics_of(settings)
+    topics, cipher = topics_of(settings), cipher_of(settings.encryption)
     async with MilvusGenerations(settings.milvus) as log:
         generations = list(await log.stored())
         for name in generations:
@@ -98,8 +100,12 @@ async def find(  # noqa: C901, PLR0912 - one case for each kind of topic
         async def change_of(record: Record) -> DocumentChange | None:
             if registry is not None:
                 await registry.prepare([record.value])
+            value = record.value
+            if record.topic == topics.dead_letters.name and value is not None:
+                with suppress(NotADeadLetter):
+                    value = (await opened(from_record(record), cipher)).value
             try:
-                return None if record.value is None else codec.decode(record.value)
+                return None if value is None else codec.decode(value)
             except UndecodableError:
                 return None
 
@@ -181,6 +187,13 @@ async def remove(  # noqa: C901 - one case for each kind of place
             else:
                 remains.append({**place, "until": _IN_MEMORY, "until_ms": None})
     return {"removed": removed, "remains": remains}
+
+
+async def destroy_keys(settings: Settings, tenant: TenantId, documents: Collection[str]) -> int:
+    """Destroy the data keys of deleted documents in all generations; return their number."""
+    keys = [root_id(tenant, DocumentId(each)) for each in documents]
+    async with MilvusGenerations(settings.milvus) as log:
+        return sum([await log.destroy_keys(name, keys) for name in await log.stored()])
 
 
 async def strip(index: MilvusIndex, roots: Sequence[Root]) -> int:

@@ -19,6 +19,7 @@ from freki.cli import (
     groups,
     import_index,
     judge,
+    keys,
     operate,
     publish,
     reindex,
@@ -70,6 +71,7 @@ app.command("ask")(ask.ask)
 app.add_typer(judge.judge_app, name="judge")
 app.add_typer(groups.groups_app, name="groups")
 app.add_typer(audit.audit_app, name="audit")
+app.add_typer(keys.keys_app, name="keys")
 app.command("tools")(tools.describe)
 app.command("mcp")(tools.serve)
 app.command("verify")(verify.verify)

@@ -14,6 +14,7 @@ from freki.cli.context import command, console, fail, load_settings
 from freki.cli.replay import open_replaying
 from freki.cli.show import building
 from freki.infra.kafka import Admin, Reader
+from freki.infra.keys import cipher_of
 from freki.infra.local import apache_kafka
 from freki.infra.local import stack as local
 from freki.infra.local.children import Died, Event, Ready, Restarting, Started, Stopped, Unready
@@ -21,7 +22,7 @@ from freki.infra.local.state import StackState
 from freki.infra.models import check_models, describe_models, ensure_built
 from freki.infra.settings import Settings
 from freki.streams.app import STAGES
-from freki.streams.deliver.dead_letters import DeadLetter, Letter, from_record, replayed_by
+from freki.streams.deliver.dead_letters import DeadLetter, Letter, from_record, opened, replayed_by
 from freki.streams.deliver.replay import place_of
 from freki.streams.wire.acls import acl_lines, rights_of
 from freki.streams.wire.connect import apply_topics
@@ -215,12 +216,13 @@ class Letters:
 async def read_letters(settings: Settings) -> Letters:
     """Read all dead letters."""
     by_place, replayed = dict[Letter, DeadLetter](), set[Letter]()
+    cipher = cipher_of(settings.encryption)
     async with Reader(settings.kafka, topics_of(settings).dead_letters.name, start="earliest") as reader:
         async for stored in reader.until_end():
             if (place := replayed_by(stored)) is not None:
                 replayed.add(place)
             else:
-                by_place[stored.partition, stored.offset] = from_record(stored)
+                by_place[stored.partition, stored.offset] = await opened(from_record(stored), cipher)
     return Letters(by_place=by_place, replayed=replayed)
 
 
@@ -272,6 +274,8 @@ async def letters_show(
 
 
 def _shown(letter: DeadLetter) -> str:
+    if letter.encrypted:
+        return f"{len(letter.value or b'')} bytes, encrypted"
     if letter.omitted:
         return f"too large for the dead letter: {letter.omitted}; the original record has it until retention ends"
     return "null" if letter.value is None else f"{len(letter.value)} bytes, {letter.value[:200]!r}"

@@ -9,6 +9,7 @@ from opentelemetry.trace import Tracer
 
 from freki.cli.context import command, console, fail, load_settings
 from freki.infra.kafka import Admin, KafkaProducer, look_behind, make_app
+from freki.infra.keys import cipher_of
 from freki.infra.registry import RegistryClient
 from freki.infra.settings import RelaySettings, Settings
 from freki.infra.telemetry.logs import set_up_logging
@@ -102,7 +103,9 @@ def _stage(
         name,
         intake=Intake(lambda value: value, keyed=False),
         handle=handle,
-        dead_letters=DeadLetterQueue(outbox, topics_of(settings).dead_letters.name),
+        dead_letters=DeadLetterQueue(
+            outbox, topics_of(settings).dead_letters.name, cipher=cipher_of(settings.encryption)
+        ),
         tracer=tracer,
     )
     app = make_app(settings.kafka, relay_group(settings, _name(one)), state_dir=settings.local.state_dir / "faust")

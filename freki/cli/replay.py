@@ -35,6 +35,8 @@ class Replaying:
 
     async def replay(self, place: Letter, letter: DeadLetter) -> str | None:
         """Send the record of a dead letter again and mark it as replayed; return the reason if it is not sent."""
+        if letter.encrypted:
+            return letter.message
         try:
             if letter.omitted:
                 found = await self._value_of(letter)

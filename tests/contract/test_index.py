@@ -10,9 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from freki.infra.keys import make_keys
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.milvus.layout import LAYOUTS
-from freki.infra.settings import MilvusSettings
+from freki.infra.settings import EncryptionSettings, MilvusSettings
 from freki.schemas import ChunkId, ChunkKind, DocumentId, Filter, FilterOperator, RootId, TenantId, Timestamp
 from freki.schemas.arrays import Floats
 from freki.schemas.errors import Rejected
@@ -1139,6 +1140,21 @@ async def opened(store: MilvusSettings) -> AsyncIterator[tuple[MilvusIndex, Milv
         yield first, second
 
 
+@pytest.fixture(scope="module")
+async def encrypted(
+    store: MilvusSettings, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[tuple[MilvusIndex, MilvusIndex]]:
+    path = tmp_path_factory.mktemp("keys") / "freki.keys"
+    make_keys(path)
+    keys = EncryptionSettings(keys="local", key_file=path)
+    generation = replace(GENERATION, name="encrypted")
+    async with (
+        MilvusIndex(store, generation, encryption=keys) as first,
+        MilvusIndex(store, generation, encryption=keys) as second,
+    ):
+        yield first, second
+
+
 class TestMilvusIndex(IndexContract):
     @pytest.fixture
     async def index(self, opened: tuple[MilvusIndex, MilvusIndex]) -> MilvusIndex:
@@ -1155,3 +1171,9 @@ class TestMilvusIndex(IndexContract):
         """Another process on the same store, which is empty."""
         assert opened[0] is index
         return opened[1]
+
+
+class TestEncryptedIndex(TestMilvusIndex):
+    @pytest.fixture
+    def opened(self, encrypted: tuple[MilvusIndex, MilvusIndex]) -> tuple[MilvusIndex, MilvusIndex]:
+        return encrypted

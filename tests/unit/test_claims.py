@@ -1,9 +1,11 @@
+import asyncio
 import hashlib
 import os
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import fsspec
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from freki.infra.claims import ClaimStore
 from freki.infra.claims.location import parse_location
+from freki.infra.keys import Cipher, LocalKeys, make_keys
 from freki.infra.settings import ClaimSettings
 from freki.schemas import ClaimCheck
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
@@ -388,3 +391,56 @@ def test_no_name_leads_out_of_its_prefix(name: str) -> None:
 
     assert prefix.holds(place)
     assert parse_location(place.url) == place
+
+
+def bytes_of(claim: ClaimCheck) -> bytes:
+    return Path(unquote(urlsplit(claim.uri).path)).read_bytes()
+
+
+def encrypted(tmp_path: Path) -> tuple[ClaimStore, Cipher, LocalKeys]:
+    keys = make_keys(tmp_path / "freki.keys")
+    cipher = Cipher(keys, cache_s=0.001)
+    return ClaimStore(settings(tmp_path, max_bytes=10_000), cipher), cipher, keys
+
+
+async def test_an_encrypted_claim_shows_nothing_and_comes_back(tmp_path: Path) -> None:
+    store, _, _ = encrypted(tmp_path)
+    for content in (b"Ein vertraulicher Satz. " * 99, b"", b"FKE1 and more"):
+        claim = await store.put(content)
+        written = bytes_of(claim)
+        assert written.startswith(b"FKE1")
+        assert not content or content not in written
+        assert claim == await ClaimStore(settings(tmp_path, max_bytes=10_000)).put(content)
+        assert await store.get(claim) == content, "plain ones of before are read too"
+        assert await store.put(content) == claim
+        assert await store.get(claim) == content
+        with pytest.raises(Rejected, match=r"FREKI_ENCRYPTION__KEYS|not the .* bytes"):
+            await ClaimStore(settings(tmp_path, max_bytes=10_000)).get(claim)
+
+
+async def test_an_encrypted_claim_that_was_altered_or_renamed_is_refused(tmp_path: Path) -> None:
+    store, _, _ = encrypted(tmp_path)
+    first, second = await store.put(b"first content"), await store.put(b"other content")
+    paths = [Path(unquote(urlsplit(claim.uri).path)) for claim in (first, second)]
+    paths[0].write_bytes(paths[1].read_bytes())
+    with pytest.raises(Rejected, match="moved"):
+        await store.get(first)
+    raw = bytearray(paths[1].read_bytes())
+    raw[-1] ^= 1
+    paths[1].write_bytes(raw)
+    with pytest.raises(Rejected, match="altered"):
+        await store.get(second)
+
+
+async def test_claims_are_wrapped_anew_and_plain_ones_encrypted(tmp_path: Path) -> None:
+    store, _, keys = encrypted(tmp_path)
+    contents = [b"plain", b"old " * 500, b"new"]
+    claims = [await ClaimStore(settings(tmp_path, max_bytes=10_000)).put(contents[0]), await store.put(contents[1])]
+    await keys.rotate()
+    await asyncio.sleep(0.01)
+    claims.append(await store.put(contents[2]))
+    assert await store.rewrap() == 2
+    assert await store.rewrap() == 0
+    assert [await store.get(claim) for claim in claims] == contents
+    for claim in claims:
+        assert b"local:v2:" in bytes_of(claim)

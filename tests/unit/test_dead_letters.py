@@ -1,19 +1,28 @@
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freki.infra.keys import Cipher, make_keys
 from freki.schemas import Timestamp
 from freki.streams.deliver.dead_letters import (
     DeadLetter,
     NotADeadLetter,
     from_record,
     note_replayed,
+    opened,
     replay,
     replayed_by,
+    sealed,
     to_record,
 )
 from freki.streams.messages import Outgoing, recorded_at
 from tests.unit.deliveries import Event
+
+_KEYS = make_keys(Path(tempfile.mkdtemp()) / "freki.keys")
 
 letters = st.builds(
     DeadLetter,
@@ -123,3 +132,40 @@ def test_the_time_of_a_record_may_be_put_back_and_never_forward(header: bytes, t
 def test_other_records_are_not_taken_for_dead_letters(headers: tuple[tuple[str, bytes], ...]) -> None:
     with pytest.raises(NotADeadLetter, match="documents/0/0"):
         from_record(Event(headers=headers))
+
+
+@given(letter=letters)
+async def test_an_encrypted_dead_letter_comes_back_as_it_was(letter: DeadLetter) -> None:
+    cipher = Cipher(_KEYS, cache_s=60)
+    plain = replace(letter, encrypted=False)
+    written = await sealed(plain, cipher)
+    read = from_record(stored(to_record(written, "dead-letters")))
+    assert await opened(read, cipher) == plain
+    assert await opened(plain, None) == plain
+    if len(plain.value or b"") > 8:
+        assert (plain.value or b"") not in (read.value or b"")
+    assert len(plain.message) < 8 or plain.message not in read.message
+
+
+async def test_an_encrypted_dead_letter_that_cannot_be_read_says_why() -> None:
+    letter = DeadLetter(
+        key=b"k",
+        value=b"a sentence",
+        headers=(),
+        topic="documents",
+        partition=1,
+        offset=2,
+        timestamp=Timestamp(3),
+        stage="chunk",
+        error="Rejected",
+        message="quotes a sentence",
+        traceback="",
+        attempts=1,
+        died_at=Timestamp(4),
+    )
+    cipher = Cipher(_KEYS, cache_s=60)
+    written = await sealed(letter, cipher)
+    assert "FREKI_ENCRYPTION__KEYS" in (await opened(written, None)).message
+    moved = await opened(replace(written, offset=3), cipher)
+    assert moved.encrypted
+    assert "cannot be decrypted" in moved.message

@@ -6,13 +6,13 @@ Readers return at most one byte more than requested, so that the caller detects 
 import os
 import secrets
 from collections.abc import Iterable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from stat import S_ISREG
 
 import fsspec
 import httpx
 
-from freki.infra.claims.location import ClaimLocation
+from freki.infra.claims.location import LOCAL, ClaimLocation
 from freki.infra.http.errors import is_transient
 from freki.schemas.errors import Rejected, Unavailable
 
@@ -20,8 +20,11 @@ _ANSWER_S = 10.0
 """Timeout for the response of a web server, and between two blocks of it."""
 
 
-def read_file(location: ClaimLocation, roots: Iterable[ClaimLocation], size: int) -> bytes:
-    """Read a regular file that lies under a root after resolving all links. Also raises OSError."""
+def read_file(location: ClaimLocation, roots: Iterable[ClaimLocation], size: int, *, around: int = 0) -> bytes:
+    """Read a regular file that lies under a root after resolving all links. Also raises OSError.
+
+    around: 0: the file has `size` bytes; else it may be encrypted: any number up to so many more.
+    """
     holders = [Path(root.path) for root in roots if root.holds(location)]
     if not any(map(Path.exists, holders)):
         raise Unavailable(
@@ -36,8 +39,8 @@ def read_file(location: ClaimLocation, roots: Iterable[ClaimLocation], size: int
         status = os.fstat(descriptor)
         if not S_ISREG(status.st_mode):
             raise Rejected("it is no regular file")
-        _check_size(status.st_size, size)
-        return file.read(size + 1)
+        _check_size(status.st_size, size, around=around)
+        return file.read(size + around + 1)
 
 
 def write_file(location: ClaimLocation, content: bytes) -> None:
@@ -97,15 +100,15 @@ def has_object(location: ClaimLocation) -> bool:
     return bool(store.exists(location.url))
 
 
-def read_object(location: ClaimLocation, size: int) -> bytes:
-    """Read from an object store. Raises exceptions of its driver."""
+def read_object(location: ClaimLocation, size: int, *, around: int = 0) -> bytes:
+    """Read from an object store; around: as of `read_file`. Raises exceptions of its driver."""
     store = fsspec.filesystem(location.scheme)
     found = store.info(location.url)["size"]
-    _check_size(found, size)
+    _check_size(found, size, around=around)
     if found == 0:
         # S3 answers 416: no range lies within an empty object.
         return b""
-    content: bytes = store.cat_file(location.url, start=0, end=size + 1)
+    content: bytes = store.cat_file(location.url, start=0, end=size + around + 1)
     return content
 
 
@@ -135,6 +138,23 @@ async def read_web(location: ClaimLocation, size: int) -> bytes:
         return bytes(content)
 
 
-def _check_size(found: int | None, claimed: int) -> None:
-    if found is not None and found != claimed:
+def files_in(location: ClaimLocation) -> list[str]:
+    """Return the names of the files in a directory or below a prefix; an absent one has none."""
+    if location.scheme == LOCAL:
+        directory = Path(location.path)
+        return sorted(each.name for each in directory.iterdir()) if directory.exists() else []
+    store = fsspec.filesystem(location.scheme)
+    store.invalidate_cache()
+    return sorted(PurePosixPath(each).name for each in (store.find(location.url) if store.exists(location.url) else ()))
+
+
+def size_of(location: ClaimLocation) -> int:
+    """Return the size of a file or object in bytes. Also raises OSError, and exceptions of the driver."""
+    if location.scheme == LOCAL:
+        return Path(location.path).stat().st_size
+    return int(fsspec.filesystem(location.scheme).info(location.url)["size"])
+
+
+def _check_size(found: int | None, claimed: int, *, around: int = 0) -> None:
+    if found is not None and found != claimed and not (around and found <= claimed + around):
         raise Rejected(f"its size is not the {claimed} bytes of the claim")

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import fsspec
 
 from freki.infra.claims.backends import (
+    files_in,
     has_file,
     has_object,
     read_file,
@@ -17,14 +19,20 @@ from freki.infra.claims.backends import (
     read_web,
     remove_file,
     remove_object,
+    size_of,
     write_file,
     write_object,
 )
 from freki.infra.claims.location import LOCAL, OBJECT_STORES, S3, WEB, ClaimLocation, parse_location
+from freki.infra.keys import Cipher
+from freki.infra.keys.envelope import is_sealed, place_of
 from freki.infra.settings import ClaimSettings
 from freki.schemas import ClaimCheck
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 
+_DIGEST = re.compile("[0-9a-f]{64}")
+_ENVELOPE_BYTES = 4_096
+"""Maximum length of what an envelope adds to content: a wrapped data key above all."""
 _TIMEOUT_S = 60.0
 """Timeout per content: 64 MB at 1 MB/s."""
 
@@ -35,9 +43,12 @@ class ClaimStore:
     Anyone who may write to the documents topic can send a claim, so claims are not trusted: allowed are `directory` and
     the prefixes of `allowed`; links and redirects out of them are not followed; content that differs from its claim is
     rejected, and the message reveals nothing about it. No connection stays open between calls.
+
+    cipher: encrypts what is written, and decrypts what lies in `directory`; what was written without is read too.
     """
 
-    def __init__(self, settings: ClaimSettings) -> None:
+    def __init__(self, settings: ClaimSettings, cipher: Cipher | None = None) -> None:
+        self._cipher = cipher
         self._max_bytes = settings.max_bytes
         self._directory = _configured(settings.directory, "FREKI_CLAIMS__DIRECTORY")
         if self._directory.scheme in WEB:
@@ -53,10 +64,8 @@ class ClaimStore:
             raise Rejected(f"{len(content)} bytes are more than FREKI_CLAIMS__MAX_BYTES allows, {self._max_bytes}")
         digest = await asyncio.to_thread(_sha256, content)
         location = self._directory._replace(path=self._directory.path / digest)
-        write = write_file if location.scheme == LOCAL else write_object
-        with _translated(location.url):
-            async with asyncio.timeout(_TIMEOUT_S):
-                await asyncio.to_thread(write, location, content)
+        stored = content if self._cipher is None else (await self._cipher.seal([(_place(digest), content)]))[0]
+        await self._write(location, stored)
         return ClaimCheck(uri=location.url, size=len(content), sha256=digest)
 
     async def get(self, claim: ClaimCheck) -> bytes:
@@ -71,9 +80,31 @@ class ClaimStore:
         with _translated(claim.uri):
             async with asyncio.timeout(_TIMEOUT_S):
                 content = await self._read(location, claim.size)
+        content = await self._opened(location, claim, content)
         if len(content) != claim.size or await asyncio.to_thread(_sha256, content) != claim.sha256.lower():
             raise Rejected(f"{_shown(claim.uri)}: the content is not the one that was claimed: publish it again")
         return content
+
+    async def rewrap(self) -> int:
+        """Encrypt all content of `directory` anew whose data key an older version wraps, or that is plain.
+
+        Return the number of files written. Readers find the one or the other. Raises Rejected, Unavailable.
+        """
+        if self._cipher is None:
+            return 0
+        written = 0
+        for name in filter(_DIGEST.fullmatch, await asyncio.to_thread(files_in, self._directory)):
+            location = self._directory._replace(path=self._directory.path / name)
+            with _translated(location.url):
+                size = await asyncio.to_thread(size_of, location)
+                content = await self._read(location, size)
+                if not is_sealed(content) and await asyncio.to_thread(_sha256, content) != name:
+                    continue
+                [changed] = await self._cipher.rewrapped([(_place(name), content)])
+            if changed is not None:
+                await self._write(location, changed)
+                written += 1
+        return written
 
     def owns(self, uri: str) -> bool:
         """Return whether content lies below `directory`: its files are Freki's, others are their producers'."""
@@ -105,11 +136,29 @@ class ClaimStore:
                 return await asyncio.to_thread(of_file if location.scheme == LOCAL else of_object, location)
 
     async def _read(self, location: ClaimLocation, size: int) -> bytes:
+        around = _ENVELOPE_BYTES if self._directory.holds(location) else 0
         if location.scheme == LOCAL:
-            return await asyncio.to_thread(read_file, location, self._readable, size)
+            return await asyncio.to_thread(read_file, location, self._readable, size, around=around)
         if location.scheme in WEB:
             return await read_web(location, size)
-        return await asyncio.to_thread(read_object, location, size)
+        return await asyncio.to_thread(read_object, location, size, around=around)
+
+    async def _opened(self, location: ClaimLocation, claim: ClaimCheck, content: bytes) -> bytes:
+        """Return content decrypted; content that already is what was claimed is plain, however it begins."""
+        if not (self._directory.holds(location) and is_sealed(content)):
+            return content
+        digest = claim.sha256.lower()
+        if len(content) == claim.size and await asyncio.to_thread(_sha256, content) == digest:
+            return content
+        if self._cipher is None:
+            raise Misconfigured(f"{_shown(claim.uri)} is encrypted: set FREKI_ENCRYPTION__KEYS as where it was written")
+        return (await self._cipher.unseal([(_place(digest), content)]))[0]
+
+    async def _write(self, location: ClaimLocation, content: bytes) -> None:
+        write = write_file if location.scheme == LOCAL else write_object
+        with _translated(location.url):
+            async with asyncio.timeout(_TIMEOUT_S):
+                await asyncio.to_thread(write, location, content)
 
     def _readable_location(self, uri: str) -> ClaimLocation:
         try:
@@ -154,6 +203,10 @@ def _translated(uri: str) -> Iterator[None]:
 
 def _shown(uri: str) -> str:
     return repr(uri[:200])
+
+
+def _place(digest: str) -> bytes:
+    return place_of("claim", digest)
 
 
 def _sha256(content: bytes) -> str:

@@ -1,7 +1,7 @@
 """Chunk rows in Milvus, in one collection per embedder."""
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -32,14 +32,14 @@ class MilvusChunkRows(MilvusConnection):
 
     async def fetch(self, row_ids: Sequence[RowId]) -> Mapping[RowId, tuple[IndexedChunk, Floats]]:
         """Return rows with their vectors, shape (width,), which are 0 outside the block of their embedder."""
-        rows = await self._chunk_rows(row_ids, CHUNKS.fields, size=FETCHED_CHUNKS)
+        rows = await self._opened(await self._chunk_rows(row_ids, CHUNKS.fields, size=FETCHED_CHUNKS))
         read = ((shard, *chunk_of(row)) for shard, row in rows)
         return {chunk.row_id: (chunk, shard.widened(vector)) for shard, chunk, vector in read}
 
     async def passages(self, row_ids: Sequence[RowId]) -> Mapping[RowId, Passage]:
         """Return texts with headings and contexts; takes a third of the time of `fetch`."""
-        fields = ["row_id", "text", "heading_path", "context", "context_key"]
-        rows = await self._chunk_rows(row_ids, fields, size=FETCHED_CHUNKS)
+        fields = ["row_id", "root_id", "text", "heading_path", "context", "context_key"]
+        rows = await self._opened(await self._chunk_rows(row_ids, fields, size=FETCHED_CHUNKS))
         return {
             RowId(row["row_id"]): Passage(
                 text=row["text"],
@@ -61,11 +61,13 @@ class MilvusChunkRows(MilvusConnection):
             shard = shard_of(self._shards, row.kind)
             _, written = laid_out.setdefault(shard.layout.name, (shard.layout, []))
             written.append(chunk_row(row, vector[shard.block]))
+        if self._sealer is not None:
+            # What only fits because it is compressed could not be imported anywhere else.
+            _check_sizes(laid_out.values())
+            await self._sealer.seal_chunks([row for _, written in laid_out.values() for row in written])
         if len(laid_out) > 1:
             # Each write checks only its own rows, so check all before the first.
-            for layout, written in laid_out.values():
-                for each in written:
-                    size_of(layout, each)
+            _check_sizes(laid_out.values())
         # Sequentially: a write cancelled because another one failed might still take effect later.
         for layout, written in laid_out.values():
             await self._store.upsert(layout, written)
@@ -99,6 +101,13 @@ class MilvusChunkRows(MilvusConnection):
                     for row in page
                 ]
 
+    async def _opened(self, rows: Sequence[tuple[Shard, Row]]) -> list[tuple[Shard, Row]]:
+        """Return rows decrypted, without those whose keys were destroyed."""
+        if self._sealer is None:
+            return list(rows)
+        shards = {row["row_id"]: shard for shard, row in rows}
+        return [(shards[row["row_id"]], row) for row in await self._sealer.unseal_chunks(row for _, row in rows)]
+
     async def _chunk_rows(
         self, row_ids: Sequence[RowId], fields: Sequence[str], *, size: int
     ) -> list[tuple[Shard, Row]]:
@@ -108,6 +117,12 @@ class MilvusChunkRows(MilvusConnection):
             self._store.lookup_searched(shard.layout, keys, fields, dim=shard.dim, size=size) for shard in self._shards
         )
         return [(shard, row) for shard, rows in zip(self._shards, found, strict=True) for row in rows]
+
+
+def _check_sizes(laid_out: Iterable[tuple[Layout, Sequence[Row]]]) -> None:
+    for layout, rows in laid_out:
+        for row in rows:
+            size_of(layout, row)
 
 
 def check_vectors(vectors: Floats, shape: tuple[int, int]) -> None:

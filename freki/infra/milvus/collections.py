@@ -8,7 +8,19 @@ from pymilvus import AsyncMilvusClient, CollectionSchema, DataType, Function, Fu
 from pymilvus.milvus_client.index import IndexParams
 
 from freki.infra.milvus import layout
-from freki.infra.milvus.layout import DOCUMENTS, GENERATIONS, LAYOUTS, MANIFESTS, PLACEHOLDER, Column, Kind, Layout
+from freki.infra.milvus.data_keys import TERMS, DataKeys
+from freki.infra.milvus.layout import (
+    CHUNKS,
+    DOCUMENTS,
+    GENERATIONS,
+    KEYS,
+    LAYOUTS,
+    MANIFESTS,
+    PLACEHOLDER,
+    Column,
+    Kind,
+    Layout,
+)
 from freki.infra.milvus.shards import shards_of
 from freki.infra.milvus.store import DDL_TIMEOUT_S, MilvusStore, together
 from freki.schemas.errors import Misconfigured, Rejected
@@ -32,8 +44,9 @@ _SETTINGS = {
 }
 
 
-_LOOKED_UP = {DOCUMENTS.name: "key", MANIFESTS.name: "root_id"}
-"""Column other than the key by which rows are read, by the name of the collection."""
+_LOOKED_UP = {DOCUMENTS.name: ("key",), MANIFESTS.name: ("root_id",), KEYS.name: ("root_id", "key_id")}
+"""Columns other than the key by which rows are read, by the name of the collection."""
+_MIXED = "mixed"
 _UNSAID: dict[str, Any] = {"embedders": {}}
 
 
@@ -47,6 +60,35 @@ async def open_collections(store: MilvusStore, generation: Generation, *, partit
     await together(_open(store, each, first.dim, made_for, partition_key=partition_key) for each in LAYOUTS)
     # Afterwards, so that a generation of other embedders gets none of these.
     await together(_open(store, each.layout, each.dim, made_for, partition_key=partition_key) for each in further)
+
+
+async def open_keys(store: MilvusStore, generation: Generation, keys: DataKeys) -> bool:
+    """Create the collection of data keys if it is missing, and load it; return whether rows may be older than it.
+
+    To be called before `open_collections`. Its description has the key of terms: who creates it first decides for all.
+    """
+    made_for = _made_for(generation)
+    if not await store.has(KEYS, timeout_s=DDL_TIMEOUT_S):
+        made_for |= {TERMS: await keys.new_terms_key(), _MIXED: await store.has(CHUNKS, timeout_s=DDL_TIMEOUT_S)}
+        schema = schema_of(KEYS, 0, json.dumps(made_for), partition_key=False)
+        try:
+            await store.create(KEYS, schema)
+        except Rejected:
+            if not await store.has(KEYS):
+                raise
+    description = await store.description(KEYS)
+    _check(store.name(KEYS), description, _made_for(generation))
+    await store.index_and_load(KEYS, _indexes(KEYS, exact=store.is_lite))
+    return bool(json.loads(description).get(_MIXED, True))
+
+
+async def check_plain(store: MilvusStore) -> None:
+    """Raise Misconfigured if the generation has data keys: without them its rows cannot be read."""
+    if await store.has(KEYS):
+        raise Misconfigured(
+            f"the index of {store.name(KEYS)} is encrypted: set FREKI_ENCRYPTION__KEYS as where it was made, or "
+            "FREKI_MILVUS__GENERATION to a new name, whose index is filled from the stream (`freki generations`)"
+        )
 
 
 async def open_log(store: MilvusStore) -> None:
@@ -140,10 +182,9 @@ def _add_bm25(schema: CollectionSchema) -> None:
 
 def _indexes(made_of: Layout, *, exact: bool) -> list[IndexParams]:
     if not made_of.is_searched:
-        looked_up = _LOOKED_UP.get(made_of.name)
         return [
             _index("placeholder", index_type="FLAT", metric_type="L2"),
-            *([_index(looked_up, index_type="INVERTED")] if looked_up else []),
+            *(_index(column, index_type="INVERTED") for column in _LOOKED_UP.get(made_of.name, ())),
         ]
     return [
         # The approximate index of Milvus Lite found 7 of the nearest 10 of 100,000 chunks.

@@ -1,17 +1,20 @@
 """The connection to the store, and to the collections of one generation."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from freki.infra.milvus.collections import open_collections
+from freki.infra.keys import KeyService, key_service
+from freki.infra.milvus.collections import check_plain, open_collections, open_keys
+from freki.infra.milvus.data_keys import DataKeys
 from freki.infra.milvus.escape import checked_key
 from freki.infra.milvus.filters import listed
 from freki.infra.milvus.layout import DOCUMENTS, Layout, Row
+from freki.infra.milvus.sealing import Sealer
 from freki.infra.milvus.shards import Shard, shards_of
 from freki.infra.milvus.store import BATCH_KEYS, MilvusStore, batched
 from freki.infra.milvus.watermarks import WatermarkWriter
-from freki.infra.settings import MilvusSettings
+from freki.infra.settings import EncryptionSettings, MilvusSettings
 from freki.infra.telemetry.calls import Calls
 from freki.schemas import ChunkId, RootId
 from freki.schemas.index import Generation
@@ -23,12 +26,25 @@ SCANNED_ROWS = 5_000
 class MilvusConnection:
     """An async context manager that is connected to the collections of one generation."""
 
-    def __init__(self, settings: MilvusSettings, generation: Generation, calls: Calls | None = None) -> None:
+    def __init__(
+        self,
+        settings: MilvusSettings,
+        generation: Generation,
+        calls: Calls | None = None,
+        *,
+        encryption: EncryptionSettings | None = None,
+    ) -> None:
         self._store = MilvusStore(settings, generation.name, calls or Calls())
         self._generation = generation
         self._shards = shards_of(generation)
         self._partition_key = settings.partition_key
         self._watermarks = WatermarkWriter()
+        wanted = encryption or EncryptionSettings()
+        service: KeyService | None = key_service(wanted)
+        self._keys = (
+            None if service is None else DataKeys(self._store, service, cache_s=wanted.cache_s, most=wanted.cache_keys)
+        )
+        self._sealer = None if self._keys is None else Sealer(self._keys)
 
     async def __aenter__(self) -> Self:
         self._store.open()
@@ -36,6 +52,7 @@ class MilvusConnection:
             # A store that does not answer at all is told sooner than one that loads.
             await self._store.has(DOCUMENTS)
             await self._store.identify()
+            await self._open_sealer()
             await open_collections(self._store, self._generation, partition_key=self._partition_key)
         except BaseException:
             await self._store.close()
@@ -46,6 +63,28 @@ class MilvusConnection:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._store.close()
+
+    async def _open_sealer(self) -> None:
+        if self._sealer is None or self._keys is None:
+            await check_plain(self._store)
+            return
+        self._sealer.has_plain = await open_keys(self._store, self._generation, self._keys)
+        await self._sealer.open()
+
+    async def destroy_keys(self, root_ids: Sequence[RootId]) -> int:
+        """Destroy the data keys of documents that have no rows to be read any more; return their number.
+
+        Copies of these rows, in backups and in files that the store has not removed yet, then cannot be read.
+        """
+        return 0 if self._sealer is None else await self._sealer.destroy_keys(root_ids)
+
+    async def rewrap_keys(self) -> int:
+        """Wrap all data keys by the current version of the key, while workers run; return how many were not."""
+        return 0 if self._sealer is None else await self._sealer.rewrap()
+
+    async def key_versions(self) -> Mapping[int, int]:
+        """Return the number of data keys by the version of the key that wraps them."""
+        return {} if self._sealer is None else await self._sealer.key_versions()
 
     async def check(self) -> None:
         """Raise Unavailable or Rejected if the store does not answer."""

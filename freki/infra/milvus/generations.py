@@ -10,7 +10,7 @@ from freki.infra.milvus.collections import open_log
 from freki.infra.milvus.escape import checked_key
 from freki.infra.milvus.filters import listed
 from freki.infra.milvus.index import statistics_of
-from freki.infra.milvus.layout import CHUNKS, DOCUMENTS, GENERATIONS, MANIFESTS, PLACEHOLDER, Layout, Row
+from freki.infra.milvus.layout import CHUNKS, DOCUMENTS, GENERATIONS, KEYS, MANIFESTS, PLACEHOLDER, Layout, Row
 from freki.infra.milvus.store import MilvusStore
 from freki.infra.settings import MilvusSettings
 from freki.infra.telemetry.calls import Calls
@@ -91,6 +91,21 @@ class MilvusGenerations:
             counts[self._log.name(layout)] = await self._log.count(layout, condition)
         return counts
 
+    async def is_encrypted(self, generation: str) -> bool:
+        """Return whether a stored generation has data keys."""
+        return await self._log.has(_of(generation, KEYS))
+
+    async def destroy_keys(self, generation: str, root_ids: Sequence[RootId]) -> int:
+        """Destroy the data keys of documents of a stored generation; return their number."""
+        keys = _of(generation, KEYS)
+        if not root_ids or not await self._log.has(keys):
+            return 0
+        await self._log.index_and_load(keys, ())
+        condition = f"root_id in {listed(map(checked_key, root_ids))}"
+        rows = [row async for page in self._log.scan(keys, condition, ["id", "key_id"], by="id") for row in page]
+        await self._log.delete(keys, [row["id"] for row in rows])
+        return len({row["key_id"] for row in rows})
+
     async def _made_for(self, generation: str) -> Mapping[str, Any]:
         with suppress(ValueError):
             made_for = json.loads(await self._log.description(_of(generation, DOCUMENTS)))
@@ -105,7 +120,7 @@ class MilvusGenerations:
         # Further shards are named by kinds of chunks; a longer name of a generation may begin like them.
         rests = sorted(name.removeprefix(prefix) for name in names if name.startswith(prefix))
         shards = [first._replace(name=f"{first.name}_{rest}") for rest in rests if set(rest.split("_")) <= kinds]
-        layouts = [*shards, first, _of(generation, MANIFESTS), _of(generation, DOCUMENTS)]
+        layouts = [*shards, first, _of(generation, KEYS), _of(generation, MANIFESTS), _of(generation, DOCUMENTS)]
         return [layout for layout in layouts if self._log.name(layout) in names]
 
 

@@ -61,6 +61,7 @@ class MilvusIndex(MilvusChunkRows, MilvusRoots, MilvusSearch):
                 for root in commits[key]
             ]
             await self.discard([], forgotten)
+            await self.destroy_keys(sorted({RootId(commit_id.partition(":")[0]) for commit_id in forgotten}))
             purged += len({commit_id.partition(":")[0] for commit_id in forgotten})
         await self._take_over_watermarks(before)
         return purged

@@ -153,6 +153,18 @@ LAYOUTS = (CHUNKS, DOCUMENTS, MANIFESTS)
 """Collections of every generation; `shards.py` adds one like `chunks` for each additional embedder."""
 
 
+KEYS = Layout(
+    "keys",
+    (
+        Column("id", Kind.TEXT, KEY_BYTES),
+        Column("root_id", Kind.TEXT, KEY_BYTES),
+        Column("key_id", Kind.TEXT, KEY_BYTES),
+        Column("wrapped", Kind.TEXT),
+        _PLACEHOLDER,
+    ),
+)
+"""Data keys of documents, in a generation that was opened with encryption: id = key_id:version of what wraps it."""
+
 GENERATIONS = Layout(
     "generations",
     (

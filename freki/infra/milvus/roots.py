@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from freki.infra.milvus.connection import MilvusConnection
 from freki.infra.milvus.escape import checked_key, checked_long_key
 from freki.infra.milvus.filters import document_expression, listed
-from freki.infra.milvus.layout import DOCUMENTS, MANIFESTS, PLACEHOLDER
+from freki.infra.milvus.layout import DOCUMENTS, MANIFESTS, PLACEHOLDER, Row, size_of
 from freki.infra.milvus.rows import ROOT, heads_of, mark_of, mark_row, named_in, page_of, page_row, root_of, root_row
 from freki.infra.milvus.store import BATCH_KEYS, batched
 from freki.infra.milvus.watermarks import WATERMARK, farthest, last_watermarks, writer_of
@@ -47,7 +47,7 @@ class MilvusRoots(MilvusConnection):
         for batch in batched(sorted(found), SCANNED_ROOTS):
             condition = f"key in {listed(batch)}"
             async for rows in self._store.scan(DOCUMENTS, condition, ROOT_FIELDS, by="id", size=2 * SCANNED_ROOTS):
-                for root in map(root_of, rows):
+                for root in await self._roots_of(rows):
                     found[root.root_id].append(root)
         return found
 
@@ -71,6 +71,8 @@ class MilvusRoots(MilvusConnection):
         """Return manifest pages; missing ones are absent."""
         keys = [checked_long_key(page_id) for page_id in page_ids]
         rows = await self._store.lookup(MANIFESTS, keys, _PAGE_FIELDS, size=SCANNED_PAGES)
+        if self._sealer is not None:
+            rows = await self._sealer.unseal_pages(rows)
         return {page.page_id: page for page in map(page_of, rows)}
 
     async def naming(
@@ -102,7 +104,12 @@ class MilvusRoots(MilvusConnection):
 
     async def write_pages(self, pages: Sequence[ManifestPage]) -> None:
         """Write pages; they have no effect until a root names them."""
-        await self._store.upsert(MANIFESTS, [page_row(page) for page in pages])
+        rows = [page_row(page) for page in pages]
+        if self._sealer is not None:
+            for row in rows:
+                size_of(MANIFESTS, row)
+            await self._sealer.seal_pages(rows)
+        await self._store.upsert(MANIFESTS, rows)
 
     async def mark_checked(self, pages: Sequence[ManifestPage]) -> None:
         """Mark pages as checked: a root may name them."""
@@ -112,6 +119,8 @@ class MilvusRoots(MilvusConnection):
         """Write roots and watermarks: readers now see each revision as a whole. Watermarks never decrease."""
         laid_out = {root.commit_id: root_row(root) for root in roots}
         marks = [self._watermarks.advanced(mark) for mark in watermarks]
+        if self._sealer is not None:
+            await self._sealer.seal_roots(list(laid_out.values()))
         rows = [*laid_out.values(), *map(self._watermarks.row, marks)]
         await self._store.upsert(DOCUMENTS, rows)
 
@@ -139,11 +148,14 @@ class MilvusRoots(MilvusConnection):
         pages = self._store.scan(DOCUMENTS, condition, ROOT_FIELDS, by="key", size=SCANNED_ROOTS, after=after or "")
         async for page in pages:
             by_document: defaultdict[RootId, list[Root]] = defaultdict(list)
-            for root in map(root_of, page):
+            for root in await self._roots_of(page):
                 by_document[root.root_id].append(root)
             for root_id in sorted(by_document):
                 if (counts := standing(by_document[root_id])) is not None:
                     yield counts
+
+    async def _roots_of(self, rows: Sequence[Row]) -> list[Root]:
+        return list(map(root_of, rows if self._sealer is None else await self._sealer.unseal_roots(rows)))
 
     async def _take_over_watermarks(self, before: Timestamp) -> None:
         """Add the commits of processes that are idle since then to those of this process.

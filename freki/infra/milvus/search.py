@@ -24,6 +24,7 @@ class MilvusSearch(MilvusConnection):
     ) -> list[list[Candidate]]:
         """Search by cosine similarity; vectors: (queries, width). Queries of equal scope share one call per shard."""
         check_vectors(vectors, (len(scopes), self._generation.width))
+        scopes = self._stored_scopes(scopes)
         return _merged(
             await together(
                 self._rankings(
@@ -42,6 +43,9 @@ class MilvusSearch(MilvusConnection):
         Document frequencies are counted per shard.
         """
         asked = {position: text for position, text in enumerate(texts) if text.strip()}
+        scopes = self._stored_scopes(scopes)
+        if (sealer := self._sealer) is not None:
+            asked = {position: sealer.terms(text, scopes[position].tenant) for position, text in asked.items()}
         return _merged(
             await together(
                 self._rankings(shard, "sparse", asked, scopes, limit=limit, strong=strong) for shard in self._shards
@@ -55,9 +59,21 @@ class MilvusSearch(MilvusConnection):
         """Return the chunks of each list that the scope of the same position may see."""
         found = await together(
             self._rows_with_chunks(chunk_ids, ["row_id", "chunk_id", "root_id"], condition=scope_expression(scope))
-            for chunk_ids, scope in zip(wanted, scopes, strict=True)
+            for chunk_ids, scope in zip(wanted, self._stored_scopes(scopes), strict=True)
         )
         return [{ChunkId(row["chunk_id"]): RootId(row["root_id"]) for _, row in rows} for rows in found]
+
+    def _stored_scopes(self, scopes: Sequence[Scope]) -> Sequence[Scope]:
+        """Return scopes whose filters compare values as the rows have them."""
+        sealer = self._sealer
+        return scopes if sealer is None else [sealer.scope(scope) for scope in scopes]
+
+    async def _open_codes(self, entities: Sequence[Row]) -> None:
+        """Decrypt the match codes of hits; those of destroyed keys become empty."""
+        opened = [] if self._sealer is None else await self._sealer.unseal_chunks(entities)
+        codes = {row["row_id"]: row["match_code"] for row in opened}
+        for entity in entities:
+            entity["match_code"] = codes.get(entity["row_id"], "")
 
     async def _rankings(
         self,
@@ -84,6 +100,8 @@ class MilvusSearch(MilvusConnection):
             )
             for condition, positions in groups.items()
         )
+        if self._sealer is not None:
+            await self._open_codes([hit["entity"] for found in answers for hits in found for hit in hits])
         rankings: list[list[Candidate]] = [[] for _ in scopes]
         for positions, found in zip(groups.values(), answers, strict=True):
             for position, hits in zip(positions, found, strict=True):

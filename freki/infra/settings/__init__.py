@@ -2,6 +2,7 @@
 
 from freki.infra.settings.audit import AuditSettings
 from freki.infra.settings.auth import AuthSettings
+from freki.infra.settings.encryption import EncryptionSettings
 from freki.infra.settings.feed import CrawlSettings, RelaySettings
 from freki.infra.settings.ingest import (
     ChunkingSettings,
@@ -31,6 +32,7 @@ __all__ = [
     "ContextProfile",
     "ContextSettings",
     "CrawlSettings",
+    "EncryptionSettings",
     "FeedbackSettings",
     "IngestSettings",
     "KafkaSettings",

@@ -8,6 +8,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from freki.infra.settings.audit import AuditSettings
 from freki.infra.settings.auth import AuthSettings
+from freki.infra.settings.encryption import EncryptionSettings
 from freki.infra.settings.environment import Environment, File
 from freki.infra.settings.feed import CrawlSettings, RelaySettings
 from freki.infra.settings.ingest import (
@@ -48,6 +49,7 @@ class Settings(BaseSettings, Clearable):
     milvus: MilvusSettings = MilvusSettings()
     auth: AuthSettings = AuthSettings()
     audit: AuditSettings = AuditSettings()
+    encryption: EncryptionSettings = EncryptionSettings()
     models: ModelSettings = ModelSettings()
     remote_reranker: RemoteRerankerSettings = RemoteRerankerSettings()
     vertex_reranker: VertexRerankerSettings = VertexRerankerSettings()

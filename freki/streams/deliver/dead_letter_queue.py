@@ -15,12 +15,14 @@ from freki.streams.deliver.dead_letters import (
     DeadLetter,
     abridged,
     printable,
+    sealed,
     to_record,
 )
 from freki.streams.deliver.errors import ErrorAction, action_for, stops_stage
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.deliver.retry import Retry
 from freki.streams.messages import Received, Stored, without_token
+from freki.streams.ports.encryption import ValueCipher
 
 T = TypeVar("T")
 
@@ -39,11 +41,13 @@ class DeadLetterQueue(Generic[T]):
         topic: str,
         *,
         on_dead_letter: OnDeadLetter[T] | None = None,
+        cipher: ValueCipher | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._outbox = outbox
         self._topic = topic
         self._on_dead_letter = on_dead_letter
+        self._cipher = cipher
         self._clock = clock
 
     def letter(self, stored: Stored, error: Exception, *, stage: str, attempts: int) -> DeadLetter:
@@ -70,14 +74,18 @@ class DeadLetterQueue(Generic[T]):
         *longer, shortest = abridged(letter)
         for version in longer:
             try:
-                await retry.while_unavailable(partial(self._outbox.send, to_record(version, self._topic)))
+                await retry.while_unavailable(partial(self._send, version))
             except Exception as error:
                 if stops_stage(error):
                     raise
                 _log.warning("the record is too large for its dead letter", stage=letter.stage, error=repr(error))
             else:
                 return
-        await retry.while_unavailable(partial(self._outbox.send, to_record(shortest, self._topic)))
+        await retry.while_unavailable(partial(self._send, shortest))
+
+    async def _send(self, letter: DeadLetter) -> None:
+        written = letter if self._cipher is None else await sealed(letter, self._cipher)
+        await self._outbox.send(to_record(written, self._topic))
 
     async def report(self, letter: DeadLetter, received: Received[T] | None, retry: Retry) -> None:
         """Call `on_dead_letter`; log an error that the record causes, because the dead letter is already stored."""

@@ -1,11 +1,14 @@
 """Dead letters: records that could not be processed, with the reason, and their replay."""
 
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from dataclasses import replace
 from hashlib import sha256
 
+from freki.schemas.errors import Rejected
 from freki.schemas.names import Timestamp, record
 from freki.streams.messages import RECORDED_AT_HEADER, Headers, Outgoing, Stored, header, recorded_at
+from freki.streams.ports.encryption import ValueCipher
 
 _PREFIX = "freki-dead-letter-"
 _TOPIC = f"{_PREFIX}topic"
@@ -21,6 +24,7 @@ _DIED_AT = f"{_PREFIX}died-at"
 _NULL = f"{_PREFIX}null-value"
 _OMITTED = f"{_PREFIX}omitted"
 _REPLAYED = f"{_PREFIX}replayed"
+_ENCRYPTED = f"{_PREFIX}encrypted"
 REPLAYS = "freki-replays"
 
 Letter = tuple[int, int]
@@ -60,6 +64,9 @@ class DeadLetter:
     omitted: str = ""
     """Size and SHA-256 of a value that does not fit the dead letter; the original record holds it while retained."""
 
+    encrypted: bool = False
+    """Whether `value` is an envelope, and `message` one in base64."""
+
     @property
     def replays(self) -> int:
         """Number of replays of the record before this dead letter."""
@@ -87,6 +94,7 @@ def to_record(letter: DeadLetter, topic: str) -> Outgoing:
         _DIED_AT: str(letter.died_at),
         **({_NULL: "true"} if nothing else {}),
         **({_OMITTED: letter.omitted} if letter.omitted else {}),
+        **({_ENCRYPTED: "true"} if letter.encrypted else {}),
     }
     return Outgoing(
         topic=topic,
@@ -135,11 +143,43 @@ def from_record(stored: Stored) -> DeadLetter:
             attempts=int(reasons[_ATTEMPTS]),
             died_at=Timestamp(int(reasons[_DIED_AT])),
             omitted=reasons.get(_OMITTED, ""),
+            encrypted=_ENCRYPTED in reasons,
         )
     except (KeyError, ValueError) as error:
         raise NotADeadLetter(
             f"{stored.topic}/{stored.partition}/{stored.offset} is not a dead letter: {error!r}"
         ) from error
+
+
+async def sealed(letter: DeadLetter, cipher: ValueCipher) -> DeadLetter:
+    """Return a plain dead letter with value and message encrypted. Raises InfraError."""
+    message, *value = await cipher.seal(_values(letter, letter.message.encode(errors="backslashreplace")))
+    return replace(
+        letter, message=b64encode(message).decode("ascii"), value=value[0] if value else None, encrypted=True
+    )
+
+
+async def opened(letter: DeadLetter, cipher: ValueCipher | None) -> DeadLetter:
+    """Return a dead letter decrypted; one that cannot be, as it is, with the reason as its message.
+
+    Raises Unavailable.
+    """
+    if not letter.encrypted:
+        return letter
+    if cipher is None:
+        return replace(letter, message="it is encrypted: set FREKI_ENCRYPTION__KEYS as where workers run")
+    try:
+        message, *value = await cipher.unseal(_values(letter, b64decode(letter.message)))
+    except (Rejected, ValueError) as error:
+        return replace(letter, message=f"it cannot be decrypted: {error}")
+    return replace(letter, message=message.decode(errors="replace"), value=value[0] if value else None, encrypted=False)
+
+
+def _values(letter: DeadLetter, message: bytes) -> list[tuple[bytes, bytes]]:
+    """Return message and value, if there is one, each after its place: the record of the letter, and which it is."""
+    record = f"{letter.topic}/{letter.partition}/{letter.offset}"
+    values = [(f"dead letter message {record}".encode(), message)]
+    return values if letter.value is None else [*values, (f"dead letter value {record}".encode(), letter.value)]
 
 
 def replay(letter: DeadLetter) -> Outgoing:

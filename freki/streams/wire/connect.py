@@ -9,6 +9,7 @@ from opentelemetry.trace import Tracer
 
 from freki.infra.claims import ClaimStore
 from freki.infra.kafka import Admin, KafkaProducer, Reader
+from freki.infra.keys import cipher_of
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.models import embedder_identity
 from freki.infra.processes.child import Children
@@ -87,7 +88,7 @@ async def open_publisher(settings: Settings, *, tombstones: bool = True) -> Asyn
             outbox=outbox,
             encode=Codec(DocumentChange, registry=registry).encode,
             topic=topics_of(settings).documents.name,
-            claims=ClaimStore(settings.claims),
+            claims=ClaimStore(settings.claims, cipher_of(settings.encryption)),
             inline_bytes=settings.claims.inline_bytes,
             tombstones=tombstones,
         )

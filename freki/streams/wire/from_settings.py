@@ -182,9 +182,16 @@ def analyser_of(settings: LexicalSettings) -> Analyser:
     return Analyser(ANALYSER, analyse_text, query_terms)
 
 
+def rows_version(settings: Settings) -> str:
+    """Return the version of the analyser, and whether rows are encrypted: on a change rows are written anew."""
+    version = analyser_of(settings.lexical).version
+    return version if settings.encryption.keys is None else f"{version}, encrypted"
+
+
 def index_of(settings: Settings, *, embedder: str, dim: int, calls: Calls | None = None) -> MilvusIndex:
     """Return the store of the generation in use, not yet opened."""
-    return MilvusIndex(settings.milvus, generation_of(settings, embedder=embedder, dim=dim), calls)
+    generation = generation_of(settings, embedder=embedder, dim=dim)
+    return MilvusIndex(settings.milvus, generation, calls, encryption=settings.encryption)
 
 
 def generation_of(settings: Settings, *, embedder: str, dim: int) -> Generation:
@@ -201,7 +208,7 @@ def generation_of(settings: Settings, *, embedder: str, dim: int) -> Generation:
 def fingerprints_of(settings: Settings) -> frozenset[str]:
     """Return the fingerprints of revisions made by these settings, one per document format."""
     contexts = rules_fingerprint(rules_of(settings.contexts), model=settings.llm.model or "")
-    analyser, embedder = analyser_of(settings.lexical).version, joint_identity(settings.models)
+    analyser, embedder = rows_version(settings), joint_identity(settings.models)
     outlines = (
         outline_fingerprint(profile, limits, define=settings.contexts.definitions)
         for profile, limits in limits_of(settings.chunking).items()

@@ -13,6 +13,7 @@ from opentelemetry.trace import Tracer
 
 from freki.infra.claims import ClaimStore
 from freki.infra.kafka import KafkaProducer, Reader, make_app
+from freki.infra.keys import cipher_of
 from freki.infra.llm.client import LlmClient
 from freki.infra.llm.ledger import TokenLedger
 from freki.infra.milvus.index import MilvusIndex
@@ -47,7 +48,16 @@ from freki.streams.wire.audit import open_audit
 from freki.streams.wire.authentication import open_authenticator
 from freki.streams.wire.background import Background, purge_deletions, reclaim_rows, warn_of_missed_deletions
 from freki.streams.wire.connect import check_shares, check_sources, open_outliner, open_registry
-from freki.streams.wire.from_settings import MIB, analyser_of, group_of, index_of, rules_of, topics_of, wall_clock
+from freki.streams.wire.from_settings import (
+    MIB,
+    analyser_of,
+    group_of,
+    index_of,
+    rows_version,
+    rules_of,
+    topics_of,
+    wall_clock,
+)
 from freki.streams.wire.serving import open_serving
 
 QUERY_WAIT_S = 0.002
@@ -74,6 +84,7 @@ class Parts:
         self.calls = calls
         self.topics = topics_of(settings)
         self.background = Background()
+        self.cipher = cipher_of(settings.encryption)
         self.outbox: Outbox
         self.opened = AsyncExitStack()
         self._registry: RegistryClient | None = None
@@ -166,7 +177,9 @@ class Parts:
             name,
             intake=intake,
             handle=handle,
-            dead_letters=DeadLetterQueue(self.outbox, self.topics.dead_letters.name, on_dead_letter=on_dead_letter),
+            dead_letters=DeadLetterQueue(
+                self.outbox, self.topics.dead_letters.name, on_dead_letter=on_dead_letter, cipher=self.cipher
+            ),
             tracer=self.tracer,
             meters=self.meters,
         )
@@ -198,7 +211,7 @@ class Parts:
         is_semantic = settings.chunking.least_similarity is not None
         similarities = similarities_by(await self.open_embedder()) if is_semantic else None
         return Chunker(
-            claims=ClaimStore(settings.claims),
+            claims=ClaimStore(settings.claims, self.cipher),
             outliner=await self.opened.enter_async_context(
                 # One per lane, so that urgent documents do not wait for the parsing of large ones.
                 open_outliner(settings, count_tokens, similarities=similarities)
@@ -243,7 +256,7 @@ class Parts:
                 IndexRules(
                     generation=self.settings.milvus.generation,
                     analyse_text=analyser.of_chunks,
-                    analyser=analyser.version,
+                    analyser=rows_version(self.settings),
                     slice_tokens=self.settings.ingest.slice_tokens,
                 ),
                 store=index,

@@ -4,11 +4,12 @@ from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
 
 from freki.infra.kafka import Reader
+from freki.infra.keys import cipher_of
 from freki.infra.registry import RegistryClient
 from freki.infra.settings import Settings
 from freki.schemas import DocumentChange, IndexOutcome
 from freki.schemas.avro import Codec, UndecodableError
-from freki.streams.deliver.dead_letters import DeadLetter, NotADeadLetter, from_record
+from freki.streams.deliver.dead_letters import DeadLetter, NotADeadLetter, from_record, opened
 from freki.streams.messages import Stored
 from freki.streams.wire.connect import open_registry
 from freki.streams.wire.from_settings import topics_of
@@ -38,11 +39,13 @@ class TopicRecords:
 
     async def letters(self, key: bytes) -> AsyncIterator[tuple[Stored, DeadLetter]]:
         """Yield the dead letters of records with this key."""
+        cipher = cipher_of(self._settings.encryption)
         async for stored in self._with(self._topics.dead_letters.name, key, "dead letters"):
             try:
-                yield stored, from_record(stored)
+                letter = from_record(stored)
             except NotADeadLetter:
                 continue
+            yield stored, await opened(letter, cipher)
 
     async def _decoded(
         self, topic: str, kind: type[R], key: bytes, title: str

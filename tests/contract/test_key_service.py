@@ -1,0 +1,167 @@
+"""Promises of every key service: a file, and Vault as a scripted server."""
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from freki.infra.keys import KeyService, LocalKeys, VaultKeys, make_keys, version_of
+from freki.infra.settings import EncryptionSettings
+from freki.schemas.errors import Misconfigured, Unavailable
+from tests.scripted_server import serving
+from tests.vault_server import TOKEN, VaultServer
+
+
+@pytest.fixture
+def vault() -> Iterator[VaultServer]:
+    with serving(VaultServer()) as server:
+        yield server
+
+
+def vault_settings(vault: VaultServer, tmp_path: Path) -> EncryptionSettings:
+    token = tmp_path / "token"
+    token.write_text(f"{TOKEN}\n")
+    return EncryptionSettings(keys="vault", vault_url=vault.url, vault_token_file=token)
+
+
+@pytest.fixture(params=["local", "vault"])
+def service(request: pytest.FixtureRequest, vault: VaultServer, tmp_path: Path) -> KeyService:
+    if request.param == "local":
+        return make_keys(tmp_path / "freki.keys")
+    return VaultKeys(vault_settings(vault, tmp_path))
+
+
+async def test_what_is_wrapped_unwraps_in_order(service: KeyService) -> None:
+    secrets = [os.urandom(32) for _ in range(5)]
+    wrapped = await service.wrap(secrets)
+    assert len(set(wrapped)) == 5
+    assert all(each.isascii() and each.isprintable() for each in wrapped)
+    assert await service.unwrap(wrapped[::-1]) == secrets[::-1]
+    assert await service.wrap([]) == []
+    assert await service.unwrap([]) == []
+
+
+async def test_old_versions_still_unwrap_and_are_rewrapped(service: KeyService) -> None:
+    secrets = [os.urandom(32), os.urandom(32)]
+    old = await service.wrap(secrets)
+    assert list(await service.versions()) == [1]
+    assert await service.rotate() == 2
+    assert list(await service.versions()) == [1, 2]
+    new = await service.wrap(secrets)
+    assert [version_of(each) for each in (*old, *new)] == [1, 1, 2, 2]
+    assert await service.unwrap([*new, *old]) == secrets * 2
+    moved = await service.rewrap(old)
+    assert [version_of(each) for each in moved] == [2, 2]
+    assert await service.unwrap(moved) == secrets
+
+
+async def test_an_altered_key_is_refused(service: KeyService) -> None:
+    [wrapped] = await service.wrap([os.urandom(32)])
+    last = "A" if wrapped[-6] != "A" else "B"
+    with pytest.raises(Misconfigured):
+        await service.unwrap([wrapped[:-6] + last + wrapped[-5:]])
+
+
+async def test_a_key_of_another_service_is_refused(service: KeyService) -> None:
+    with pytest.raises(Misconfigured, match="FREKI_ENCRYPTION__KEYS"):
+        await service.unwrap(["other:v1:AAAA"])
+
+
+async def test_a_key_file_is_its_owners_only_and_never_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "freki.keys"
+    keys = make_keys(path)
+    await keys.rotate()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with pytest.raises(Misconfigured, match="not replaced"):
+        make_keys(path)
+    path.chmod(0o640)
+    with pytest.raises(Misconfigured, match="chmod 600"):
+        await keys.wrap([bytes(32)])
+
+
+async def test_a_rotation_by_another_process_is_seen_without_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "freki.keys"
+    ours = make_keys(path)
+    await ours.wrap([bytes(32)])
+    [theirs] = await (rotated := LocalKeys(path)).wrap([bytes(32)])
+    await rotated.rotate()
+    [newer] = await rotated.wrap([bytes(32)])
+    assert await ours.unwrap([theirs, newer]) == [bytes(32)] * 2
+    assert [version_of(each) for each in await ours.wrap([bytes(32)])] == [2]
+
+
+async def test_a_version_that_is_not_here_yet_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "freki.keys"
+    ours = make_keys(path)
+    before = path.read_bytes()
+    await ours.rotate()
+    [newer] = await ours.wrap([bytes(32)])
+    path.write_bytes(before)
+    with pytest.raises(Unavailable, match="version 2"):
+        await ours.unwrap([newer])
+
+
+async def test_another_file_with_the_same_version_is_told(tmp_path: Path) -> None:
+    [wrapped] = await make_keys(tmp_path / "a").wrap([bytes(32)])
+    with pytest.raises(Misconfigured, match="put that file back"):
+        await make_keys(tmp_path / "b").unwrap([wrapped])
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"keys": {}}', '{"format": 1, "keys": {"1": {"key": "AAAA"}}}', "[]"])
+async def test_a_file_that_is_none_is_told(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "freki.keys"
+    path.write_text(content)
+    path.chmod(0o600)
+    with pytest.raises(Misconfigured, match="freki keys make"):
+        await LocalKeys(path).versions()
+
+
+async def test_vault_gets_one_call_per_batch_and_its_token(vault: VaultServer, tmp_path: Path) -> None:
+    service = VaultKeys(vault_settings(vault, tmp_path))
+    wrapped = await service.wrap([os.urandom(32) for _ in range(100)])
+    await service.unwrap(wrapped)
+    assert vault.operations == ["encrypt/freki", "decrypt/freki"]
+
+
+async def test_vault_that_is_away_is_retried_and_a_refusal_names_the_settings(
+    vault: VaultServer, tmp_path: Path
+) -> None:
+    service = VaultKeys(vault_settings(vault, tmp_path))
+    vault.status = 503
+    with pytest.raises(Unavailable):
+        await service.wrap([bytes(32)])
+    vault.status = 403
+    with pytest.raises(Misconfigured, match=r"permission denied.*FREKI_ENCRYPTION__VAULT") as refused:
+        await service.wrap([bytes(32)])
+    assert TOKEN not in str(refused.value)
+    vault.status, vault.dead = 200, True
+    with pytest.raises(Unavailable):
+        await service.versions()
+
+
+async def test_a_version_that_vault_no_longer_decrypts_is_told(vault: VaultServer, tmp_path: Path) -> None:
+    service = VaultKeys(vault_settings(vault, tmp_path))
+    old = await service.wrap([bytes(32)])
+    await service.rotate()
+    vault.least = 2
+    assert list(await service.versions()) == [2]
+    with pytest.raises(Misconfigured):
+        await service.unwrap(old)
+
+
+def test_settings_that_lack_something_say_what() -> None:
+    for given, said in (
+        ({"keys": "local"}, "FREKI_ENCRYPTION__KEY_FILE"),
+        ({"keys": "vault"}, "FREKI_ENCRYPTION__VAULT_URL"),
+        ({"keys": "vault", "vault_url": "http://vault.example.org", "vault_token_file": "t"}, "use https"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            EncryptionSettings.model_validate(given)
+
+
+def test_the_file_says_its_format(tmp_path: Path) -> None:
+    make_keys(tmp_path / "freki.keys")
+    assert json.loads((tmp_path / "freki.keys").read_text())["format"] == 1
