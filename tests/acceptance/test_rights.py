@@ -20,7 +20,7 @@ async def test_nobody_sees_what_is_not_hers(tmp_path: Path, *, once: bool) -> No
 
     assert report.wrong == [], f"seed {seed}"
     assert report.done.total() >= OPERATIONS
-    # To be explained: where a token serves one query, some runs answer most queries with nothing.
-    assert once or report.hits > 0, f"seed {seed}"
+    # Groups change and documents go, but the first ones are there before the first question.
+    assert report.seen["answer: degraded"] > report.seen["answer: empty"], f"seed {seed}"
     assert report.compared > 0
     assert report.unanswered == 0, f"seed {seed}"

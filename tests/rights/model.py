@@ -45,6 +45,8 @@ class History(Generic[T]):
 
     states: list[T]
     oldest: int = 0
+    newest: int = -1
+    """The newest one known to be seen; none before the first receipt."""
 
     def since(self, oldest: int) -> Sequence[T]:
         """Give the states that somebody may see who began when `oldest` was the oldest one."""
@@ -53,6 +55,7 @@ class History(Generic[T]):
     def passed(self, place: int) -> None:
         """Note that nobody may see anything older than this place from now on."""
         self.oldest = max(self.oldest, place)
+        self.newest = max(self.newest, place)
 
 
 @dataclass(frozen=True, slots=True)

@@ -379,7 +379,7 @@ class Run:
 
     def _late(self) -> list[str]:
         histories = self._model.documents.items()
-        return [key.name for key, history in histories if history.oldest < len(history.states) - 1]
+        return [key.name for key, history in histories if history.newest < len(history.states) - 1]
 
     async def _last_lists(self) -> None:
         """Each user finds exactly what she may read, and what is hidden is told from what is absent by nothing."""
