@@ -5,12 +5,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
 from freki.cli.main import app
 from freki.infra.settings import AuthSettings, RelaySettings, Settings
 from freki.infra.settings.read import WrongSettings, read_settings
+from freki.operators.check_claims import check_claims
+from freki.schemas import Timestamp
+from freki.schemas.identity import Identity
+from freki.streams.wire.from_settings import claim_rules_of, uses_kept_ms
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -28,15 +34,15 @@ def test_queries_are_believed_unless_the_settings_demand_tokens() -> None:
     assert AuthSettings(**GOOD).required
 
 
-@pytest.mark.parametrize("given", [("jwks",), ("issuer",), ("audience",), ("jwks", "issuer"), ("issuer", "audience")])
-def test_what_is_missing_is_named_at_the_start(given: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in given:
+@pytest.mark.parametrize("named", [("jwks",), ("issuer",), ("audience",), ("jwks", "issuer"), ("issuer", "audience")])
+def test_what_is_missing_is_named_at_the_start(named: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in named:
         monkeypatch.setenv(f"FREKI_AUTH__{name.upper()}", GOOD[name])
 
     with pytest.raises(WrongSettings) as wrong:
         read_settings()
 
-    for name in GOOD.keys() - set(given):
+    for name in GOOD.keys() - set(named):
         assert f"FREKI_AUTH__{name.upper()}" in str(wrong.value)
 
 
@@ -65,6 +71,25 @@ def test_these_places_of_keys_are_allowed(place: str) -> None:
 def test_a_topic_for_answers_is_named_by_the_tenant(template: str) -> None:
     with pytest.raises(ValidationError, match="FREKI_AUTH__REPLY_TOPIC"):
         AuthSettings(**GOOD, reply_topic=template)
+
+
+@given(
+    times=st.tuples(*(st.integers(0, 2_000) for _ in range(3))),
+    window_s=st.integers(61, 900),
+    leeway_s=st.integers(0, 30),
+    max_age_s=st.none() | st.integers(1, 60),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_token_is_too_old_before_its_use_is_forgotten(
+    times: tuple[int, int, int], window_s: int, leeway_s: int, max_age_s: int | None
+) -> None:
+    issued, (first, again) = times[0], sorted(times[1:])
+    auth = AuthSettings(**GOOD, replay_window_s=window_s, leeway_s=leeway_s, max_age_s=max_age_s)
+    claims = {"iss": GOOD["issuer"], "aud": GOOD["audience"], "sub": "ada", "tenant": "t", "iat": issued, "exp": 10**6}
+    rules = claim_rules_of(auth)
+    accepted = [isinstance(check_claims(claims, rules, Timestamp(at * 1000)), Identity) for at in (first, again)]
+
+    assert not all(accepted) or 1000 * (again - first) <= uses_kept_ms(auth)
 
 
 def test_a_topic_by_tenant_needs_tokens() -> None:

@@ -31,7 +31,9 @@ class AuthSettings(SettingsSection):
     )
     leeway_s: float = Field(default=30.0, ge=0, le=600, description="Difference of clocks that is tolerated")
     max_age_s: float | None = Field(
-        default=None, gt=0, description="Longest time since a token was issued, `iat`; none: `exp` alone counts"
+        default=None,
+        gt=0,
+        description="Longest time since a token was issued, `iat`; none: the replay window, else `exp` alone counts",
     )
     replay_window_s: float = Field(
         default=0.0,

@@ -15,7 +15,7 @@ from freki.streams.retrieve.authenticate import Authenticator, TokenJudge
 from freki.streams.retrieve.memberships import Memberships, follow_groups
 from freki.streams.retrieve.replays import ReplayWindow
 from freki.streams.wire.background import follow
-from freki.streams.wire.from_settings import claim_rules_of, wall_clock
+from freki.streams.wire.from_settings import claim_rules_of, uses_kept_ms, wall_clock
 
 if TYPE_CHECKING:
     from freki.streams.wire.parts import Parts
@@ -59,7 +59,7 @@ async def _open_replays(parts: "Parts", verifier: JwtVerifier) -> ReplayWindow:
     return ReplayWindow(
         history,
         verifier,
-        window_ms=int(parts.settings.auth.replay_window_s * 1000),
+        window_ms=uses_kept_ms(parts.settings.auth),
         decode=parts.codec(ContextQuery).decode,
         encode=Codec(ContextQuery).encode,
         prepare=parts.prepare,

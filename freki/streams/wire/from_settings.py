@@ -219,16 +219,21 @@ def fingerprints_of(settings: Settings) -> frozenset[str]:
 
 
 def claim_rules_of(settings: AuthSettings) -> ClaimRules:
-    """Return what tokens must claim."""
+    """Return what tokens must claim; with a replay window none may be older, whose use might be forgotten."""
     return ClaimRules(
         issuer=settings.issuer or "",
         audience=settings.audience or "",
         leeway_s=settings.leeway_s,
-        max_age_s=settings.max_age_s,
+        max_age_s=settings.max_age_s or settings.replay_window_s or None,
         tenant=settings.tenant_claim,
         principal=settings.principal_claim,
         groups=settings.groups_claim,
     )
+
+
+def uses_kept_ms(settings: AuthSettings) -> int:
+    """Return how long uses of tokens are remembered: as long as a token may be accepted, whichever clocks judge it."""
+    return int(1000 * (settings.replay_window_s + 2 * settings.leeway_s))
 
 
 def parse_limits_of(settings: Settings) -> ParseLimits:
