@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from importlib.util import find_spec
+from signal import SIGINT, SIGTERM
 from socket import socket
 from typing import TYPE_CHECKING
 
@@ -58,6 +60,14 @@ def _announcing(settings: ServeSettings) -> type["uvicorn.Server"]:
                 scheme = "http" if settings.cert_file is None else "https"
                 host = f"[{settings.host}]" if ":" in settings.host else settings.host
                 errors.print(f"serving at {scheme}://{host}:{port}/ until Ctrl-C", highlight=False, soft_wrap=True)
+
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            # Uvicorn would raise the signal again in the end, and nothing of ours would be closed.
+            loop = asyncio.get_running_loop()
+            for number in (SIGINT, SIGTERM):
+                loop.add_signal_handler(number, self.handle_exit, number, None)
+            yield
 
     return Announcing
 

@@ -22,16 +22,20 @@ from freki.schemas import (
     Timestamp,
 )
 
-_FILLED_IN = {"query_id", "asked_at", "reply_to", "at", "operation", "claim"}
+_FILLED_IN: dict[type[Any], set[str]] = {
+    ContextQuery: {"query_id", "asked_at", "reply_to"},
+    DocumentChange: {"operation", "claim"},
+    Judgement: {"at"},
+}
+"""What the door knows itself."""
 _STRICT = ConfigDict(extra="forbid")
 
 
 def _body(name: str, record: type[Any], **more: tuple[Any, Any]) -> type[BaseModel]:
     """Return a model with the fields of a record; `tenant` may be left out, as may what has a default."""
     hints = get_type_hints(record)
-    given = {
-        field.name: (hints[field.name], _default(field)) for field in fields(record) if field.name not in _FILLED_IN
-    }
+    asked = [field for field in fields(record) if field.name not in _FILLED_IN[record]]
+    given = {field.name: (hints[field.name], _default(field)) for field in asked}
     given["tenant"] = (str | None, Described(default=None, description="none: that of the server or of the token"))
     return create_model(name, __config__=_STRICT, **(given | more))
 

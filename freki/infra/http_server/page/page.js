@@ -27,8 +27,6 @@ const TEXTS = {
   },
 };
 const UNITS = [["year", 31536e6], ["month", 2592e6], ["day", 864e5], ["hour", 36e5], ["minute", 6e4], ["second", 1e3]];
-// Below this probability nothing shown is called an answer.
-const DOUBTFUL = 0.1;
 
 const form = document.getElementById("search");
 const field = (name) => form.elements.namedItem(name);
@@ -148,8 +146,8 @@ function drawHit(hit, question) {
 }
 
 function draw({ result, question }) {
-  const best = Math.max(0, ...result.hits.map((hit) => hit.score));
-  const doubtful = result.reranker !== "none" && best < DOUBTFUL;
+  // Advice is given where little was found, or nothing that surely fits.
+  const doubtful = result.advice.length > 0;
   const heading = result.hits.length === 0 ? say("nothing") : doubtful ? say("near") : say("found", result.hits.length);
   document.getElementById("heading").textContent = heading;
   const told = [...result.notices.filter((notice) => notice.stage !== "assemble").map((notice) => notice.message), ...result.advice];
