@@ -25,6 +25,7 @@ from freki.cli import (
     reindex,
     relay,
     schemas,
+    serve,
     settings,
     status,
     tools,
@@ -74,6 +75,7 @@ app.add_typer(audit.audit_app, name="audit")
 app.add_typer(keys.keys_app, name="keys")
 app.command("tools")(tools.describe)
 app.command("mcp")(tools.serve)
+app.command("serve")(serve.serve)
 app.command("verify")(verify.verify)
 app.command("export")(export_index.export_index)
 app.command("import")(import_index.import_index)

@@ -1,9 +1,9 @@
 """Clients of a running Freki: publish changes, wait for receipts, send queries."""
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterable, Callable, Iterator, Sequence
-from contextlib import suppress
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -100,6 +100,10 @@ class _Follower:
         with suppress(asyncio.CancelledError):
             await self._reading
 
+    async def ended(self) -> None:
+        """Return when nothing more will be read; raises why."""
+        await asyncio.shield(self._reading)
+
     async def _read(self) -> None:
         raise NotImplementedError
 
@@ -150,6 +154,44 @@ class Receipts(_Follower):
             if self._expected[change]:
                 self._expected[change] -= 1
                 self._arrived.put_nowait(outcome)
+
+
+class ReceiptBoard(_Follower):
+    """Reader of receipts for many producers at once: each waits for that of its own change."""
+
+    def __init__(self, records: AsyncIterable[Stored], decode: Callable[[bytes], IndexOutcome]) -> None:
+        self._records = records
+        self._decode = decode
+        self._waiting: defaultdict[Change, set[asyncio.Future[IndexOutcome]]] = defaultdict(set)
+
+    @contextmanager
+    def expected(self, change: DocumentChange) -> Iterator[Callable[[float], Awaitable[IndexOutcome]]]:
+        """Give what waits for the receipt of a change, at most so many seconds; enter before the change is sent.
+
+        The wait raises TimeoutError.
+        """
+        key = (change.tenant, change.document_id, change.version)
+        receipt: asyncio.Future[IndexOutcome] = asyncio.get_running_loop().create_future()
+        self._waiting[key].add(receipt)
+
+        async def wait(patience_s: float) -> IndexOutcome:
+            return await self._first(receipt, patience_s=patience_s)
+
+        try:
+            yield wait
+        finally:
+            self._waiting[key].discard(receipt)
+            if not self._waiting[key]:
+                del self._waiting[key]
+
+    async def _read(self) -> None:
+        async for stored in self._records:
+            if stored.value is None:
+                continue
+            outcome = self._decode(stored.value)
+            for receipt in self._waiting.get((outcome.tenant, outcome.document_id, outcome.version), ()):
+                if not receipt.done():
+                    receipt.set_result(outcome)
 
 
 class _Correspondent(_Follower, Generic[Q, A]):

@@ -20,7 +20,7 @@ from freki.infra.settings.retrieval import PROFILES, ContextProfile, FeedbackSet
 from freki.infra.settings.root import Settings
 from freki.infra.settings.scan import ScanSettings
 from freki.infra.settings.section import SettingsSection
-from freki.infra.settings.services import LocalSettings, McpSettings, TelemetrySettings
+from freki.infra.settings.services import LocalSettings, McpSettings, ServeSettings, TelemetrySettings
 
 __all__ = [
     "PROFILES",
@@ -49,6 +49,7 @@ __all__ = [
     "RemoteRerankerSettings",
     "RetrievalSettings",
     "ScanSettings",
+    "ServeSettings",
     "Settings",
     "SettingsSection",
     "TelemetrySettings",

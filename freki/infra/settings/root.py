@@ -25,7 +25,7 @@ from freki.infra.settings.models import LlmSettings, ModelSettings, RemoteRerank
 from freki.infra.settings.retrieval import FeedbackSettings, RetrievalSettings
 from freki.infra.settings.scan import ScanSettings
 from freki.infra.settings.section import Clearable, check_ascending
-from freki.infra.settings.services import LocalSettings, McpSettings, TelemetrySettings
+from freki.infra.settings.services import LocalSettings, McpSettings, ServeSettings, TelemetrySettings
 
 
 class Settings(BaseSettings, Clearable):
@@ -67,6 +67,7 @@ class Settings(BaseSettings, Clearable):
     local: LocalSettings = LocalSettings()
     crawl: CrawlSettings = CrawlSettings()
     mcp: McpSettings = McpSettings()
+    serve: ServeSettings = ServeSettings()
     relays: tuple[RelaySettings, ...] = Field(
         default=(), description="Topics of others that `freki relay` reads, `[[relays]]` in freki.toml: docs/sources.md"
     )

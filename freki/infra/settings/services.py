@@ -46,6 +46,30 @@ class McpSettings(SettingsSection):
     )
 
 
+class ServeSettings(SettingsSection):
+    """Server of `freki serve`: HTTP for services, and a page for people; `docs/serve.md` explains it."""
+
+    host: str = Field(default="127.0.0.1", description="Where to listen; else than here with FREKI_AUTH__JWKS only")
+    port: int = Field(default=8780, ge=0, le=65535, description="0: a free one")
+    allowed_hosts: tuple[str, ...] = Field(
+        default=(), description="More names, without a port, by which clients may call, as JSON"
+    )
+    cert_file: Path | None = Field(default=None, description="PEM file of the server's certificate; none: no TLS")
+    key_file: Path | None = Field(default=None, description="PEM file of its private key")
+    publishers: tuple[str, ...] = Field(
+        default=(),
+        description="With FREKI_AUTH__JWKS: users and groups that may publish and delete documents here, as JSON",
+    )
+    max_body_mb: float = Field(default=64.0, gt=0, description="Largest request")
+    calls_per_minute: int = Field(default=0, ge=0, description="Most calls of one user, else of one address; 0: any")
+
+    @model_validator(mode="after")
+    def _check_pair(self) -> Self:
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ValueError("FREKI_SERVE__CERT_FILE and FREKI_SERVE__KEY_FILE go together: set both, or none")
+        return self
+
+
 class LocalSettings(SettingsSection):
     """Local stack of `freki up`."""
 

@@ -1,7 +1,7 @@
 """Open connections and clients from settings, for workers and commands."""
 
-from collections.abc import AsyncIterator, Collection, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import TypeVar
 
@@ -19,17 +19,37 @@ from freki.infra.telemetry.traces import tracing
 from freki.infra.tokens import TokenFile
 from freki.operators.chunk import Similarities
 from freki.operators.token_id import token_id
-from freki.schemas import ContextQuery, ContextResult, DocumentChange, DocumentQuery, DocumentReport, IndexOutcome
+from freki.schemas import (
+    ContextQuery,
+    ContextResult,
+    DocumentChange,
+    DocumentQuery,
+    DocumentReport,
+    IndexOutcome,
+    Judgement,
+    TenantId,
+)
 from freki.schemas.avro import Codec
 from freki.schemas.errors import Misconfigured, Unavailable
-from freki.streams.client import Asker, DocumentAsker, Publisher, Receipts
+from freki.streams.client import Asker, DocumentAsker, Publisher, ReceiptBoard, Receipts
 from freki.streams.deliver.outbox import Outbox, Sink
 from freki.streams.feed.ledger import SourceLedger
+from freki.streams.gateway import Gateway
 from freki.streams.ingest.outline import CountTokens, Outliner, OutlineRules
 from freki.streams.ingest.parse import by_weight, parse
-from freki.streams.wire.from_settings import index_of, limits_of, parse_limits_of, reply_topics_of, topics_of
+from freki.streams.ports import QueryClient
+from freki.streams.tools.client import ClientsByTenant, ReconnectingClient
+from freki.streams.wire.from_settings import (
+    index_of,
+    limits_of,
+    parse_limits_of,
+    reply_topics_of,
+    topics_of,
+    wall_clock,
+)
 
 T = TypeVar("T")
+Connect = Callable[[TenantId], AbstractAsyncContextManager[QueryClient]]
 
 
 @asynccontextmanager
@@ -114,6 +134,29 @@ async def open_receipts(settings: Settings) -> AsyncIterator[Receipts]:
         Receipts(reader, Codec(IndexOutcome, registry=registry).decode) as receipts,
     ):
         yield receipts
+
+
+@asynccontextmanager
+async def open_gateway(settings: Settings, *, connect: Connect) -> AsyncIterator[Gateway]:
+    """Open what all doors of one process share; connect: opens a client for the queries of a tenant."""
+    topics = topics_of(settings)
+    async with AsyncExitStack() as opened:
+        registry = await opened.enter_async_context(open_registry(settings))
+        receipts = await opened.enter_async_context(Reader(settings.kafka, topics.outcomes.name, start="latest"))
+        board = ReceiptBoard(receipts, Codec(IndexOutcome, registry=registry).decode)
+        outbox, _ = await opened.enter_async_context(open_outbox(settings))
+        # One for all tenants, unless each has a topic of its own for answers.
+        one = settings.auth.reply_topic is None
+        client = ReconnectingClient(partial(connect, TenantId(settings.tenant))) if one else ClientsByTenant(connect)
+        yield Gateway(
+            publisher=await opened.enter_async_context(open_publisher(settings)),
+            receipts=await opened.enter_async_context(board),
+            asker=await opened.enter_async_context(client),
+            documents=await opened.enter_async_context(open_document_asker(settings)),
+            judgements=Sink(outbox, topics.judgements.name, Codec(Judgement, registry=registry).encode),
+            deadline_ms=settings.retrieval.deadline_ms,
+            now=wall_clock,
+        )
 
 
 @asynccontextmanager

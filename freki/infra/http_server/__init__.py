@@ -1,0 +1,1 @@
+"""The HTTP door: an application for services and a page for people."""

@@ -1,0 +1,328 @@
+"""The application of the HTTP door: documents, questions and judgements as JSON, and the page."""
+
+import secrets
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from pathlib import Path
+from typing import Annotated, Any, Protocol, TypeVar
+
+import structlog
+from fastapi import Depends, FastAPI, Query
+from fastapi.exceptions import RequestValidationError
+from opentelemetry.context import attach, detach
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.staticfiles import StaticFiles
+
+from freki import __version__
+from freki.infra.http_server.bodies import (
+    Document,
+    Question,
+    Verdict,
+    change_of,
+    documents_query,
+    judgement_of,
+    query_of,
+)
+from freki.infra.http_server.guard import Caller, Guard, Identify, check_reach, tenant_of
+from freki.infra.http_server.problems import Problem
+from freki.infra.settings import ServeSettings
+from freki.schemas import (
+    ContextQuery,
+    ContextResult,
+    DocumentChange,
+    DocumentId,
+    DocumentQuery,
+    DocumentQueryKind,
+    DocumentReport,
+    IndexOutcome,
+    Judgement,
+    Operation,
+    OutcomeStatus,
+    ReportStatus,
+    ResultStatus,
+    TenantId,
+    Timestamp,
+)
+from freki.schemas.errors import Rejected, Unavailable
+from freki.schemas.names import record
+
+_log = structlog.get_logger(__name__)
+_PAGE = Path(__file__).parent / "page"
+_W3C = TraceContextTextMapPropagator()
+_POLICY = "; ".join(
+    [
+        "default-src 'none'",
+        *(f"{kind}-src 'self'" for kind in ("script", "style", "img", "connect")),
+        "base-uri 'none'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+    ]
+)
+_LOCKED = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+Next = Callable[[Request], Awaitable[Response]]
+T = TypeVar("T")
+MOST_WAIT_MS = 120_000
+
+
+class Gateway(Protocol):
+    """What the door calls."""
+
+    async def publish(self, change: DocumentChange, *, wait_s: float) -> IndexOutcome | None:
+        """Store a change; return its receipt, or None if none came in time."""
+
+    async def ask(self, query: ContextQuery, *, token: str | None) -> ContextResult:
+        """Return the result. Raises TimeoutError if none comes."""
+
+    async def ask_documents(self, query: DocumentQuery, *, token: str | None) -> DocumentReport:
+        """Return the report. Raises TimeoutError if none comes."""
+
+    async def judge(self, judgement: Judgement) -> None:
+        """Store a judgement."""
+
+
+Wait = Annotated[
+    int, Query(ge=0, le=MOST_WAIT_MS, description="Wait so long for the receipt, in milliseconds; 0: answer at once")
+]
+Named = Annotated[str | None, Query(alias="tenant", description="Tenant; default: of the server, or of the token")]
+Principals = Annotated[tuple[str, ...], Query(alias="principal", description="Without tokens: who asks")]
+Limit = Annotated[int, Query(ge=1, le=100, description="Most documents or chunks of the page")]
+Cursor = Annotated[str | None, Query(description="`next` of the page before")]
+Version = Annotated[int, Query(ge=0, description="0: now, in milliseconds")]
+
+
+@record
+class _Door:
+    gateway: Gateway
+    guard: Guard
+    tenant: str
+
+    def tenant_of(self, caller: Caller, named: str | None) -> TenantId:
+        return tenant_of(caller, named, self.tenant)
+
+
+def make_app(gateway: Gateway, settings: ServeSettings, *, tenant: str, identify: Identify | None = None) -> FastAPI:
+    """Return the application.
+
+    tenant: of calls that name none. identify: tells who a token is of, or why it is refused; None: callers are
+    believed. Raises Misconfigured if callers are believed and other machines could call.
+    """
+    check_reach(settings, tokens=identify is not None)
+    door = _Door(gateway=gateway, guard=Guard(settings, identify), tenant=tenant)
+    app = FastAPI(title="Freki", version=__version__, docs_url=None, redoc_url=None, openapi_url="/v1/openapi.json")
+    _handle_errors(app)
+    _check_requests(app, door.guard)
+    _add_questions(app, door)
+    _add_changes(app, door)
+    _add_documents(app, door)
+    _add_page(app)
+    return app
+
+
+def _add_questions(app: FastAPI, door: _Door) -> None:
+    Known = Annotated[Caller, Depends(door.guard.caller)]  # noqa: N806 - a type
+
+    @app.post("/v1/queries", summary="Ask a question")
+    async def ask(body: Question, request: Request, caller: Known) -> ContextResult:
+        query = query_of(body, tenant=door.tenant_of(caller, body.tenant))
+        with _trace_of(request):
+            result = await _answer(door.gateway.ask(query, token=caller.token))
+        if result.status in {ResultStatus.REJECTED, ResultStatus.EXPIRED}:
+            expired = result.status is ResultStatus.EXPIRED
+            why = "; ".join(notice.message for notice in result.notices) or "the query was refused"
+            status = HTTPStatus.GATEWAY_TIMEOUT if expired else HTTPStatus.BAD_REQUEST
+            raise Problem(status, why, trace_id=result.trace_id)
+        return result
+
+    @app.post("/v1/judgements", status_code=204, summary="Judge a document as an answer to a question")
+    async def judge(body: Verdict, caller: Known) -> None:
+        # With tokens nobody judges in another name; without, the caller says who judges.
+        by = caller.name.partition("/")[2] if caller.token is not None else body.judge
+        if not by:
+            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "judge: say who judges")
+        await door.gateway.judge(judgement_of(body, tenant=door.tenant_of(caller, body.tenant), judge=by))
+
+
+def _add_changes(app: FastAPI, door: _Door) -> None:
+    Known = Annotated[Caller, Depends(door.guard.publisher)]  # noqa: N806 - a type
+    stored: dict[int | str, dict[str, Any]] = {202: {"description": "Stored; no receipt yet"}}
+
+    @app.post("/v1/documents", summary="Publish a document", responses=stored)
+    async def publish(body: Document, request: Request, caller: Known, wait_ms: Wait = 10_000) -> IndexOutcome:
+        change = change_of(body, tenant=door.tenant_of(caller, body.tenant))
+        return await _changed(door.gateway, change, request, wait_ms)
+
+    @app.delete("/v1/documents/{document_id:path}", summary="Delete a document", responses=stored)
+    async def delete(
+        document_id: str,
+        request: Request,
+        caller: Known,
+        *,
+        named: Named = None,
+        version: Version = 0,
+        wait_ms: Wait = 10_000,
+    ) -> IndexOutcome:
+        change = DocumentChange(
+            tenant=door.tenant_of(caller, named),
+            document_id=DocumentId(document_id),
+            operation=Operation.DELETE,
+            version=version,
+            occurred_at=Timestamp(0),
+        )
+        return await _changed(door.gateway, change, request, wait_ms)
+
+
+def _add_documents(app: FastAPI, door: _Door) -> None:
+    Known = Annotated[Caller, Depends(door.guard.caller)]  # noqa: N806 - a type
+
+    @app.get("/v1/documents", summary="List documents")
+    async def list_documents(
+        caller: Known,
+        *,
+        named: Named = None,
+        principals: Principals = (),
+        prefix: str = "",
+        language: str = "",
+        limit: Limit = 50,
+        cursor: Cursor = None,
+    ) -> DocumentReport:
+        query = documents_query(
+            tenant=door.tenant_of(caller, named),
+            kind=DocumentQueryKind.LIST,
+            principals=principals,
+            prefix=prefix,
+            language=language,
+            limit=limit,
+            cursor=cursor,
+        )
+        return await _report(door.gateway, query, caller)
+
+    @app.get("/v1/documents/{document_id:path}", summary="Show a document with its chunks")
+    async def show(
+        document_id: str,
+        caller: Known,
+        *,
+        named: Named = None,
+        principals: Principals = (),
+        limit: Limit = 50,
+        cursor: Cursor = None,
+    ) -> DocumentReport:
+        query = documents_query(
+            tenant=door.tenant_of(caller, named),
+            kind=DocumentQueryKind.SHOW,
+            principals=principals,
+            document_id=DocumentId(document_id),
+            limit=limit,
+            cursor=cursor,
+        )
+        return await _report(door.gateway, query, caller)
+
+
+def _add_page(app: FastAPI) -> None:
+    @app.get("/health", include_in_schema=False)
+    async def health() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> FileResponse:
+        return FileResponse(_PAGE / "index.html")
+
+    app.mount("/static", StaticFiles(directory=_PAGE))
+
+
+async def _changed(gateway: Gateway, change: DocumentChange, request: Request, wait_ms: int) -> IndexOutcome:
+    with _trace_of(request):
+        try:
+            receipt = await gateway.publish(change, wait_s=wait_ms / 1000)
+        except Rejected as error:
+            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
+    if receipt is None:
+        raise _Stored(change.document_id)
+    if receipt.status is OutcomeStatus.REJECTED:
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, receipt.reason, version=receipt.version)
+    return receipt
+
+
+class _Stored(Exception):
+    """The change is stored, and its receipt did not come in time."""
+
+
+async def _report(gateway: Gateway, query: DocumentQuery, caller: Caller) -> DocumentReport:
+    report = await _answer(gateway.ask_documents(query, token=caller.token))
+    refused = {
+        ReportStatus.NOT_FOUND: HTTPStatus.NOT_FOUND,
+        ReportStatus.REJECTED: HTTPStatus.BAD_REQUEST,
+        ReportStatus.EXPIRED: HTTPStatus.GATEWAY_TIMEOUT,
+    }.get(report.status)
+    if refused is not None:
+        raise Problem(refused, report.message or "no such document, or you may not read it")
+    return report
+
+
+async def _answer(answer: Awaitable[T]) -> T:
+    try:
+        return await answer
+    except TimeoutError as error:
+        detail = "no worker answered in time: does one run the retrieve stage?"
+        raise Problem(HTTPStatus.GATEWAY_TIMEOUT, detail) from error
+
+
+@contextmanager
+def _trace_of(request: Request) -> Iterator[None]:
+    """Continue the trace of the caller."""
+    token = attach(_W3C.extract({"traceparent": request.headers.get("traceparent", "")}))
+    try:
+        yield
+    finally:
+        detach(token)
+
+
+def _handle_errors(app: FastAPI) -> None:
+    @app.exception_handler(Problem)
+    async def told(_: Request, problem: Problem) -> Response:
+        return problem.response()
+
+    @app.exception_handler(_Stored)
+    async def stored(_: Request, change: _Stored) -> Response:
+        return JSONResponse({"status": "STORED", "document_id": str(change)}, status_code=HTTPStatus.ACCEPTED)
+
+    @app.exception_handler(HTTPException)
+    async def http(_: Request, error: HTTPException) -> Response:
+        return Problem(HTTPStatus(error.status_code), str(error.detail), headers=error.headers).response()
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> Response:
+        # Values are not repeated: they may be content of documents.
+        wrong = [
+            {"field": ".".join(map(str, each["loc"][1:])) or str(each["loc"][0]), "message": each["msg"]}
+            for each in error.errors()
+        ]
+        detail = "; ".join(f"{each['field']}: {each['message']}" for each in wrong)
+        return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail, errors=wrong).response()
+
+    @app.exception_handler(Unavailable)
+    async def down(_: Request, error: Unavailable) -> Response:
+        _log.warning("call not answered", reason=str(error))
+        return Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error), headers={"Retry-After": "1"}).response()
+
+
+def _check_requests(app: FastAPI, guard: Guard) -> None:
+    @app.middleware("http")
+    async def checked(request: Request, call_next: Next) -> Response:
+        try:
+            if request.url.path != "/health":
+                guard.check_request(request)
+            response = await call_next(request)
+        except Problem as problem:
+            response = problem.response()
+        response.headers["X-Request-Id"] = request.headers.get("x-request-id", "")[:64] or secrets.token_hex(8)
+        response.headers.update(_LOCKED)
+        return response

@@ -1,0 +1,105 @@
+"""What requests of the HTTP door hold: the records of the topics, without what the door fills in."""
+
+from base64 import b64decode
+from binascii import Error as NotBase64
+from dataclasses import MISSING, Field, fields
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, create_model
+from pydantic import Field as Described
+
+from freki.infra.http_server.problems import Problem
+from freki.schemas import (
+    ContextQuery,
+    DocumentChange,
+    DocumentQuery,
+    Judgement,
+    Operation,
+    QueryId,
+    TenantId,
+    Timestamp,
+)
+
+_FILLED_IN: dict[type[Any], set[str]] = {
+    ContextQuery: {"query_id", "asked_at", "reply_to"},
+    DocumentChange: {"operation", "claim"},
+    Judgement: {"at"},
+}
+"""What the door knows itself."""
+_STRICT = ConfigDict(extra="forbid")
+
+
+def _body(name: str, record: type[Any], **more: tuple[Any, Any]) -> type[BaseModel]:
+    """Return a model with the fields of a record; `tenant` may be left out, as may what has a default."""
+    hints = get_type_hints(record)
+    asked = [field for field in fields(record) if field.name not in _FILLED_IN[record]]
+    given = {field.name: (hints[field.name], _default(field)) for field in asked}
+    given["tenant"] = (str | None, Described(default=None, description="none: that of the server or of the token"))
+    return create_model(name, __config__=_STRICT, **(given | more))
+
+
+def _default(field: "Field[Any]") -> object:
+    if field.default_factory is not MISSING:
+        return Described(default_factory=field.default_factory)
+    return ... if field.default is MISSING else field.default
+
+
+if TYPE_CHECKING:
+
+    class Question(BaseModel):
+        """What is made below."""
+
+        tenant: str | None
+
+    class Document(Question):
+        """What is made below."""
+
+    class Verdict(Question):
+        """What is made below."""
+
+        judge: str | None
+
+else:
+    Question = _body("Question", ContextQuery)
+    Document = _body(
+        "Document",
+        DocumentChange,
+        version=(int, Described(default=0, ge=0, description="grows with every change; 0: now, in milliseconds")),
+        occurred_at=(int, Described(default=0, ge=0, description="milliseconds since 1970; 0: now")),
+        content=(str | None, Described(default=None, description="the text")),
+        content_base64=(str | None, Described(default=None, description="bytes of a file, in place of `content`")),
+    )
+    Verdict = _body("Verdict", Judgement, judge=(str | None, Described(default=None, description="who judges")))
+
+
+def query_of(body: BaseModel, *, tenant: TenantId) -> ContextQuery:
+    """Return the query; the gateway gives it an id and its time."""
+    return ContextQuery(**_values(body) | {"query_id": QueryId(""), "asked_at": Timestamp(0), "tenant": tenant})
+
+
+def change_of(body: BaseModel, *, tenant: TenantId) -> DocumentChange:
+    """Return the change. Raises Problem if it has no content, or two, or what is no base64."""
+    values = _values(body)
+    encoded = values.pop("content_base64")
+    if (encoded is None) == (values["content"] is None):
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "give either `content` or `content_base64`")
+    if encoded is not None:
+        try:
+            values["content"] = b64decode(encoded, validate=True)
+        except NotBase64 as error:
+            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"content_base64 is no base64: {error}") from error
+    return DocumentChange(**values | {"operation": Operation.UPSERT, "tenant": tenant})
+
+
+def judgement_of(body: BaseModel, *, tenant: TenantId, judge: str) -> Judgement:
+    """Return the judgement; the gateway gives it its time."""
+    return Judgement(**_values(body) | {"judge": judge, "at": Timestamp(0), "tenant": tenant})
+
+
+def _values(body: BaseModel) -> dict[str, Any]:
+    return {name: getattr(body, name) for name in type(body).model_fields}
+
+
+documents_query = partial(DocumentQuery, query_id=QueryId(""), asked_at=Timestamp(0))

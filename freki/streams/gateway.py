@@ -1,0 +1,94 @@
+"""What the doors of one process share: one publisher, one reader of receipts, one client for queries."""
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+
+from freki.schemas import (
+    ContextQuery,
+    ContextResult,
+    DocumentChange,
+    DocumentQuery,
+    DocumentReport,
+    IndexOutcome,
+    Judgement,
+    QueryId,
+    Timestamp,
+)
+from freki.streams.client import DocumentAsker, Publisher, ReceiptBoard
+from freki.streams.deliver.outbox import Sink
+from freki.streams.ports import QueryClient
+from freki.streams.retrieve.steps.judged import judgement_key
+
+SLACK_S = 10.0
+"""Wait for an answer beyond its deadline, in seconds: it may still be on its way."""
+DOCUMENTS_MS = 30_000
+"""Deadline of a question about documents that names none."""
+
+
+class Gateway:
+    """Publishes, asks and judges over the topics, for any number of callers at once."""
+
+    def __init__(
+        self,
+        *,
+        publisher: Publisher,
+        receipts: ReceiptBoard,
+        asker: QueryClient,
+        documents: DocumentAsker,
+        judgements: Sink[Judgement],
+        deadline_ms: int,
+        now: Callable[[], Timestamp],
+    ) -> None:
+        self._publisher = publisher
+        self._receipts = receipts
+        self._asker = asker
+        self._documents = documents
+        self._judgements = judgements
+        self._deadline_ms = deadline_ms
+        self._now = now
+
+    async def broken(self) -> None:
+        """Return, or raise why, when receipts or reports are not read any more: restart then."""
+        ends = {asyncio.create_task(each.ended()) for each in (self._receipts, self._documents)}
+        try:
+            done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for end in done:
+                end.result()
+        finally:
+            for end in ends:
+                end.cancel()
+
+    async def publish(self, change: DocumentChange, *, wait_s: float) -> IndexOutcome | None:
+        """Store a change in the stream, under the time as its version where it has none (0).
+
+        Returns its receipt, or None if none came within `wait_s` seconds: the change is on its way.
+        """
+        now = self._now()
+        change = replace(change, version=change.version or now, occurred_at=change.occurred_at or now)
+        with self._receipts.expected(change) as receipt:
+            await self._publisher.publish(change)
+            if not wait_s:
+                return None
+            try:
+                return await receipt(wait_s)
+            except TimeoutError:
+                return None
+
+    async def ask(self, query: ContextQuery, *, token: str | None) -> ContextResult:
+        """Ask under a new id. Raises TimeoutError if no answer comes some seconds after the deadline."""
+        query = replace(query, query_id=QueryId(str(uuid.uuid4())), asked_at=self._now())
+        patience_s = (query.deadline_ms or self._deadline_ms) / 1000 + SLACK_S
+        return await self._asker.ask(query, patience_s=patience_s, token=token)
+
+    async def ask_documents(self, query: DocumentQuery, *, token: str | None) -> DocumentReport:
+        """Ask about documents under a new id. Raises TimeoutError as `ask` does."""
+        query = replace(query, query_id=QueryId(str(uuid.uuid4())), asked_at=self._now())
+        patience_s = (query.deadline_ms or DOCUMENTS_MS) / 1000 + SLACK_S
+        return await self._documents.ask(query, patience_s=patience_s, token=token)
+
+    async def judge(self, judgement: Judgement) -> None:
+        """Store a judgement."""
+        judgement = replace(judgement, at=self._now())
+        await self._judgements.send(self._judgements.record(judgement, key=judgement_key(judgement)))

@@ -1,0 +1,138 @@
+"""`freki serve` as a process, beside a running stack: services over HTTP, and people with a browser."""
+
+import asyncio
+import os
+import re
+import secrets
+import shutil
+import signal
+import sys
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from playwright.async_api import Page, async_playwright, expect
+
+from tests.acceptance.conftest import Freki
+from tests.acceptance.test_command_line import environment
+
+ATTACK = "<img src=x onerror=document.title='owned'> <script>document.title='owned'</script>"
+NAMELESS = """[...document.querySelectorAll('input, select, button, summary')]
+    .filter(each => !each.labels?.length && !each.textContent.trim()).length"""
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.fixture
+async def served(freki: Freki) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
+    variables = environment(freki) | {"FREKI_SERVE__PORT": "0", "FREKI_TENANT": f"serve-{secrets.token_hex(4)}"}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "freki", "serve"), env=variables, stderr=asyncio.subprocess.PIPE
+    )
+    assert process.stderr is not None
+    said = b""
+    while (found := re.search(rb"serving at (http://\S+)/ ", said)) is None:
+        line = await process.stderr.readline()
+        assert line, said
+        said += line
+    yield found[1].decode(), process
+    if process.returncode is None:
+        process.terminate()
+    await process.wait()
+
+
+@pytest.mark.timeout(300)
+async def test_a_service_publishes_asks_and_deletes(served: tuple[str, asyncio.subprocess.Process]) -> None:
+    url, process = served
+    question = {"text": "Wie hoch ist die Hundegebühr?", "top_k": 3}
+    async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+        document = {
+            "document_id": "hunde.md",
+            "content": "Die Hundegebühr beträgt zehn Euro.",
+            "principals": ["everyone"],
+        }
+        published = await client.post("/v1/documents", json=document)
+        assert (published.status_code, published.json()["status"]) == (200, "INDEXED"), published.text
+
+        trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+        headers = {"traceparent": f"00-{trace}-00f067aa0ba902b7-01"}
+        answers = [client.post("/v1/queries", json=question | {"top_k": n}, headers=headers) for n in range(1, 9)]
+        for reply in await asyncio.gather(*answers):
+            assert reply.json()["hits"][0]["document_id"] == "hunde.md", reply.text
+            assert reply.json()["trace_id"] == trace
+
+        listed = (await client.get("/v1/documents")).json()
+        assert [each["document_id"] for each in listed["documents"]] == ["hunde.md"]
+        shown = (await client.get("/v1/documents/hunde.md")).json()
+        assert "zehn Euro" in shown["chunks"][0]["text"]
+
+        wrong = await client.post("/v1/queries", json=question | {"alpha": 3})
+        assert wrong.status_code == 400
+        assert "alpha" in wrong.json()["detail"]
+        unreadable = await client.post("/v1/documents", json={"document_id": "x.pdf", "content_base64": "JVBERi0xLjc="})
+        assert unreadable.status_code == 422, unreadable.text
+
+        deleted = await client.delete("/v1/documents/hunde.md")
+        assert deleted.json()["status"] == "DELETED"
+        assert (await client.post("/v1/queries", json=question)).json()["hits"] == []
+
+        # A call under way is answered, then the server ends.
+        last = asyncio.create_task(client.post("/v1/queries", json=question))
+        await asyncio.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        assert (await last).status_code == 200
+    assert await process.wait() == 0
+
+
+def _errors_of(page: Page) -> list[str]:
+    """Collect what goes wrong in a page."""
+    wrong: list[str] = []
+    page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    return wrong
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+@pytest.mark.timeout(300)
+async def test_the_page_shows_sources_and_never_their_markup(served: tuple[str, asyncio.subprocess.Process]) -> None:
+    url, _ = served
+    texts = {
+        "hunde.md": f"# Hunde\n\nDie Hundegebühr beträgt zehn Euro. {ATTACK}",
+        "dogs.md": "# Dogs\n\nThe dog licence is ten euros a year.",
+    }
+    async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+        for name, text in texts.items():
+            readable = {"principals": ["everyone"], "source_uri": f"https://example.org/{name}"}
+            document = {"document_id": name, "content": text, **readable}
+            assert (await client.post("/v1/documents", json=document)).status_code == 200
+
+    async with async_playwright() as playwright:
+        # As root, which tests may be, Chromium has no sandbox.
+        flags = ["--no-sandbox"] if os.geteuid() == 0 else []
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
+        for locale, question, name, heading in (
+            ("de-DE", "Wie hoch ist die Hundegebühr?", "hunde.md", "Stelle"),
+            ("en-GB", "How much is the dog licence?", "dogs.md", "passage"),
+        ):
+            page = await browser.new_page(locale=locale, viewport={"width": 390, "height": 800})
+            wrong = _errors_of(page)
+            await page.goto(url)
+            await page.keyboard.type(question)
+            await page.keyboard.press("Enter")
+            first = page.locator(".hit").first
+            await expect(first).to_contain_text("zehn Euro" if name == "hunde.md" else "ten euros")
+            await expect(page.locator("h1")).to_contain_text(heading)
+            await expect(first.locator(".foot")).to_contain_text(name)
+            assert await first.locator("mark").count() > 0
+            assert await first.locator("a").get_attribute("href") == f"https://example.org/{name}"
+            assert await page.locator(".hit img, .hit script").count() == 0
+            assert await page.title() == "Freki"
+            # Nothing is wider than the phone.
+            assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            # Each field and button has a name for those who do not see it.
+            assert await page.evaluate(NAMELESS) == 0
+            judged = page.locator(".judge button").first
+            await judged.click()
+            await expect(judged).to_have_attribute("aria-pressed", "true")
+            assert wrong == []
+            await page.close()
+        await browser.close()
