@@ -38,7 +38,7 @@ from freki.schemas import (
     Timestamp,
     Verdict,
 )
-from freki.schemas.errors import Misconfigured, Unavailable
+from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.schemas.identity import Identity, RefusalReason
 from tests.unit.questions import now, retriever
 from tests.unit.revisions import TENANT, World, revision
@@ -179,8 +179,16 @@ async def test_an_answer_without_hits_for_a_reason_is_a_problem_that_says_it(
     assert "alpha is 3" in reply.json()["detail"]
 
 
-@pytest.mark.parametrize(("error", "status"), [(TimeoutError(), 504), (Unavailable("broker is gone"), 503)])
-async def test_a_world_that_is_down_is_a_problem(gateway: InProcess, error: Exception, status: int) -> None:
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (TimeoutError(), 504),
+        (Unavailable("broker is gone"), 503),
+        (Rejected("the question is longer than a record may be"), 422),
+        (ValueError("question 1 still waits for its answer"), 409),
+    ],
+)
+async def test_what_fails_below_is_a_problem_of_its_kind(gateway: InProcess, error: Exception, status: int) -> None:
     gateway.ends = error
     async with door(gateway) as client:
         reply = await client.post("/v1/queries", json={"text": "a"})

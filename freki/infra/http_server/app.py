@@ -240,10 +240,7 @@ def _add_page(app: FastAPI) -> None:
 
 async def _changed(gateway: Gateway, change: DocumentChange, request: Request, wait_ms: int) -> IndexOutcome:
     with _trace_of(request):
-        try:
-            receipt = await gateway.publish(change, wait_s=wait_ms / 1000)
-        except Rejected as error:
-            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
+        receipt = await gateway.publish(change, wait_s=wait_ms / 1000)
     if receipt is None:
         raise _Stored(change.document_id)
     if receipt.status is OutcomeStatus.REJECTED:
@@ -273,6 +270,9 @@ async def _answer(answer: Awaitable[T]) -> T:
     except TimeoutError as error:
         detail = "no worker answered in time: does one run the retrieve stage?"
         raise Problem(HTTPStatus.GATEWAY_TIMEOUT, detail) from error
+    except ValueError as error:
+        # A token that serves one query only came twice at once.
+        raise Problem(HTTPStatus.CONFLICT, str(error)) from error
 
 
 @contextmanager
@@ -307,6 +307,10 @@ def _handle_errors(app: FastAPI) -> None:
         ]
         detail = "; ".join(f"{each['field']}: {each['message']}" for each in wrong)
         return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail, errors=wrong).response()
+
+    @app.exception_handler(Rejected)
+    async def rejected(_: Request, error: Rejected) -> Response:
+        return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)).response()
 
     @app.exception_handler(Unavailable)
     async def down(_: Request, error: Unavailable) -> Response:
