@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from freki.cli.show import show_error
-from freki.infra.local.state import read_stack, settings_for
+from freki.infra.local.state import nearest_stack, settings_for
 from freki.infra.settings import Settings
 from freki.infra.settings.read import WrongSettings, read_settings
 from freki.infra.telemetry.logs import mute_libraries
@@ -24,11 +24,20 @@ errors = Console(stderr=True)
 
 
 def load_settings() -> Settings:
-    """Read the settings; default to the running local stack if neither broker nor store is set."""
+    """Read the settings; default to the running local stack if neither broker nor store is set.
+
+    The stack may have been started in this folder or in one above it.
+    """
     settings = read_or_exit()
-    stack = read_stack(settings.local.state_dir.expanduser().absolute())
-    chosen = "bootstrap" in settings.kafka.model_fields_set or "uri" in settings.milvus.model_fields_set
-    return settings if stack is None or chosen else settings_for(settings, stack)
+    if names_servers(settings) or (stack := nearest_stack(settings.local.state_dir)) is None:
+        return settings
+    local = settings.local.model_copy(update={"state_dir": stack.directory})
+    return settings_for(settings.model_copy(update={"local": local}), stack)
+
+
+def names_servers(settings: Settings) -> bool:
+    """Tell whether the settings name a broker or a store."""
+    return "bootstrap" in settings.kafka.model_fields_set or "uri" in settings.milvus.model_fields_set
 
 
 def read_or_exit() -> Settings:

@@ -117,9 +117,8 @@ def show_outcomes(outcomes: Sequence[IndexOutcome], *, missing: int) -> bool:
     embedded = sum(outcome.embedded for outcome in outcomes)
     chunks = sum(outcome.chunks for outcome in outcomes)
     removed = sum(outcome.removed for outcome in outcomes)
-    console.print(
-        f"{len(outcomes)} outcomes: " + ", ".join(f"{counts[status]} {status.lower()}" for status in OutcomeStatus)
-    )
+    named = "1 outcome" if len(outcomes) == 1 else f"{len(outcomes)} outcomes"
+    console.print(f"{named}: " + ", ".join(f"{counts[status]} {status.lower()}" for status in OutcomeStatus))
     console.print(f"{chunks} chunks in these revisions, {embedded} embedded, {removed} old rows removed")
     if delays := sorted(
         outcome.searchable_at - outcome.received_at for outcome in outcomes if outcome.searchable_at is not None

@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from freki.cli.context import command, console, load_settings
+from freki.cli.context import command, console, fail, load_settings, names_servers
 from freki.infra.kafka import Admin
 from freki.infra.local.state import StackState, read_stack
 from freki.infra.settings import Settings
@@ -66,6 +66,12 @@ async def status(
 ) -> None:
     """Show the health of all parts, the lag of the stages, the freshness of the index, and dead letters."""
     settings = load_settings()
+    stack = read_stack(settings.local.state_dir.expanduser().absolute())
+    if stack is None and not worker and not names_servers(settings):
+        fail(
+            f"nothing runs here: no local stack in {Path.cwd()} or above it, and no broker is named. Start one with"
+            " `freki up`, or set FREKI_KAFKA__BOOTSTRAP and FREKI_MILVUS__URI"
+        )
     if not watch:
         page, fine = await _page(settings, worker or [])
         console.print(page)

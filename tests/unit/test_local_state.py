@@ -18,6 +18,7 @@ from freki.infra.local.state import (
     environment_for,
     forget_stack,
     locked,
+    nearest_stack,
     read_ports,
     read_stack,
     settings_for,
@@ -232,3 +233,29 @@ def _pid_of_nobody() -> int:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
     return process.pid
+
+
+async def test_a_stack_is_found_from_any_folder_below_the_nearest_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = tmp_path / "project" / "docs"
+    inner.mkdir(parents=True)
+    outside, near = tmp_path / ".freki", tmp_path / "project" / ".freki"
+    monkeypatch.chdir(inner)
+    assert nearest_stack(Path(".freki")) is None
+
+    async with locked(outside):
+        write_stack(stack_on(outside))
+        assert nearest_stack(Path(".freki")) == stack_on(outside)
+        async with locked(near):
+            write_stack(stack_on(near))
+            assert nearest_stack(Path(".freki")) == stack_on(near)
+            assert nearest_stack(outside) == stack_on(outside)
+
+
+async def test_a_stack_of_somebody_else_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with locked(tmp_path / ".freki"):
+        write_stack(stack_on(tmp_path / ".freki"))
+        monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+        assert nearest_stack(Path(".freki")) is None

@@ -2,7 +2,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from freki.cli.main import app
 from freki.cli.status import quantile
 
 BOUNDS = (0.1, 1.0, 10.0, float("inf"))
@@ -29,3 +31,14 @@ def test_what_lies_beyond_the_last_bound_is_given_as_that_bound() -> None:
 
 def test_values_count_as_spread_evenly_within_their_bucket() -> None:
     assert quantile(counted([0.5] * 10), 0.5) == pytest.approx(0.55)
+
+
+@pytest.mark.usefixtures("folder")
+def test_where_nothing_runs_that_is_said_and_no_server_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("freki.cli.status._page", None)
+
+    ended = CliRunner().invoke(app, ["status"])
+
+    assert ended.exit_code == 1
+    assert "nothing runs here" in ended.output
+    assert "freki up" in ended.output

@@ -73,6 +73,24 @@ def read_stack(directory: Path) -> StackState | None:
     return state if state and _is_locked(directory) and _is_alive(state.pid) else None
 
 
+def nearest_stack(directory: Path) -> StackState | None:
+    """Return the stack on a state directory; of a relative one also that in the nearest folder above, as git looks.
+
+    One that belongs to somebody else is passed over: its addresses could be anybody's.
+    """
+    directory = directory.expanduser()
+    folders = [Path()] if directory.is_absolute() else [Path.cwd(), *Path.cwd().parents]
+    states = (folder / directory for folder in folders)
+    return next((stack for each in states if _is_own(each) and (stack := read_stack(each)) is not None), None)
+
+
+def _is_own(directory: Path) -> bool:
+    try:
+        return directory.stat().st_uid == os.geteuid()
+    except OSError:
+        return False
+
+
 def write_stack(state: StackState) -> None:
     """Write the addresses of the stack for other processes."""
     _write(state.directory / "stack.json", state)
