@@ -14,6 +14,7 @@ from freki.cli.context import command, console, fail, load_settings
 from freki.cli.query_arguments import OutputArguments, OverrideArguments, QueryArguments, checked
 from freki.cli.show import show_result, show_trace
 from freki.cli.show_explanation import show_explanation
+from freki.cli.terminal import without_controls
 from freki.infra.settings import Settings
 from freki.infra.telemetry.trace_files import SpanRecord, read_trace
 from freki.schemas import ContextQuery, ContextResult, QueryId, RequestKind, ResultStatus, TenantId
@@ -71,7 +72,8 @@ def _show(result: ContextResult, query: ContextQuery, output: OutputArguments) -
     if output.as_json:
         console.print_json(json.dumps(asdict(result)))
     elif output.context:
-        console.print(result.context, markup=False, highlight=False)
+        # As it is, for whatever reads it: not wrapped, and no tab or :name: turned into something else.
+        typer.echo(without_controls(result.context) if console.is_terminal else result.context)
     else:
         show_result(console, result, question=query.text, whole=query.kind is RequestKind.CHUNK_READ)
         show_explanation(console, result)

@@ -6,9 +6,9 @@ from functools import wraps
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import typer
-from rich.console import Console
 
 from freki.cli.show import show_error
+from freki.cli.terminal import make_console
 from freki.infra.local.state import nearest_stack, settings_for
 from freki.infra.settings import Settings
 from freki.infra.settings.read import WrongSettings, read_settings
@@ -19,8 +19,8 @@ from freki.schemas.errors import InfraError, Unavailable
 P = ParamSpec("P")
 R = TypeVar("R")
 
-console = Console()
-errors = Console(stderr=True)
+console = make_console()
+errors = make_console(stderr=True)
 
 
 def load_settings() -> Settings:

@@ -81,6 +81,16 @@ async def test_a_folder_is_published_asked_and_pruned(freki: Freki, folder: Path
     assert f"{folder.name}/urlaub.md" not in after[1]
 
 
+async def test_a_context_is_written_as_it_is(freki: Freki, folder: Path) -> None:
+    text = "Der Kartenschlüssel [bold] lautet :smile: und\tsteht " + "sehr " * 40 + "lang in einer Zeile."
+    (folder / "karte.md").write_text(text, encoding="utf-8")
+    await freki_command(freki, "publish", str(folder), "--wait")
+
+    code, printed = await freki_command(freki, "ask", "Wie lautet der Kartenschlüssel?", "--context", COLUMNS="40")
+
+    assert (code, text in printed) == (0, True), printed
+
+
 async def test_a_file_that_is_published_alone_is_the_document_of_its_folder(freki: Freki, folder: Path) -> None:
     (folder / "sub").mkdir()
     (folder / "sub" / "rad.md").write_text("# Fahrrad\n\nDer Fahrradkeller ist offen.\n", encoding="utf-8")
