@@ -70,8 +70,9 @@ formats: $(READY) ## Measure parsing on files written in all formats; ARGS="--he
 docs: $(READY) ## Generate docs/settings.md from the settings
 	@$(BIN)/python -m freki.infra.settings.table
 
-schemas: $(READY) ## Freeze the next version of each Avro contract whose record changed, and write its golden bytes
+schemas: $(READY) ## Freeze the next version of each Avro contract whose record changed, with its golden bytes; write and compile the protobuf ones
 	@$(BIN)/python -m freki.schemas.avro
+	@$(BIN)/python -m freki.schemas.proto
 	@$(BIN)/python -m tests.golden
 
 train: $(READY) ## Train late interaction on DATA=folder; SETS="folder=N ..." also fits its weights on every N-th query

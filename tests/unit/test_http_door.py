@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freki.infra.doors.callers import Rate
 from freki.infra.http_server.app import make_app
-from freki.infra.http_server.guard import Rate
 from freki.infra.settings import ServeSettings
 from freki.operators.validate_query import validate_query
 from freki.schemas import (

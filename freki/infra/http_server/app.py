@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import structlog
 from fastapi import Depends, FastAPI, Query
@@ -18,6 +18,8 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from freki import __version__
+from freki.infra.doors.callers import Caller, Callers, Identify, tenant_of
+from freki.infra.doors.gateway import MOST_WAIT_MS, NO_ANSWER, Gateway, why_refused
 from freki.infra.http_server.bodies import (
     Document,
     Question,
@@ -27,11 +29,10 @@ from freki.infra.http_server.bodies import (
     judgement_of,
     query_of,
 )
-from freki.infra.http_server.guard import Caller, Guard, Identify, check_reach, tenant_of
+from freki.infra.http_server.guard import Guard, as_problem, check_reach
 from freki.infra.http_server.problems import Problem
 from freki.infra.settings import ServeSettings
 from freki.schemas import (
-    ContextQuery,
     ContextResult,
     DocumentChange,
     DocumentId,
@@ -39,7 +40,6 @@ from freki.schemas import (
     DocumentQueryKind,
     DocumentReport,
     IndexOutcome,
-    Judgement,
     Operation,
     OutcomeStatus,
     ReportStatus,
@@ -70,23 +70,6 @@ _LOCKED = {
 }
 Next = Callable[[Request], Awaitable[Response]]
 T = TypeVar("T")
-MOST_WAIT_MS = 120_000
-
-
-class Gateway(Protocol):
-    """What the door calls."""
-
-    async def publish(self, change: DocumentChange, *, wait_s: float) -> IndexOutcome | None:
-        """Store a change; return its receipt, or None if none came in time."""
-
-    async def ask(self, query: ContextQuery, *, token: str | None) -> ContextResult:
-        """Return the result. Raises TimeoutError if none comes."""
-
-    async def ask_documents(self, query: DocumentQuery, *, token: str | None) -> DocumentReport:
-        """Return the report. Raises TimeoutError if none comes."""
-
-    async def judge(self, judgement: Judgement) -> None:
-        """Store a judgement."""
 
 
 Wait = Annotated[
@@ -106,17 +89,27 @@ class _Door:
     tenant: str
 
     def tenant_of(self, caller: Caller, named: str | None) -> TenantId:
-        return tenant_of(caller, named, self.tenant)
+        with as_problem():
+            return tenant_of(caller, named, self.tenant)
 
 
-def make_app(gateway: Gateway, settings: ServeSettings, *, tenant: str, identify: Identify | None = None) -> FastAPI:
+def make_app(
+    gateway: Gateway,
+    settings: ServeSettings,
+    *,
+    tenant: str,
+    identify: Identify | None = None,
+    callers: Callers | None = None,
+) -> FastAPI:
     """Return the application.
 
     tenant: of calls that name none. identify: tells who a token is of, or why it is refused; None: callers are
-    believed. Raises Misconfigured if callers are believed and other machines could call.
+    believed. callers: those that all doors of the process share, in place of `identify`. Raises Misconfigured if
+    callers are believed and other machines could call.
     """
-    check_reach(settings, tokens=identify is not None)
-    door = _Door(gateway=gateway, guard=Guard(settings, identify), tenant=tenant)
+    callers = callers or Callers(settings, identify)
+    check_reach(settings, tokens=callers.have_tokens)
+    door = _Door(gateway=gateway, guard=Guard(settings, callers), tenant=tenant)
     app = FastAPI(title="Freki", version=__version__, docs_url=None, redoc_url=None, openapi_url="/v1/openapi.json")
     _handle_errors(app)
     _check_requests(app, door.guard)
@@ -135,9 +128,8 @@ def _add_questions(app: FastAPI, door: _Door) -> None:
         query = query_of(body, tenant=door.tenant_of(caller, body.tenant))
         with _trace_of(request):
             result = await _answer(door.gateway.ask(query, token=caller.token))
-        if result.status in {ResultStatus.REJECTED, ResultStatus.EXPIRED}:
+        if (why := why_refused(result)) is not None:
             expired = result.status is ResultStatus.EXPIRED
-            why = "; ".join(notice.message for notice in result.notices) or "the query was refused"
             status = HTTPStatus.GATEWAY_TIMEOUT if expired else HTTPStatus.BAD_REQUEST
             raise Problem(status, why, trace_id=result.trace_id)
         return result
@@ -268,8 +260,7 @@ async def _answer(answer: Awaitable[T]) -> T:
     try:
         return await answer
     except TimeoutError as error:
-        detail = "no worker answered in time: does one run the retrieve stage?"
-        raise Problem(HTTPStatus.GATEWAY_TIMEOUT, detail) from error
+        raise Problem(HTTPStatus.GATEWAY_TIMEOUT, NO_ANSWER) from error
     except ValueError as error:
         # A token that serves one query only came twice at once.
         raise Problem(HTTPStatus.CONFLICT, str(error)) from error
