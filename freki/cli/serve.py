@@ -1,4 +1,4 @@
-"""`freki serve`: documents, questions and judgements over HTTP, and a page for people."""
+"""`freki serve`: documents, questions and judgements over HTTP and gRPC, and a page for people."""
 
 import asyncio
 import logging
@@ -7,9 +7,13 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanag
 from importlib.util import find_spec
 from signal import SIGINT, SIGTERM
 from socket import socket
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from freki.cli.context import command, errors, load_settings
+from freki.infra.doors.callers import Callers
 from freki.infra.settings import ServeSettings
 from freki.schemas import TenantId
 from freki.schemas.errors import Misconfigured, Unavailable
@@ -17,30 +21,59 @@ from freki.streams.client import Asker
 from freki.streams.gateway import Gateway
 from freki.streams.wire.authentication import open_judge
 from freki.streams.wire.connect import open_asker, open_gateway
+from freki.streams.wire.direct import open_direct
 
 if TYPE_CHECKING:
     import uvicorn
     from fastapi import FastAPI
+
+    from freki.infra.grpc_server.server import GrpcServer
 
 STOP_S = 30
 """Longest wait for calls under way when the server stops, in seconds."""
 
 
 @command
-async def serve() -> None:
-    """Serve HTTP at FREKI_SERVE__HOST: an API for services (/v1), and a page for people (/)."""
-    if find_spec("fastapi") is None or find_spec("uvicorn") is None:
-        raise Misconfigured("fastapi is not installed: pip install 'freki[serve]'")
+async def serve(
+    *,
+    direct: Annotated[
+        bool,
+        typer.Option("--direct", help="Answer in this process instead of over the topics: FREKI_SERVE__DIRECT"),
+    ] = False,
+) -> None:
+    """Serve HTTP and gRPC at FREKI_SERVE__HOST for services, and a page for people (/)."""
+    for package in ("fastapi", "uvicorn", "grpc_health", "grpc_reflection"):
+        if find_spec(package) is None:
+            raise Misconfigured(f"{package} is not installed: pip install 'freki[serve]'")
     from freki.infra.http_server.app import make_app  # noqa: PLC0415 - an extra
 
     settings = load_settings()
+    serving, tenant = settings.serve, settings.tenant
     async with AsyncExitStack() as opened:
         identify = None
         if settings.auth.required:
             identify = (await opened.enter_async_context(open_judge(settings.auth))).identify
-        gateway = await opened.enter_async_context(open_gateway(settings, connect=_opened))
-        app = make_app(gateway, settings.serve, tenant=settings.tenant, identify=identify)
-        await _run(app, settings.serve, gateway)
+        callers = Callers(serving, identify)
+        here = await opened.enter_async_context(open_direct(settings)) if direct or serving.direct else None
+        gateway = await opened.enter_async_context(open_gateway(settings, connect=_opened, direct=here))
+        app = make_app(gateway, serving, tenant=tenant, callers=callers)
+        await _run(app, serving, gateway, await _start_grpc(gateway, serving, tenant, callers))
+
+
+async def _start_grpc(gateway: Gateway, settings: ServeSettings, tenant: str, callers: Callers) -> "GrpcServer | None":
+    """Start the gRPC server, and print its address; None if the settings want none."""
+    if settings.grpc_port is None:
+        return None
+    from freki.infra.grpc_server.server import GrpcServer  # noqa: PLC0415 - an extra
+
+    server = GrpcServer(gateway, settings, tenant=tenant, callers=callers)
+    port = await server.start()
+    errors.print(f"gRPC at {_address(settings, port)}", highlight=False, soft_wrap=True)
+    return server
+
+
+def _address(settings: ServeSettings, port: int) -> str:
+    return f"[{settings.host}]:{port}" if ":" in settings.host else f"{settings.host}:{port}"
 
 
 def _opened(tenant: TenantId) -> AbstractAsyncContextManager[Asker]:
@@ -48,8 +81,8 @@ def _opened(tenant: TenantId) -> AbstractAsyncContextManager[Asker]:
     return open_asker(load_settings(), tenant=tenant)
 
 
-def _announcing(settings: ServeSettings) -> type["uvicorn.Server"]:
-    """Return a server that prints its address once it listens."""
+def _announcing(settings: ServeSettings, stopping: asyncio.Event) -> type["uvicorn.Server"]:
+    """Return a server that prints its address once it listens; stopping: is set when it is told to stop."""
     import uvicorn  # noqa: PLC0415 - an extra
 
     class Announcing(uvicorn.Server):
@@ -58,8 +91,8 @@ def _announcing(settings: ServeSettings) -> type["uvicorn.Server"]:
             if self.started:
                 port = self.servers[0].sockets[0].getsockname()[1]
                 scheme = "http" if settings.cert_file is None else "https"
-                host = f"[{settings.host}]" if ":" in settings.host else settings.host
-                errors.print(f"serving at {scheme}://{host}:{port}/ until Ctrl-C", highlight=False, soft_wrap=True)
+                told = f"serving at {scheme}://{_address(settings, port)}/ until Ctrl-C"
+                errors.print(told, highlight=False, soft_wrap=True)
 
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
@@ -69,10 +102,14 @@ def _announcing(settings: ServeSettings) -> type["uvicorn.Server"]:
                 loop.add_signal_handler(number, self.handle_exit, number, None)
             yield
 
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            stopping.set()
+            super().handle_exit(sig, frame)
+
     return Announcing
 
 
-async def _run(app: "FastAPI", settings: ServeSettings, gateway: Gateway) -> None:
+async def _run(app: "FastAPI", settings: ServeSettings, gateway: Gateway, grpc: "GrpcServer | None") -> None:
     """Serve until the process is told to stop, or the broker is lost for good."""
     import uvicorn  # noqa: PLC0415 - an extra
 
@@ -87,11 +124,14 @@ async def _run(app: "FastAPI", settings: ServeSettings, gateway: Gateway) -> Non
         ssl_certfile=settings.cert_file,
         ssl_keyfile=settings.key_file,
     )
-    server = _announcing(settings)(config)
+    stopping = asyncio.Event()
+    server = _announcing(settings, stopping)(config)
     serving, broken = asyncio.create_task(server.serve()), asyncio.create_task(gateway.broken())
-    await asyncio.wait({serving, broken}, return_when=asyncio.FIRST_COMPLETED)
+    told = asyncio.create_task(stopping.wait())
+    await asyncio.wait({serving, broken, told}, return_when=asyncio.FIRST_COMPLETED)
+    told.cancel()
     server.should_exit = True
-    await serving
+    await asyncio.gather(serving, *([] if grpc is None else [grpc.stop(STOP_S)]))
     if broken.done():
         broken.result()
         raise Unavailable("receipts are not read any more")

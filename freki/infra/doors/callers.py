@@ -74,7 +74,7 @@ class Callers:
         return self._identify is not None
 
     async def caller(self, authorization: str, *, address: str) -> Caller:
-        """Tell who calls; authorization: `Bearer TOKEN`. Raises CallRefused for no valid token, and for too many calls."""
+        """Tell who calls, by `Bearer TOKEN`. Raises CallRefused for no valid token, and for too many calls."""
         caller = await self._known(authorization, address)
         wait_s = self._rate.wait_s(caller.name)
         if wait_s > 0:

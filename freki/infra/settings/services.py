@@ -47,10 +47,17 @@ class McpSettings(SettingsSection):
 
 
 class ServeSettings(SettingsSection):
-    """Server of `freki serve`: HTTP for services, and a page for people; `docs/serve.md` explains it."""
+    """Server of `freki serve`: HTTP and gRPC for services, and a page for people; `docs/serve.md` explains it."""
 
     host: str = Field(default="127.0.0.1", description="Where to listen; else than here with FREKI_AUTH__JWKS only")
-    port: int = Field(default=8780, ge=0, le=65535, description="0: a free one")
+    port: int = Field(default=8780, ge=0, le=65535, description="Of HTTP; 0: a free one")
+    grpc_port: int | None = Field(
+        default=8781, ge=0, le=65535, description="Of gRPC; 0: a free one; none: gRPC is not served"
+    )
+    direct: bool = Field(
+        default=False,
+        description="Answer in this process, with models and store of its own, instead of over the topics",
+    )
     allowed_hosts: tuple[str, ...] = Field(
         default=(), description="More names, without a port, by which clients may call, as JSON"
     )
@@ -67,6 +74,8 @@ class ServeSettings(SettingsSection):
     def _check_pair(self) -> Self:
         if (self.cert_file is None) != (self.key_file is None):
             raise ValueError("FREKI_SERVE__CERT_FILE and FREKI_SERVE__KEY_FILE go together: set both, or none")
+        if self.port and self.port == self.grpc_port:
+            raise ValueError(f"FREKI_SERVE__PORT and FREKI_SERVE__GRPC_PORT are both {self.port}: change one of them")
         return self
 
 

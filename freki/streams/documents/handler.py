@@ -29,7 +29,7 @@ from freki.streams.audit.log import AuditLog, AuditUnwritable
 from freki.streams.deliver.dead_letter_queue import OnDeadLetter
 from freki.streams.deliver.dead_letters import DeadLetter
 from freki.streams.deliver.outbox import Sink
-from freki.streams.deliver.replies import Replies
+from freki.streams.deliver.replies import SendsAnswers
 from freki.streams.documents.history import DocumentRecords, history_of
 from freki.streams.documents.listing import listed, page_of
 from freki.streams.documents.view import view_of
@@ -73,7 +73,7 @@ class DocumentHandler:
         records: DocumentRecords,
         *,
         rules: ReportRules,
-        replies: Replies[DocumentReport],
+        replies: SendsAnswers[DocumentReport],
         encode: Callable[[DocumentReport], bytes],
         now: Callable[[], Timestamp],
         admit: Admit | None = None,

@@ -16,14 +16,14 @@ from freki.schemas import ContextQuery, ContextResult, Notice, NoticeKind, Resul
 from freki.schemas.identity import Refusal
 from freki.streams.audit.events import asked, refused
 from freki.streams.audit.log import AuditLog, AuditUnwritable
-from freki.streams.deliver.replies import Replies
+from freki.streams.deliver.replies import SendsAnswers
 from freki.streams.messages import Received
 from freki.streams.observe.meters import Meters
 from freki.streams.observe.tracing import attached
 from freki.streams.retrieve.authenticate import STEP, Authenticator
 from freki.streams.retrieve.cache.caching import CachingRetriever
 from freki.streams.retrieve.candidates import Retrieval
-from freki.streams.retrieve.retriever import Retriever
+from freki.streams.retrieve.retriever import OnStep, Retriever
 from freki.streams.retrieve.trace import QueryTrace
 
 MAX_PATIENT = 64
@@ -45,13 +45,14 @@ class QueryHandler:
         self,
         retriever: Retriever | CachingRetriever,
         *,
-        replies: Replies[ContextResult],
+        replies: SendsAnswers[ContextResult],
         reply_topics: Sequence[str],
         max_query_chars: int,
         traces: QueryTrace,
         meters: Meters,
         authenticator: Authenticator | None = None,
         audit: AuditLog | None = None,
+        on_step: OnStep | None = None,
     ) -> None:
         """Create a handler; authenticator: None: queries are believed; audit: None: nothing is recorded."""
         self._retriever = retriever
@@ -62,6 +63,7 @@ class QueryHandler:
         self._meters = meters
         self._authenticator = authenticator
         self._audit = audit
+        self._on_step = on_step
         self._patient: set[asyncio.Task[None]] = set()
 
     @property
@@ -149,7 +151,9 @@ class QueryHandler:
         self._meters.count_result(result)
 
     async def _answer(self, batch: Sequence[Received[ContextQuery]]) -> None:
-        answers = self._retriever.answer([(received.value, _trace_id(received.trace)) for received in batch])
+        answers = self._retriever.answer(
+            [(received.value, _trace_id(received.trace)) for received in batch], on_step=self._on_step
+        )
         async with aclosing(answers):
             async for place, result, retrieval in answers:
                 received = batch[place]

@@ -25,6 +25,7 @@ class Health:
         self._heartbeat = clock()
         self._stages: Sequence[Stage] = ()
         self._has_partitions = False
+        self._is_open = False
         self._store = ""
 
     @property
@@ -35,6 +36,11 @@ class Health:
     def opened(self, stages: Sequence[Stage]) -> None:
         """Record that models and connections are open."""
         self._stages = stages
+        self._is_open = True
+
+    def opened_direct(self) -> None:
+        """Record that models and connections are open in a process without stages."""
+        self._is_open = self._has_partitions = True
 
     def joined(self) -> None:
         """Record that all stages are members of their consumer groups."""
@@ -56,7 +62,7 @@ class Health:
 
     def _startup(self) -> dict[str, str]:
         return {
-            "models and connections": "" if self._stages else _NOT_YET,
+            "models and connections": "" if self._is_open else _NOT_YET,
             "partitions": "" if self._has_partitions else _NOT_YET,
         }
 

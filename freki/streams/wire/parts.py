@@ -41,6 +41,7 @@ from freki.streams.ingest.outline import similarities_by
 from freki.streams.observe.meters import Meters
 from freki.streams.ports import Embedder
 from freki.streams.retrieve.authenticate import Authenticator
+from freki.streams.retrieve.direct import Mailboxes
 from freki.streams.retrieve.follow_judgements import erase_judgements, erase_what_is_left
 from freki.streams.retrieve.serving import Serving
 from freki.streams.topics import Topic
@@ -77,7 +78,17 @@ class Parts:
     Embedder, store, indexer and context writer are opened on the first call; chunkers and language models on each call.
     """
 
-    def __init__(self, settings: Settings, tracer: Tracer, meters: Meters, calls: Calls) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        tracer: Tracer,
+        meters: Meters,
+        calls: Calls,
+        *,
+        mailboxes: Mailboxes | None = None,
+    ) -> None:
+        """Create them; mailboxes: where answers go instead of to topics."""
+        self.mailboxes = mailboxes
         self.settings = settings
         self.tracer = tracer
         self.meters = meters
@@ -114,7 +125,7 @@ class Parts:
 
         The caller closes them, by `__aexit__`.
         """
-        other = Parts(settings, self.tracer, self.meters, self.calls)
+        other = Parts(settings, self.tracer, self.meters, self.calls, mailboxes=self.mailboxes)
         other.outbox, other._registry = self.outbox, self._registry
         other.authenticator = self.authenticator
         other.audit = self.audit

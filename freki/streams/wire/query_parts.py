@@ -50,7 +50,7 @@ class QueryParts:
 
     async def open_handler(self) -> QueryHandler:
         """Open the retriever, load its models, and return the handler of queries."""
-        parts, settings = self._parts, self._settings.retrieval
+        parts, settings, direct = self._parts, self._settings.retrieval, self._parts.mailboxes
         results = parts.sink(ContextResult, parts.topics.contexts)
         retriever = await self.open_retriever()
         await retriever.warm_up()
@@ -58,13 +58,14 @@ class QueryParts:
         models = Models(embedder=embedder.fingerprint, reranker=self._settings.models.reranker or "")
         return QueryHandler(
             retriever,
-            replies=Replies(results, noted=noted, emptied=without_content),
+            replies=Replies(results, noted=noted, emptied=without_content) if direct is None else direct.results,
             reply_topics=settings.reply_topics,
             max_query_chars=settings.max_query_chars,
             traces=QueryTrace(parts.tracer, models=models, content=self._settings.telemetry.content),
             meters=parts.meters,
             authenticator=parts.authenticator,
             audit=parts.audit,
+            on_step=None if direct is None else direct.on_step,
         )
 
     async def open_document_handler(self) -> DocumentHandler:
@@ -80,7 +81,7 @@ class QueryParts:
                 max_bytes=min(REPORT_BYTES, settings.kafka.max_message_bytes - RECORD_MARGIN_BYTES),
                 reply_topics=settings.retrieval.reply_topics,
             ),
-            replies=Replies(reports, noted=noted_in_report),
+            replies=Replies(reports, noted=noted_in_report) if parts.mailboxes is None else parts.mailboxes.reports,
             encode=reports.encode,
             now=wall_clock,
             admit=None if parts.authenticator is None else parts.authenticator.admit_question,

@@ -30,7 +30,7 @@ from freki.streams.retrieve.cache.epochs import Epoch, Epochs
 from freki.streams.retrieve.candidates import nothing_found
 from freki.streams.retrieve.parsed_query import EmbeddedQuery, ParsedQuery
 from freki.streams.retrieve.query_log import timed
-from freki.streams.retrieve.retriever import Answered, Retriever
+from freki.streams.retrieve.retriever import Answered, OnStep, Retriever
 from freki.streams.retrieve.steps.query_embeddings import principals_of
 
 CANDIDATE_BYTES = 384
@@ -165,7 +165,9 @@ class CachingRetriever:
         self._decode = decode
         self._now = now
 
-    async def answer(self, asked: Sequence[tuple[ContextQuery, str]]) -> AsyncGenerator[Answered, None]:
+    async def answer(
+        self, asked: Sequence[tuple[ContextQuery, str]], *, on_step: OnStep | None = None
+    ) -> AsyncGenerator[Answered, None]:
         """Answer valid queries, given with their trace ids, as the retriever does."""
         parsed = [self._retriever.parse(query, trace_id) for query, trace_id in asked]
         lasting = [place for place, each in enumerate(parsed) if each.options.cached and not each.query.at_least]
@@ -180,7 +182,8 @@ class CachingRetriever:
             yield place, self._again(result, answer, query), nothing_found(EmbeddedQuery.of(query, None, {}))
         rest = [place for place in range(len(asked)) if place not in known]
         if rest:
-            async for at, result, retrieval in self._retriever.answer([asked[place] for place in rest]):
+            answers = self._retriever.answer([asked[place] for place in rest], on_step=on_step)
+            async for at, result, retrieval in answers:
                 place = rest[at]
                 if place in epochs and result.status in _CACHEABLE:
                     encoded = self._encode(result)
