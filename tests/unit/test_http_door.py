@@ -2,7 +2,7 @@
 
 import asyncio
 from base64 import b64encode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +12,12 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from opentelemetry.trace import get_current_span
 
 from freki.infra.doors.callers import Rate
 from freki.infra.http_server.app import make_app
 from freki.infra.settings import ServeSettings
+from freki.operators.errors import InvalidQuery
 from freki.operators.validate_query import validate_query
 from freki.schemas import (
     ContextQuery,
@@ -34,6 +36,7 @@ from freki.schemas import (
     QueryId,
     ReportStatus,
     ResultStatus,
+    StageTime,
     TenantId,
     Timestamp,
     Verdict,
@@ -55,6 +58,11 @@ class InProcess:
         self._retriever = retriever(world)
         self.asked: list[ContextQuery] = []
         self.tokens: list[str | None] = []
+        self.traces: list[int] = []
+        self.waits_s: list[float] = []
+        self.entered = asyncio.Event()
+        self.go_on = asyncio.Event()
+        self.go_on.set()
         self.changes: list[DocumentChange] = []
         self.judgements: list[Judgement] = []
         self.status = OutcomeStatus.INDEXED
@@ -63,6 +71,7 @@ class InProcess:
 
     async def publish(self, change: DocumentChange, *, wait_s: float) -> IndexOutcome | None:
         self.changes.append(change)
+        self.waits_s.append(wait_s)
         if not wait_s:
             return None
         return IndexOutcome(
@@ -85,16 +94,31 @@ class InProcess:
 
     async def ask(self, query: ContextQuery, *, token: str | None) -> ContextResult:
         self.asked.append(query)
+        self.traces.append(get_current_span().get_span_context().trace_id)
         self.tokens.append(token)
+        self.entered.set()
+        await self.go_on.wait()
         if isinstance(self.ends, Exception):
             raise self.ends
         query = replace(query, query_id=QueryId("1"), asked_at=now(), principals=("everyone",))
-        validate_query(query)
+        try:
+            validate_query(query)
+        except InvalidQuery as error:
+            notice = Notice(stage="validate", kind=NoticeKind.REJECTED, message=str(error))
+            return self._retriever.refusal(query, notice, trace_id="")
         ((_, result, _),) = [answer async for answer in self._retriever.answer([(query, "")])]
         if self.ends is None:
             return result
         notice = Notice(stage="validate", kind=NoticeKind.REJECTED, message="alpha is 3: 0 to 1")
         return replace(result, status=self.ends, notices=(notice,), hits=())
+
+    async def stream(
+        self, query: ContextQuery, *, token: str | None
+    ) -> AsyncGenerator[StageTime | ContextResult, None]:
+        result = await self.ask(query, token=token)
+        for step in result.stages:
+            yield step
+        yield result
 
     async def ask_documents(self, query: DocumentQuery, *, token: str | None) -> DocumentReport:
         self.tokens.append(token)

@@ -25,6 +25,8 @@ DOMAIN = "freki"
 """Domain of the reasons in error details."""
 ON_THE_WAY_MS = 20
 """Part of a call's deadline that is left for its way back, in milliseconds."""
+ROUNDED_UP = 0.01
+"""Share of a deadline by which clients may have rounded it up: the header has few digits for long ones."""
 _W3C = TraceContextTextMapPropagator()
 _CODES = {
     Wrong.NO_TOKEN: grpc.StatusCode.UNAUTHENTICATED,
@@ -91,7 +93,7 @@ class Call:
     def remaining_ms(self) -> int | None:
         """Milliseconds in which an answer must leave; None: the caller waits as long as it takes."""
         remaining_s = self._context.time_remaining()
-        return None if remaining_s is None else max(1, int(remaining_s * 1000) - ON_THE_WAY_MS)
+        return None if remaining_s is None else max(1, int(remaining_s * 1000 * (1 - ROUNDED_UP)) - ON_THE_WAY_MS)
 
 
 def unary(
@@ -145,7 +147,8 @@ def _failed(error: Exception) -> CallFailed:
     for kind, (code, reason) in _BELOW.items():
         if isinstance(error, kind):
             _log.warning("call not answered", reason=reason, error=str(error))
-            return CallFailed(code, str(error) or NO_ANSWER, reason=reason)
+            retry_after_s = 1 if code is grpc.StatusCode.UNAVAILABLE else 0
+            return CallFailed(code, str(error) or NO_ANSWER, reason=reason, retry_after_s=retry_after_s)
     _log.error("call failed", exc_info=error)
     return CallFailed(grpc.StatusCode.INTERNAL, "the server's log says why", reason="INTERNAL")
 
