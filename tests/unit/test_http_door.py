@@ -1,6 +1,7 @@
 """The HTTP door: what it sends on, what it refuses, and how it says so."""
 
 import asyncio
+import json
 from base64 import b64encode
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
@@ -219,6 +220,42 @@ async def test_what_fails_below_is_a_problem_of_its_kind(gateway: InProcess, err
 
     assert reply.status_code == status
     assert reply.json()["status"] == status
+
+
+def events_of(text: str) -> list[tuple[str, Any]]:
+    """Read server-sent events: name and data of each."""
+    lines = [event.split("\n") for event in text.strip().split("\n\n")]
+    return [(name.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for name, data in lines]
+
+
+async def test_steps_and_hits_come_as_events_before_the_rest_of_the_answer(gateway: InProcess) -> None:
+    async with door(gateway) as client:
+        asked = await client.post("/v1/queries", json={"text": TEXTS[0]})
+        reply = await client.post("/v1/queries/stream", json={"text": TEXTS[0]})
+
+    assert reply.headers["content-type"].startswith("text/event-stream")
+    events = events_of(reply.text)
+    names = [name for name, _ in events]
+    assert names == sorted(names, key=["step", "hit", "result"].index)
+    assert {"stage", "milliseconds", "items"} == events[0][1].keys()
+    hits = [data["text"] for name, data in events if name == "hit"]
+    assert hits == [hit["text"] for hit in asked.json()["hits"]]
+    assert events[-1][1]["context"] == asked.json()["context"]
+    assert events[-1][1]["hits"] == []
+
+
+@pytest.mark.parametrize("status", REFUSED)
+async def test_what_fails_after_the_first_event_is_an_event_of_its_own(
+    gateway: InProcess, status: ResultStatus
+) -> None:
+    gateway.ends = status
+    async with door(gateway) as client:
+        (*_, (name, problem)) = events_of((await client.post("/v1/queries/stream", json={"text": "a"})).text)
+        gateway.ends = Unavailable("broker is gone")
+        at_once = await client.post("/v1/queries/stream", json={"text": "a"})
+
+    assert (name, problem["status"]) == ("error", REFUSED[status])
+    assert at_once.status_code == 503
 
 
 async def test_a_document_comes_with_its_receipt_or_is_said_to_be_on_its_way(gateway: InProcess) -> None:

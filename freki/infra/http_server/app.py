@@ -1,25 +1,22 @@
 """The application of the HTTP door: documents, questions and judgements as JSON, and the page."""
 
 import secrets
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import structlog
 from fastapi import Depends, FastAPI, Query
 from fastapi.exceptions import RequestValidationError
-from opentelemetry.context import attach, detach
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from freki import __version__
-from freki.infra.doors.callers import Caller, Callers, Identify, tenant_of
-from freki.infra.doors.gateway import MOST_WAIT_MS, NO_ANSWER, Gateway, why_refused
+from freki.infra.doors.callers import Caller, Callers, Identify
+from freki.infra.doors.gateway import MOST_WAIT_MS, Gateway
 from freki.infra.http_server.bodies import (
     Document,
     Question,
@@ -29,8 +26,10 @@ from freki.infra.http_server.bodies import (
     judgement_of,
     query_of,
 )
-from freki.infra.http_server.guard import Guard, as_problem, check_reach
-from freki.infra.http_server.problems import Problem
+from freki.infra.http_server.door import Door, answered, checked_result, trace_of
+from freki.infra.http_server.events import add_events
+from freki.infra.http_server.guard import Guard, check_reach
+from freki.infra.http_server.problems import Problem, problem_of
 from freki.infra.settings import ServeSettings
 from freki.schemas import (
     ContextResult,
@@ -43,16 +42,12 @@ from freki.schemas import (
     Operation,
     OutcomeStatus,
     ReportStatus,
-    ResultStatus,
-    TenantId,
     Timestamp,
 )
 from freki.schemas.errors import Rejected, Unavailable
-from freki.schemas.names import record
 
 _log = structlog.get_logger(__name__)
 _PAGE = Path(__file__).parent / "page"
-_W3C = TraceContextTextMapPropagator()
 _POLICY = "; ".join(
     [
         "default-src 'none'",
@@ -69,7 +64,6 @@ _LOCKED = {
     "Cache-Control": "no-store",
 }
 Next = Callable[[Request], Awaitable[Response]]
-T = TypeVar("T")
 
 
 Wait = Annotated[
@@ -80,17 +74,6 @@ Principals = Annotated[tuple[str, ...], Query(alias="principal", description="Wi
 Limit = Annotated[int, Query(ge=1, le=100, description="Most documents or chunks of the page")]
 Cursor = Annotated[str | None, Query(description="`next` of the page before")]
 Version = Annotated[int, Query(ge=0, description="0: now, in milliseconds")]
-
-
-@record
-class _Door:
-    gateway: Gateway
-    guard: Guard
-    tenant: str
-
-    def tenant_of(self, caller: Caller, named: str | None) -> TenantId:
-        with as_problem():
-            return tenant_of(caller, named, self.tenant)
 
 
 def make_app(
@@ -109,30 +92,27 @@ def make_app(
     """
     callers = callers or Callers(settings, identify)
     check_reach(settings, tokens=callers.have_tokens)
-    door = _Door(gateway=gateway, guard=Guard(settings, callers), tenant=tenant)
+    door = Door(gateway=gateway, guard=Guard(settings, callers), tenant=tenant)
     app = FastAPI(title="Freki", version=__version__, docs_url=None, redoc_url=None, openapi_url="/v1/openapi.json")
     _handle_errors(app)
     _check_requests(app, door.guard)
     _add_questions(app, door)
+    add_events(app, door)
     _add_changes(app, door)
     _add_documents(app, door)
     _add_page(app)
     return app
 
 
-def _add_questions(app: FastAPI, door: _Door) -> None:
+def _add_questions(app: FastAPI, door: Door) -> None:
     Known = Annotated[Caller, Depends(door.guard.caller)]  # noqa: N806 - a type
 
     @app.post("/v1/queries", summary="Ask a question")
     async def ask(body: Question, request: Request, caller: Known) -> ContextResult:
         query = query_of(body, tenant=door.tenant_of(caller, body.tenant))
-        with _trace_of(request):
-            result = await _answer(door.gateway.ask(query, token=caller.token))
-        if (why := why_refused(result)) is not None:
-            expired = result.status is ResultStatus.EXPIRED
-            status = HTTPStatus.GATEWAY_TIMEOUT if expired else HTTPStatus.BAD_REQUEST
-            raise Problem(status, why, trace_id=result.trace_id)
-        return result
+        with trace_of(request):
+            result = await answered(door.gateway.ask(query, token=caller.token))
+        return checked_result(result)
 
     @app.post("/v1/judgements", status_code=204, summary="Judge a document as an answer to a question")
     async def judge(body: Verdict, caller: Known) -> None:
@@ -143,7 +123,7 @@ def _add_questions(app: FastAPI, door: _Door) -> None:
         await door.gateway.judge(judgement_of(body, tenant=door.tenant_of(caller, body.tenant), judge=by))
 
 
-def _add_changes(app: FastAPI, door: _Door) -> None:
+def _add_changes(app: FastAPI, door: Door) -> None:
     Known = Annotated[Caller, Depends(door.guard.publisher)]  # noqa: N806 - a type
     stored: dict[int | str, dict[str, Any]] = {202: {"description": "Stored; no receipt yet"}}
 
@@ -172,7 +152,7 @@ def _add_changes(app: FastAPI, door: _Door) -> None:
         return await _changed(door.gateway, change, request, wait_ms)
 
 
-def _add_documents(app: FastAPI, door: _Door) -> None:
+def _add_documents(app: FastAPI, door: Door) -> None:
     Known = Annotated[Caller, Depends(door.guard.caller)]  # noqa: N806 - a type
 
     @app.get("/v1/documents", summary="List documents")
@@ -231,7 +211,7 @@ def _add_page(app: FastAPI) -> None:
 
 
 async def _changed(gateway: Gateway, change: DocumentChange, request: Request, wait_ms: int) -> IndexOutcome:
-    with _trace_of(request):
+    with trace_of(request):
         receipt = await gateway.publish(change, wait_s=wait_ms / 1000)
     if receipt is None:
         raise _Stored(change.document_id)
@@ -245,7 +225,7 @@ class _Stored(Exception):
 
 
 async def _report(gateway: Gateway, query: DocumentQuery, caller: Caller) -> DocumentReport:
-    report = await _answer(gateway.ask_documents(query, token=caller.token))
+    report = await answered(gateway.ask_documents(query, token=caller.token))
     refused = {
         ReportStatus.NOT_FOUND: HTTPStatus.NOT_FOUND,
         ReportStatus.REJECTED: HTTPStatus.BAD_REQUEST,
@@ -254,26 +234,6 @@ async def _report(gateway: Gateway, query: DocumentQuery, caller: Caller) -> Doc
     if refused is not None:
         raise Problem(refused, report.message or "no such document, or you may not read it")
     return report
-
-
-async def _answer(answer: Awaitable[T]) -> T:
-    try:
-        return await answer
-    except TimeoutError as error:
-        raise Problem(HTTPStatus.GATEWAY_TIMEOUT, NO_ANSWER) from error
-    except ValueError as error:
-        # A token that serves one query only came twice at once.
-        raise Problem(HTTPStatus.CONFLICT, str(error)) from error
-
-
-@contextmanager
-def _trace_of(request: Request) -> Iterator[None]:
-    """Continue the trace of the caller."""
-    token = attach(_W3C.extract({"traceparent": request.headers.get("traceparent", "")}))
-    try:
-        yield
-    finally:
-        detach(token)
 
 
 def _handle_errors(app: FastAPI) -> None:
@@ -301,12 +261,12 @@ def _handle_errors(app: FastAPI) -> None:
 
     @app.exception_handler(Rejected)
     async def rejected(_: Request, error: Rejected) -> Response:
-        return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)).response()
+        return problem_of(error).response()
 
     @app.exception_handler(Unavailable)
     async def down(_: Request, error: Unavailable) -> Response:
         _log.warning("call not answered", reason=str(error))
-        return Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error), headers={"Retry-After": "1"}).response()
+        return problem_of(error).response()
 
 
 def _check_requests(app: FastAPI, guard: Guard) -> None:

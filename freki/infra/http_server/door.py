@@ -1,0 +1,64 @@
+"""What the routes of the HTTP door share."""
+
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import TypeVar
+
+from opentelemetry.context import attach, detach
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from starlette.requests import Request
+
+from freki.infra.doors.callers import Caller, tenant_of
+from freki.infra.doors.gateway import NO_ANSWER, Gateway, why_refused
+from freki.infra.http_server.guard import Guard, as_problem
+from freki.infra.http_server.problems import Problem
+from freki.schemas import ContextResult, ResultStatus, TenantId
+from freki.schemas.names import record
+
+T = TypeVar("T")
+_W3C = TraceContextTextMapPropagator()
+
+
+@record
+class Door:
+    """What answers calls, who is let in, and the tenant of calls that name none."""
+
+    gateway: Gateway
+    guard: Guard
+    tenant: str
+
+    def tenant_of(self, caller: Caller, named: str | None) -> TenantId:
+        """Return the tenant of a call. Raises Problem if the token is of another one than the call names."""
+        with as_problem():
+            return tenant_of(caller, named, self.tenant)
+
+
+def checked_result(result: ContextResult) -> ContextResult:
+    """Return a result that is an answer. Raises Problem for one that says why there is none."""
+    if (why := why_refused(result)) is None:
+        return result
+    expired = result.status is ResultStatus.EXPIRED
+    status = HTTPStatus.GATEWAY_TIMEOUT if expired else HTTPStatus.BAD_REQUEST
+    raise Problem(status, why, trace_id=result.trace_id)
+
+
+async def answered(answer: Awaitable[T]) -> T:
+    """Return what the gateway does. Raises Problem where it does not answer."""
+    try:
+        return await answer
+    except TimeoutError as error:
+        raise Problem(HTTPStatus.GATEWAY_TIMEOUT, NO_ANSWER) from error
+    except ValueError as error:
+        # A token that serves one query only came twice at once.
+        raise Problem(HTTPStatus.CONFLICT, str(error)) from error
+
+
+@contextmanager
+def trace_of(request: Request) -> Iterator[None]:
+    """Continue the trace of the caller."""
+    token = attach(_W3C.extract({"traceparent": request.headers.get("traceparent", "")}))
+    try:
+        yield
+    finally:
+        detach(token)
