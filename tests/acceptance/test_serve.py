@@ -24,7 +24,11 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 
 @pytest.fixture
 async def served(freki: Freki) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
-    variables = environment(freki) | {"FREKI_SERVE__PORT": "0", "FREKI_TENANT": f"serve-{secrets.token_hex(4)}"}
+    variables = environment(freki) | {
+        "FREKI_SERVE__PORT": "0",
+        "FREKI_SERVE__GRPC_PORT": "0",
+        "FREKI_TENANT": f"serve-{secrets.token_hex(4)}",
+    }
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "freki", "serve"), env=variables, stderr=asyncio.subprocess.PIPE
     )
