@@ -28,6 +28,7 @@ class Served:
     """A server process."""
 
     url: str
+    grpc_address: str
     channel: grpc.aio.Channel
     process: asyncio.subprocess.Process
 
@@ -80,7 +81,7 @@ async def serving(freki: Freki, *arguments: str, tenant: str) -> AsyncIterator[S
     at = re.search(rb"gRPC at (\S+)", said)
     assert at is not None, said
     async with grpc.aio.insecure_channel(at[1].decode()) as channel:
-        yield Served(found[1].decode(), channel, process)
+        yield Served(found[1].decode(), at[1].decode(), channel, process)
     if process.returncode is None:
         process.terminate()
     await process.wait()
