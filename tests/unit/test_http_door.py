@@ -101,7 +101,8 @@ class InProcess:
         await self.go_on.wait()
         if isinstance(self.ends, Exception):
             raise self.ends
-        query = replace(query, query_id=QueryId("1"), asked_at=now(), principals=("everyone",))
+        # However busy the machine is.
+        query = replace(query, query_id=QueryId("1"), asked_at=now(), principals=("everyone",), deadline_ms=600_000)
         try:
             validate_query(query)
         except InvalidQuery as error:
@@ -256,6 +257,55 @@ async def test_what_fails_after_the_first_event_is_an_event_of_its_own(
 
     assert (name, problem["status"]) == ("error", REFUSED[status])
     assert at_once.status_code == 503
+
+
+async def test_a_vector_store_is_searched_as_its_clients_expect(gateway: InProcess) -> None:
+    conditions = [
+        {"type": "eq", "key": "language", "value": "de"},
+        {"type": "and", "filters": [{"type": "nin", "key": "office", "value": ["a", "b"]}]},
+    ]
+    body = {
+        "query": TEXTS[0],
+        "max_num_results": 2,
+        "filters": {"type": "and", "filters": conditions},
+        "ranking_options": {"ranker": "none", "score_threshold": 0.1},
+    }
+    async with door(gateway) as client:
+        plain = await client.post("/v1/vector_stores/t2/search", json={"query": TEXTS[0]})
+        reply = await client.post("/v1/vector_stores/t2/search", json=body)
+        found = await client.post(f"/v1/vector_stores/{TENANT}/search", json={"query": TEXTS[0]})
+
+    assert (plain.status_code, reply.status_code) == (200, 200), reply.text
+    page = found.json()
+    assert page.keys() == {"object", "search_query", "data", "has_more", "next_page"}
+    assert (page["object"], page["search_query"]) == ("vector_store.search_results.page", TEXTS[0])
+    best = page["data"][0]
+    assert (best["file_id"], best["content"][0]["type"]) == ("a", "text")
+    assert best["content"][0]["text"] in TEXTS[0]
+    asked = gateway.asked[1]
+    assert (asked.tenant, asked.top_k, asked.min_score, asked.reranker) == ("t2", 2, 0.1, "NONE")
+    assert [(each.field, each.operator, each.values) for each in asked.filters] == [
+        ("language", "EQ", ("de",)),
+        ("attributes.office", "NOT_IN", ("a", "b")),
+    ]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"query": ["a", "b"]},
+        {"query": "a", "rewrite_query": True},
+        {"query": "a", "filters": {"type": "gt", "key": "year", "value": 2020}},
+        {"query": "a", "filters": {"type": "or", "filters": []}},
+        {"query": "a", "filters": {"type": "eq", "key": "b", "value": ["c"]}},
+        {"query": "a", "max_num_results": 51},
+    ],
+)
+async def test_what_a_vector_store_can_not_do_here_is_refused(gateway: InProcess, body: dict[str, Any]) -> None:
+    async with door(gateway) as client:
+        assert (await client.post("/v1/vector_stores/t/search", json=body)).status_code == 422
+
+    assert gateway.asked == []
 
 
 async def test_a_document_comes_with_its_receipt_or_is_said_to_be_on_its_way(gateway: InProcess) -> None:

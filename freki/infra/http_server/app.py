@@ -30,6 +30,7 @@ from freki.infra.http_server.door import Door, answered, checked_result, trace_o
 from freki.infra.http_server.events import add_events
 from freki.infra.http_server.guard import Guard, check_reach
 from freki.infra.http_server.problems import Problem, problem_of
+from freki.infra.http_server.vector_stores import add_vector_stores
 from freki.infra.settings import ServeSettings
 from freki.schemas import (
     ContextResult,
@@ -98,6 +99,7 @@ def make_app(
     _check_requests(app, door.guard)
     _add_questions(app, door)
     add_events(app, door)
+    add_vector_stores(app, door)
     _add_changes(app, door)
     _add_documents(app, door)
     _add_page(app)
