@@ -197,7 +197,7 @@ class MilvusStore:
     async def search(
         self, layout: Layout, column: str, data: Sequence[Any], condition: str, *, limit: int, strong: bool
     ) -> list[list[Row]]:
-        """Return the nearest chunks of each datum: `distance`, and ids and match code under `entity`."""
+        """Return the nearest chunks of each datum: `distance`, and ids, match code and revision under `entity`."""
         found: list[list[Row]] = []
         for batch in batched(data, max(1, SEARCH_ROWS // limit)):
             try:
@@ -209,7 +209,7 @@ class MilvusStore:
                     anns_field=column,
                     filter=condition,
                     limit=min(limit, MAX_LIMIT),
-                    output_fields=["row_id", "chunk_id", "root_id", "match_code"],
+                    output_fields=["row_id", "chunk_id", "root_id", "match_code", "version", "edition"],
                     consistency_level="Strong" if strong else "Bounded",
                 )
             except NoTerms:

@@ -71,12 +71,14 @@ async def keep_live(
 
 
 async def _take_best(stores: Stores, attempts: Attempts, selections: "Sequence[_LiveSelection]") -> bool:
-    short = list(selections)
+    short = selections
     while short:
-        # The best candidates are nearly always live, so that looking further down is seldom necessary.
+        # The best candidates are nearly always live, so that looking further down is seldom necessary, and few of
+        # what is found there are needed.
         slices = [each.next_slice() for each in short]
         candidates = [each for ranked in slices for each in ranked]
-        found = await attempts([each.query for each in short], STEP, _read(stores, candidates))
+        wanted = candidates if short is selections else ()
+        found = await attempts([each.query for each in short], STEP, _read(stores, candidates, wanted))
         if found is None:
             return False
         live, rows = found
@@ -93,10 +95,12 @@ async def _take_best(stores: Stores, attempts: Attempts, selections: "Sequence[_
 
 
 async def _read(
-    stores: Stores, candidates: Sequence[Ranked]
+    stores: Stores, candidates: Sequence[Ranked], wanted: Sequence[Ranked]
 ) -> tuple[Mapping[RootId, LiveDocument], Mapping[RowId, Row]]:
-    """Read live revisions, and at once the rows that were found: they are nearly always those of the live revision."""
-    row_ids = list(dict.fromkeys(each.row_id for each in candidates))
+    """Read live revisions, and at once the wanted rows: they are nearly always those of the live revision."""
+    row_ids = list(dict.fromkeys(each.row_id for each in wanted))
+    if not row_ids:
+        return await read_live(stores.roots, candidates), {}
     live, rows = await asyncio.gather(
         read_live(stores.roots, candidates), stores.rows.fetch(row_ids), return_exceptions=True
     )
@@ -183,7 +187,7 @@ class _LiveSelection:
                 self._roots[each.root_id] = document.root
             if document is None or each.chunk_id not in document.places:
                 dead.append(each.chunk_id)
-                self._has_moved |= document is not None and _is_replaced(rows.get(each.row_id), document.root)
+                self._has_moved |= document is not None and _is_replaced(each, document.root)
             elif len(self.found) < self.query.wanted and not self._has_share(each.root_id):
                 self.found.append(_live_chunk(each, document))
         self._drop(NOT_LIVE, dead)
@@ -213,12 +217,12 @@ class _LiveSelection:
         self._history = self._history.dropping(STEP, reason, chunk_ids)
 
 
-def _is_replaced(row: Row | None, root: Root) -> bool:
-    """Tell whether a row that is not live is of an older revision than the live one, or gone.
+def _is_replaced(found: Ranked, root: Root) -> bool:
+    """Tell whether a row that is not live is of no later revision than the live one.
 
-    Otherwise a later revision wrote it, which is not committed yet: all of the live one could be found.
+    A later one is not committed yet: all of the live one could be found.
     """
-    return row is None or (row[0].version, row[0].edition) <= (root.version, root.edition)
+    return (found.version, found.edition) <= (root.version, root.edition)
 
 
 def _live_chunk(ranked: Ranked, document: LiveDocument) -> LiveChunk:
