@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, TypeVar
 
 import grpc
@@ -114,8 +114,8 @@ def streamed(
     """Return the handler of a method with a stream of responses."""
 
     async def handle(message: Q, context: "grpc.aio.ServicerContext[Q, A]") -> AsyncIterator[A]:
-        async with _answered(context, callers) as call:
-            async for each in answers(message, call):
+        async with _answered(context, callers) as call, aclosing(answers(message, call)) as stream:
+            async for each in stream:
                 yield each
 
     return grpc.unary_stream_rpc_method_handler(handle, request.FromString, response.SerializeToString)

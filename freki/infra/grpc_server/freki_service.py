@@ -1,6 +1,7 @@
 """The service `freki.v1.Freki`: documents and queries."""
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import replace
 
 import grpc
@@ -80,12 +81,13 @@ class FrekiService:
     ) -> AsyncGenerator[proto.ContextEvent, None]:
         """Answer a question step by step."""
         query, token = await self._query(request.query, call)
-        async for each in self._gateway.stream(query, token=token):
-            if isinstance(each, StageTime):
-                yield proto.ContextEvent(step=fill(proto.StageTime(), each))
-            else:
-                for event in _told(answered(each)):
-                    yield event
+        async with aclosing(self._gateway.stream(query, token=token)) as heard:
+            async for each in heard:
+                if isinstance(each, StageTime):
+                    yield proto.ContextEvent(step=fill(proto.StageTime(), each))
+                else:
+                    for event in _told(answered(each)):
+                        yield event
 
     async def _query(self, message: proto.ContextQuery, call: Call) -> tuple[ContextQuery, str | None]:
         caller = await call.caller()

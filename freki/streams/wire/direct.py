@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_limits
 from freki.infra.settings import Settings
 from freki.infra.telemetry.calls import Calls
 from freki.infra.telemetry.endpoint import serving as serving_metrics
+from freki.infra.telemetry.logs import set_up_logging
 from freki.infra.telemetry.metrics import metering
 from freki.infra.telemetry.traces import tracing
 from freki.schemas.errors import Misconfigured, Unavailable
@@ -37,6 +38,7 @@ async def open_direct(settings: Settings) -> AsyncIterator[Direct]:
             "FREKI_SERVE__DIRECT answers without the topic on which FREKI_AUTH__REPLAY_WINDOW_S finds the uses of a"
             " token: unset one of them"
         )
+    set_up_logging(settings.telemetry)
     # As in a worker: waiting threads of BLAS take cores from store and model.
     threadpool_limits(1, user_api="blas")
     health, mailboxes = Health(), Mailboxes()

@@ -306,7 +306,8 @@ class Parts:
         """Open retrieval."""
         if self._serving is None:
             self.authenticator = await open_authenticator(self)
-            await self._open_audit("retrieve")
+            # Settings are compared with those of the last process of the same kind.
+            await self._open_audit("retrieve" if self.mailboxes is None else "serve")
             self._serving = await open_serving(self)
         return self._serving
 
