@@ -14,6 +14,8 @@ from freki.infra.grpc_server.wolf_service import WolfService
 from freki.infra.settings import ServeSettings
 from freki.schemas.errors import Misconfigured
 
+LEAST_PING_INTERVAL_MS = 10_000
+"""Least interval of a client's pings while no call is under way."""
 SERVICES = (freki_service.SERVICE, wolf_service.SERVICE)
 
 
@@ -31,6 +33,9 @@ class GrpcServer:
             options=[
                 ("grpc.max_receive_message_length", int(settings.max_body_mb * 1_000_000)),
                 ("grpc.max_send_message_length", -1),
+                # Services that watch their connections ping when idle, which would end a connection by default.
+                ("grpc.keepalive_permit_without_calls", 1),
+                ("grpc.http2.min_recv_ping_interval_without_data_ms", LEAST_PING_INTERVAL_MS),
                 # Else a second server would take half of the calls of the first one.
                 ("grpc.so_reuseport", 0),
             ]
