@@ -1,5 +1,6 @@
 """What holds for all tests, and the broker and store that some of them ask for."""
 
+import gc
 import os
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
@@ -46,6 +47,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
+    # What was imported and collected stays to the end: no collection of garbage need look at it.
+    gc.collect()
+    gc.freeze()
     if not session.config.option.collectonly and any(servers_of(item) for item in session.items):
         session.config.stash[STACK].prepare()
 
