@@ -14,11 +14,13 @@ SHARED = ("freki", "secured", "broker", "store")
 """Fixtures of a session that start servers; a test that asks for several goes by the first of them."""
 ORDER = ("acceptance", "integration", "quality", "kafka", "neighbours", "contract", "simulation", "unit")
 """Folders of tests, those with the longest files first."""
+ALONE = ("simulation",)
+"""Folders whose tests share nothing, and take long enough to be given out one by one."""
 MARK = "@"
 
 
 class Groups(LoadScopeScheduling):  # type: ignore[misc] # it has no types
-    """Give a process all tests of a server, or else those of a file."""
+    """Give a process all tests of a server, or else those of a file, or one test."""
 
     def __init__(self, config: pytest.Config, log: Any) -> None:
         super().__init__(config, log)
@@ -28,7 +30,8 @@ class Groups(LoadScopeScheduling):  # type: ignore[misc] # it has no types
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.rfind(MARK) > nodeid.rfind("]"):
             return nodeid.rsplit(MARK, 1)[1]
-        return nodeid.split("::", 1)[0]
+        path = nodeid.split("::", 1)[0]
+        return nodeid if Path(path).parent.name in ALONE else path
 
 
 def is_shared_out(config: pytest.Config) -> bool:
