@@ -29,6 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if is_shared_out(config):
         # Those that run the tests read the settings of running servers for themselves.
         return
+    gc.disable()
     # Tests that read the settings read their own.
     for name in [name for name in os.environ if name.startswith(SECTIONS)]:
         del os.environ[name]
@@ -47,9 +48,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    # What was imported and collected stays to the end: no collection of garbage need look at it.
-    gc.collect()
+    # What was imported and collected stays to the end, and nothing need look for garbage in it.
     gc.freeze()
+    gc.enable()
     if not session.config.option.collectonly and any(servers_of(item) for item in session.items):
         session.config.stash[STACK].prepare()
 
