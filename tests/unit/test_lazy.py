@@ -36,6 +36,14 @@ def test_a_command_imports_only_its_own_module() -> None:
     assert not {"freki.cli.ask", "freki.streams.app", "pymilvus", "faust"} & set(modules)
 
 
+def test_a_question_is_asked_without_store_models_and_stages() -> None:
+    seen = "import sys, freki.cli.ask; print(*sys.modules)"
+
+    modules = subprocess.run([sys.executable, "-c", seen], capture_output=True, text=True, check=True).stdout.split()
+
+    assert not {"pymilvus", "onnxruntime", "faust"} & set(modules)
+
+
 def test_a_command_whose_module_is_missing_breaks_no_other() -> None:
     declared = {"broken": Lazy("no_such_module:broken", "Cannot be imported."), "settings": COMMANDS["settings"]}
     some = typer.Typer(cls=lazy_group(declared), no_args_is_help=True)
