@@ -54,6 +54,8 @@ class PlannedErasure:
     document_id: DocumentId
     version: int
     """The highest that was known; later versions are not part of the request."""
+    claims: tuple[str, ...] = ()
+    """Addresses of content that its records named when the request was taken."""
 
 
 @record
@@ -72,8 +74,6 @@ class ErasureReport:
     reason: str
     at: Timestamp
     documents: tuple[PlannedErasure, ...] = ()
-    claims: tuple[str, ...] = ()
-    """Addresses of content that was found when the request was taken."""
     held: tuple[DocumentId, ...] = ()
     reports: tuple[SignedReport, ...] = ()
     """One for each time that something was erased: more than one where documents were held."""
