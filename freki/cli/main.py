@@ -17,9 +17,11 @@ from freki.cli import (
     generations,
     git,
     groups,
+    hold,
     import_index,
     judge,
     keys,
+    objection,
     operate,
     publish,
     reindex,
@@ -67,6 +69,8 @@ app.command("relay")(relay.relay)
 app.add_typer(documents.documents_app, name="documents")
 app.command("delete")(delete.delete)
 app.add_typer(erase.erase_app, name="erase")
+app.add_typer(hold.hold_app, name="hold")
+app.add_typer(objection.object_app, name="object")
 app.command("reindex")(reindex.reindex)
 app.command("ask")(ask.ask)
 app.add_typer(judge.judge_app, name="judge")

@@ -68,7 +68,7 @@ class ErasureReport:
     status: ErasureStatus
     message: str
     covers: Coverage
-    """As the request says."""
+    """As the request says, but for the values of attributes, which may name somebody."""
     requested_by: str
     """The user of its token; empty where none was needed."""
     reason: str

@@ -249,7 +249,7 @@ class Parts:
         """Open the indexer, which all lanes share so that one writes at a time."""
         if self._indexer is None:
             await check_shares(self.settings)
-            await self._open_audit("embed")
+            await self.open_audit("embed")
             index, embedder = await self.open_index(), await self.open_embedder()
             analyser = analyser_of(self.settings.lexical)
             self._indexer = Indexer(
@@ -274,11 +274,12 @@ class Parts:
             self.background.spawn(reclaim_rows(index, committer))
         return self._indexer
 
-    async def _open_audit(self, part: str) -> None:
-        """Open the audit log, which all stages of a process share; its settings may want none."""
+    async def open_audit(self, part: str) -> AuditLog | None:
+        """Open the audit log, which all stages of a process share; None if the settings want none."""
         if self.audit is None:
             opening = open_audit(self.settings, self.outbox, part=part, registry=self._registry, meters=self.meters)
             self.audit = await self.opened.enter_async_context(opening)
+        return self.audit
 
     def _before_commit(self) -> BeforeCommit | None:
         """Return what records a commit in the audit log; None without one."""
@@ -295,7 +296,7 @@ class Parts:
         """Open retrieval."""
         if self._serving is None:
             self.authenticator = await open_authenticator(self)
-            await self._open_audit("retrieve")
+            await self.open_audit("retrieve")
             self._serving = await open_serving(self)
         return self._serving
 

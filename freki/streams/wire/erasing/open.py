@@ -4,12 +4,14 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
+from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import Settings
 from freki.infra.signing import SigningKey
 from freki.operators.audit_chain import Event
 from freki.schemas import AuditedDocument, AuditKind, PlannedErasure, TenantId
 from freki.streams.audit.log import AuditLog
 from freki.streams.privacy.erasure import Erasure
+from freki.streams.privacy.requests import ErasureFor
 from freki.streams.wire.audit import open_audit
 from freki.streams.wire.connect import open_index, open_outbox, open_registry
 from freki.streams.wire.erasing.deletions import PublishedDeletions
@@ -48,14 +50,33 @@ async def open_erasure(
         index = await opened.enter_async_context(open_index(settings))
         outbox, _ = await opened.enter_async_context(open_outbox(settings))
         audit = await opened.enter_async_context(open_audit(settings, outbox))
-        yield Erasure(
-            await opened.enter_async_context(open_places(settings, patience_s=patience_s)),
-            PublishedDeletions(settings, index, patience_s=patience_s),
-            open_holds(settings),
+        places = await opened.enter_async_context(open_places(settings, patience_s=patience_s))
+        yield erasure_of(settings, places, index, signer, audit=audit, patience_s=patience_s)(by, subject)
+
+
+def erasure_of(
+    settings: Settings,
+    places: Places,
+    index: MilvusIndex,
+    signer: SigningKey,
+    *,
+    audit: AuditLog | None,
+    patience_s: float,
+) -> ErasureFor:
+    """Return what makes an erasure for who asks and the id of the request."""
+    deletions, holds = PublishedDeletions(settings, index, patience_s=patience_s), open_holds(settings)
+
+    def erasure(by: str, subject: str) -> Erasure:
+        return Erasure(
+            places,
+            deletions,
+            holds,
             sign=signer.sign,
             record=partial(record_erasure, audit, by=by, subject=subject),
             now=wall_clock,
         )
+
+    return erasure
 
 
 async def record_erasure(
