@@ -26,6 +26,7 @@ from freki.cli import (
     publish,
     reindex,
     relay,
+    retention,
     schemas,
     serve,
     settings,
@@ -71,6 +72,7 @@ app.command("delete")(delete.delete)
 app.add_typer(erase.erase_app, name="erase")
 app.add_typer(hold.hold_app, name="hold")
 app.add_typer(objection.object_app, name="object")
+app.add_typer(retention.retention_app, name="retention")
 app.command("reindex")(reindex.reindex)
 app.command("ask")(ask.ask)
 app.add_typer(judge.judge_app, name="judge")

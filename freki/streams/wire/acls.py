@@ -145,6 +145,12 @@ def _of_operators(settings: Settings, replies: Sequence[Topic]) -> dict[str, lis
             *_groups(settings, "chunk", in_lane("chunk", Lane.EXPRESS)),
             *_groups(settings, "contextualise", "embed", operation="Describe"),
         ],
+        # `freki erase` and `freki retention`; requests on the topic need only the rights of `erasure-requests`.
+        "erase-command": [
+            *_may("Read", topics.holds),
+            *_may(("Read", "Write"), topics.erasure_reports),
+            *_erasing(settings, replies),
+        ],
         "documents": _may(
             "Read", topics.documents, topics.outcomes, topics.dead_letters, topics.holds, topics.objections
         ),
