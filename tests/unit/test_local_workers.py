@@ -51,7 +51,7 @@ def test_a_single_worker_runs_every_stage_and_has_all_cores() -> None:
 
 
 @pytest.mark.parametrize("single_worker", [True, False])
-def test_erasures_have_a_worker_where_they_are_enabled(single_worker: bool) -> None:
+def test_erasures_have_a_worker_where_they_are_enabled(*, single_worker: bool) -> None:
     erasure = ErasureSettings(enabled=True, key_file=Path("erase.key"))
     workers = workers_of(Settings(erasure=erasure, local=LocalSettings(single_worker=single_worker)))
 

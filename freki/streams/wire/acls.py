@@ -84,7 +84,7 @@ def _of_stages(settings: Settings, replies: Sequence[Topic]) -> dict[str, list[R
             *_groups(settings, "retrieve"),
             *_may("Write", topics.contexts, topics.document_reports, *replies, topics.dead_letters),
             # Histories of documents. Receipts also invalidate cached results, and cause judgements to be erased.
-            *_may("Read", topics.documents, topics.outcomes, topics.dead_letters),
+            *_may("Read", topics.documents, topics.outcomes, topics.dead_letters, topics.objections),
             *(Right(resource="topic", name=name, operations=("Write",)) for name in settings.retrieval.reply_topics),
             *(_may(("Read", "Write"), topics.judgements) if settings.feedback.read else ()),
             *(_may("Read", topics.groups) if settings.auth.required else ()),

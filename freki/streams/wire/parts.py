@@ -40,6 +40,7 @@ from freki.streams.ingest.index.commit import Committer
 from freki.streams.ingest.outline import similarities_by
 from freki.streams.observe.meters import Meters
 from freki.streams.ports import Embedder
+from freki.streams.privacy.objections import Objections
 from freki.streams.retrieve.authenticate import Authenticator
 from freki.streams.retrieve.follow_judgements import erase_judgements, erase_what_is_left
 from freki.streams.retrieve.serving import Serving
@@ -58,6 +59,7 @@ from freki.streams.wire.from_settings import (
     topics_of,
     wall_clock,
 )
+from freki.streams.wire.objecting import open_objections
 from freki.streams.wire.serving import open_serving
 
 QUERY_WAIT_S = 0.002
@@ -96,6 +98,8 @@ class Parts:
         self._serving: Serving | None = None
         self.authenticator: Authenticator | None = None
         self.audit: AuditLog | None = None
+        self.objections = Objections()
+        """Those that answers respect; empty before `open_serving`."""
         self._others: list[Parts] = []
 
     async def __aenter__(self) -> Self:
@@ -118,6 +122,7 @@ class Parts:
         other.outbox, other._registry = self.outbox, self._registry
         other.authenticator = self.authenticator
         other.audit = self.audit
+        other.objections = self.objections
         if settings.models == self.settings.models:
             other._embedder = await self.open_embedder()
         self._others.append(other)
@@ -296,6 +301,7 @@ class Parts:
         """Open retrieval."""
         if self._serving is None:
             self.authenticator = await open_authenticator(self)
+            self.objections = await open_objections(self)
             await self.open_audit("retrieve")
             self._serving = await open_serving(self)
         return self._serving
