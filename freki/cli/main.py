@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from freki.cli import (
+    access,
     ask,
     audit,
     compare_generations,
@@ -70,6 +71,7 @@ app.command("relay")(relay.relay)
 app.add_typer(documents.documents_app, name="documents")
 app.command("delete")(delete.delete)
 app.add_typer(erase.erase_app, name="erase")
+app.command("access")(access.access)
 app.add_typer(hold.hold_app, name="hold")
 app.add_typer(objection.object_app, name="object")
 app.add_typer(retention.retention_app, name="retention")

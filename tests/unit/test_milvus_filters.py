@@ -76,10 +76,8 @@ class Evaluator:
             return (value in self.values()) is (operator == "in")
         literal = self.value()
         match operator:
-            case "==":
-                return bool(value == literal)
-            case "!=":
-                return bool(value != literal)
+            case "==" | "!=":
+                return bool(value == literal) is (operator == "==")
             case ">=":
                 return value is not _MISSING and value.encode() >= literal.encode()
             case "<":
