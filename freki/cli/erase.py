@@ -21,6 +21,7 @@ from freki.infra.signing import SigningKey, read_verifier
 from freki.schemas import Coverage, DocumentId, TenantId
 from freki.streams.documents.listing import selected
 from freki.streams.privacy.erasure import Erased, ErasurePlan, canonical
+from freki.streams.privacy.rectification import older_in
 from freki.streams.wire.connect import open_index
 from freki.streams.wire.erasing import open_erasure, open_places
 
@@ -70,7 +71,7 @@ async def erase(
         plan = await erasure.plan(tenant, await _covered(settings, given, documents))
         _check(plan, documents, yes=yes)
         erased = await erasure.run(plan, about={"requested_by": by})
-    _show_held(erased)
+    show_held(erased)
     if erased.report is None:
         raise typer.Exit(1)
     write_report(report, erased)
@@ -128,7 +129,7 @@ async def verify(
     console.print("the signature is right")
     async with open_places(settings, patience_s=PATIENCE_S) as places:
         claims: dict[str, frozenset[DocumentId]] = dict.fromkeys(body["claims"], frozenset())
-        left = (await places.find(TenantId(body["tenant"]), names, claims=claims)).described()
+        left = (await places.find(TenantId(body["tenant"]), names, claims=claims, older=older_in(body))).described()
     for each in left["records"]:
         console.print(f"[yellow]{each['topic']}/{each['partition']}: {each['records']} records, last {each['last']}[/]")
     for collection, rows in left["rows"].items():
@@ -137,7 +138,8 @@ async def verify(
         console.print(Text(uri, style="yellow"))
     if any(left.values()):
         raise typer.Exit(1)
-    console.print(f"nothing of {len(names)} documents is on topics, in the store or in claims")
+    versions = "" if older_in(body) is None else "older versions of "
+    console.print(f"nothing of {versions}{len(names)} documents is on topics, in the store or in claims")
 
 
 def signing_key(settings: Settings, key: Path | None, report: Path) -> SigningKey:
@@ -159,15 +161,17 @@ def write_report(path: Path, erased: Erased) -> None:
     console.print(f"report: {path}")
 
 
-def _show_held(erased: Erased) -> None:
+def show_held(erased: Erased) -> None:
+    """Print which documents wait for which holds."""
     for name, holds in sorted(erased.held.items()):
-        text = f"held: {name}, by {', '.join(holds)}: erase it again once `freki hold release` has ended that"
+        text = f"held: {name}, by {', '.join(holds)}: repeat this once `freki hold release` has ended that"
         console.print(Text(text, style="yellow"), soft_wrap=True)
 
 
 def _show(body: Mapping[str, Any]) -> None:
-    console.print(f"{len(body['removed'])} places emptied, {body['fences']} deletions stay without content")
-    for name in body["later_versions"]:
+    fences = f", {body['fences']} deletions stay without content" if "fences" in body else ""
+    console.print(f"{len(body['removed'])} places emptied{fences}")
+    for name in body.get("later_versions", ()):
         console.print(Text(f"not erased: {name} got a later version meanwhile", style="yellow"))
     for each in body["remains"]:
         where = each.get("claim") or f"{each['topic']}/{each['partition']}: {each['records']} records"

@@ -25,6 +25,7 @@ from freki.cli import (
     objection,
     operate,
     publish,
+    rectify,
     reindex,
     relay,
     retention,
@@ -71,6 +72,7 @@ app.command("relay")(relay.relay)
 app.add_typer(documents.documents_app, name="documents")
 app.command("delete")(delete.delete)
 app.add_typer(erase.erase_app, name="erase")
+app.command("rectify")(rectify.rectify)
 app.command("access")(access.access)
 app.add_typer(hold.hold_app, name="hold")
 app.add_typer(objection.object_app, name="object")

@@ -144,11 +144,7 @@ class Erasure:
         status = ErasureStatus.HELD if watch.held else ErasureStatus.ERASED
         if left.rows or left.claims or later:
             status = ErasureStatus.INCOMPLETE
-        return Erased(status=status, report=self.signed(body), held=watch.held, body=body)
-
-    def signed(self, body: Mapping[str, Any]) -> SignedReport:
-        """Return a report with its signature."""
-        return SignedReport(report=json.dumps(body, ensure_ascii=False), signature=self._sign(canonical(body)))
+        return Erased(status=status, report=signed(body, self._sign), held=watch.held, body=body)
 
     async def _watch(self, plan: ErasurePlan) -> "HoldWatch":
         covers = Coverage(documents=tuple(each.document_id for each in plan.documents))
@@ -195,6 +191,11 @@ class HoldWatch:
             if name not in self.held and (names := held_by(holds, self._tenant, name, attributes)):
                 self.held[name] = names
         return frozenset(self._attributes.keys() - self.held.keys())
+
+
+def signed(body: Mapping[str, Any], sign: Sign) -> SignedReport:
+    """Return a report with its signature."""
+    return SignedReport(report=json.dumps(body, ensure_ascii=False), signature=sign(canonical(body)))
 
 
 def canonical(body: Any) -> bytes:  # noqa: ANN401 - JSON

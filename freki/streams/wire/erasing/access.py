@@ -203,8 +203,9 @@ class Access:
             return
         directory = audit_directory(self._settings)
         for _, entry in read_chains([directory]):
-            is_entry = isinstance(entry, AuditEntry) and entry.tenant == tenant
-            if is_entry and any(each.document_id in names for each in entry.documents):
+            if not isinstance(entry, AuditEntry) or entry.tenant != tenant:
+                continue
+            if any(each.document_id in names for each in entry.documents):
                 yield {"what": "audit_entry", **_plain(entry)}
         self._left_out.append(f"audit log outside {directory}: search its topic by `freki audit search --document`")
 

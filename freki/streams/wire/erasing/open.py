@@ -11,6 +11,7 @@ from freki.operators.audit_chain import Event
 from freki.schemas import AuditedDocument, AuditKind, PlannedErasure, TenantId
 from freki.streams.audit.log import AuditLog
 from freki.streams.privacy.erasure import Erasure
+from freki.streams.privacy.rectification import Rectification
 from freki.streams.privacy.requests import ErasureFor
 from freki.streams.wire.audit import open_audit
 from freki.streams.wire.connect import open_index, open_outbox, open_registry
@@ -54,6 +55,24 @@ async def open_erasure(
         yield erasure_of(settings, places, index, signer, audit=audit, patience_s=patience_s)(by, subject)
 
 
+@asynccontextmanager
+async def open_rectification(
+    settings: Settings, signer: SigningKey, *, by: str, patience_s: float
+) -> AsyncIterator[Rectification]:
+    """Open a rectification; by: who asks; patience_s: longest wait for workers to have read work topics."""
+    async with AsyncExitStack() as opened:
+        outbox, _ = await opened.enter_async_context(open_outbox(settings))
+        audit = await opened.enter_async_context(open_audit(settings, outbox))
+        yield Rectification(
+            await opened.enter_async_context(open_places(settings, patience_s=patience_s)),
+            await opened.enter_async_context(open_index(settings)),
+            open_holds(settings),
+            sign=signer.sign,
+            record=partial(record_erasure, audit, by=by, subject="", kind=AuditKind.RECTIFIED),
+            now=wall_clock,
+        )
+
+
 def erasure_of(
     settings: Settings,
     places: Places,
@@ -80,7 +99,13 @@ def erasure_of(
 
 
 async def record_erasure(
-    audit: AuditLog | None, tenant: TenantId, documents: Sequence[PlannedErasure], *, by: str, subject: str
+    audit: AuditLog | None,
+    tenant: TenantId,
+    documents: Sequence[PlannedErasure],
+    *,
+    by: str,
+    subject: str,
+    kind: AuditKind = AuditKind.ERASED,
 ) -> None:
     """Write to the audit log, before anything is removed, who erases what."""
     if audit is None:
@@ -89,7 +114,7 @@ async def record_erasure(
         named = documents[at : at + RECORDED_TOGETHER]
         await audit.record(
             Event(
-                kind=AuditKind.ERASED,
+                kind=kind,
                 tenant=tenant,
                 asker=by,
                 subject=subject,
