@@ -33,6 +33,8 @@ class Kept:
     indexed: bool = True
     content: bool = True
     """On the topic, and in a claim."""
+    older: bool = False
+    """Whether something of older versions is on the topic, and in a claim."""
     key: bool = True
     """Whether it has a data key."""
 
@@ -83,8 +85,11 @@ class World:
     ) -> Findings:
         """Find content."""
         assert tenant == TENANT
-        assert older is None
         self.meanwhile("find")
+        if older is not None:
+            assert all(each.version == self.documents[name].version for name, each in older.items())
+            found = {f"older:{name}": frozenset({name}) for name in documents if self.documents[name].older}
+            return Findings(claims=sorted(found), claimed=found)
         with_content = [name for name in sorted(documents) if self.documents[name].content]
         found = {f"claim:{name}": frozenset({name}) for name in with_content}
         place = [(number, frozenset({name})) for number, name in enumerate(with_content)]
@@ -97,14 +102,14 @@ class World:
 
     async def remove(self, found: Findings, *, still_free: StillFree, superseded: bool = False) -> Removal:
         """Remove content, one claim after the other."""
-        assert not superseded
         removed = []
         for uri, names in sorted(found.claimed.items()):
             self.meanwhile("remove")
             if names <= set(await still_free()):
                 removed.append({"claim": uri, "at": 7})
                 for name in names:
-                    self.documents[name].content = False
+                    self.documents[name].older = False
+                    self.documents[name].content &= superseded
         return Removal(removed=removed)
 
     async def destroy_keys(self, _tenant: TenantId, documents: Collection[DocumentId]) -> int:
