@@ -5,7 +5,8 @@ OperatorError              an invalid record: it becomes a dead letter with this
 ├── InfectedContent        a scanner found malware in the content
 ├── UnreadableContent      the content does not match its declared type
 ├── InvalidEnvelope        a record of a foreign topic cannot be mapped to a document change
-└── InvalidQuery           a field of a query violates its contract
+├── InvalidQuery           a field of a query violates its contract
+└── InvalidRequest         a field of a request for an erasure, a hold or an objection violates its contract
 """
 
 
@@ -31,3 +32,7 @@ class InvalidEnvelope(OperatorError):
 
 class InvalidQuery(OperatorError):
     """A query violates its contract."""
+
+
+class InvalidRequest(OperatorError):
+    """A request for an erasure, a hold or an objection violates its contract."""

@@ -14,9 +14,13 @@ from freki.schemas import (
     DocumentChange,
     DocumentQuery,
     DocumentReport,
+    ErasureReport,
+    ErasureRequest,
     GroupMembership,
+    Hold,
     IndexOutcome,
     Judgement,
+    Objection,
 )
 from freki.schemas.names import record
 from freki.streams.deliver.lanes import Lane, in_lane
@@ -43,6 +47,10 @@ _SHARED = frozenset(
         "document-reports",
         "judgements",
         "groups",
+        "holds",
+        "objections",
+        "erasure-requests",
+        "erasure-reports",
         "audit",
         "dead-letters",
         "sources",
@@ -102,6 +110,10 @@ class Topics:
     document_reports: Topic
     judgements: Topic
     groups: Topic
+    holds: Topic
+    objections: Topic
+    erasure_requests: Topic
+    erasure_reports: Topic
     audit: Topic
     dead_letters: Topic
     sources: Topic
@@ -160,6 +172,11 @@ class Topics:
             document_reports=topic("document-reports", DocumentReport, _QUERY_MS),
             judgements=topic("judgements", Judgement, TOMBSTONE_MS, cleanup="compact"),
             groups=topic("groups", GroupMembership, TOMBSTONE_MS, cleanup="compact"),
+            holds=topic("holds", Hold, TOMBSTONE_MS, cleanup="compact"),
+            objections=topic("objections", Objection, TOMBSTONE_MS, cleanup="compact"),
+            erasure_requests=topic("erasure-requests", ErasureRequest, _RECEIPT_MS),
+            # The proof of an erasure stays: the last report of each request.
+            erasure_reports=topic("erasure-reports", ErasureReport, TOMBSTONE_MS, cleanup="compact"),
             audit=topic("audit", AuditEntry, audit_ms),
             dead_letters=topic("dead-letters", None, _RECEIPT_MS, margin_bytes=_DEAD_LETTER_MARGIN_BYTES),
             sources=topic("sources", None, TOMBSTONE_MS, cleanup="compact"),
@@ -200,6 +217,10 @@ class Topics:
         yield self.document_reports
         yield self.judgements
         yield self.groups
+        yield self.holds
+        yield self.objections
+        yield self.erasure_requests
+        yield self.erasure_reports
         yield self.audit
         yield self.dead_letters
         yield self.sources

@@ -25,10 +25,12 @@ WORKER_STOP_TIMEOUT_S = 35.0
 
 
 def workers_of(settings: Settings) -> list[tuple[str, ...]]:
-    """Return the stages of each worker process."""
+    """Return the stages of each worker process; erase only where it is enabled."""
+    erase = ("erase",) if settings.erasure.enabled else ()
     if settings.local.single_worker:
-        return [("chunk", "contextualise", EMBED, "retrieve")]
-    return [("chunk", "contextualise"), *[(EMBED,)] * settings.local.embed_workers, ("retrieve",)]
+        return [("chunk", "contextualise", EMBED, "retrieve", *erase)]
+    answering = [("retrieve",), erase] if erase else [("retrieve",)]
+    return [("chunk", "contextualise"), *[(EMBED,)] * settings.local.embed_workers, *answering]
 
 
 def share_cores(

@@ -16,6 +16,7 @@ from freki.infra.settings.ingest import (
 from freki.infra.settings.kafka import KafkaSettings, OAuthSettings, RegistrySettings
 from freki.infra.settings.milvus import MilvusSettings
 from freki.infra.settings.models import LlmSettings, ModelSettings, RemoteRerankerSettings, VertexRerankerSettings
+from freki.infra.settings.privacy import ErasureSettings, RetentionRule, RetentionSettings
 from freki.infra.settings.retrieval import PROFILES, ContextProfile, FeedbackSettings, RetrievalSettings
 from freki.infra.settings.root import Settings
 from freki.infra.settings.scan import ScanSettings
@@ -33,6 +34,7 @@ __all__ = [
     "ContextSettings",
     "CrawlSettings",
     "EncryptionSettings",
+    "ErasureSettings",
     "FeedbackSettings",
     "IngestSettings",
     "KafkaSettings",
@@ -47,6 +49,8 @@ __all__ = [
     "RegistrySettings",
     "RelaySettings",
     "RemoteRerankerSettings",
+    "RetentionRule",
+    "RetentionSettings",
     "RetrievalSettings",
     "ScanSettings",
     "ServeSettings",

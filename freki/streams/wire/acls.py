@@ -84,11 +84,18 @@ def _of_stages(settings: Settings, replies: Sequence[Topic]) -> dict[str, list[R
             *_groups(settings, "retrieve"),
             *_may("Write", topics.contexts, topics.document_reports, *replies, topics.dead_letters),
             # Histories of documents. Receipts also invalidate cached results, and cause judgements to be erased.
-            *_may("Read", topics.documents, topics.outcomes, topics.dead_letters),
+            *_may("Read", topics.documents, topics.outcomes, topics.dead_letters, topics.objections),
             *(Right(resource="topic", name=name, operations=("Write",)) for name in settings.retrieval.reply_topics),
             *(_may(("Read", "Write"), topics.judgements) if settings.feedback.read else ()),
             *(_may("Read", topics.groups) if settings.auth.required else ()),
             *_audited(settings),
+        ],
+        "erase": [
+            *_may("Read", topics.erasure_requests, topics.holds),
+            *_groups(settings, "erase"),
+            *_may(("Read", "Write"), topics.erasure_reports),
+            *(Right(resource="topic", name=name, operations=("Write",)) for name in settings.retrieval.reply_topics),
+            *_erasing(settings, replies),
         ],
     }
 
@@ -113,6 +120,10 @@ def _of_clients(settings: Settings, replies: Sequence[Topic]) -> dict[str, list[
         "document-queries": [*_may("Write", topics.document_queries), *_may("Read", topics.document_reports)],
         "judge": _may(("Read", "Write"), topics.judgements),
         "groups": [*_may(("Read", "Write"), topics.groups), *_audited(settings)],
+        # What services need to request erasures, to place holds, and to record objections.
+        "erasure-requests": [*_may("Write", topics.erasure_requests), *_may("Read", topics.erasure_reports)],
+        "hold": [*_may(("Read", "Write"), topics.holds), *_audited(settings)],
+        "object": [*_may(("Read", "Write"), topics.objections), *_audited(settings)],
     }
 
 
@@ -134,7 +145,15 @@ def _of_operators(settings: Settings, replies: Sequence[Topic]) -> dict[str, lis
             *_groups(settings, "chunk", in_lane("chunk", Lane.EXPRESS)),
             *_groups(settings, "contextualise", "embed", operation="Describe"),
         ],
-        "documents": _may("Read", topics.documents, topics.outcomes, topics.dead_letters),
+        # `freki erase` and `freki retention`; requests on the topic need only the rights of `erasure-requests`.
+        "erase-command": [
+            *_may("Read", topics.holds),
+            *_may(("Read", "Write"), topics.erasure_reports),
+            *_erasing(settings, replies),
+        ],
+        "documents": _may(
+            "Read", topics.documents, topics.outcomes, topics.dead_letters, topics.holds, topics.objections
+        ),
         # `freki audit verify` and `search`.
         "audit": _may("Read", topics.audit),
         "verify": _may("Read", topics.documents, topics.outcomes),
@@ -148,6 +167,28 @@ def _of_operators(settings: Settings, replies: Sequence[Topic]) -> dict[str, lis
             *(Right(resource="topic", name=one.topic, operations=("Read", "Write")) for one in settings.relays),
         ],
     }
+
+
+def _erasing(settings: Settings, replies: Sequence[Topic]) -> list[Right]:
+    """Return what an erasure reads, and deletes records of, in the generation in use."""
+    topics = topics_of(settings)
+    work = [*topics.chunks.values(), *topics.contextual_chunks.values()]
+    answers = [topics.contexts, topics.document_reports, *replies]
+    emptied: tuple[Operation, ...] = ("Read", "Delete", "DescribeConfigs")
+    named = [
+        Right(resource="topic", name=name, operations=("Read", "Delete", "DescribeConfigs"))
+        for name in settings.retrieval.reply_topics
+    ]
+    return [
+        *_may(("Read", "Write", "DescribeConfigs"), topics.documents, topics.judgements),
+        *_may(emptied, *work, *answers),
+        *named,
+        # Letters of other documents are sent again.
+        *_may(("Read", "Write", "Delete", "DescribeConfigs"), topics.dead_letters),
+        *_may("Read", topics.outcomes),
+        *_groups(settings, "chunk", in_lane("chunk", Lane.EXPRESS), "contextualise", "embed", operation="Describe"),
+        *_audited(settings),
+    ]
 
 
 def _audited(settings: Settings) -> list[Right]:

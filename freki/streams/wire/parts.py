@@ -41,6 +41,7 @@ from freki.streams.ingest.index.commit import Committer
 from freki.streams.ingest.outline import similarities_by
 from freki.streams.observe.meters import Meters
 from freki.streams.ports import Embedder
+from freki.streams.privacy.objections import Objections
 from freki.streams.retrieve.authenticate import Authenticator
 from freki.streams.retrieve.follow_judgements import erase_judgements, erase_what_is_left
 from freki.streams.retrieve.serving import Serving
@@ -59,6 +60,7 @@ from freki.streams.wire.from_settings import (
     topics_of,
     wall_clock,
 )
+from freki.streams.wire.objecting import open_objections
 from freki.streams.wire.serving import open_serving
 
 QUERY_WAIT_S = 0.002
@@ -97,6 +99,8 @@ class Parts:
         self._serving: Serving | None = None
         self.authenticator: Authenticator | None = None
         self.audit: AuditLog | None = None
+        self.objections = Objections()
+        """Those that answers respect; empty before `open_serving`."""
         self._others: list[Parts] = []
 
     async def __aenter__(self) -> Self:
@@ -119,6 +123,7 @@ class Parts:
         other.outbox, other._registry = self.outbox, self._registry
         other.authenticator = self.authenticator
         other.audit = self.audit
+        other.objections = self.objections
         if settings.models == self.settings.models:
             other._embedder = await self.open_embedder()
         self._others.append(other)
@@ -250,7 +255,7 @@ class Parts:
         """Open the indexer, which all lanes share so that one writes at a time."""
         if self._indexer is None:
             await check_shares(self.settings)
-            await self._open_audit("embed")
+            await self.open_audit("embed")
             index, embedder = await self.open_index(), await self.open_embedder()
             analyser = analyser_of(self.settings.lexical)
             self._indexer = Indexer(
@@ -275,11 +280,12 @@ class Parts:
             self.background.spawn(reclaim_rows(index, committer))
         return self._indexer
 
-    async def _open_audit(self, part: str) -> None:
-        """Open the audit log, which all stages of a process share; its settings may want none."""
+    async def open_audit(self, part: str) -> AuditLog | None:
+        """Open the audit log, which all stages of a process share; None if the settings want none."""
         if self.audit is None:
             opening = open_audit(self.settings, self.outbox, part=part, registry=self._registry, meters=self.meters)
             self.audit = await self.opened.enter_async_context(opening)
+        return self.audit
 
     def _before_commit(self) -> BeforeCommit | None:
         """Return what records a commit in the audit log; None without one."""
@@ -296,7 +302,8 @@ class Parts:
         """Open retrieval."""
         if self._serving is None:
             self.authenticator = await open_authenticator(self)
-            await self._open_audit("retrieve")
+            self.objections = await open_objections(self)
+            await self.open_audit("retrieve")
             self._serving = await open_serving(self)
         return self._serving
 
