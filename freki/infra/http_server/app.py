@@ -48,6 +48,7 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.errors import Rejected, Unavailable
+from freki.schemas.limits import LIMIT
 from freki.schemas.names import record
 
 _log = structlog.get_logger(__name__)
@@ -137,9 +138,11 @@ def _add_questions(app: FastAPI, door: _Door) -> None:
             result = await _answer(door.gateway.ask(query, token=caller.token))
         if result.status in {ResultStatus.REJECTED, ResultStatus.EXPIRED}:
             expired = result.status is ResultStatus.EXPIRED
-            why = "; ".join(notice.message for notice in result.notices) or "the query was refused"
+            if any(notice.stage == LIMIT for notice in result.notices):
+                left_s = 60 - result.answered_at // 1000 % 60
+                raise Problem(HTTPStatus.TOO_MANY_REQUESTS, _why(result), headers={"Retry-After": str(left_s)})
             status = HTTPStatus.GATEWAY_TIMEOUT if expired else HTTPStatus.BAD_REQUEST
-            raise Problem(status, why, trace_id=result.trace_id)
+            raise Problem(status, _why(result), trace_id=result.trace_id)
         return result
 
     @app.post("/v1/judgements", status_code=204, summary="Judge a document as an answer to a question")
@@ -236,6 +239,10 @@ def _add_page(app: FastAPI) -> None:
         return FileResponse(_PAGE / "index.html")
 
     app.mount("/static", StaticFiles(directory=_PAGE))
+
+
+def _why(result: ContextResult) -> str:
+    return "; ".join(notice.message for notice in result.notices) or "the query was refused"
 
 
 async def _changed(gateway: Gateway, change: DocumentChange, request: Request, wait_ms: int) -> IndexOutcome:

@@ -20,6 +20,7 @@ from freki.infra.settings.ingest import (
     ParsingSettings,
 )
 from freki.infra.settings.kafka import KafkaSettings, RegistrySettings
+from freki.infra.settings.limits import LimitSettings
 from freki.infra.settings.milvus import MilvusSettings
 from freki.infra.settings.models import LlmSettings, ModelSettings, RemoteRerankerSettings, VertexRerankerSettings
 from freki.infra.settings.retrieval import FeedbackSettings, RetrievalSettings
@@ -49,6 +50,7 @@ class Settings(BaseSettings, Clearable):
     milvus: MilvusSettings = MilvusSettings()
     auth: AuthSettings = AuthSettings()
     audit: AuditSettings = AuditSettings()
+    limits: LimitSettings = LimitSettings()
     encryption: EncryptionSettings = EncryptionSettings()
     models: ModelSettings = ModelSettings()
     remote_reranker: RemoteRerankerSettings = RemoteRerankerSettings()

@@ -28,6 +28,7 @@ from freki.streams.deliver.delivery import Handle
 from freki.streams.deliver.lanes import priority_in
 from freki.streams.deliver.outbox import Sink
 from freki.streams.ingest.outline import Outline, Outliner
+from freki.streams.limits.changes import ChangeLimits, Proposal
 from freki.streams.messages import Received, edition_in, recorded_at, request_in, version_in
 from freki.streams.observe import attributes
 from freki.streams.observe.tracing import UNTRACED, Attributes, describe, of_document, step
@@ -50,11 +51,16 @@ class Chunker:
         now: Callable[[], Timestamp],
         tracer: Tracer = UNTRACED,
         scanner: Scanner | None = None,
+        limits: ChangeLimits | None = None,
     ) -> None:
-        """Create a chunker; scanner: of all content before it is parsed, None: nothing is scanned."""
+        """Create a chunker.
+
+        scanner: of all content before it is parsed, None: nothing is scanned; limits: of tenants, None: there are none.
+        """
         self._tracer = tracer
         self._claims = claims
         self._scanner = scanner
+        self._limits = limits
         self._outliner = outliner
         self._part_chunks = part_chunks
         self._now = now
@@ -62,24 +68,30 @@ class Chunker:
     async def revise(self, received: Received[DocumentChange | None]) -> list[ChunkBatch]:
         """Return the parts of the revision, in order; a deletion has one part without chunks.
 
-        Raises InvalidChange, InfectedContent, and the errors of loading, scanning and parsing content.
+        Raises InvalidChange, InfectedContent, OverLimit, and the errors of loading, scanning and parsing content.
         """
         key = received.key.decode(errors="replace")
         change = received.value
         recorded = recorded_at(received.headers, received.timestamp)
         if change is None:
-            return [_one_part(self._tombstone(key, received, recorded))]
+            return await self._removed(self._tombstone(key, received, recorded), received)
         validate_change(change, key=key)
         if change.operation is Operation.DELETE:
-            return [_one_part(self._deletion(change, recorded))]
+            return await self._removed(self._deletion(change, recorded), received)
         received_at = self._now()
         content = change.content if change.claim is None else await self._claims.get(change.claim)
         if content is None:
             raise InvalidChange("content: an UPSERT needs content or claim, and has neither")
+        proposal = _proposal(change, content, received)
+        if self._limits is not None:
+            await self._limits.check(proposal)
         scanned = await self._scanned(content, received.trace)
         with step(self._tracer, "outline", trace=received.trace) as span:
             outline = await self._outliner(change, content)
             describe(span, lambda: {attributes.FREKI_ITEMS: len(outline.chunks)})
+        if self._limits is not None:
+            tokens = sum(chunk.tokens for chunk in outline.chunks)
+            await self._limits.admit(replace(proposal, size=outline.characters, tokens=tokens))
         revision = Revision(
             tenant=change.tenant,
             document_id=change.document_id,
@@ -92,7 +104,7 @@ class Chunker:
             principals=change.principals,
             attributes=outline.attributes,
             priority=0 if edition_in(received.headers) else max(change.priority, priority_in(received.headers)),
-            content_hash=content_hash(content),
+            content_hash=proposal.content_hash,
             chunker=outline.chunker,
             characters=outline.characters,
             occurred_at=change.occurred_at,
@@ -116,6 +128,20 @@ class Chunker:
                 )
             )
         return batches
+
+    async def _removed(self, revision: Revision, received: Received[DocumentChange | None]) -> list[ChunkBatch]:
+        """Return the part of a deletion, which no limit refuses; its room is free with its receipt."""
+        if self._limits is not None:
+            await self._limits.admit(
+                Proposal(
+                    tenant=revision.tenant,
+                    document_id=revision.document_id,
+                    version=revision.version,
+                    at=received.timestamp,
+                    size=None,
+                )
+            )
+        return [_one_part(revision)]
 
     async def _scanned(self, content: str | bytes, trace: Context) -> str:
         """Return the scanner and its verdict; empty without a scanner. Raises InfectedContent."""
@@ -239,6 +265,19 @@ def _described(parts: Sequence[ChunkBatch]) -> Attributes:
         attributes.FREKI_PARTS: len(parts),
         attributes.FREKI_CHUNKS: sum(len(part.chunks) for part in parts),
     }
+
+
+def _proposal(change: DocumentChange, content: str | bytes, received: Received[DocumentChange | None]) -> Proposal:
+    return Proposal(
+        tenant=change.tenant,
+        document_id=change.document_id,
+        version=change.version,
+        at=received.timestamp,
+        size=0,
+        published_bytes=len(content if isinstance(content, bytes) else content.encode()),
+        content_hash=content_hash(content),
+        forced=edition_in(received.headers) > 0,
+    )
 
 
 def _one_part(revision: Revision) -> ChunkBatch:

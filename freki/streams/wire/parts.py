@@ -38,6 +38,8 @@ from freki.streams.ingest.context_writer import ContextWriter
 from freki.streams.ingest.index import BeforeCommit, Indexer, IndexRules
 from freki.streams.ingest.index.commit import Committer
 from freki.streams.ingest.outline import similarities_by
+from freki.streams.limits.changes import ChangeLimits
+from freki.streams.limits.queries import QueryLimits
 from freki.streams.observe.meters import Meters
 from freki.streams.ports import Embedder
 from freki.streams.retrieve.authenticate import Authenticator
@@ -58,6 +60,7 @@ from freki.streams.wire.from_settings import (
     topics_of,
     wall_clock,
 )
+from freki.streams.wire.limits import open_change_limits, open_query_limits
 from freki.streams.wire.serving import open_serving
 
 QUERY_WAIT_S = 0.002
@@ -96,6 +99,8 @@ class Parts:
         self._serving: Serving | None = None
         self.authenticator: Authenticator | None = None
         self.audit: AuditLog | None = None
+        self.query_limits: QueryLimits | None = None
+        self._change_limits: ChangeLimits | None = None
         self._others: list[Parts] = []
 
     async def __aenter__(self) -> Self:
@@ -118,6 +123,7 @@ class Parts:
         other.outbox, other._registry = self.outbox, self._registry
         other.authenticator = self.authenticator
         other.audit = self.audit
+        other.query_limits = self.query_limits
         if settings.models == self.settings.models:
             other._embedder = await self.open_embedder()
         self._others.append(other)
@@ -220,7 +226,14 @@ class Parts:
             now=wall_clock,
             tracer=self.tracer,
             scanner=open_scanner(settings.scan),
+            limits=await self._open_change_limits(),
         )
+
+    async def _open_change_limits(self) -> ChangeLimits | None:
+        """Open the limits of changes, which all lanes share; None if the settings have none."""
+        if self._change_limits is None:
+            self._change_limits = await open_change_limits(self)
+        return self._change_limits
 
     async def open_context_writer(self) -> ContextWriter | None:
         """Open the writer of contexts; None if the settings enable neither contexts nor summaries."""
@@ -296,6 +309,7 @@ class Parts:
         if self._serving is None:
             self.authenticator = await open_authenticator(self)
             await self._open_audit("retrieve")
+            self.query_limits = await open_query_limits(self)
             self._serving = await open_serving(self)
         return self._serving
 
