@@ -20,6 +20,7 @@ from freki.cli import (
     import_index,
     judge,
     keys,
+    limits,
     operate,
     publish,
     reindex,
@@ -73,6 +74,7 @@ app.add_typer(judge.judge_app, name="judge")
 app.add_typer(groups.groups_app, name="groups")
 app.add_typer(audit.audit_app, name="audit")
 app.add_typer(keys.keys_app, name="keys")
+app.command("limits")(limits.limits)
 app.command("tools")(tools.describe)
 app.command("mcp")(tools.serve)
 app.command("serve")(serve.serve)

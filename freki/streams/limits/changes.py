@@ -157,10 +157,15 @@ class ChangeLimits:
             wait_s = max(RECOUNT_S, (self._clock() - began) / _MOST_COUNTING)
 
     async def _count(self, tenant: TenantId, ledger: TenantLedger) -> None:
-        ledger.begin_count()
-        async for root in self._store.all_roots(tenant=tenant):
-            ledger.count(root)
-        ledger.end_count()
+        await count_stock(self._store, tenant, ledger)
+
+
+async def count_stock(store: CountedStore, tenant: TenantId, ledger: TenantLedger) -> None:
+    """Count the documents of a tenant in the store. Raises Unavailable."""
+    ledger.begin_count()
+    async for root in store.all_roots(tenant=tenant):
+        ledger.count(root)
+    ledger.end_count()
 
 
 def told(tenant: str, excess: Excess) -> str:
