@@ -224,7 +224,9 @@ def _message(body: Any) -> bytes:  # noqa: ANN401 - JSON
 def _show(body: dict[str, Any]) -> None:
     console.print(f"{len(body['removed'])} places emptied, {body['fences']} deletions stay without content")
     for each in body["remains"]:
-        where = each.get("claim") or f"{each['topic']}/{each['partition']}: {each['records']} records"
+        where = (
+            each.get("claim") or each.get("store") or f"{each['topic']}/{each['partition']}: {each['records']} records"
+        )
         at = each.get("until_ms")
         when = "" if at is None else f", by {datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%dT%H:%MZ}"
         console.print(Text(f"remains: {where}, until {each['until']}{when}", style="yellow"), soft_wrap=True)

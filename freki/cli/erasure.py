@@ -12,6 +12,8 @@ from freki.infra.claims import ClaimStore
 from freki.infra.kafka import Admin, Reader
 from freki.infra.kafka.records import Record
 from freki.infra.keys import cipher_of
+from freki.infra.local.scrub import request_scrub, store_file
+from freki.infra.local.state import read_stack
 from freki.infra.milvus.generations import MilvusGenerations
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import Settings
@@ -186,7 +188,16 @@ async def remove(  # noqa: C901 - one case for each kind of place
                 remains.append({**place, **_until(config, "compaction after the null value")})
             else:
                 remains.append({**place, "until": _IN_MEMORY, "until_ms": None})
-    return {"removed": removed, "remains": remains}
+    return {"removed": removed, "remains": [*remains, *files_of_store(settings)]}
+
+
+def files_of_store(settings: Settings) -> list[dict[str, Any]]:
+    """Return until when deleted rows remain in files of the store; the local one is told to drop them."""
+    until = "the store compacts its segments and collects what they leave, by its own settings"
+    stack = read_stack(settings.local.state_dir.expanduser().absolute())
+    if stack is not None and stack.milvus_uri == settings.milvus.uri and request_scrub(store_file(stack.directory)):
+        until = "the local stack is started again, which writes the file of its store anew"
+    return [{"store": settings.milvus.uri, "until": until, "until_ms": None}]
 
 
 async def destroy_keys(settings: Settings, tenant: TenantId, documents: Collection[str]) -> int:
