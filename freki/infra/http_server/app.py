@@ -27,7 +27,7 @@ from freki.infra.http_server.bodies import (
     judgement_of,
     query_of,
 )
-from freki.infra.http_server.guard import Caller, Guard, Identify, check_reach, tenant_of
+from freki.infra.http_server.guard import Caller, Guard, Identify, OnRefused, check_reach, tenant_of
 from freki.infra.http_server.problems import Problem
 from freki.infra.settings import ServeSettings
 from freki.schemas import (
@@ -110,14 +110,22 @@ class _Door:
         return tenant_of(caller, named, self.tenant)
 
 
-def make_app(gateway: Gateway, settings: ServeSettings, *, tenant: str, identify: Identify | None = None) -> FastAPI:
+def make_app(
+    gateway: Gateway,
+    settings: ServeSettings,
+    *,
+    tenant: str,
+    identify: Identify | None = None,
+    on_refused: OnRefused | None = None,
+) -> FastAPI:
     """Return the application.
 
     tenant: of calls that name none. identify: tells who a token is of, or why it is refused; None: callers are
-    believed. Raises Misconfigured if callers are believed and other machines could call.
+    believed. on_refused: told of each refused token. Raises Misconfigured if callers are believed and other machines
+    could call.
     """
     check_reach(settings, tokens=identify is not None)
-    door = _Door(gateway=gateway, guard=Guard(settings, identify), tenant=tenant)
+    door = _Door(gateway=gateway, guard=Guard(settings, identify, on_refused=on_refused), tenant=tenant)
     app = FastAPI(title="Freki", version=__version__, docs_url=None, redoc_url=None, openapi_url="/v1/openapi.json")
     _handle_errors(app)
     _check_requests(app, door.guard)
