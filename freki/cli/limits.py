@@ -41,8 +41,7 @@ async def limits(
         fail("no tenant has limits: set FREKI_LIMITS__DOCUMENTS and others, or FREKI_LIMITS__TENANTS")
     ledger, now = new_ledger(settings), wall_clock()
     async with open_registry(settings) as registry:
-        prepare = None if registry is None else registry.prepare
-        await read_ledger(settings, ledger, receipts=True, prepare=prepare)
+        await read_ledger(settings, ledger, receipts=True, registry=registry)
     chosen = tenant or sorted({*settings.limits.tenants, *ledger.tenants})
     table = Table("tenant", "limit", "used", "most", "share")
     for column in table.columns[2:]:

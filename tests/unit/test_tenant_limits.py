@@ -132,6 +132,18 @@ async def test_one_document_too_many_is_rejected_with_what_to_do_and_others_go_o
     )
 
 
+async def test_a_tenant_at_its_limit_has_no_change_of_another_parsed_twice() -> None:
+    worker = Worker("a", TenantLimits(characters=100), Topic())
+    await worker.publish(upsert("full", "a" * 100))
+    before = len(worker.pipeline.producer.to("chunks"))
+    batch = [upsert(str(number), f"Satz {number}.", tenant=tenant) for number in range(8) for tenant in (OTHER, T)]
+
+    await worker.pipeline.publish(*batch)
+
+    assert len(worker.pipeline.producer.to("chunks")) - before == 8
+    assert statuses(worker.receipts()).count(REJECTED) == 8
+
+
 async def test_a_deletion_makes_room_for_another_document() -> None:
     worker = Worker("a", TenantLimits(documents=1), Topic())
 
@@ -170,9 +182,12 @@ async def test_embedded_tokens_count_by_receipts_and_while_they_are_under_way_at
     used = worker.ledger.of(T).use(at=NOW, now=NOW).tokens
     same = await worker.publish(upsert("1", text, version=2))
     more = await worker.publish(upsert("2", f"{text} {text} {text}"))
+    worker.ledger.limits_of = lambda _: TenantLimits(embedded_tokens_per_day=first[0].tokens)
+    at_limit = await worker.publish(upsert("1", text, version=3), upsert("3", "x"))
 
     assert first[0].tokens == used > 0
     assert same[0].status is OutcomeStatus.UNCHANGED
+    assert statuses(at_limit) == [OutcomeStatus.UNCHANGED, REJECTED]
     assert more[0].status is REJECTED
     assert "tokens to embed" in more[0].reason
 

@@ -27,8 +27,9 @@ from freki.schemas import (
 from freki.streams.deliver.delivery import Handle
 from freki.streams.deliver.lanes import priority_in
 from freki.streams.deliver.outbox import Sink
+from freki.streams.ingest.limit_changes import check_batch, removal_of, upsert_of
 from freki.streams.ingest.outline import Outline, Outliner
-from freki.streams.limits.changes import ChangeLimits, Proposal
+from freki.streams.limits.changes import ChangeLimits
 from freki.streams.messages import Received, edition_in, recorded_at, request_in, version_in
 from freki.streams.observe import attributes
 from freki.streams.observe.tracing import UNTRACED, Attributes, describe, of_document, step
@@ -65,6 +66,11 @@ class Chunker:
         self._part_chunks = part_chunks
         self._now = now
 
+    async def check(self, batch: Sequence[Received[DocumentChange | None]]) -> None:
+        """Raise OverLimit if a limit refuses a change of the batch whatever its text is. Raises Unavailable."""
+        if self._limits is not None:
+            await check_batch(self._limits, batch)
+
     async def revise(self, received: Received[DocumentChange | None]) -> list[ChunkBatch]:
         """Return the parts of the revision, in order; a deletion has one part without chunks.
 
@@ -82,16 +88,21 @@ class Chunker:
         content = change.content if change.claim is None else await self._claims.get(change.claim)
         if content is None:
             raise InvalidChange("content: an UPSERT needs content or claim, and has neither")
-        proposal = _proposal(change, content, received)
-        if self._limits is not None:
-            await self._limits.check(proposal)
         scanned = await self._scanned(content, received.trace)
         with step(self._tracer, "outline", trace=received.trace) as span:
             outline = await self._outliner(change, content)
             describe(span, lambda: {attributes.FREKI_ITEMS: len(outline.chunks)})
         if self._limits is not None:
-            tokens = sum(chunk.tokens for chunk in outline.chunks)
-            await self._limits.admit(replace(proposal, size=outline.characters, tokens=tokens))
+            await self._limits.admit(
+                upsert_of(
+                    change,
+                    received,
+                    published_bytes=len(content if isinstance(content, bytes) else content.encode()),
+                    characters=outline.characters,
+                    tokens=sum(chunk.tokens for chunk in outline.chunks),
+                    content_hash=content_hash(content),
+                )
+            )
         revision = Revision(
             tenant=change.tenant,
             document_id=change.document_id,
@@ -104,7 +115,7 @@ class Chunker:
             principals=change.principals,
             attributes=outline.attributes,
             priority=0 if edition_in(received.headers) else max(change.priority, priority_in(received.headers)),
-            content_hash=proposal.content_hash,
+            content_hash=content_hash(content),
             chunker=outline.chunker,
             characters=outline.characters,
             occurred_at=change.occurred_at,
@@ -132,15 +143,7 @@ class Chunker:
     async def _removed(self, revision: Revision, received: Received[DocumentChange | None]) -> list[ChunkBatch]:
         """Return the part of a deletion, which no limit refuses; its room is free with its receipt."""
         if self._limits is not None:
-            await self._limits.admit(
-                Proposal(
-                    tenant=revision.tenant,
-                    document_id=revision.document_id,
-                    version=revision.version,
-                    at=received.timestamp,
-                    size=None,
-                )
-            )
+            await self._limits.admit(removal_of(revision, received))
         return [_one_part(revision)]
 
     async def _scanned(self, content: str | bytes, trace: Context) -> str:
@@ -218,6 +221,7 @@ def chunk_handler(
 
     async def handle(batch: Sequence[Received[DocumentChange | None]]) -> None:
         slots = asyncio.Semaphore(max_in_flight)
+        await chunker.check(batch)
 
         async def revised(received: Received[DocumentChange | None]) -> list[ChunkBatch]:
             await slots.acquire()
@@ -265,19 +269,6 @@ def _described(parts: Sequence[ChunkBatch]) -> Attributes:
         attributes.FREKI_PARTS: len(parts),
         attributes.FREKI_CHUNKS: sum(len(part.chunks) for part in parts),
     }
-
-
-def _proposal(change: DocumentChange, content: str | bytes, received: Received[DocumentChange | None]) -> Proposal:
-    return Proposal(
-        tenant=change.tenant,
-        document_id=change.document_id,
-        version=change.version,
-        at=received.timestamp,
-        size=0,
-        published_bytes=len(content if isinstance(content, bytes) else content.encode()),
-        content_hash=content_hash(content),
-        forced=edition_in(received.headers) > 0,
-    )
 
 
 def _one_part(revision: Revision) -> ChunkBatch:

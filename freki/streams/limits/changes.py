@@ -82,9 +82,9 @@ class ChangeLimits:
         self._turns: defaultdict[TenantId, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def check(self, proposal: Proposal) -> None:
-        """Raise OverLimit if the change is refused whatever its text is: its size and tokens are 0 here.
+        """Raise OverLimit if the change is refused whatever its text is. Raises Unavailable.
 
-        Raises Unavailable.
+        proposal: with the least size and tokens that it may have.
         """
         if self._ledger.limits_of(proposal.tenant).of_changes:
             async with self._turns[proposal.tenant]:

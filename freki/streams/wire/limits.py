@@ -6,11 +6,11 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from freki.infra.kafka import Reader
+from freki.infra.registry import RegistryClient
 from freki.infra.settings import LimitSettings, Settings
 from freki.schemas import IndexOutcome, TenantId, Timestamp
 from freki.schemas.avro import Codec
 from freki.schemas.limits import Admission, QueryCount, TenantLimits
-from freki.streams.deliver.intake import Prepare
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.limits.changes import ChangeLimits
 from freki.streams.limits.queries import QueryLimits
@@ -38,14 +38,18 @@ def new_ledger(settings: Settings) -> UsageLedger:
     return UsageLedger(limits_of, writer=secrets.token_hex(8), now=wall_clock)
 
 
-async def read_ledger(settings: Settings, ledger: UsageLedger, *, receipts: bool, prepare: Prepare | None) -> None:
+async def read_ledger(
+    settings: Settings, ledger: UsageLedger, *, receipts: bool, registry: RegistryClient | None = None
+) -> None:
     """Read what was let through up to now; receipts: and what became of changes."""
+    prepare = None if registry is None else registry.prepare
+    decode = Codec(IndexOutcome, registry=registry).decode
     topics = topics_of(settings)
     async with Reader(settings.kafka, topics.usage.name, start="earliest") as reader:
         await follow_usage(reader.until_end(), ledger)
     if receipts:
         async with Reader(settings.kafka, topics.outcomes.name, start=_since()) as reader:
-            await follow_receipts(reader.until_end(), ledger, decode=Codec(IndexOutcome).decode, prepare=prepare)
+            await follow_receipts(reader.until_end(), ledger, decode=decode, prepare=prepare)
 
 
 async def open_change_limits(parts: "Parts") -> ChangeLimits | None:
@@ -54,7 +58,7 @@ async def open_change_limits(parts: "Parts") -> ChangeLimits | None:
     if not _any(settings.limits, lambda limits: limits.of_changes):
         return None
     ledger = new_ledger(settings)
-    await read_ledger(settings, ledger, receipts=True, prepare=parts.prepare)
+    await read_ledger(settings, ledger, receipts=True, registry=parts.registry)
     _follow_usage(parts, ledger)
     topic = parts.topics.outcomes.name
 
@@ -79,7 +83,7 @@ async def open_query_limits(parts: "Parts") -> QueryLimits | None:
     if not _any(settings.limits, lambda limits: limits.queries_per_minute is not None):
         return None
     ledger = new_ledger(settings)
-    await read_ledger(settings, ledger, receipts=False, prepare=None)
+    await read_ledger(settings, ledger, receipts=False)
     _follow_usage(parts, ledger)
     return QueryLimits(ledger, send=partial(_send, parts.outbox, parts.topics.usage.name), meters=parts.meters)
 
