@@ -26,11 +26,12 @@ from freki.schemas import (
 )
 from freki.schemas.avro import Codec
 from freki.schemas.errors import Unavailable
-from freki.schemas.limits import Admission, QueryCount, TenantLimits
+from freki.schemas.limits import Admission, LimitKind, QueryCount, TenantLimits
 from freki.streams.limits.changes import ChangeLimits, Proposal
 from freki.streams.limits.queries import QueryLimits
 from freki.streams.limits.tenant import TenantLedger
 from freki.streams.limits.usage import MINUTE_MS, UsageLedger, written
+from freki.streams.observe.meters import Meters
 from freki.streams.wire.from_settings import wall_clock
 from freki.streams.wire.limits import limits_of_tenant
 from tests.unit.deliveries import Event
@@ -70,13 +71,26 @@ def ledger(writer: str, limits: TenantLimits, *, others: TenantLimits | None = N
     return UsageLedger(limits_of, writer=writer, now=lambda: NOW)
 
 
+class Counted(Meters):
+    """Counts refusals."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kinds: list[LimitKind] = []
+
+    def count_over_limit(self, kind: LimitKind) -> None:
+        self.kinds.append(kind)
+
+
 class Worker:
     """A pipeline whose chunk stage has limits."""
 
     def __init__(self, writer: str, limits: TenantLimits, topic: Topic, *, index: Pipeline | None = None) -> None:
         self.pipeline = Pipeline(index=None if index is None else index.index)
         self.ledger = ledger(writer, limits)
-        self.pipeline.chunker._limits = self.limits = ChangeLimits(self.ledger, self.pipeline.index, send=topic.send)
+        self.refused = Counted()
+        self.limits = ChangeLimits(self.ledger, self.pipeline.index, send=topic.send, meters=self.refused)
+        self.pipeline.chunker._limits = self.limits
         self._settled = 0
 
     async def publish(self, *changes: DocumentChange) -> list[IndexOutcome]:
@@ -142,6 +156,7 @@ async def test_a_tenant_at_its_limit_has_no_change_of_another_parsed_twice() -> 
 
     assert len(worker.pipeline.producer.to("chunks")) - before == 8
     assert statuses(worker.receipts()).count(REJECTED) == 8
+    assert worker.refused.kinds == [LimitKind.CHARACTERS] * 8
 
 
 async def test_a_deletion_makes_room_for_another_document() -> None:
@@ -169,10 +184,26 @@ async def test_characters_count_by_what_a_change_adds() -> None:
 async def test_what_was_published_on_a_day_counts_for_that_day_whatever_became_of_it() -> None:
     worker = Worker("a", TenantLimits(published_bytes_per_day=50), Topic())
     receipts = await worker.publish(upsert("1", "ä" * 20), upsert("2", "b" * 11), upsert("3", "c" * 10))
-    again = await worker.publish(upsert("1", "ä" * 20), delete("1", version=2))
+    again = await worker.publish(upsert("1", "ä" * 20, version=2), delete("1", version=3))
 
     assert statuses(receipts) == [INDEXED, REJECTED, INDEXED]
     assert statuses(again) == [REJECTED, DELETED]
+
+
+async def test_what_is_delivered_again_is_let_through_as_before() -> None:
+    worker = Worker("a", TenantLimits(documents=1, published_bytes_per_day=12), Topic())
+    change = upsert("1", "a" * 12)
+    await worker.pipeline.publish(change)
+    again = [await worker.pipeline.publish(change) for _ in range(2)]
+    receipts = worker.receipts()
+    for receipt in receipts:
+        worker.ledger.settle(receipt, at=NOW)
+    after_its_receipt = await worker.publish(change)
+
+    assert len(again) == 2
+    assert statuses(receipts) == [INDEXED, OutcomeStatus.UNCHANGED, OutcomeStatus.UNCHANGED]
+    assert statuses(after_its_receipt) == [OutcomeStatus.UNCHANGED]
+    assert worker.ledger.of(T).use(at=NOW, now=NOW).published_bytes == 12
 
 
 async def test_embedded_tokens_count_by_receipts_and_while_they_are_under_way_at_most() -> None:

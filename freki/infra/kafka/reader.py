@@ -91,7 +91,9 @@ class Reader:
     ) -> dict[int, int]:
         """Return the offset of the first record from a time on, by partition; none where the broker does not tell."""
         told = await client.offsets_for_times(dict.fromkeys(places, max(0, time_ms)))
-        found = {place.partition: int(each.offset) for place, each in told.items() if each is not None and each.offset}
+        found = {
+            place.partition: int(each.offset) for place, each in told.items() if each is not None and each.offset >= 0
+        }
         # Kafka tells nothing where all records are older; the local broker may tell nothing at all.
         is_told = self._settings.profile != "local"
         return ({place.partition: end for place, end in ends.items()} if is_told else {}) | found

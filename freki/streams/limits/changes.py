@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -24,6 +24,8 @@ RECOUNT_S = 600.0
 """Interval in which the stock of tenants is counted anew, in seconds."""
 _MOST_COUNTING = 0.05
 """Share of the time that counting may take."""
+_REMEMBERED = 10_000
+"""Refused changes that are remembered, to count each once."""
 
 _log = structlog.get_logger(__name__)
 
@@ -80,6 +82,7 @@ class ChangeLimits:
         self._meters = meters or Meters()
         self._clock = clock
         self._turns: defaultdict[TenantId, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._refused: OrderedDict[tuple[TenantId, DocumentId, int, Timestamp], None] = OrderedDict()
 
     async def check(self, proposal: Proposal) -> None:
         """Raise OverLimit if the change is refused whatever its text is. Raises Unavailable.
@@ -88,7 +91,8 @@ class ChangeLimits:
         """
         if self._ledger.limits_of(proposal.tenant).of_changes:
             async with self._turns[proposal.tenant]:
-                await self._judged(proposal)
+                if not self._ledger.of(proposal.tenant).has(proposal.document_id, proposal.version):
+                    await self._judged(proposal)
 
     async def admit(self, proposal: Proposal) -> None:
         """Count a change, in all processes; raise OverLimit if it is refused. Raises Unavailable."""
@@ -120,7 +124,7 @@ class ChangeLimits:
         limits, ledger = self._ledger.limits_of(proposal.tenant), self._ledger.of(proposal.tenant)
         if limits.of_stock and not ledger.is_counted:
             await self._count(proposal.tenant, ledger)
-        key = root_id(proposal.tenant, proposal.document_id)
+        key, which = root_id(proposal.tenant, proposal.document_id), (proposal.document_id, proposal.version)
         root = (await self._store.roots([key])).get(key)
         live = None if root is None or root.deleted else root
         before, most = ledger.size_under_way(proposal.document_id) or (None, None)
@@ -131,15 +135,24 @@ class ChangeLimits:
         more = TenantUse(
             documents=int(most is None and proposal.size is not None),
             characters=(proposal.size or 0) - (most or 0),
-            published_bytes=proposal.published_bytes,
+            published_bytes=0 if ledger.has_published(*which, at=proposal.at) else proposal.published_bytes,
             tokens=tokens,
         )
         used = ledger.use(at=proposal.at, now=self._ledger.now())
         excess = exceeded(limits, used, more)
         if excess is not None and not proposal.forced and proposal.size is not None:
-            self._meters.count_over_limit(excess.kind)
+            self._count_refusal(proposal, excess.kind)
             raise OverLimit(f"limit: {told(proposal.tenant, excess)}")
         return before, tokens
+
+    def _count_refusal(self, proposal: Proposal, kind: LimitKind) -> None:
+        """Count a refused change once: it comes again with the halves of its batch."""
+        which = (proposal.tenant, proposal.document_id, proposal.version, proposal.at)
+        if which not in self._refused:
+            self._refused[which] = None
+            self._meters.count_over_limit(kind)
+        if len(self._refused) > _REMEMBERED:
+            self._refused.popitem(last=False)
 
     async def recount(self) -> None:
         """Count the stock of tenants anew from time to time: what was lost with a process is mended by it."""

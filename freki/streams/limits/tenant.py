@@ -89,6 +89,10 @@ class TenantLedger:
         found = self._open.get(document_id)
         return found is not None and version in found.sizes
 
+    def has_published(self, document_id: DocumentId, version: int, *, at: Timestamp) -> bool:
+        """Return whether the content of this change counts already for the day of `at`."""
+        return (document_id, version) in self._seen.get(at // DAY_MS, ())
+
     def admit(self, admission: Admission, *, told_at: Timestamp | None = None) -> None:
         """Take a change that was let through.
 
