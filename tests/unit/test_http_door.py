@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.infra.http_server.app import make_app
-from freki.infra.http_server.guard import Rate
+from freki.infra.http_server.guard import Rate, network_of
 from freki.infra.settings import ServeSettings
 from freki.operators.validate_query import validate_query
 from freki.schemas import (
@@ -334,6 +334,21 @@ async def test_who_tries_tokens_is_stopped_by_address_and_each_refused_one_is_to
     assert stopped.status_code == 429
     assert 1 <= int(stopped.headers["retry-after"]) <= 20
     assert [reply.status_code for reply in others] == [200, 200]
+
+
+@pytest.mark.parametrize(
+    ("address", "client"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("::1", "::/64"),
+        ("2001:db8:0:1:2::3", "2001:db8:0:1::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("unknown", "unknown"),
+    ],
+)
+def test_what_counts_as_one_client(address: str, client: str) -> None:
+    assert network_of(address) == client
 
 
 async def test_a_query_beyond_the_limit_of_its_tenant_is_told_when_to_come_again(gateway: InProcess) -> None:

@@ -164,7 +164,9 @@ def network_of(address: str) -> str:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return address
-    return str(found) if found.version == 4 else str(ipaddress.ip_network((int(found), 64), strict=False))  # noqa: PLR2004
+    if isinstance(found, ipaddress.IPv4Address):
+        return str(found)
+    return str(found.ipv4_mapped or ipaddress.IPv6Network((int(found), 64), strict=False))
 
 
 def _too_many(detail: str, wait_s: float) -> Problem:
