@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from freki.cli.main import app
 from freki.infra.settings import LimitSettings
 from freki.operators.errors import OverLimit
 from freki.operators.identify import root_id
@@ -487,3 +489,11 @@ def test_limits_of_a_tenant_replace_those_for_all_one_by_one() -> None:
 
     assert limits_of_tenant(given, TenantId("hr")) == TenantLimits(documents=1000)
     assert limits_of_tenant(given, TenantId("x")) == TenantLimits(documents=10, queries_per_minute=60)
+
+
+@pytest.mark.usefixtures("folder")
+def test_without_limits_the_command_names_the_settings() -> None:
+    result = CliRunner().invoke(app, ["limits"], env={"COLUMNS": "200"})
+
+    assert result.exit_code == 1
+    assert "FREKI_LIMITS__DOCUMENTS" in result.output
