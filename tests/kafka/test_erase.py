@@ -10,7 +10,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
@@ -122,17 +122,15 @@ def configure(settings: Settings) -> None:
 async def running(folder: Path, *, workers: Sequence[Sequence[str]] | None = None) -> AsyncIterator[Freki]:
     settings = Settings(local=LocalSettings(state_dir=folder / "state", broker="kafka"))
     children = Children()
-    given = {} if workers is None else {"workers": workers}
-    async with LocalStack(settings, report=children.report, prepare=apply_topics, **given) as stack:
+    async with LocalStack(settings, report=children.report, prepare=apply_topics, workers=workers) as stack:
         yield Freki(settings_for(settings, stack.state), children)
 
 
 @pytest.fixture
-def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("FREKI_KAFKA__PARTITIONS", "1")
     monkeypatch.setenv("FREKI_CLAIMS__DIRECTORY", str(tmp_path / "state" / "claims"))
     monkeypatch.setenv("FREKI_CLAIMS__INLINE_BYTES", str(2 * INLINE))
-    return
 
 
 async def send_letter(freki: Freki, tenant: str, name: str, text: str) -> None:
