@@ -139,10 +139,12 @@ def _of_operators(settings: Settings, replies: Sequence[Topic]) -> dict[str, lis
             *_groups(settings, "contextualise", "embed", operation="Describe"),
         ],
         "limits": _may("Read", topics.outcomes, topics.usage),
-        "documents": _may("Read", topics.documents, topics.outcomes, topics.dead_letters),
+        "documents": [*_may("Read", topics.documents, topics.outcomes, topics.dead_letters), *_audited(settings)],
         # `freki audit verify` and `search`.
         "audit": _may("Read", topics.audit),
-        "verify": _may("Read", topics.documents, topics.outcomes),
+        "verify": [*_may("Read", topics.documents, topics.outcomes), *_audited(settings)],
+        # These use the store alone, and `freki serve` also has the rights of `publish`, `ask` and others.
+        **({name: _audited(settings) for name in ("export", "import", "serve")} if settings.audit.enabled else {}),
         # Also for `freki verify --repair`. Deleting needs the rights of a producer.
         "reindex": [*_may(("Read", "Write"), topics.documents), *_may("Read", topics.outcomes)],
         "dead-letters": [
@@ -151,6 +153,7 @@ def _of_operators(settings: Settings, replies: Sequence[Topic]) -> dict[str, lis
                 ("Read", "Write"), topics.documents, *work, topics.queries, topics.document_queries, topics.dead_letters
             ),
             *(Right(resource="topic", name=one.topic, operations=("Read", "Write")) for one in settings.relays),
+            *_audited(settings),
         ],
     }
 
