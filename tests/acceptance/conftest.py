@@ -19,6 +19,8 @@ from freki.streams.wire.connect import apply_topics
 REPLY_TOPIC = "freki.contexts.v1"
 LIMITED = "limited"
 """Tenant with limits."""
+ONE_WORKER = (("chunk", "contextualise", "embed", "retrieve"),)
+"""All stages in one process, which starts sooner than several: for stacks of tests where the layout does not matter."""
 
 
 @dataclass
