@@ -52,6 +52,7 @@ COMMANDS = {
     "groups": Lazy("groups:groups_app", "Groups of users, besides those in their tokens."),
     "audit": Lazy("audit:audit_app", "Audit log: who was given what, and what changed."),
     "keys": Lazy("keys:keys_app", "Keys of the encryption at rest."),
+    "limits": Lazy("limits:limits", "Show what each tenant uses of its limits, with what is under way."),
     "tools": Lazy("tools:describe", "Print the tools as JSON for OpenAI's function calling, strict mode."),
     "mcp": Lazy("tools:serve", "Serve keyword_search, semantic_search and chunk_read over the Model Context Protocol."),
     "serve": Lazy(

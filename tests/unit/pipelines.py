@@ -79,7 +79,7 @@ class Pipeline:
         if llm is not None and ledger is not None:
             writer = ContextWriter(rules_of(contexts), llm=llm, ledger=ledger, store=self.index, meters=Meters())
         limits = limits_of(ChunkingSettings(min_tokens=5, max_tokens=40))
-        chunk = Chunker(
+        self.chunker = chunk = Chunker(
             claims=ClaimStore(ClaimSettings()),
             outliner=Outliner(
                 OutlineRules(

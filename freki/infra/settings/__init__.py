@@ -14,6 +14,7 @@ from freki.infra.settings.ingest import (
     ParsingSettings,
 )
 from freki.infra.settings.kafka import KafkaSettings, OAuthSettings, RegistrySettings
+from freki.infra.settings.limits import LimitSettings, TenantLimitSettings
 from freki.infra.settings.milvus import MilvusSettings
 from freki.infra.settings.models import LlmSettings, ModelSettings, RemoteRerankerSettings, VertexRerankerSettings
 from freki.infra.settings.privacy import ErasureSettings, RetentionRule, RetentionSettings
@@ -39,6 +40,7 @@ __all__ = [
     "IngestSettings",
     "KafkaSettings",
     "LexicalSettings",
+    "LimitSettings",
     "LlmSettings",
     "LocalSettings",
     "McpSettings",
@@ -57,5 +59,6 @@ __all__ = [
     "Settings",
     "SettingsSection",
     "TelemetrySettings",
+    "TenantLimitSettings",
     "VertexRerankerSettings",
 ]

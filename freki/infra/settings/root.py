@@ -20,6 +20,7 @@ from freki.infra.settings.ingest import (
     ParsingSettings,
 )
 from freki.infra.settings.kafka import KafkaSettings, RegistrySettings
+from freki.infra.settings.limits import LimitSettings
 from freki.infra.settings.milvus import MilvusSettings
 from freki.infra.settings.models import LlmSettings, ModelSettings, RemoteRerankerSettings, VertexRerankerSettings
 from freki.infra.settings.privacy import ErasureSettings, RetentionSettings
@@ -52,6 +53,7 @@ class Settings(BaseSettings, Clearable):
     audit: AuditSettings = AuditSettings()
     erasure: ErasureSettings = ErasureSettings()
     retention: RetentionSettings = RetentionSettings()
+    limits: LimitSettings = LimitSettings()
     encryption: EncryptionSettings = EncryptionSettings()
     models: ModelSettings = ModelSettings()
     remote_reranker: RemoteRerankerSettings = RemoteRerankerSettings()

@@ -65,6 +65,7 @@ class QueryParts:
             meters=parts.meters,
             authenticator=parts.authenticator,
             audit=parts.audit,
+            limits=parts.query_limits,
         )
 
     async def open_document_handler(self) -> DocumentHandler:
