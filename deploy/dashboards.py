@@ -469,6 +469,13 @@ QUERY = Dashboard(
             queries=_rate_by("freki_queries_refused_total", "reason"),
             nothing="none",
         ),
+        Panel(
+            title="Refused by limits",
+            description="Changes and queries per second beyond a limit of their tenant: freki limits shows whose.",
+            unit="ops",
+            queries=_rate_by("freki_over_limit_total", "limit"),
+            nothing="none",
+        ),
     ),
 )
 

@@ -49,6 +49,7 @@ SERIES: Mapping[str, frozenset[str]] = {
     **dict(_histogram("freki_step_duration_seconds", "stage", "step")),
     **dict(_histogram("freki_query_duration_seconds", "status")),
     "freki_queries_refused_total": frozenset({"reason"}),
+    "freki_over_limit_total": frozenset({"limit"}),
     "freki_notices_total": frozenset({"step", "kind"}),
     "freki_candidates_skipped_total": frozenset(),
     "freki_breaker_open": frozenset({"service"}),

@@ -366,6 +366,7 @@ def permits(scope: Scope, chunk: IndexedChunk) -> bool:
         chunk.tenant == scope.tenant
         and may_read(scope.principals, chunk.principals)
         and chunk.level in scope.levels
+        and not scope.left_out.has(chunk.root_id, chunk.attributes)
         and all(_meets(condition, chunk) for condition in scope.filters)
     )
 

@@ -39,6 +39,7 @@ from freki.schemas.context_result import (
     Snippet,
     StageTime,
 )
+from freki.schemas.coverage import Coverage
 from freki.schemas.document_change import ClaimCheck, DocumentChange, Operation
 from freki.schemas.document_query import DocumentQuery, DocumentQueryKind
 from freki.schemas.document_report import (
@@ -49,8 +50,10 @@ from freki.schemas.document_report import (
     ListedDocument,
     ReportStatus,
 )
+from freki.schemas.erasure import ErasureReport, ErasureRequest, ErasureStatus, PlannedErasure, SignedReport
 from freki.schemas.explanation import ChunkStory, ExpectedDocument, Explanation, Retrieved, StepRank
 from freki.schemas.group_membership import GroupMembership
+from freki.schemas.hold import Hold, Objection
 from freki.schemas.index_outcome import IndexOutcome, OutcomeStatus
 from freki.schemas.judgement import Judgement, Verdict
 from freki.schemas.llm import Completion, LlmUse, NoCompletion, Prompt
@@ -94,6 +97,7 @@ __all__ = [
     "ContextResult",
     "ContextualChunk",
     "ContextualChunkBatch",
+    "Coverage",
     "Definition",
     "DocumentChange",
     "DocumentChunk",
@@ -103,6 +107,9 @@ __all__ = [
     "DocumentQueryKind",
     "DocumentReport",
     "Duplicate",
+    "ErasureReport",
+    "ErasureRequest",
+    "ErasureStatus",
     "ExactKind",
     "ExactTerm",
     "ExpectedDocument",
@@ -112,6 +119,7 @@ __all__ = [
     "Freshness",
     "Fusion",
     "GroupMembership",
+    "Hold",
     "IndexOutcome",
     "Judgement",
     "ListedDocument",
@@ -120,8 +128,10 @@ __all__ = [
     "NoCompletion",
     "Notice",
     "NoticeKind",
+    "Objection",
     "Operation",
     "OutcomeStatus",
+    "PlannedErasure",
     "Prompt",
     "QueryAnalysis",
     "QueryId",
@@ -134,6 +144,7 @@ __all__ = [
     "Revision",
     "RevisionOperation",
     "RootId",
+    "SignedReport",
     "Snippet",
     "StageTime",
     "StepRank",

@@ -22,6 +22,7 @@ from freki.schemas.index import (
     Candidate,
     CommitId,
     IndexedChunk,
+    LeftOut,
     ManifestPage,
     PageHead,
     PageId,
@@ -966,6 +967,31 @@ class IndexContract:
         where = scope(Filter(field="attributes.team", operator=operator, values=tuple(values)))
 
         assert await found(index, where) == expected
+
+    @pytest.mark.parametrize(
+        ("left_out", "expected"),
+        [
+            (LeftOut(), {"a", "b", "c", "none"}),
+            (LeftOut(roots=(RootId("ra"),)), {"b", "c", "none"}),
+            (LeftOut(roots=(RootId("ra"), RootId("rb"))), {"c", "none"}),
+            (LeftOut(attributes=((("team", "x"),),)), {"b", "none"}),
+            (LeftOut(attributes=((("city", "y"), ("team", "x")),)), {"a", "b", "none"}),
+            (LeftOut(attributes=((("city", "y"), ("team", "x")), (("team", "z"),))), {"a", "none"}),
+            (LeftOut(everything=True), set()),
+        ],
+    )
+    async def test_what_is_left_out_is_not_found_and_what_lacks_an_attribute_is(
+        self, index: Index, left_out: LeftOut, expected: set[str]
+    ) -> None:
+        await write(
+            index,
+            chunk("a", root_id=RootId("ra"), attributes={"team": "x"}),
+            chunk("b", root_id=RootId("rb"), attributes={"team": "z", "city": "y"}),
+            chunk("c", root_id=RootId("rc"), attributes={"team": "x", "city": "y"}),
+            chunk("none", root_id=RootId("rd"), attributes={}),
+        )
+
+        assert await found(index, scope(left_out=left_out)) == expected
 
     async def test_all_filters_must_hold(self, index: Index) -> None:
         await write(

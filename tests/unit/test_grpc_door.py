@@ -19,6 +19,8 @@ from freki.infra.http_server.app import make_app
 from freki.infra.settings import ServeSettings
 from freki.schemas import Operation, OutcomeStatus, ResultStatus, Widening
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
+from freki.schemas.identity import RefusalReason
+from freki.schemas.limits import LIMIT
 from freki.schemas.proto.freki.v1 import freki_pb2, wolf_pb2
 from tests.kafka.certificates import Authority
 from tests.unit.revisions import TENANT, World, revision
@@ -299,6 +301,33 @@ async def test_a_caller_has_one_rate_at_all_doors(gateway: InProcess) -> None:
             await client.ask(text="a")
 
     assert 1 <= told["RetryInfo"].retry_delay.seconds <= 31
+
+
+async def test_a_query_beyond_the_limit_of_its_tenant_is_told_when_to_come_again(gateway: InProcess) -> None:
+    gateway.ends = ResultStatus.EXPIRED
+    gateway.ends_at = LIMIT
+    async with door(gateway) as client, refused(Code.RESOURCE_EXHAUSTED) as told:
+        await client.ask(text="a")
+
+    assert told["ErrorInfo"].reason == "LIMIT"
+    assert 1 <= told["RetryInfo"].retry_delay.seconds <= 60
+
+
+async def test_who_tries_tokens_is_stopped_and_each_refused_one_is_told(gateway: InProcess) -> None:
+    told: list[tuple[str, str]] = []
+
+    async def on_refused(reason: RefusalReason, address: str) -> None:
+        told.append((reason, address))
+
+    settings = ServeSettings(failures_per_minute=2)
+    async with door(gateway, callers=Callers(settings, identify, on_refused=on_refused)) as client:
+        for metadata in ((("authorization", "Bearer guess"),), None):
+            async with refused(Code.UNAUTHENTICATED):
+                await client.ask(text="a", metadata=metadata)
+        async with refused(Code.RESOURCE_EXHAUSTED):
+            await client.ask(text="a", metadata=GOOD)
+
+    assert told == [(RefusalReason.SIGNATURE, "127.0.0.1")]
 
 
 async def test_a_message_above_the_limit_is_refused(gateway: InProcess) -> None:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from freki.infra.milvus.escape import checked_key, escaped, escaped_key, unescaped
 from freki.infra.milvus.filters import scope_expression
 from freki.infra.milvus.rows import chunk_row
-from freki.schemas import FILTER_FIELDS, ChunkKind, Filter, FilterOperator, TenantId
+from freki.schemas import FILTER_FIELDS, ChunkKind, Filter, FilterOperator, RootId, TenantId
 from freki.schemas.errors import Rejected
-from freki.schemas.index import IndexedChunk, Scope
+from freki.schemas.index import IndexedChunk, LeftOut, Scope
 from tests.contract.index_records import NASTY, chunk, scope
 from tests.memory_index import permits
 
@@ -60,6 +60,8 @@ class Evaluator:
         return all(held)
 
     def condition(self) -> bool:
+        if self.left[0] == Token("mark", "("):
+            return self.any_holds()
         if self.left[0].value == "array_contains_any":
             self.take("array_contains_any", "(")
             column = self.column()
@@ -74,15 +76,22 @@ class Evaluator:
             return (value in self.values()) is (operator == "in")
         literal = self.value()
         match operator:
-            case "==":
-                return bool(value == literal)
-            case "!=":
-                return bool(value != literal)
+            case "==" | "!=":
+                return bool(value == literal) is (operator == "==")
             case ">=":
                 return value is not _MISSING and value.encode() >= literal.encode()
             case "<":
                 return value is not _MISSING and value.encode() < literal.encode()
         raise AssertionError(operator)
+
+    def any_holds(self) -> bool:
+        self.take("(")
+        held = [self.condition()]
+        while self.left[0].value == "or":
+            self.take("or")
+            held.append(self.condition())
+        self.take(")")
+        return any(held)
 
     def column(self) -> Any:
         name = self.left.pop(0)
@@ -140,6 +149,17 @@ scopes = st.builds(
     principals=st.lists(texts, max_size=2).map(tuple),
     levels=st.lists(st.integers(0, 2), max_size=2).map(tuple),
     filters=st.lists(conditions(), max_size=2).map(tuple),
+    left_out=st.builds(
+        LeftOut,
+        everything=st.booleans(),
+        roots=st.lists(st.sampled_from(["r0", "r1"]).map(RootId), max_size=2).map(tuple),
+        attributes=st.lists(
+            st.dictionaries(st.one_of(texts.filter(bool), st.just("k")), texts, min_size=1, max_size=2).map(
+                lambda group: tuple(sorted(group.items()))
+            ),
+            max_size=2,
+        ).map(tuple),
+    ),
 )
 rows = st.fixed_dictionaries(
     {
@@ -188,6 +208,7 @@ def test_equal_scopes_give_equal_expressions(where: Scope, data: st.DataObject) 
         principals=(*data.draw(st.permutations(where.principals)), *where.principals),
         levels=tuple(data.draw(st.permutations(where.levels))),
         filters=where.filters,
+        left_out=where.left_out,
     )
 
     assert scope_expression(shuffled) == scope_expression(where)

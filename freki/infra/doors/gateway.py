@@ -14,6 +14,7 @@ from freki.schemas import (
     ResultStatus,
     StageTime,
 )
+from freki.schemas.limits import LIMIT
 
 MOST_WAIT_MS = 120_000
 """Longest wait for a receipt."""
@@ -37,6 +38,13 @@ class Gateway(Protocol):
 
     async def judge(self, judgement: Judgement) -> None:
         """Store a judgement."""
+
+
+def retry_after_s(result: ContextResult) -> int | None:
+    """Return in how many seconds to ask again, if a query was beyond the limit of its tenant for this minute."""
+    if not any(notice.stage == LIMIT for notice in result.notices):
+        return None
+    return 60 - result.answered_at // 1000 % 60
 
 
 def why_refused(result: ContextResult) -> str | None:

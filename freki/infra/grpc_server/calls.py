@@ -4,6 +4,7 @@ import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, TypeVar
+from urllib.parse import unquote
 
 import grpc
 import structlog
@@ -16,7 +17,7 @@ from opentelemetry.context import attach, detach
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from freki.infra.doors.callers import Caller, Callers, CallRefused, Wrong
-from freki.infra.doors.gateway import NO_ANSWER, why_refused
+from freki.infra.doors.gateway import NO_ANSWER, retry_after_s, why_refused
 from freki.schemas import ContextResult, ResultStatus
 from freki.schemas.errors import Rejected, Unavailable
 from freki.schemas.proto.convert import UnknownValueError
@@ -158,6 +159,8 @@ def answered(result: ContextResult) -> ContextResult:
     why = why_refused(result)
     if why is None:
         return result
+    if (left_s := retry_after_s(result)) is not None:
+        raise CallFailed(grpc.StatusCode.RESOURCE_EXHAUSTED, why, reason="LIMIT", retry_after_s=left_s)
     is_late = result.status is ResultStatus.EXPIRED
     code = grpc.StatusCode.DEADLINE_EXCEEDED if is_late else grpc.StatusCode.INVALID_ARGUMENT
     for notice in result.notices:
@@ -167,4 +170,4 @@ def answered(result: ContextResult) -> ContextResult:
 
 def _address(peer: str) -> str:
     """Return the address without scheme and port: `ipv4:10.0.0.1:5000`, `ipv6:%5B::1%5D:5000`."""
-    return peer.partition(":")[2].rpartition(":")[0] or peer
+    return unquote(peer.partition(":")[2].rpartition(":")[0]).strip("[]") or peer

@@ -15,7 +15,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from freki import __version__
-from freki.infra.doors.callers import Caller, Callers, Identify
+from freki.infra.doors.callers import Caller, Callers, Identify, OnRefused
 from freki.infra.doors.gateway import MOST_WAIT_MS, Gateway
 from freki.infra.http_server.bodies import (
     Document,
@@ -83,15 +83,16 @@ def make_app(
     *,
     tenant: str,
     identify: Identify | None = None,
+    on_refused: OnRefused | None = None,
     callers: Callers | None = None,
 ) -> FastAPI:
     """Return the application.
 
     tenant: of calls that name none. identify: tells who a token is of, or why it is refused; None: callers are
-    believed. callers: those that all doors of the process share, in place of `identify`. Raises Misconfigured if
-    callers are believed and other machines could call.
+    believed. on_refused: told of each refused token. callers: those that all doors of the process share, in place of
+    both. Raises Misconfigured if callers are believed and other machines could call.
     """
-    callers = callers or Callers(settings, identify)
+    callers = callers or Callers(settings, identify, on_refused=on_refused)
     check_reach(settings, tokens=callers.have_tokens)
     door = Door(gateway=gateway, guard=Guard(settings, callers), tenant=tenant)
     app = FastAPI(title="Freki", version=__version__, docs_url=None, redoc_url=None, openapi_url="/v1/openapi.json")

@@ -10,7 +10,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from starlette.requests import Request
 
 from freki.infra.doors.callers import Caller, tenant_of
-from freki.infra.doors.gateway import NO_ANSWER, Gateway, why_refused
+from freki.infra.doors.gateway import NO_ANSWER, Gateway, retry_after_s, why_refused
 from freki.infra.http_server.guard import Guard, as_problem
 from freki.infra.http_server.problems import Problem
 from freki.schemas import ContextResult, ResultStatus, TenantId
@@ -38,6 +38,8 @@ def checked_result(result: ContextResult) -> ContextResult:
     """Return a result that is an answer. Raises Problem for one that says why there is none."""
     if (why := why_refused(result)) is None:
         return result
+    if (left_s := retry_after_s(result)) is not None:
+        raise Problem(HTTPStatus.TOO_MANY_REQUESTS, why, headers={"Retry-After": str(left_s)})
     expired = result.status is ResultStatus.EXPIRED
     status = HTTPStatus.GATEWAY_TIMEOUT if expired else HTTPStatus.BAD_REQUEST
     raise Problem(status, why, trace_id=result.trace_id)

@@ -4,12 +4,12 @@ Texts are escaped (`escape.armoured`) as in the columns: without quotes, backsla
 end its literal, whichever grammar parses it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from freki.infra.milvus.escape import escaped, escaped_key
 from freki.schemas import ATTRIBUTE_PREFIX, EVERYONE, FILTER_FIELDS, Filter, FilterOperator
 from freki.schemas.errors import Rejected
-from freki.schemas.index import Scope
+from freki.schemas.index import LeftOut, Scope
 
 _SEVERAL = frozenset({FilterOperator.IN, FilterOperator.NOT_IN})
 # Never part of an escaped text, and sorts after all characters that are.
@@ -19,16 +19,17 @@ _AFTER_ALL = "\uffff"
 def scope_expression(scope: Scope) -> str:
     """Return the condition for rows of the tenant and levels, readable by the principals, that meet all filters.
 
-    Without levels no row matches. A missing attribute differs from every value. Equal scopes give
-    equal expressions, independent of the order of principals and levels. Raises Rejected for a filter that breaks its
-    contract.
+    Without levels no row matches, and none of a document that is left out. A missing attribute differs from every
+    value. Equal scopes give equal expressions, independent of the order of principals and levels. Raises Rejected for
+    a filter that breaks its contract.
     """
     return " and ".join(
         [
             f"tenant == {literal(scope.tenant)}",
             f"array_contains_any(principals, {listed({EVERYONE, *scope.principals})})",
             # An empty list is a syntax error; no level is negative.
-            f"level in {sorted(set(scope.levels)) or [-1]}",
+            f"level in {(not scope.left_out.everything and sorted(set(scope.levels))) or [-1]}",
+            *_without(scope.left_out),
             *(_condition(condition) for condition in scope.filters),
         ]
     )
@@ -60,6 +61,14 @@ def check_filter(condition: Filter) -> None:
         raise Rejected(f"{condition.field[:80]!r} cannot be filtered on: use {fields}")
     if not condition.values or (len(condition.values) > 1 and condition.operator not in _SEVERAL):
         raise Rejected(f"{condition.operator} on {condition.field!r} with {len(condition.values)} values")
+
+
+def _without(left_out: LeftOut) -> Iterator[str]:
+    if left_out.roots:
+        yield f"root_id not in {listed(left_out.roots)}"
+    for group in left_out.attributes:
+        others = [f"{_column(ATTRIBUTE_PREFIX + key)} != {literal(value)}" for key, value in group]
+        yield f"({' or '.join(others)})"
 
 
 def _condition(condition: Filter) -> str:

@@ -14,8 +14,10 @@ from freki.infra.settings.ingest import (
     ParsingSettings,
 )
 from freki.infra.settings.kafka import KafkaSettings, OAuthSettings, RegistrySettings
+from freki.infra.settings.limits import LimitSettings, TenantLimitSettings
 from freki.infra.settings.milvus import MilvusSettings
 from freki.infra.settings.models import LlmSettings, ModelSettings, RemoteRerankerSettings, VertexRerankerSettings
+from freki.infra.settings.privacy import ErasureSettings, RetentionRule, RetentionSettings
 from freki.infra.settings.retrieval import PROFILES, ContextProfile, FeedbackSettings, RetrievalSettings
 from freki.infra.settings.root import Settings
 from freki.infra.settings.scan import ScanSettings
@@ -33,10 +35,12 @@ __all__ = [
     "ContextSettings",
     "CrawlSettings",
     "EncryptionSettings",
+    "ErasureSettings",
     "FeedbackSettings",
     "IngestSettings",
     "KafkaSettings",
     "LexicalSettings",
+    "LimitSettings",
     "LlmSettings",
     "LocalSettings",
     "McpSettings",
@@ -47,11 +51,14 @@ __all__ = [
     "RegistrySettings",
     "RelaySettings",
     "RemoteRerankerSettings",
+    "RetentionRule",
+    "RetentionSettings",
     "RetrievalSettings",
     "ScanSettings",
     "ServeSettings",
     "Settings",
     "SettingsSection",
     "TelemetrySettings",
+    "TenantLimitSettings",
     "VertexRerankerSettings",
 ]

@@ -68,6 +68,12 @@ class ServeSettings(SettingsSection):
         description="With FREKI_AUTH__JWKS: users and groups that may publish and delete documents here, as JSON",
     )
     max_body_mb: float = Field(default=64.0, gt=0, description="Largest request")
+    failures_per_minute: int = Field(
+        default=60,
+        ge=0,
+        description="Most calls without a valid token from one address, or IPv6 network of 64 bits; then none of its "
+        "tokens is looked at. Clients behind a proxy on another host count as one. 0: any",
+    )
     calls_per_minute: int = Field(default=0, ge=0, description="Most calls of one user, else of one address; 0: any")
 
     @model_validator(mode="after")

@@ -15,7 +15,6 @@ from freki.schemas import (
     Retrieved,
     RootId,
     StepRank,
-    may_read,
 )
 from freki.schemas.index import Candidate, Scope
 from freki.streams.retrieve.budget.attempts import Attempts
@@ -83,9 +82,9 @@ class Explainer:
         return SEARCH, NOT_THERE
 
     async def _readable(self, query: EmbeddedQuery, key: RootId) -> bool:
-        """Return whether the principals may read a document by its root: while access changes, rows may differ."""
+        """Return whether the answer may have a document by its root: while access changes, rows may differ."""
         root = (await self._attempts([query], STEP, self._stores.roots.roots([key])) or {}).get(key)
-        return root is not None and may_read(query.query.principals, root.principals)
+        return root is not None and query.may_show(root)
 
     async def _nearest(self, query: EmbeddedQuery, hits: LocatedHits, scope: Scope) -> list[str]:
         """Compare, for each search, the best chunk in scope with the last chunk that was found."""

@@ -14,9 +14,11 @@ from freki.operators.errors import InvalidQuery
 from freki.operators.validate_query import validate_query
 from freki.schemas import ContextQuery, ContextResult, Notice, NoticeKind, ResultStatus
 from freki.schemas.identity import Refusal
+from freki.schemas.limits import LIMIT
 from freki.streams.audit.events import asked, refused
 from freki.streams.audit.log import AuditLog, AuditUnwritable
 from freki.streams.deliver.replies import SendsAnswers
+from freki.streams.limits.queries import QueryLimits
 from freki.streams.messages import Received
 from freki.streams.observe.meters import Meters
 from freki.streams.observe.tracing import attached
@@ -52,9 +54,14 @@ class QueryHandler:
         meters: Meters,
         authenticator: Authenticator | None = None,
         audit: AuditLog | None = None,
+        limits: QueryLimits | None = None,
         on_step: OnStep | None = None,
     ) -> None:
-        """Create a handler; authenticator: None: queries are believed; audit: None: nothing is recorded."""
+        """Create a handler.
+
+        authenticator: None: queries are believed; audit: None: nothing is recorded; limits: of tenants, None: there are
+        none.
+        """
         self._retriever = retriever
         self._replies = replies
         self._reply_topics = frozenset(reply_topics)
@@ -63,6 +70,7 @@ class QueryHandler:
         self._meters = meters
         self._authenticator = authenticator
         self._audit = audit
+        self._limits = limits
         self._on_step = on_step
         self._patient: set[asyncio.Task[None]] = set()
 
@@ -83,7 +91,7 @@ class QueryHandler:
         sent them asks again.
         """
         prompt: list[Received[ContextQuery]] = []
-        for received in await self._in_time(await self._valid(await self._admitted(batch))):
+        for received in await self._in_time(await self._allowed(await self._valid(await self._admitted(batch)))):
             if received.value.at_least and len(self._patient) < MAX_PATIENT:
                 task = asyncio.create_task(self._answer([received]))
                 self._patient.add(task)
@@ -124,6 +132,22 @@ class QueryHandler:
             else:
                 valid.append(received)
         return valid
+
+    async def _allowed(self, batch: Sequence[Received[ContextQuery]]) -> Sequence[Received[ContextQuery]]:
+        """Refuse queries beyond the limit of their tenant; return the others, which count."""
+        limits = self._limits
+        if limits is None:
+            return batch
+        allowed = []
+        for received in batch:
+            reason = limits.refusal(received.value.tenant, received.timestamp)
+            if reason is None:
+                allowed.append(received)
+            else:
+                notice = Notice(stage=LIMIT, kind=NoticeKind.SKIPPED, message=reason)
+                await self._refuse(received, notice, to=received.value.reply_to)
+        limits.tell()
+        return allowed
 
     async def _in_time(self, batch: Sequence[Received[ContextQuery]]) -> list[Received[ContextQuery]]:
         """Refuse queries that there is no time for; return the others."""

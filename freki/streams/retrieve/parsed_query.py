@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from freki.operators.analyse_query import phrases_of
-from freki.schemas import ChunkId, ContextQuery, QueryAnalysis, RequestKind, RootId, Timestamp
+from freki.schemas import ChunkId, ContextQuery, QueryAnalysis, RequestKind, RootId, Timestamp, may_read
 from freki.schemas.arrays import Floats
 from freki.schemas.embeddings import QueryEmbedding
-from freki.schemas.index import Scope
+from freki.schemas.index import LeftOut, Root, Scope
 from freki.schemas.names import extended, record
 from freki.schemas.query_options import QueryOptions
 from freki.streams.retrieve.query_log import QueryLog
@@ -30,6 +30,8 @@ class ParsedQuery:
     count_tokens: Callable[[Sequence[str]], Sequence[int]] | None
     """Token counter of the model that reads the context; null: the embedder's."""
     log: QueryLog
+    left_out: LeftOut = LeftOut()
+    """Documents that answers leave out, because of objections."""
 
     @property
     def is_read(self) -> bool:
@@ -60,7 +62,16 @@ class ParsedQuery:
             principals=self.query.principals,
             levels=self.analysis.levels,
             filters=self.query.filters,
+            left_out=self.left_out,
         )
+
+    def may_show(self, root: Root) -> bool:
+        """Return whether the answer may have a document: the principals may read it, and no objection leaves it out.
+
+        Rows say the same, and searches filter by them; while a document changes, rows and root differ, and the root
+        decides.
+        """
+        return may_read(self.query.principals, root.principals) and not self.left_out.has(root.root_id, root.attributes)
 
     def remaining_s(self, now: Timestamp) -> float:
         """Return the seconds until the answer must leave; a sender whose clock is ahead gains no time."""

@@ -83,6 +83,7 @@ class Retriever:
             profiles=defaults.profiles,
             analyse_text=defaults.analyse_text,
             clock_ns=clocks.ns,
+            left_out=defaults.left_out,
         )
         self._embed = EmbedQueries(QueryEmbeddings(embedder, models.embeddings), attempts)
         self._searcher = Searcher(stores, attempts, late_interaction=models.late_interaction)

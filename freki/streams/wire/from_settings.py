@@ -38,8 +38,8 @@ from freki.streams.topics import DAY_MS, Topic, Topics
 if TYPE_CHECKING:
     from freki.infra.milvus.index import MilvusIndex
 
-RETRIEVE = "retrieve"
-"""Consumer group of the workers that answer."""
+RETRIEVE, ERASE = "retrieve", "erase"
+"""Consumer groups of the workers that answer, and of those that erase."""
 MIB = 1 << 20
 """Bytes of a mebibyte."""
 
@@ -82,8 +82,11 @@ def reply_topics_of(settings: Settings, tenants: Sequence[str]) -> list[Topic]:
 
 
 def group_of(settings: Settings, name: str) -> str:
-    """Return the full name of a consumer group: each generation is filled by its own; one answers, from any of them."""
-    own = "" if name == RETRIEVE else f"{settings.milvus.generation}-"
+    """Return the full name of a consumer group: each generation is filled by its own.
+
+    One answers from any of them, and one erases in all of them.
+    """
+    own = "" if name in (RETRIEVE, ERASE) else f"{settings.milvus.generation}-"
     return f"{settings.kafka.topic_prefix}-{own}{name}"
 
 

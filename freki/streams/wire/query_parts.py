@@ -65,6 +65,7 @@ class QueryParts:
             meters=parts.meters,
             authenticator=parts.authenticator,
             audit=parts.audit,
+            limits=parts.query_limits,
             on_step=None if direct is None else direct.on_step,
         )
 
@@ -86,6 +87,7 @@ class QueryParts:
             now=wall_clock,
             admit=None if parts.authenticator is None else parts.authenticator.admit_question,
             audit=parts.audit,
+            left_out=parts.objections.left_out,
         )
 
     async def open_retriever(self) -> Retriever | CachingRetriever:
@@ -112,6 +114,7 @@ class QueryParts:
                 options=settings.options,
                 profiles=profiles_of(settings),
                 analyse_text=analyser_of(self._settings.lexical).of_queries,
+                left_out=parts.objections.left_out,
             ),
             Clocks(now=wall_clock, ns=time.time_ns),
             judgements=await self._open_judgements(caches.epochs if caches else None),
@@ -119,6 +122,8 @@ class QueryParts:
         )
         if caches is None:
             return retriever
+        parts.objections.listeners.append(caches.epochs.changed)
+        parts.opened.callback(parts.objections.listeners.remove, caches.epochs.changed)
         self._follow(
             parts.topics.outcomes,
             "latest",
