@@ -94,19 +94,23 @@ async def _served(stack: Stack, *arguments: str) -> AsyncIterator[tuple[str, str
         env={**os.environ, **environment_for(stack.settings, stack.state), "COLUMNS": "200", **ports},
         stderr=asyncio.subprocess.PIPE,
     )
+    said, logs = b"", None
     try:
-        said = b""
         while (url := re.search(rb"serving at (http://\S+)/ ", said)) is None:
             line = await process.stderr.readline() if process.stderr else b""
             if not line:
                 raise RuntimeError(f"freki serve did not start: {said.decode(errors='replace')}")
             said += line
         address = re.search(rb"gRPC at (\S+)", said)
+        # Logs follow, and a full pipe would stop the process.
+        logs = asyncio.create_task(process.stderr.read()) if process.stderr else None
         yield url[1].decode(), address[1].decode() if address else ""
     finally:
         if process.returncode is None:
             process.terminate()
         await process.wait()
+        if logs is not None:
+            await logs
 
 
 def _by_topic(asker: Asker) -> Way:

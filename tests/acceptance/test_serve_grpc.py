@@ -80,11 +80,14 @@ async def serving(freki: Freki, *arguments: str, tenant: str) -> AsyncIterator[S
         said += line
     at = re.search(rb"gRPC at (\S+)", said)
     assert at is not None, said
+    # Logs follow, and a full pipe would stop the process.
+    logs = asyncio.create_task(process.stderr.read())
     async with grpc.aio.insecure_channel(at[1].decode()) as channel:
         yield Served(found[1].decode(), at[1].decode(), channel, process)
     if process.returncode is None:
         process.terminate()
     await process.wait()
+    await logs
 
 
 @pytest.mark.timeout(300)
