@@ -1,5 +1,6 @@
 """Hints for queries with few or uncertain hits."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from freki.schemas import ContextQuery, QueryAnalysis
@@ -57,11 +58,12 @@ def hints(
     wanted: int,
     uncertain: bool = False,
     excluded: int = 0,
+    filtered: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Return what was found and what to change; nothing where `wanted` hits were found with certainty.
 
     found: hits in the answer; wanted: the limit; uncertain: no score says that a hit answers the question;
-    excluded: number of readable documents that only the filters excluded.
+    excluded: number of readable documents that only the filters excluded; filtered: the fields that these name.
     German for German queries, English for all others. The hints never state that a document does not exist, and are
     the same for unknown and unreadable documents.
     """
@@ -72,9 +74,8 @@ def hints(
     advice = [say.nothing if not found else verdict]
     if found and found < wanted and uncertain:
         advice.append(say.uncertain)
-    if query.filters:
-        fields = ", ".join(dict.fromkeys(condition.field for condition in query.filters))
-        advice.append(say.filters.format(fields=fields))
+    if filtered:
+        advice.append(say.filters.format(fields=", ".join(filtered)))
         if excluded:
             advice.append(say.excluded.format(excluded=excluded))
     if query.min_score is not None:

@@ -225,3 +225,6 @@ class ContextQuery:
     answered alike."""
     document_ids: tuple[DocumentId, ...] = ()
     """Documents to read from their beginning: the first chunk of each, with `neighbours`; only for CHUNK_READ."""
+    where: str | None = None
+    """A condition in the filter language of docs/queries.md that every hit must meet besides `filters`, such as
+    `media_type = 'application/pdf' AND attribute.year >= 2024`."""

@@ -1,5 +1,6 @@
 """Input and output of search and of reranking."""
 
+from freki.schemas.conditions import Condition
 from freki.schemas.context_query import Filter
 from freki.schemas.index.keys import RowId
 from freki.schemas.names import ChunkId, RootId, TenantId, record
@@ -24,6 +25,8 @@ class Scope:
     principals: tuple[str, ...]
     levels: tuple[int, ...]
     filters: tuple[Filter, ...]
+    where: Condition | None = None
+    """Holds besides the filters."""
 
 
 @record

@@ -78,7 +78,7 @@ class Explainer:
         nearest = await self._nearest(query, hits, replace(scope, filters=(*scope.filters, of_it)))
         if nearest:
             return SEARCH, f"no chunk of it is among the first {query.options.depth} of a search; {'; '.join(nearest)}"
-        if await self._nearest(query, hits, replace(scope, filters=(of_it,), levels=ALL_LEVELS)):
+        if await self._nearest(query, hits, replace(scope, filters=(of_it,), where=None, levels=ALL_LEVELS)):
             return "filter", "the filters of the question, or the levels that it looks at, leave it out"
         return SEARCH, NOT_THERE
 

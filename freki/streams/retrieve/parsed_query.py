@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from freki.operators.analyse_query import phrases_of
 from freki.schemas import ChunkId, ContextQuery, QueryAnalysis, RequestKind, RootId, Timestamp
 from freki.schemas.arrays import Floats
+from freki.schemas.conditions import Condition, fields_of
 from freki.schemas.embeddings import QueryEmbedding
 from freki.schemas.index import Scope
 from freki.schemas.names import extended, record
@@ -30,11 +31,19 @@ class ParsedQuery:
     count_tokens: Callable[[Sequence[str]], Sequence[int]] | None
     """Token counter of the model that reads the context; null: the embedder's."""
     log: QueryLog
+    where: Condition | None = None
+    """The parsed condition of the query."""
 
     @property
     def is_read(self) -> bool:
         """Does the query name the chunks that it wants?"""
         return self.query.kind is RequestKind.CHUNK_READ
+
+    @property
+    def filtered_fields(self) -> list[str]:
+        """Fields that the conditions of the query name, each once."""
+        named = [] if self.where is None else fields_of(self.where)
+        return list(dict.fromkeys([*(condition.field for condition in self.query.filters), *named]))
 
     @property
     def is_embedded(self) -> bool:
@@ -60,6 +69,7 @@ class ParsedQuery:
             principals=self.query.principals,
             levels=self.analysis.levels,
             filters=self.query.filters,
+            where=self.where,
         )
 
     def remaining_s(self, now: Timestamp) -> float:

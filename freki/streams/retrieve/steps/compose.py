@@ -83,6 +83,7 @@ class Composer:
             wanted=0 if query.is_read else query.options.top_k,
             uncertain=bool(hits) and (found.best_effort or not _is_sure(retrieval)),
             excluded=retrieval.excluded,
+            filtered=query.filtered_fields,
         )
         result = ContextResult(
             query_id=query.query.query_id,
