@@ -34,7 +34,11 @@ class Fusion(StrEnum):
 
 
 class Metric(StrEnum):
-    """How `dense_score` is expressed. Vectors have length 1, so all three give the same order."""
+    """Measure of dense search: what is fused and shown as `dense_score`.
+
+    Vectors have length 1, so the ranking of dense search is the same in all three. Euclidean distance weighs the
+    nearest more where rankings are fused by score.
+    """
 
     COSINE = "COSINE"
     DOT = "DOT"

@@ -124,7 +124,7 @@ class QueryOptions:
     )
     fusion: Fusion = _option(Fusion.WEIGHTED, "How rankings become one", _SEARCH)
     rrf_k: int = _option(60, "k of reciprocal rank fusion", _SEARCH, bounds=(1, 10_000))
-    metric: Metric = _option(Metric.COSINE, "How dense scores are shown", _SEARCH, set_by=SetBy.QUERY)
+    metric: Metric = _option(Metric.COSINE, "Measure of dense search: docs/queries.md", _SEARCH, set_by=SetBy.QUERY)
     reranker: RerankerChoice = _option(
         RerankerChoice.AUTO, "Which reranker is asked first: docs/queries.md", _RERANKING
     )

@@ -1,7 +1,7 @@
 """Answers on a store in memory: what is live, what fails open, what the deadline leaves out."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -13,8 +13,10 @@ from freki.operators.analyse_query import example_wordings
 from freki.operators.identify import root_id
 from freki.schemas import (
     ContextQuery,
+    ContextResult,
     DocumentId,
     Fusion,
+    Metric,
     NoticeKind,
     QueryId,
     QueryType,
@@ -245,12 +247,27 @@ async def test_documents_that_may_have_few_hits_leave_room_for_candidates_of_oth
 
 
 @pytest.mark.parametrize("fusion", list(Fusion))
-async def test_fused_scores_lie_in_0_to_1_and_set_the_order(world: World, fusion: Fusion) -> None:
-    result = await ask(retriever(world), fusion=fusion, reranker=RerankerChoice.NONE)
+@pytest.mark.parametrize("metric", list(Metric))
+async def test_fused_scores_lie_in_0_to_1_and_set_the_order(world: World, fusion: Fusion, metric: Metric) -> None:
+    result = await ask(retriever(world), fusion=fusion, metric=metric, reranker=RerankerChoice.NONE)
 
     fused = [hit.fused_score for hit in result.hits]
     assert fused == sorted(fused, reverse=True)
     assert all(0 <= score <= 1 for score in fused)
+
+
+async def test_a_metric_is_what_the_search_fuses_and_leaves_its_ranking_as_it_is(world: World) -> None:
+    def asked(metric: Metric, alpha: float) -> Awaitable[ContextResult]:
+        return ask(retriever(world), metric=metric, alpha=alpha, reranker=RerankerChoice.NONE, top_k=20)
+
+    alone = {metric: await asked(metric, 1.0) for metric in Metric}
+    both = {metric: await asked(metric, 0.5) for metric in Metric}
+
+    assert len({tuple(hit.chunk_id for hit in result.hits if hit.dense_score) for result in alone.values()}) == 1
+    scores = {metric: [hit.fused_score for hit in result.hits] for metric, result in both.items()}
+    assert scores[Metric.DOT] == scores[Metric.COSINE] != scores[Metric.EUCLIDEAN]
+    for hit in both[Metric.EUCLIDEAN].hits:
+        assert hit.dense_score is None or -2 <= hit.dense_score <= 0
 
 
 async def test_the_better_the_words_match_the_less_vectors_weigh(world: World) -> None:

@@ -1,6 +1,5 @@
 """Put a result together: hits with their surroundings, the context text, notices and hints."""
 
-import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -8,6 +7,7 @@ from freki.operators.age import age_ms, is_known
 from freki.operators.assemble import Assembly, Omitted, assemble, cite, place_of
 from freki.operators.augment import neighbour_parts, section_part
 from freki.operators.chunk import sentence_ends
+from freki.operators.distance import in_metric
 from freki.operators.hints import hints
 from freki.schemas import (
     ChunkId,
@@ -18,7 +18,6 @@ from freki.schemas import (
     ContextResult,
     Duplicate,
     Freshness,
-    Metric,
     Notice,
     NoticeKind,
     QueryType,
@@ -181,7 +180,7 @@ def _hit(retrieval: Retrieval, rank: int, hit: LocatedHit, now: Timestamp) -> Co
         text=row.text,
         overlap=entry.overlap,
         score=hit.score,
-        dense_score=None if hit.dense is None else _in_metric(hit.dense, query.options.metric),
+        dense_score=None if hit.dense is None else in_metric(hit.dense, query.options.metric),
         lexical_score=hit.lexical,
         fused_score=hit.fused,
         rerank_score=hit.reranked,
@@ -272,8 +271,3 @@ def _status(hits: Sequence[ContextHit], notices: Sequence[Notice]) -> ResultStat
     if not hits and NoticeKind.DEGRADED not in kinds:
         return ResultStatus.EMPTY
     return ResultStatus.DEGRADED if kinds & _DEGRADING else ResultStatus.COMPLETE
-
-
-def _in_metric(cosine: float, metric: Metric) -> float:
-    """Express the cosine of two vectors of length 1; their dot product is the same."""
-    return -math.sqrt(max(0.0, 2 - 2 * cosine)) if metric is Metric.EUCLIDEAN else cosine
