@@ -213,7 +213,7 @@ class ContextQuery:
     expand_chunks: int | None = None
     """Most further chunks of each."""
     expand_similarity: float | None = None
-    """Least similarity of a further chunk to the question, as for `min_similarity`."""
+    """Least similarity of a document's best hit to the question, as for `min_similarity`: others are not expanded."""
     at_least: tuple[VersionFloor, ...] = ()
     explain: bool = False
     """Tell with the result why each hit stands where it stands."""

@@ -172,7 +172,7 @@ class QueryOptions:
         0, "Of how many of the best documents to show further chunks; 0: of none", _CONTEXT, bounds=(0, 10)
     )
     expand_chunks: int = _option(20, "Most further chunks of each", _CONTEXT, bounds=(0, 100))
-    expand_similarity: float = _option(0.3, "Least similarity of a further chunk", _CONTEXT)
+    expand_similarity: float = _option(0.3, "Least similarity of the best hit of such a document", _CONTEXT)
     unrelated_cosine: float = _option(
         0.74,
         "Similarity 0: the embedder's cosine of a question and any text",

@@ -65,6 +65,8 @@ async def test_all_employers_of_a_cv_are_in_the_answer(freki: Freki) -> None:
     for model, result in asked.items():
         missing = [employer for employer in EMPLOYERS if employer not in result.context]
         assert missing == [], model
+        shown = [*(hit.text for hit in result.hits), *(further.text for further in result.expansions)]
+        assert [employer for employer in EMPLOYERS if not any(employer in text for text in shown)] == [], model
         assert {citation.document_id for citation in result.citations} == {"lebenslauf.md"}
         assert all(citation.citation in result.context for citation in result.citations)
 

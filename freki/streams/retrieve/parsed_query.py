@@ -101,6 +101,13 @@ class EmbeddedQuery(ParsedQuery):
         """Return the similarity of a chunk (0: any two texts, 1: query and answer), or None without a query vector."""
         return None if self.vector is None else self.options.similarity(float(self.vector @ vector))
 
+    def reaches(self, least: float | None, vector: Floats, probability: float | None) -> bool:
+        """Return whether a chunk is similar enough, or a reranker is sure enough of it; null: no threshold, none."""
+        if least is None or (probability is not None and probability >= least):
+            return True
+        similarity = self.similarity(vector)
+        return similarity is None or similarity >= least
+
     def lift(self, chunk_id: ChunkId, root_id: RootId) -> float:
         """Return the share of the best score that judgements add to a chunk, at most the option `feedback`."""
         judged = self.boosts.get(chunk_id, 0.0) + self.boosts.get(root_id, 0.0)
