@@ -63,6 +63,7 @@ class Pipeline:
         index: MemoryIndex | None = None,
         reply_topics: Sequence[str] = (),
         scanner: Scanner | None = None,
+        log_candidates: bool = False,
         **options: Any,
     ) -> None:
         self.spans = Spans()
@@ -118,6 +119,7 @@ class Pipeline:
             max_query_chars=1_000,
             traces=QueryTrace(self.spans.tracer, models=MODELS, content=content),
             meters=Meters(),
+            log_candidates=log_candidates,
         )
         self._deliveries: dict[str, Delivery[Any]] = {}
         for topic, decode, handle in (

@@ -65,6 +65,7 @@ class QueryParts:
             meters=parts.meters,
             authenticator=parts.authenticator,
             audit=parts.audit,
+            log_candidates=self._settings.telemetry.candidates,
         )
 
     async def open_document_handler(self) -> DocumentHandler:
