@@ -187,6 +187,16 @@ class QueryOptions:
         bounds=(-1, 1),
         set_by=SetBy.SETTING,
     )
+    unanswered_probability: float = _option(
+        0.1,
+        "A result answers nothing if the reranker's best probability is below it",
+        _HITS,
+        bounds=(0, 1),
+        set_by=SetBy.SETTING,
+    )
+    unanswered_similarity: float = _option(
+        0.3, "and the best similarity below this; -10: never", _HITS, bounds=(-10, 10), set_by=SetBy.SETTING
+    )
     deadline_ms: int = _option(5000, "Milliseconds until the answer must leave", _SERVICE, bounds=(1, 600_000))
     feedback: float = _option(
         0.0, "Most that judgements of users move a score; needs `FREKI_FEEDBACK__READ`", _HITS, bounds=(0, 1)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from freki.operators.hints import hints
 from freki.schemas import (
+    Confidence,
     ContextQuery,
     QueryAnalysis,
     QueryId,
@@ -56,9 +57,16 @@ def test_little_is_counted() -> None:
 def test_doubt_is_said_plainly() -> None:
     doubt = "None of the hits fits the question with certainty; they may not answer it."
 
-    assert hints(query(), analysis("en"), found=8, wanted=8, uncertain=True)[0] == doubt
-    assert hints(query(), analysis("en"), found=2, wanted=8, uncertain=True)[1] == doubt
-    assert doubt not in hints(query(), analysis("en"), found=0, wanted=8, uncertain=True)
+    assert hints(query(), analysis("en"), found=8, wanted=8, confidence=Confidence.LOW)[0] == doubt
+    assert hints(query(), analysis("en"), found=2, wanted=8, confidence=Confidence.LOW)[1] == doubt
+    assert doubt not in hints(query(), analysis("en"), found=0, wanted=8, confidence=Confidence.LOW)
+
+
+@pytest.mark.parametrize("found", [2, 8])
+def test_that_nothing_answers_the_question_is_said_first(found: int) -> None:
+    advice = hints(query(), analysis("de"), found=found, wanted=8, confidence=Confidence.NONE)
+
+    assert advice[0] == "Hier scheint nichts die Frage zu beantworten; die Treffer sind nur die nächstliegenden."
 
 
 def test_advice_names_what_narrowed_the_search() -> None:
@@ -78,21 +86,21 @@ def test_keywords_are_told_to_ask_in_a_sentence() -> None:
     language=st.sampled_from(["de", "en"]),
     keyword=st.booleans(),
     found=st.integers(0, 9),
-    uncertain=st.booleans(),
+    confidence=st.sampled_from(Confidence),
     filtered=st.sampled_from([(), FIELDS]),
 )
 def test_it_never_says_that_something_does_not_exist(
-    language: str, *, keyword: bool, found: int, uncertain: bool, filtered: tuple[str, ...]
+    language: str, *, keyword: bool, found: int, confidence: Confidence, filtered: tuple[str, ...]
 ) -> None:
     advice = hints(
         query(),
         analysis(language, keyword=keyword),
         found=found,
         wanted=8,
-        uncertain=uncertain,
+        confidence=confidence,
         filtered=filtered,
     )
 
-    assert bool(advice) == (found < 8 or uncertain)
+    assert bool(advice) == (found < 8 or confidence in (Confidence.LOW, Confidence.NONE))
     claims = re.compile(r"existiert nicht|gibt es nicht|does not exist|no such|there is no ", re.IGNORECASE)
     assert not claims.search(" ".join(advice))
