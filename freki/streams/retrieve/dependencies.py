@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
 from freki.operators.analyse_text import query_terms
+from freki.operators.rephrase import Thesaurus
 from freki.schemas import Timestamp
 from freki.schemas.embeddings import QueryEmbedding
 from freki.schemas.names import record
@@ -47,6 +48,8 @@ class QueryDefaults:
     profiles: Mapping[str, ReaderProfile] = field(default_factory=dict)
     """Limits of models that read the context, by name."""
     analyse_text: AnalyseText = query_terms
+    thesaurus: Thesaurus = field(default_factory=Thesaurus)
+    """Synonyms of the domain."""
 
 
 @record
