@@ -49,8 +49,8 @@ def main() -> None:
 def _arguments() -> Namespace:
     parser = ArgumentParser(prog="python -m bench.answerability", description=__doc__)
     parser.add_argument("sets", nargs="+", type=Path, help="folders in BEIR format")
-    parser.add_argument("--questions", type=int, default=60, help="of each set")
-    parser.add_argument("--documents", type=int, default=400, help="of each set, those that answer among them")
+    parser.add_argument("--questions", type=int, default=40, help="of each set")
+    parser.add_argument("--documents", type=int, default=300, help="of each set, those that answer among them")
     parser.add_argument("--lines", type=Path, help="file for the evidence of each question")
     return parser.parse_args()
 

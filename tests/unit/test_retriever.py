@@ -288,7 +288,7 @@ async def test_a_result_says_whether_some_hit_answers_the_question(
     # The embedder of the tests knows no meaning: vectors are more alike than those of a model.
     defaults = replace(OPTIONS, unanswered_similarity=0.5)
 
-    result = await ask(retriever(world, rerankers=rerankers, defaults=defaults), text)
+    result = await ask(retriever(world, rerankers=rerankers, defaults=defaults), text, deadline_ms=60_000)
 
     said = any("nächstliegenden" in line or "only the nearest" in line for line in result.advice)
     assert result.status is ResultStatus.COMPLETE
