@@ -48,6 +48,7 @@ SERIES: Mapping[str, frozenset[str]] = {
     "freki_progress_age_seconds": frozenset({"stage"}),
     **dict(_histogram("freki_step_duration_seconds", "stage", "step")),
     **dict(_histogram("freki_query_duration_seconds", "status")),
+    "freki_answers_total": frozenset({"confidence"}),
     "freki_queries_refused_total": frozenset({"reason"}),
     "freki_over_limit_total": frozenset({"limit"}),
     "freki_notices_total": frozenset({"step", "kind"}),

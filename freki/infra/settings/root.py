@@ -24,6 +24,7 @@ from freki.infra.settings.limits import LimitSettings
 from freki.infra.settings.milvus import MilvusSettings
 from freki.infra.settings.models import LlmSettings, ModelSettings, RemoteRerankerSettings, VertexRerankerSettings
 from freki.infra.settings.privacy import ErasureSettings, RetentionSettings
+from freki.infra.settings.profiles import Profile, ProfileName
 from freki.infra.settings.retrieval import FeedbackSettings, RetrievalSettings
 from freki.infra.settings.scan import ScanSettings
 from freki.infra.settings.section import Clearable, check_ascending
@@ -45,6 +46,11 @@ class Settings(BaseSettings, Clearable):
     )
 
     tenant: str = Field(default="default", description="Tenant that the command line speaks for")
+    profile: ProfileName | None = Field(
+        default=None,
+        description="Set of values in place of defaults: `seeds`, those of the documents that Freki was specified by "
+        "(docs/profiles.md); what is set by itself wins",
+    )
     ready_file: Path | None = Field(default=None, description="File that a worker creates once its stages are ready")
     kafka: KafkaSettings = KafkaSettings()
     registry: RegistrySettings = RegistrySettings()
@@ -135,5 +141,5 @@ class Settings(BaseSettings, Clearable):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic-settings names the arguments
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments win over the environment, the environment over the file."""
-        return init_settings, Environment(settings_cls), File(settings_cls)
+        """Arguments win over the environment, the environment over the file, the file over the profile."""
+        return init_settings, Environment(settings_cls), File(settings_cls), Profile(settings_cls)

@@ -23,6 +23,7 @@ from freki.operators.check_claims import ClaimRules
 from freki.operators.chunk import ChunkLimits
 from freki.operators.fingerprint import fingerprint
 from freki.operators.recognise import Profile
+from freki.operators.rephrase import Thesaurus, WrongThesaurus, parse_thesaurus
 from freki.schemas import Timestamp
 from freki.schemas.errors import Misconfigured
 from freki.schemas.index import Generation
@@ -133,6 +134,22 @@ def profiles_of(settings: RetrievalSettings) -> Mapping[str, ReaderProfile]:
         )
         for name, profile in {**PROFILES, **settings.profiles}.items()
     }
+
+
+def thesaurus_of(settings: RetrievalSettings) -> Thesaurus:
+    """Read the synonyms of the domain; without a file there are none. Raises Misconfigured, with the line."""
+    file = settings.thesaurus
+    if file is None:
+        return Thesaurus()
+    try:
+        return Thesaurus(parse_thesaurus(file.read_text(encoding="utf-8")))
+    except OSError as error:
+        problem = f"it cannot be read: {error.strerror}; correct the path"
+    except UnicodeDecodeError as error:
+        problem = f"it is not UTF-8 at byte {error.start}; save it as UTF-8"
+    except WrongThesaurus as error:
+        problem = str(error)
+    raise Misconfigured(f"FREKI_RETRIEVAL__THESAURUS: {file.absolute()}: {problem}")
 
 
 def limits_of(settings: ChunkingSettings) -> Mapping[Profile, ChunkLimits]:
