@@ -1068,8 +1068,14 @@ class IndexContract:
             ("NOT attribute.year EXISTS", "ef"),
             ("attribute.year STARTS WITH 20", "bc"),
             ("attribute.year NOT STARTS WITH 20", "adef"),
-            ("document_id NOT IN (x, 'a') AND (name = 'b' OR name STARTS WITH 'c' OR language = fr)", "bc"),
-            ("NOT (name = 'b' OR NOT (kind = PROSE AND media_type = text/markdown))", "acdef"),
+            (
+                "document_id NOT IN (x, 'a') AND (name = 'b' OR attribute.year STARTS WITH '2024.' OR language = fr)",
+                "bc",
+            ),
+            (
+                "NOT (name = 'b' OR NOT (media_type STARTS WITH 'text/' AND kind = PROSE))",
+                "acdef",
+            ),
         ],
     )
     async def test_a_condition_selects_what_it_says(self, index: Index, text: str, expected: str) -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from freki.operators.distance import in_metric, least_in
 from freki.schemas import Metric
@@ -12,9 +13,10 @@ _numbers = st.integers(-50, 50)
 _vectors = st.lists(st.tuples(_numbers, _numbers, _numbers).filter(any), min_size=2, max_size=12)
 
 
-def _unit(vectors: list[tuple[int, int, int]]) -> np.ndarray:
+def _unit(vectors: list[tuple[int, int, int]]) -> NDArray[np.float64]:
     rows = np.array(vectors, np.float64)
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    unit: NDArray[np.float64] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return unit
 
 
 @given(vectors=_vectors)

@@ -47,7 +47,7 @@ def losses_of(retrieval: Retrieval) -> Mapping[tuple[str, str], Sequence[ChunkId
             *(chunk_id for chunk_ids in hits.history.dropped.values() for chunk_id in chunk_ids),
         ]
     )
-    told = {chunk_id: key for key, chunk_ids in reversed(hits.history.dropped.items()) for chunk_id in chunk_ids}
+    told = {chunk_id: key for key, chunk_ids in reversed(list(hits.history.dropped.items())) for chunk_id in chunk_ids}
     losses: defaultdict[tuple[str, str], list[ChunkId]] = defaultdict(list)
     for chunk_id in found:
         if chunk_id not in shown:
