@@ -7,6 +7,7 @@ segments   joining of neighbouring segments
 cut        splitting of oversized segments
 sentences  sentence boundaries
 extract    the summary of a section
+headers    header rows of tables that go on
 windows    windows of text for late chunking
 """
 

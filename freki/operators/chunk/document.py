@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 from freki.operators.chunk.cut import CountTokens
 from freki.operators.chunk.extract import extract, is_wrapper
+from freki.operators.chunk.headers import TableHeaders
 from freki.operators.chunk.leaves import Rules, Semantics, Similarities, make_leaves
 from freki.operators.chunk.sections import DocumentSection, outline
 from freki.operators.chunk.segments import Segment, Size
@@ -60,7 +61,7 @@ def chunk_document(
     several small ones. A longer paragraph is split at sentences, then at lines, words, anywhere; a list, table or
     code stays whole up to 1.5 times the limits and is split at its seams first. An introducing paragraph stays with its
     list, table or code. Among equivalent boundaries the surrounding text decides, so that an edit moves only boundaries
-    near it. A heading without content is a leaf itself.
+    near it. A heading without content is a leaf itself. A leaf that continues a table has its header rows in `header`.
 
     A document or section of two or more leaves has a SUMMARY, an extract of its beginning and the headings below it,
     unless the section holds all, or all but one, of the leaves of its parent.
@@ -80,12 +81,14 @@ def chunk_document(
     make_leaves(document.text, root, _rules(limits, count_tokens, similarities))
     rows = list(_rows(document.text, root))
     counts = iter(count_tokens([row.text for row in rows if row.kind is ChunkKind.SUMMARY]))
+    headers = TableHeaders(document)
     seen: Counter[tuple[int, tuple[str, ...], str]] = Counter()
     chunks: list[Chunk] = []
     for ordinal, row in enumerate(rows):
         same = (row.level, row.heading_path, row.text)
         chunk_id = identify(level=row.level, heading_path=row.heading_path, text=row.text, occurrence=seen[same])
         seen[same] += 1
+        header = "" if row.kind is ChunkKind.SUMMARY else headers.at(row.start)
         first_page, last_page = _pages(document.page_starts, row.start, row.end)
         chunks.append(
             Chunk(
@@ -98,10 +101,11 @@ def chunk_document(
                 kind=row.kind,
                 heading_path=row.heading_path,
                 text=row.text,
-                overlap=_overlap(document.text, row.start, limits.overlap_chars),
+                overlap=header or _overlap(document.text, row.start, limits.overlap_chars),
                 tokens=next(counts) if row.kind is ChunkKind.SUMMARY else row.tokens,
                 first_page=first_page,
                 last_page=last_page,
+                header=header,
             )
         )
     return chunks
