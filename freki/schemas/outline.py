@@ -164,7 +164,11 @@ def header_rows(rows: Sequence[Sequence[str]]) -> int:
         return 0
     names = filled[title]
     named = len(names) > 1 and len(names) == len(set(names)) and len(names) >= len(filled[title + 1])
-    return title + 1 if named and all(len(name) <= _MAX_COLUMN_NAME and not _VALUE.fullmatch(name) for name in names) else 0
+    return (
+        title + 1
+        if named and all(len(name) <= _MAX_COLUMN_NAME and not _VALUE.fullmatch(name) for name in names)
+        else 0
+    )
 
 
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")

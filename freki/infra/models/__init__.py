@@ -9,6 +9,7 @@ from freki.infra.models.multi_embedder import Family, open_embedder
 from freki.infra.models.reranker import OnnxReranker
 from freki.infra.models.tokens import open_token_counter
 from freki.infra.models.vectors import VectorCache
+from freki.infra.models.window import check_window
 
 __all__ = [
     "FakeEmbedder",
@@ -22,6 +23,7 @@ __all__ = [
     "VectorCache",
     "apart_identities",
     "check_models",
+    "check_window",
     "describe_models",
     "embedder_identity",
     "ensure_built",

@@ -49,6 +49,15 @@ def obtain(settings: ModelSettings, chosen: str, kind: ModelKind, progress: Prog
     return directory
 
 
+def window_tokens(chosen: str) -> int:
+    """Return how many tokens an embedder reads, special ones included, without making it.
+
+    Raises Misconfigured where it is unknown.
+    """
+    directory, model = _find(chosen, ModelKind.EMBEDDER)
+    return (read_manifest(directory) if model is None else model.description).max_tokens
+
+
 def embedder_identity(settings: ModelSettings) -> tuple[str, int]:
     """Return fingerprint and dimension of the chosen embedder without making or loading it.
 

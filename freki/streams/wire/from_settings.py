@@ -137,6 +137,9 @@ def limits_of(settings: ChunkingSettings) -> Mapping[Profile, ChunkLimits]:
             max_chars=profile.max_chars,
             overlap_chars=profile.overlap_chars,
             least_similarity=settings.least_similarity,
+            breakpoint_percentile=settings.breakpoint_percentile,
+            min_chars=settings.min_chars,
+            overlap_tokens=settings.overlap_tokens,
         )
 
     return {
