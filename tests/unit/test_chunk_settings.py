@@ -42,7 +42,7 @@ def test_chunks_and_their_context_must_fit_the_embedder() -> None:
     assert check_window(ModelSettings(), max_tokens=428) == []
     with pytest.raises(Misconfigured, match="FREKI_CHUNKING__MAX_TOKENS to at most 428"):
         check_window(ModelSettings(), max_tokens=429)
-    with pytest.raises(Misconfigured, match="FREKI_MODELS__EMBEDDER=all-MiniLM-L6-v2 reads, .* at most 172"):
+    with pytest.raises(Misconfigured, match=r"FREKI_MODELS__EMBEDDER=all-MiniLM-L6-v2 reads, .* at most 172"):
         check_window(ModelSettings(embedder="all-MiniLM-L6-v2"), max_tokens=256)
 
 

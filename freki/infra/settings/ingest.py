@@ -66,8 +66,8 @@ class ChunkingSettings(SettingsSection):
         default=None,
         gt=0,
         lt=100,
-        description="Instead of a similarity, which differs by embedder: cut where the distance of neighbouring sentences "
-        "is above this percentile of those in the section, such as 90",
+        description="Instead of a similarity, which differs by embedder: cut where the distance of neighbouring "
+        "sentences is above this percentile of those in the section, such as 90",
     )
     max_characters: int = Field(default=20_000_000, ge=1, description="Longest document")
     part_chunks: int = Field(default=64, ge=1, le=512, description="Most chunks of one ChunkBatch")
@@ -95,8 +95,8 @@ class ChunkingSettings(SettingsSection):
         check_ascending({"CHUNKING__MIN_TOKENS": self.min_tokens, "CHUNKING__MAX_TOKENS": self.max_tokens})
         if self.least_similarity is not None and self.breakpoint_percentile is not None:
             raise ValueError(
-                "FREKI_CHUNKING__LEAST_SIMILARITY and FREKI_CHUNKING__BREAKPOINT_PERCENTILE both say where prose is cut: "
-                "set one of them"
+                "FREKI_CHUNKING__LEAST_SIMILARITY and FREKI_CHUNKING__BREAKPOINT_PERCENTILE both say where prose is "
+                "cut: set one of them"
             )
         for name, profile in self.profiles.items():
             check_ascending(

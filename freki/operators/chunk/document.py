@@ -50,18 +50,19 @@ def chunk_document(
 
     Leaves, all chunks except those of kind SUMMARY, are disjoint, and every visible character is in a leaf or in a
     heading of some heading path. A leaf is the whole body of a section if that fits the limits, else a paragraph or
-    several small ones. A longer paragraph is split at sentences, then at lines, words, anywhere; a list, table or
-    code stays whole up to 1.5 times the characters, and is split at its seams first. An introducing paragraph stays with
-    its list, table or code. Sections below the minimum are joined with their neighbours. Among equivalent boundaries the surrounding text decides, so that an edit moves only boundaries
-    near it. A heading without content is a leaf itself. A leaf that continues a table has its header rows in `header`.
+    several small ones. A longer paragraph is split at sentences, then at lines, words, anywhere; a list, table or code
+    stays whole up to 1.5 times the characters, and is split at its seams first. An introducing paragraph stays with its
+    list, table or code. Sections below the minimum are joined with their neighbours. Among equivalent boundaries the
+    surrounding text decides, so that an edit moves only boundaries near it. A heading without content is a leaf itself.
+    A leaf that continues a table has its header rows in `header`.
 
     A document or section of two or more leaves has a SUMMARY, an extract of its beginning and the headings below it,
     unless the section holds all, or all but one, of the leaves of its parent.
 
     Ids do not depend on pages: inserting a page at the beginning changes no id.
 
-    With `least_similarity` or `breakpoint_percentile`, an oversized section of prose is split between sentences instead:
-    neighbours are joined while they are similar, and where all are, the split is at the least similar ones.
+    With `least_similarity` or `breakpoint_percentile`, an oversized section of prose is split between sentences
+    instead: neighbours are joined while they are similar, and where all are, the split is at the least similar ones.
 
     count_tokens: counts tokens of each text; assumed additive over parts that end at white space.
     similarities: similarity of each text to the next one; required for either.

@@ -43,7 +43,7 @@ def join_small_sections(text: str, root: DocumentSection, rules: Rules) -> None:
 
 
 def _runs(text: str, section: DocumentSection, totals: dict[DocumentSection, int], rules: Rules) -> Iterator[_Group]:
-    """Yield runs of adjacent units, some of them small: the last leaf before the subsections, and subsections of one."""
+    """Yield runs of adjacent units: the last leaf before the subsections, and subsections of one leaf."""
     run = [_Unit(section, section, section.leaves[-1])] if section.leaves and section.children else []
     for child in section.children:
         if totals[child] == 1:
