@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from itertools import accumulate
 from types import MappingProxyType
@@ -125,6 +126,30 @@ def assemble(
         title=one_line(printable(title)) or None,
         attributes=attributes,
         page_starts=_filled(starts, pages, length),
+    )
+
+
+def concatenated(documents: Iterable[ParsedDocument]) -> ParsedDocument:
+    """Return the texts and blocks of documents as one, without title, attributes and pages."""
+    texts: list[str] = []
+    blocks: list[Block] = []
+    length = 0
+    for document in documents:
+        if document.text:
+            offset = length + 2 if texts else 0
+            blocks += [_moved(block, offset) for block in document.blocks]
+            texts.append(document.text)
+            length = offset + len(document.text)
+    return ParsedDocument(text="\n\n".join(texts), blocks=tuple(blocks), title=None, attributes={})
+
+
+def _moved(block: Block, offset: int) -> Block:
+    return replace(
+        block,
+        start=offset + block.start,
+        end=offset + block.end,
+        seams=tuple(offset + seam for seam in block.seams),
+        header_end=offset + block.header_end if block.header_end else 0,
     )
 
 

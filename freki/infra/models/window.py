@@ -17,12 +17,12 @@ def check_window(settings: ModelSettings, *, max_tokens: int) -> list[str]:
     room = window_tokens(settings.embedder) - CONTEXT_TOKENS
     if max_tokens > room and not settings.late_window_tokens:
         raise Misconfigured(
-            f"FREKI_CHUNKING__MAX_TOKENS={max_tokens}: with a context of up to {CONTEXT_TOKENS} tokens chunks are longer "
+            f"FREKI_CHUNKING__MAX_TOKENS={max_tokens}: with up to {CONTEXT_TOKENS} tokens of context chunks are longer "
             f"than the {room + CONTEXT_TOKENS} that FREKI_MODELS__EMBEDDER={settings.embedder} reads, and would be cut "
             f"off: set FREKI_CHUNKING__MAX_TOKENS to at most {room}, or choose another embedder"
         )
     return [
-        f"FREKI_MODELS__EMBEDDERS__{kind}={chosen} reads {window} tokens and cuts off chunks that are longer with their "
+        f"FREKI_MODELS__EMBEDDERS__{kind}={chosen} reads {window} tokens and cuts off what is longer, with its "
         f"context: set FREKI_CHUNKING__MAX_TOKENS to at most {window - CONTEXT_TOKENS}, or fewer characters for the "
         "formats that it embeds"
         for kind, chosen in settings.apart.items()

@@ -14,12 +14,14 @@ from freki.operators.parse_pdf.layout import Bookmark, layout
 from freki.operators.parse_pdf.lines import Glyph, TextLine, glyphs, is_readable, line_of, upright
 from freki.operators.parse_pdf.tables import Grid, Table, grids, table_of
 from freki.schemas.outline import MAX_ATTRIBUTE_CHARS, PAGES_WITHOUT_TEXT, ParsedDocument, as_attributes, assemble
+from freki.schemas.stated_time import stated_time
 
 MAX_PAGES = 5000
 _MAX_BOOKMARKS = 10_000
 _MAX_SCANNED_SHARE = 0.9
 _TITLE_PREFIX = "Microsoft Word - "
 _FIELDS = ("Author", "Subject", "Keywords")
+_TIMES = {"created": "CreationDate", "modified": "ModDate"}
 _LEAST_SCAN_SHARE = 0.5
 """Minimum share of a page that a scanned picture covers."""
 _MAX_SCAN_CHARS = 100
@@ -51,6 +53,7 @@ def parse_pdf(content: bytes, *, max_pages: int = MAX_PAGES) -> ParsedDocument:
             bookmarks = list(islice(_bookmarks(pdf), _MAX_BOOKMARKS))
             title, attributes = _stated(pdf, "Title"), [(name, _stated(pdf, name)) for name in _FIELDS]
             attributes.append(("lang", _language(pdf)))
+            attributes += [(name, stated_time(_stated(pdf, key))) for name, key in _TIMES.items()]
     except PdfiumError as error:
         raise UnreadableContent(_reason(error, content)) from error
     empty = sum(not page.items for page in read)

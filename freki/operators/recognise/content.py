@@ -24,7 +24,8 @@ class Recognised(NamedTuple):
 
 _PAGE = re.compile(r"\s*(?:<!--.{0,1000}?-->\s*)?<(?:!doctype\s+html|html[\s>])", re.IGNORECASE | re.DOTALL)
 _GENERIC = {"", "text/plain"}
-_BINARY = set(Profile) - {Profile.MARKDOWN, Profile.RST, Profile.HTML, Profile.TEXT, Profile.CODE, Profile.EMAIL}
+_TEXTS = {Profile.MARKDOWN, Profile.RST, Profile.HTML, Profile.TEXT, Profile.CODE, Profile.EMAIL, Profile.CSV}
+_BINARY = set(Profile) - _TEXTS
 _ZIP = b"PK\x03\x04"
 _OFFICE_FOLDERS = {"word/": Profile.DOCX, "ppt/": Profile.PPTX, "xl/": Profile.XLSX}
 _MAX_ENTRIES = 10_000
@@ -107,7 +108,7 @@ def _ole(content: bytes) -> str:
 def _archived(name: str, content: bytes, declared: Profile | None) -> Profile:
     """Return the profile of a ZIP archive; the parser reports damage, if there is one."""
     names, mimetype = _entries(content)
-    for profile in (Profile.ODT, Profile.ODP, Profile.ODS):
+    for profile in (Profile.ODT, Profile.ODP, Profile.ODS, Profile.EPUB):
         if mimetype.startswith(MEDIA_TYPES[profile]):
             return profile
     folder = next((folder for folder in _OFFICE_FOLDERS if any(entry.startswith(folder) for entry in names)), None)

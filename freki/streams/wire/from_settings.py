@@ -156,6 +156,8 @@ def limits_of(settings: ChunkingSettings) -> Mapping[Profile, ChunkLimits]:
         Profile.PPTX: limits(settings.docx),
         Profile.XLSX: limits(settings.docx),
         Profile.EMAIL: limits(settings.text),
+        Profile.CSV: limits(settings.docx),
+        Profile.EPUB: limits(settings.html),
     }
 
 
