@@ -4,6 +4,7 @@ OperatorError              an invalid record: it becomes a dead letter with this
 ├── InvalidChange          a field of a document change violates its contract
 ├── InfectedContent        a scanner found malware in the content
 ├── UnreadableContent      the content does not match its declared type
+│   └── NoText             the content is pictures of text
 ├── InvalidEnvelope        a record of a foreign topic cannot be mapped to a document change
 └── InvalidQuery           a field of a query violates its contract
 """
@@ -23,6 +24,10 @@ class InfectedContent(OperatorError):
 
 class UnreadableContent(OperatorError):
     """The content does not match its declared type."""
+
+
+class NoText(UnreadableContent):
+    """The content is pictures, which a recogniser of text (OCR) may read."""
 
 
 class InvalidEnvelope(OperatorError):

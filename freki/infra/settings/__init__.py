@@ -16,6 +16,7 @@ from freki.infra.settings.ingest import (
 from freki.infra.settings.kafka import KafkaSettings, OAuthSettings, RegistrySettings
 from freki.infra.settings.milvus import MilvusSettings
 from freki.infra.settings.models import LlmSettings, ModelSettings, RemoteRerankerSettings, VertexRerankerSettings
+from freki.infra.settings.ocr import OcrSettings
 from freki.infra.settings.retrieval import PROFILES, ContextProfile, FeedbackSettings, RetrievalSettings
 from freki.infra.settings.root import Settings
 from freki.infra.settings.scan import ScanSettings
@@ -43,6 +44,7 @@ __all__ = [
     "MilvusSettings",
     "ModelSettings",
     "OAuthSettings",
+    "OcrSettings",
     "ParsingSettings",
     "RegistrySettings",
     "RelaySettings",

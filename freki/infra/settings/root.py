@@ -22,6 +22,7 @@ from freki.infra.settings.ingest import (
 from freki.infra.settings.kafka import KafkaSettings, RegistrySettings
 from freki.infra.settings.milvus import MilvusSettings
 from freki.infra.settings.models import LlmSettings, ModelSettings, RemoteRerankerSettings, VertexRerankerSettings
+from freki.infra.settings.ocr import OcrSettings
 from freki.infra.settings.retrieval import FeedbackSettings, RetrievalSettings
 from freki.infra.settings.scan import ScanSettings
 from freki.infra.settings.section import Clearable, check_ascending
@@ -56,6 +57,7 @@ class Settings(BaseSettings, Clearable):
     claims: ClaimSettings = ClaimSettings()
     scan: ScanSettings = ScanSettings()
     parsing: ParsingSettings = ParsingSettings()
+    ocr: OcrSettings = OcrSettings()
     chunking: ChunkingSettings = ChunkingSettings()
     llm: LlmSettings = LlmSettings()
     contexts: ContextSettings = ContextSettings()

@@ -6,7 +6,7 @@ from io import BytesIO
 from typing import NamedTuple
 from zipfile import BadZipFile, ZipFile
 
-from freki.operators.errors import UnreadableContent
+from freki.operators.errors import NoText, UnreadableContent
 from freki.operators.recognise.decode import AS_UTF8, decode
 from freki.operators.recognise.kinds import MEDIA_TYPES, Profile, bare, declared, is_script, language_of
 
@@ -51,12 +51,14 @@ _OLE_FILES = {
 _OTHER_FILES = {
     b"{\\rtf": "RTF, which is not read; save it as DOCX",
     b"%!PS": "PostScript, which is not read; save it as PDF",
-    b"\x89PNG\r\n": "a picture, which is not read; run OCR over it and send the text",
-    b"\xff\xd8\xff": "a picture, which is not read; run OCR over it and send the text",
-    b"II*\x00": "a picture, which is not read; run OCR over it and send the text",
-    b"MM\x00*": "a picture, which is not read; run OCR over it and send the text",
     b"\x1f\x8b": "packed with gzip; unpack it",
     b"7z\xbc\xaf\x27\x1c": "a 7z archive, which is not read; send its documents",
+}
+_PICTURES = {
+    b"\x89PNG\r\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"II*\x00": "image/tiff",
+    b"MM\x00*": "image/tiff",
 }
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 _MAX_CONTROL_SHARE = 0.01
@@ -69,7 +71,7 @@ def recognise(name: str, media_type: str | None, content: str | bytes) -> Recogn
     media type, else from the extension of the name, else from the content: headers of a mail, a doctype or `<html`, or
     the line of an interpreter; all other text is plain text. Decoded text, or text/plain, may have the name of the file
     that it was extracted from. Empty content is valid. Raises UnreadableContent, naming the fix, for anything else:
-    other files, binary data, a damaged encoding.
+    other files, binary data, a damaged encoding; NoText for pictures.
     """
     says_text = isinstance(content, str) or bare(media_type) == "text/plain"
     says = declared(name, media_type)
@@ -86,8 +88,18 @@ def recognise(name: str, media_type: str | None, content: str | bytes) -> Recogn
     return Recognised(stated if stated not in _GENERIC else MEDIA_TYPES[profile], profile, text, language)
 
 
+def scan_type(content: bytes) -> str:
+    """Return the media type of a PDF or picture; empty for all else."""
+    picture = next((media_type for magic, media_type in _PICTURES.items() if content.startswith(magic)), "")
+    return picture or (MEDIA_TYPES[Profile.PDF] if b"%PDF-" in content[:_PDF_LOOSE_BYTES] else "")
+
+
 def _file(name: str, content: bytes, declared: Profile | None, *, says_text: bool) -> Profile | None:
     """Return the profile of a binary file. Raises UnreadableContent for a format without parser."""
+    if any(content.startswith(magic) for magic in _PICTURES):
+        raise NoText(
+            f"{name}: a picture, which is not read; run OCR over it and send the text, or set FREKI_OCR__COMMAND"
+        )
     what = next((what for magic, what in _OTHER_FILES.items() if content.startswith(magic)), "")
     if what := what or (_ole(content) if content.startswith(_OLE) else ""):
         raise UnreadableContent(f"{name}: {what}")

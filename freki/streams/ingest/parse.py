@@ -82,7 +82,7 @@ def _parsed(name: str, found: Recognised, limits: ParseLimits) -> Parsed:
     try:
         document = _parsers(limits, found.language)[found.profile](found.content)
     except UnreadableContent as error:
-        raise UnreadableContent(f"{name}: {error}") from error
+        raise type(error)(f"{name}: {error}") from error
     except RecursionError as error:
         raise UnreadableContent(f"{name}: nested too deep; save it again with less nesting") from error
     _check_length(name, document.text, limits.max_characters)
