@@ -30,6 +30,7 @@ from freki.cli import (
     status,
     tools,
     verify,
+    watch,
 )
 from freki.cli.evaluate import ablate, evaluate, tune
 
@@ -60,7 +61,7 @@ def common(
 
 app.command("up")(operate.up)
 app.command("publish")(publish.publish)
-app.command("watch")(publish.watch_folder)
+app.command("watch")(watch.watch_folders)
 app.command("git")(git.publish_git)
 app.command("crawl")(crawl.crawl)
 app.command("relay")(relay.relay)

@@ -3,7 +3,7 @@
 from freki.infra.settings.audit import AuditSettings
 from freki.infra.settings.auth import AuthSettings
 from freki.infra.settings.encryption import EncryptionSettings
-from freki.infra.settings.feed import CrawlSettings, RelaySettings
+from freki.infra.settings.feed import CrawlSettings, FolderSettings, RelaySettings
 from freki.infra.settings.ingest import (
     ChunkingSettings,
     ChunkProfile,
@@ -35,6 +35,7 @@ __all__ = [
     "CrawlSettings",
     "EncryptionSettings",
     "FeedbackSettings",
+    "FolderSettings",
     "IngestSettings",
     "KafkaSettings",
     "LexicalSettings",

@@ -10,7 +10,7 @@ from freki.infra.settings.audit import AuditSettings
 from freki.infra.settings.auth import AuthSettings
 from freki.infra.settings.encryption import EncryptionSettings
 from freki.infra.settings.environment import Environment, File
-from freki.infra.settings.feed import CrawlSettings, RelaySettings
+from freki.infra.settings.feed import CrawlSettings, FolderSettings, RelaySettings
 from freki.infra.settings.ingest import (
     ChunkingSettings,
     ClaimSettings,
@@ -70,6 +70,10 @@ class Settings(BaseSettings, Clearable):
     crawl: CrawlSettings = CrawlSettings()
     mcp: McpSettings = McpSettings()
     serve: ServeSettings = ServeSettings()
+    folders: tuple[FolderSettings, ...] = Field(
+        default=(),
+        description="Folders that `freki watch` and `freki up` publish, `[[folders]]` in freki.toml: docs/sources.md",
+    )
     relays: tuple[RelaySettings, ...] = Field(
         default=(), description="Topics of others that `freki relay` reads, `[[relays]]` in freki.toml: docs/sources.md"
     )
@@ -92,6 +96,13 @@ class Settings(BaseSettings, Clearable):
         if self.auth.required and (silent := [one for one in self.relays if "principals" not in one.model_fields_set]):
             raise ValueError(
                 f"relay of {silent[0].topic}: principals are missing; with FREKI_AUTH__JWKS name who may read its "
+                'documents, ["everyone"] for all of the tenant'
+            )
+        if self.auth.required and (
+            open_ones := [one for one in self.folders if "principals" not in one.model_fields_set]
+        ):
+            raise ValueError(
+                f"folder {open_ones[0].path}: principals are missing; with FREKI_AUTH__JWKS name who may read its "
                 'documents, ["everyone"] for all of the tenant'
             )
         if self.retrieval.feedback and not self.feedback.read:
