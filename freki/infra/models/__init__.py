@@ -6,6 +6,7 @@ from freki.infra.models.embedder import OnnxEmbedder
 from freki.infra.models.fake import FakeEmbedder
 from freki.infra.models.health import ModelCheck, ModelInfo, ModelState, check_models, describe_models, ensure_built
 from freki.infra.models.multi_embedder import Family, open_embedder
+from freki.infra.models.remote import RemoteEmbedder
 from freki.infra.models.reranker import OnnxReranker
 from freki.infra.models.tokens import open_token_counter
 from freki.infra.models.vectors import VectorCache
@@ -20,6 +21,7 @@ __all__ = [
     "ModelState",
     "OnnxEmbedder",
     "OnnxReranker",
+    "RemoteEmbedder",
     "VectorCache",
     "apart_identities",
     "check_models",

@@ -14,7 +14,7 @@ def check_window(settings: ModelSettings, *, max_tokens: int) -> list[str]:
     Raises Misconfigured, naming the settings, where the default embedder would cut off text. Returns a remark for each
     additional embedder that may: its tokenizer counts otherwise than the one that sizes chunks.
     """
-    room = window_tokens(settings.embedder) - CONTEXT_TOKENS
+    room = window_tokens(settings, settings.embedder) - CONTEXT_TOKENS
     if max_tokens > room and not settings.late_window_tokens:
         raise Misconfigured(
             f"FREKI_CHUNKING__MAX_TOKENS={max_tokens}: with up to {CONTEXT_TOKENS} tokens of context chunks are longer "
@@ -26,5 +26,5 @@ def check_window(settings: ModelSettings, *, max_tokens: int) -> list[str]:
         f"context: set FREKI_CHUNKING__MAX_TOKENS to at most {window - CONTEXT_TOKENS}, or fewer characters for the "
         "formats that it embeds"
         for kind, chosen in settings.apart.items()
-        if (window := window_tokens(chosen)) < max_tokens + CONTEXT_TOKENS
+        if (window := window_tokens(settings, chosen)) < max_tokens + CONTEXT_TOKENS
     ]

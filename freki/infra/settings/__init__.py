@@ -15,7 +15,14 @@ from freki.infra.settings.ingest import (
 )
 from freki.infra.settings.kafka import KafkaSettings, OAuthSettings, RegistrySettings
 from freki.infra.settings.milvus import MilvusSettings
-from freki.infra.settings.models import LlmSettings, ModelSettings, RemoteRerankerSettings, VertexRerankerSettings
+from freki.infra.settings.models import (
+    REMOTE,
+    LlmSettings,
+    ModelSettings,
+    RemoteEmbedderSettings,
+    RemoteRerankerSettings,
+    VertexRerankerSettings,
+)
 from freki.infra.settings.ocr import OcrSettings
 from freki.infra.settings.retrieval import PROFILES, ContextProfile, FeedbackSettings, RetrievalSettings
 from freki.infra.settings.root import Settings
@@ -25,6 +32,7 @@ from freki.infra.settings.services import LocalSettings, McpSettings, ServeSetti
 
 __all__ = [
     "PROFILES",
+    "REMOTE",
     "AuditSettings",
     "AuthSettings",
     "ChunkProfile",
@@ -49,6 +57,7 @@ __all__ = [
     "ParsingSettings",
     "RegistrySettings",
     "RelaySettings",
+    "RemoteEmbedderSettings",
     "RemoteRerankerSettings",
     "RetrievalSettings",
     "ScanSettings",
