@@ -81,6 +81,8 @@ class Chunk:
     """Where the chunk's text begins in that window, in Unicode code points."""
     header: str = ""
     """Header rows of the table that this chunk continues: embedded before its text; empty elsewhere."""
+    language: str = ""
+    """ISO 639-1, where it is surely another one than that of the revision; else empty."""
 
 
 @record

@@ -1,5 +1,6 @@
 """Settings of ingestion: loading, parsing, chunking, contexts, indexing."""
 
+from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -143,6 +144,11 @@ class LexicalSettings(SettingsSection):
     analyser: Literal["freki", "plain"] = Field(
         default="freki",
         description="`freki` stems, splits compounds, knows forms such as § 535; `plain` is to compare with",
+    )
+    protected: Path | None = Field(
+        default=None,
+        description="File of words, one a line, that are neither stop words nor stemmed or split, such as names; the "
+        "same for all workers, and part of the index's analyser",
     )
 
 

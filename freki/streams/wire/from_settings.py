@@ -2,6 +2,9 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import cache, partial
+from hashlib import blake2b
+from pathlib import Path
 from typing import NamedTuple
 
 from freki.infra.milvus.index import MilvusIndex
@@ -18,7 +21,7 @@ from freki.infra.settings import (
     Settings,
 )
 from freki.infra.telemetry.calls import Calls
-from freki.operators.analyse_text import ANALYSER, PLAIN, analyse_text, plain_terms, query_terms
+from freki.operators.analyse_text import ANALYSER, PLAIN, analyse_text, plain_terms, protected_words, query_terms
 from freki.operators.check_claims import ClaimRules
 from freki.operators.chunk import ChunkLimits
 from freki.operators.fingerprint import fingerprint
@@ -184,7 +187,23 @@ def analyser_of(settings: LexicalSettings) -> Analyser:
     """Return the analyser that the settings name."""
     if settings.analyser == "plain":
         return Analyser(PLAIN, plain_terms, plain_terms)
-    return Analyser(ANALYSER, analyse_text, query_terms)
+    if settings.protected is None:
+        return Analyser(ANALYSER, analyse_text, query_terms)
+    words = _protected(settings.protected)
+    digest = blake2b("\n".join(sorted(words)).encode(), digest_size=4).hexdigest()
+    return Analyser(
+        f"{ANALYSER}+{digest}", partial(analyse_text, protected=words), partial(query_terms, protected=words)
+    )
+
+
+@cache
+def _protected(path: Path) -> frozenset[str]:
+    try:
+        return protected_words(path.expanduser().read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise Misconfigured(
+            f"FREKI_LEXICAL__PROTECTED={path} cannot be read as UTF-8 text: correct the path"
+        ) from error
 
 
 def rows_version(settings: Settings) -> str:
