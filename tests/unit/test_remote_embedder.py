@@ -176,8 +176,8 @@ async def test_models_check_asks_the_service(server: EmbeddingServer) -> None:
     ("settings", "message"),
     [
         ({"embedder": "remote"}, "needs FREKI_MODELS__REMOTE__URL"),
-        ({"remote": {"url": "http://a", "dim": 8}}, "FREKI_MODELS__REMOTE__MODEL is missing"),
-        ({"remote": {"url": "http://a", "model": "m"}}, "FREKI_MODELS__REMOTE__DIM is missing"),
+        ({"embedder": "remote", "remote": {"url": "http://a", "dim": 8}}, "needs FREKI_MODELS__REMOTE__MODEL: set it"),
+        ({"embedder": "remote", "remote": {"url": "http://a", "interface": "tei"}}, "needs FREKI_MODELS__REMOTE__DIM"),
         (
             {
                 "embedder": "remote",

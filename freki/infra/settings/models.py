@@ -54,14 +54,6 @@ class RemoteEmbedderSettings(SettingsSection):
         default=0.0, ge=0, description="Price of a million tokens, in any currency, for the metric `freki.model.cost`"
     )
 
-    @model_validator(mode="after")
-    def _check_complete(self) -> Self:
-        if self.url is not None and self.interface != "tei" and not self.model:
-            raise ValueError("FREKI_MODELS__REMOTE__MODEL is missing: name the model, as the service knows it")
-        if self.url is not None and self.dim is None:
-            raise ValueError("FREKI_MODELS__REMOTE__DIM is missing: set the length of the model's vectors")
-        return self
-
 
 class ModelSettings(SettingsSection):
     """Models and their location."""
@@ -106,8 +98,12 @@ class ModelSettings(SettingsSection):
 
     @model_validator(mode="after")
     def _check_remote(self) -> Self:
-        if self.embedder == REMOTE and self.remote.url is None:
-            raise ValueError("FREKI_MODELS__EMBEDDER=remote needs FREKI_MODELS__REMOTE__URL: set it")
+        needed = {"URL": self.remote.url, "DIM": self.remote.dim}
+        if self.remote.interface != "tei":
+            needed["MODEL"] = self.remote.model
+        missing = [f"FREKI_MODELS__REMOTE__{name}" for name, value in needed.items() if value is None]
+        if self.embedder == REMOTE and missing:
+            raise ValueError(f"FREKI_MODELS__EMBEDDER=remote needs {' and '.join(missing)}: set it")
         if self.embedder == REMOTE and self.late_window_tokens:
             raise ValueError(
                 "FREKI_MODELS__LATE_WINDOW_TOKENS needs a model in this process, and FREKI_MODELS__EMBEDDER=remote is "
