@@ -56,7 +56,7 @@ def remote_settings(server: EmbeddingServer, **changes: Any) -> ModelSettings:
 
 def texts_of(server: EmbeddingServer) -> list[str]:
     """Return all texts that a server was asked for, in order."""
-    return [text for body in server.bodies for text in body.get("input") or body.get("inputs") or body.get("texts")]
+    return [text for body in server.bodies for name in ("input", "inputs", "texts") for text in body.get(name, [])]
 
 
 def error(status: int, **headers: str) -> Reply:

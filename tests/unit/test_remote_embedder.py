@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader, NumberDataPoint
 from pydantic import ValidationError
 
 from freki.infra.models import RemoteEmbedder, check_models, embedder_identity
@@ -144,10 +144,12 @@ async def test_tokens_and_their_price_are_counted(server: EmbeddingServer) -> No
     data = reader.get_metrics_data()
     assert data is not None
     found = {
-        metric.name: metric.data.data_points[0].value
+        metric.name: point.value
         for resource in data.resource_metrics
         for scope in resource.scope_metrics
         for metric in scope.metrics
+        for point in metric.data.data_points
+        if isinstance(point, NumberDataPoint)
         if metric.name in {"freki.model.tokens", "freki.model.cost"}
     }
     assert found == {"freki.model.tokens": 50, "freki.model.cost": pytest.approx(0.001)}
@@ -158,7 +160,7 @@ async def test_the_identity_is_known_without_asking_and_changes_with_the_model(s
     async with RemoteEmbedder(settings) as embedder:
         assert embedder_identity(settings) == (embedder.fingerprint, DIM)
         assert embedder.fingerprint.startswith("bags@1.")
-    others = [{"model": "other"}, {"revision": "2"}, {"passage_prefix": "p: "}, {"dim": 32}]
+    others: list[dict[str, object]] = [{"model": "other"}, {"revision": "2"}, {"passage_prefix": "p: "}, {"dim": 32}]
     identities = {embedder_identity(settings_of(server, **change))[0] for change in [{}, *others]}
     assert len(identities) == 5
     assert embedder_identity(settings_of(server, url="http://elsewhere/v1")) == embedder_identity(settings)
