@@ -62,6 +62,7 @@ SERIES: Mapping[str, frozenset[str]] = {
     **dict(
         _histogram("gen_ai_client_operation_duration_seconds", "gen_ai_operation_name", "gen_ai_request_model"),
     ),
+    "freki_model_cost_total": frozenset({"gen_ai_request_model"}),
     "freki_model_tokens_total": frozenset({"gen_ai_operation_name", "gen_ai_request_model"}),
     **dict(
         _histogram(

@@ -125,7 +125,7 @@ class ContextHit:
     text: str
     """What may be cited."""
     overlap: str
-    """The end of the text before it."""
+    """The header of the table that it continues, else the end of the text before it."""
     score: float
     """The reranker's where one ran, else the fused one; higher is better; comparable within one result."""
     dense_score: float | None
@@ -175,7 +175,7 @@ class ContextExpansion:
     text: str
     """What may be cited."""
     overlap: str
-    """The end of the text before it."""
+    """The header of the table that it continues, else the end of the text before it."""
     similarity: float
     """To the question: 0 is what any two texts have, 1 what an answer has with its question; not a score."""
     citation: str

@@ -10,7 +10,7 @@ from freki.infra.settings.audit import AuditSettings
 from freki.infra.settings.auth import AuthSettings
 from freki.infra.settings.encryption import EncryptionSettings
 from freki.infra.settings.environment import Environment, File
-from freki.infra.settings.feed import CrawlSettings, RelaySettings
+from freki.infra.settings.feed import CrawlSettings, FolderSettings, RelaySettings
 from freki.infra.settings.ingest import (
     ChunkingSettings,
     ClaimSettings,
@@ -23,6 +23,7 @@ from freki.infra.settings.kafka import KafkaSettings, RegistrySettings
 from freki.infra.settings.limits import LimitSettings
 from freki.infra.settings.milvus import MilvusSettings
 from freki.infra.settings.models import LlmSettings, ModelSettings, RemoteRerankerSettings, VertexRerankerSettings
+from freki.infra.settings.ocr import OcrSettings
 from freki.infra.settings.privacy import ErasureSettings, RetentionSettings
 from freki.infra.settings.profiles import Profile, ProfileName
 from freki.infra.settings.retrieval import FeedbackSettings, RetrievalSettings
@@ -67,6 +68,7 @@ class Settings(BaseSettings, Clearable):
     claims: ClaimSettings = ClaimSettings()
     scan: ScanSettings = ScanSettings()
     parsing: ParsingSettings = ParsingSettings()
+    ocr: OcrSettings = OcrSettings()
     chunking: ChunkingSettings = ChunkingSettings()
     llm: LlmSettings = LlmSettings()
     contexts: ContextSettings = ContextSettings()
@@ -79,6 +81,10 @@ class Settings(BaseSettings, Clearable):
     crawl: CrawlSettings = CrawlSettings()
     mcp: McpSettings = McpSettings()
     serve: ServeSettings = ServeSettings()
+    folders: tuple[FolderSettings, ...] = Field(
+        default=(),
+        description="Folders that `freki watch` and `freki up` publish, `[[folders]]` in freki.toml: docs/sources.md",
+    )
     relays: tuple[RelaySettings, ...] = Field(
         default=(), description="Topics of others that `freki relay` reads, `[[relays]]` in freki.toml: docs/sources.md"
     )
@@ -104,6 +110,13 @@ class Settings(BaseSettings, Clearable):
                 'documents, ["everyone"] for all of the tenant'
             )
         self._check_erasure()
+        if self.auth.required and (
+            open_ones := [one for one in self.folders if "principals" not in one.model_fields_set]
+        ):
+            raise ValueError(
+                f"folder {open_ones[0].path}: principals are missing; with FREKI_AUTH__JWKS name who may read its "
+                'documents, ["everyone"] for all of the tenant'
+            )
         if self.retrieval.feedback and not self.feedback.read:
             raise ValueError(
                 f"FREKI_RETRIEVAL__FEEDBACK={self.retrieval.feedback} counts judgements that nobody reads: set "
