@@ -376,6 +376,17 @@ QUERY = Dashboard(
             nothing="no questions",
         ),
         Panel(
+            title="Nothing that answers",
+            description="Share of the judged answers of 30 minutes whose hits answer nothing. An alert starts at 20 %.",
+            unit="percentunit",
+            kind="stat",
+            queries=_one("freki:answers_useless:ratio30m", "useless"),
+            width=4,
+            height=6,
+            steps=(0.1, 0.2),
+            nothing="no questions",
+        ),
+        Panel(
             title="Degraded",
             description="Share of the answers of 5 minutes. An alert starts at 5 %.",
             unit="percentunit",
@@ -405,7 +416,7 @@ QUERY = Dashboard(
             unit="short",
             kind="table",
             queries=_one("max by (version, generation, embedder, reranker) (freki_build_info)", "{{version}}"),
-            width=12,
+            width=8,
             height=6,
         ),
         Panel(

@@ -14,8 +14,8 @@ COMMANDS = {
         "Publish files, folders and recorded streams as document changes; skip files that are unchanged.",
     ),
     "watch": Lazy(
-        "publish:watch_folder",
-        "Publish what has changed in a folder, then each file created, modified or removed in it, until Ctrl-C.",
+        "watch:watch_folders",
+        "Publish what has changed in folders, then each file created, modified or removed in them, until Ctrl-C.",
     ),
     "git": Lazy("git:publish_git", "Publish the files of a branch, later only the changes of its new commits."),
     "crawl": Lazy(

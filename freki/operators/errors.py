@@ -5,6 +5,7 @@ OperatorError              an invalid record: it becomes a dead letter with this
 ├── OverLimit              a limit of its tenant does not allow a document change
 ├── InfectedContent        a scanner found malware in the content
 ├── UnreadableContent      the content does not match its declared type
+│   └── NoText             the content is pictures of text
 ├── InvalidEnvelope        a record of a foreign topic cannot be mapped to a document change
 ├── InvalidQuery           a field of a query violates its contract
 └── InvalidRequest         a field of a request for an erasure, a hold or an objection violates its contract
@@ -29,6 +30,10 @@ class InfectedContent(OperatorError):
 
 class UnreadableContent(OperatorError):
     """The content does not match its declared type."""
+
+
+class NoText(UnreadableContent):
+    """The content is pictures, which a recogniser of text (OCR) may read."""
 
 
 class InvalidEnvelope(OperatorError):

@@ -66,6 +66,8 @@ async def freki(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Freki
         # They count only for queries that ask for it.
         patch.setenv("FREKI_FEEDBACK__READ", "true")
         patch.setenv("FREKI_LIMITS__TENANTS", json.dumps({LIMITED: {"documents": 2, "queries_per_minute": 3}}))
+        (state / "thesaurus.txt").write_text("# Words of one test\nZwischenlager, Hopfenkammer\n", encoding="utf-8")
+        patch.setenv("FREKI_RETRIEVAL__THESAURUS", str(state / "thesaurus.txt"))
         quick = RestartPolicy(first_s=0.05, longest_s=0.2)
         async with LocalStack(settings, report=children.report, prepare=apply_topics, restart=quick) as stack:
             yield Freki(settings_for(settings, stack.state), children)

@@ -65,6 +65,7 @@ class Pipeline:
         reply_topics: Sequence[str] = (),
         scanner: Scanner | None = None,
         left_out: Callable[[TenantId], LeftOut] = lambda _: LeftOut(),
+        log_candidates: bool = False,
         **options: Any,
     ) -> None:
         self.spans = Spans()
@@ -120,6 +121,7 @@ class Pipeline:
             max_query_chars=1_000,
             traces=QueryTrace(self.spans.tracer, models=MODELS, content=content),
             meters=Meters(),
+            log_candidates=log_candidates,
         )
         self._deliveries: dict[str, Delivery[Any]] = {}
         for topic, decode, handle in (

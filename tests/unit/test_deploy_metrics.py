@@ -62,6 +62,7 @@ def everything_happens(meters: Meters, calls: Calls, outcome: IndexOutcome, resu
     meters.observe_stages(lambda: {"embed": Standing((Waiting("topic", 0, records=1, age_s=2.0),), idle_s=1.0)})
     meters.observe_build_info(lambda: {"version": "1", "generation": "g1", "embedder": "e", "reranker": "r"})
     calls.computed("embeddings", "model", tokens=100, seconds=0.1)
+    calls.charged("m", 0.1)
     calls.looked_up("rerank", hits=1, misses=1)
     calls.evicted("answers", 1)
     calls.holds("passages", 1_000)

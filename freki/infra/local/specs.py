@@ -104,6 +104,17 @@ def worker_spec(
     )
 
 
+def watch_spec(state: StackState, environment: Mapping[str, str]) -> ChildSpec:
+    """Return the spec of the process that watches the folders of the settings."""
+    return ChildSpec(
+        name="watch",
+        command=(sys.executable, "-m", "freki", "watch"),
+        ready=state.directory / "run" / "watch.ready",
+        env=environment,
+        depends_on=(BROKER, STORE),
+    )
+
+
 def numbered(workers: Sequence[Sequence[str]]) -> Iterator[tuple[int, Sequence[str]]]:
     """Yield each worker with its number, from 1, among those of the same stages."""
     seen: Counter[tuple[str, ...]] = Counter()

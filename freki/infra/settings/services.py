@@ -16,6 +16,10 @@ class TelemetrySettings(SettingsSection):
     trace_dir: Path | None = Field(default=None, description="Directory for traces as JSON lines")
     trace_share: float = Field(default=1.0, ge=0, le=1, description="Share of traces that are kept, 0..1")
     content: bool = Field(default=False, description="May traces hold text of questions and documents?")
+    candidates: bool = Field(
+        default=False,
+        description="Log of each query which candidates were found and not shown, by step and reason; ids, no text",
+    )
     service_name: str = Field(default="freki", description="First part of the service name in traces")
     http_host: str = Field(default="127.0.0.1", description="Where a worker listens for `/metrics` and `/health`")
     http_port: int | None = Field(

@@ -83,6 +83,9 @@ class Meters:
         )
         self._steps = self._seconds("freki.step.duration", "Duration of a retrieval step, for a batch of queries")
         self._queries = self._seconds("freki.query.duration", "Time from query to result")
+        self._answers = meter.create_counter(
+            "freki.answers", description="Answers, by whether some hit seems to answer the question"
+        )
         self._refused = meter.create_counter(
             "freki.queries.refused", description="Queries whose token did not allow them"
         )
@@ -142,6 +145,7 @@ class Meters:
         """Count a result, and record its latency and that of its steps."""
         self._queries.record(max(0, result.answered_at - result.asked_at) / 1000, {"status": result.status})
         self._hits.record(len(result.hits))
+        self._answers.add(1, {"confidence": result.confidence})
         for stage in result.stages:
             self._steps.record(stage.milliseconds / 1000, {"stage": "retrieve", "step": stage.stage})
         for notice in result.notices:

@@ -25,6 +25,7 @@ from freki.streams.observe.tracing import attached
 from freki.streams.retrieve.authenticate import STEP, Authenticator
 from freki.streams.retrieve.cache.caching import CachingRetriever
 from freki.streams.retrieve.candidates import Retrieval
+from freki.streams.retrieve.losses import losses_of
 from freki.streams.retrieve.retriever import OnStep, Retriever
 from freki.streams.retrieve.trace import QueryTrace
 
@@ -55,12 +56,13 @@ class QueryHandler:
         authenticator: Authenticator | None = None,
         audit: AuditLog | None = None,
         limits: QueryLimits | None = None,
+        log_candidates: bool = False,
         on_step: OnStep | None = None,
     ) -> None:
         """Create a handler.
 
         authenticator: None: queries are believed; audit: None: nothing is recorded; limits: of tenants, None: there are
-        none.
+        none; log_candidates: whether each candidate that is found and not shown is logged.
         """
         self._retriever = retriever
         self._replies = replies
@@ -71,6 +73,7 @@ class QueryHandler:
         self._authenticator = authenticator
         self._audit = audit
         self._limits = limits
+        self._log_candidates = log_candidates
         self._on_step = on_step
         self._patient: set[asyncio.Task[None]] = set()
 
@@ -211,6 +214,14 @@ class QueryHandler:
         with attached(trace):
             for (step, reason), chunk_ids in retrieval.hits.history.dropped.items():
                 _log.info("chunks dropped", query_id=result.query_id, step=step, reason=reason, chunks=list(chunk_ids))
+            if self._log_candidates:
+                losses = losses_of(retrieval).items()
+                _log.info(
+                    "candidates not shown",
+                    query_id=result.query_id,
+                    hits=[each.chunk_id for each in retrieval.hits.found],
+                    left_out=[{"step": step, "reason": reason, "chunks": list(ids)} for (step, reason), ids in losses],
+                )
 
 
 def noted(result: ContextResult, message: str) -> ContextResult:

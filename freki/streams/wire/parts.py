@@ -18,7 +18,7 @@ from freki.infra.keys import cipher_of
 from freki.infra.llm.client import LlmClient
 from freki.infra.llm.ledger import TokenLedger
 from freki.infra.milvus.index import MilvusIndex
-from freki.infra.models import VectorCache, embedder_identity, open_embedder, open_token_counter
+from freki.infra.models import VectorCache, check_window, embedder_identity, open_embedder, open_token_counter
 from freki.infra.registry import RegistryClient
 from freki.infra.scan import open_scanner
 from freki.infra.settings import Settings
@@ -230,9 +230,10 @@ class Parts:
     async def open_chunker(self) -> Chunker:
         """Open a chunker with its own parser processes."""
         settings = self.settings
+        for remark in check_window(settings.models, max_tokens=settings.chunking.max_tokens):
+            _log.warning("an embedder cuts off long chunks", remark=remark)
         count_tokens = await open_token_counter(settings.models)
-        is_semantic = settings.chunking.least_similarity is not None
-        similarities = similarities_by(await self.open_embedder()) if is_semantic else None
+        similarities = similarities_by(await self.open_embedder()) if settings.chunking.is_semantic else None
         return Chunker(
             claims=ClaimStore(settings.claims, self.cipher),
             outliner=await self.opened.enter_async_context(

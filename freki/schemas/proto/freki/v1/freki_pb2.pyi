@@ -87,6 +87,14 @@ class ResultStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RESULT_STATUS_REJECTED: _ClassVar[ResultStatus]
     RESULT_STATUS_EXPIRED: _ClassVar[ResultStatus]
 
+class Confidence(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CONFIDENCE_UNSPECIFIED: _ClassVar[Confidence]
+    CONFIDENCE_HIGH: _ClassVar[Confidence]
+    CONFIDENCE_LOW: _ClassVar[Confidence]
+    CONFIDENCE_NONE: _ClassVar[Confidence]
+    CONFIDENCE_UNKNOWN: _ClassVar[Confidence]
+
 class FilterOperator(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     FILTER_OPERATOR_UNSPECIFIED: _ClassVar[FilterOperator]
@@ -193,6 +201,11 @@ RESULT_STATUS_DEGRADED: ResultStatus
 RESULT_STATUS_EMPTY: ResultStatus
 RESULT_STATUS_REJECTED: ResultStatus
 RESULT_STATUS_EXPIRED: ResultStatus
+CONFIDENCE_UNSPECIFIED: Confidence
+CONFIDENCE_HIGH: Confidence
+CONFIDENCE_LOW: Confidence
+CONFIDENCE_NONE: Confidence
+CONFIDENCE_UNKNOWN: Confidence
 FILTER_OPERATOR_UNSPECIFIED: FilterOperator
 FILTER_OPERATOR_EQ: FilterOperator
 FILTER_OPERATOR_NE: FilterOperator
@@ -279,7 +292,7 @@ class WideningList(_message.Message):
     def __init__(self, values: _Optional[_Iterable[_Union[Widening, str]]] = ...) -> None: ...
 
 class ContextQuery(_message.Message):
-    __slots__ = ("tenant", "text", "principals", "deadline_ms", "top_k", "candidates", "levels", "language", "filters", "fusion", "alpha", "lexical_pivot", "rrf_k", "widen", "widen_when", "metric", "reranker", "rerank_candidates", "rerank_blend", "fold_at", "per_document", "mmr_lambda", "min_score", "parents", "neighbours", "context_tokens", "citations", "exact", "prototypes", "target_model", "min_similarity", "expand_documents", "expand_chunks", "expand_similarity", "at_least", "explain", "expect", "feedback", "cached", "kind", "chunk_ids", "document_ids")
+    __slots__ = ("tenant", "text", "principals", "deadline_ms", "top_k", "candidates", "levels", "language", "filters", "fusion", "alpha", "lexical_pivot", "rrf_k", "widen", "widen_when", "metric", "reranker", "rerank_candidates", "rerank_blend", "fold_at", "per_document", "mmr_lambda", "min_score", "parents", "neighbours", "context_tokens", "citations", "exact", "prototypes", "target_model", "min_similarity", "expand_documents", "expand_chunks", "expand_similarity", "at_least", "explain", "expect", "feedback", "cached", "kind", "chunk_ids", "document_ids", "where")
     TENANT_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     PRINCIPALS_FIELD_NUMBER: _ClassVar[int]
@@ -322,6 +335,7 @@ class ContextQuery(_message.Message):
     KIND_FIELD_NUMBER: _ClassVar[int]
     CHUNK_IDS_FIELD_NUMBER: _ClassVar[int]
     DOCUMENT_IDS_FIELD_NUMBER: _ClassVar[int]
+    WHERE_FIELD_NUMBER: _ClassVar[int]
     tenant: str
     text: str
     principals: _containers.RepeatedScalarFieldContainer[str]
@@ -364,7 +378,8 @@ class ContextQuery(_message.Message):
     kind: RequestKind
     chunk_ids: _containers.RepeatedScalarFieldContainer[str]
     document_ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, tenant: _Optional[str] = ..., text: _Optional[str] = ..., principals: _Optional[_Iterable[str]] = ..., deadline_ms: _Optional[int] = ..., top_k: _Optional[int] = ..., candidates: _Optional[int] = ..., levels: _Optional[_Iterable[int]] = ..., language: _Optional[str] = ..., filters: _Optional[_Iterable[_Union[Filter, _Mapping]]] = ..., fusion: _Optional[_Union[Fusion, str]] = ..., alpha: _Optional[float] = ..., lexical_pivot: _Optional[float] = ..., rrf_k: _Optional[int] = ..., widen: _Optional[_Union[WideningList, _Mapping]] = ..., widen_when: _Optional[_Union[WidenWhen, str]] = ..., metric: _Optional[_Union[Metric, str]] = ..., reranker: _Optional[_Union[RerankerChoice, str]] = ..., rerank_candidates: _Optional[int] = ..., rerank_blend: _Optional[float] = ..., fold_at: _Optional[float] = ..., per_document: _Optional[int] = ..., mmr_lambda: _Optional[float] = ..., min_score: _Optional[float] = ..., parents: _Optional[bool] = ..., neighbours: _Optional[int] = ..., context_tokens: _Optional[int] = ..., citations: _Optional[_Union[CitationStyle, str]] = ..., exact: _Optional[bool] = ..., prototypes: _Optional[bool] = ..., target_model: _Optional[str] = ..., min_similarity: _Optional[float] = ..., expand_documents: _Optional[int] = ..., expand_chunks: _Optional[int] = ..., expand_similarity: _Optional[float] = ..., at_least: _Optional[_Iterable[_Union[VersionFloor, _Mapping]]] = ..., explain: _Optional[bool] = ..., expect: _Optional[_Iterable[str]] = ..., feedback: _Optional[float] = ..., cached: _Optional[bool] = ..., kind: _Optional[_Union[RequestKind, str]] = ..., chunk_ids: _Optional[_Iterable[str]] = ..., document_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    where: str
+    def __init__(self, tenant: _Optional[str] = ..., text: _Optional[str] = ..., principals: _Optional[_Iterable[str]] = ..., deadline_ms: _Optional[int] = ..., top_k: _Optional[int] = ..., candidates: _Optional[int] = ..., levels: _Optional[_Iterable[int]] = ..., language: _Optional[str] = ..., filters: _Optional[_Iterable[_Union[Filter, _Mapping]]] = ..., fusion: _Optional[_Union[Fusion, str]] = ..., alpha: _Optional[float] = ..., lexical_pivot: _Optional[float] = ..., rrf_k: _Optional[int] = ..., widen: _Optional[_Union[WideningList, _Mapping]] = ..., widen_when: _Optional[_Union[WidenWhen, str]] = ..., metric: _Optional[_Union[Metric, str]] = ..., reranker: _Optional[_Union[RerankerChoice, str]] = ..., rerank_candidates: _Optional[int] = ..., rerank_blend: _Optional[float] = ..., fold_at: _Optional[float] = ..., per_document: _Optional[int] = ..., mmr_lambda: _Optional[float] = ..., min_score: _Optional[float] = ..., parents: _Optional[bool] = ..., neighbours: _Optional[int] = ..., context_tokens: _Optional[int] = ..., citations: _Optional[_Union[CitationStyle, str]] = ..., exact: _Optional[bool] = ..., prototypes: _Optional[bool] = ..., target_model: _Optional[str] = ..., min_similarity: _Optional[float] = ..., expand_documents: _Optional[int] = ..., expand_chunks: _Optional[int] = ..., expand_similarity: _Optional[float] = ..., at_least: _Optional[_Iterable[_Union[VersionFloor, _Mapping]]] = ..., explain: _Optional[bool] = ..., expect: _Optional[_Iterable[str]] = ..., feedback: _Optional[float] = ..., cached: _Optional[bool] = ..., kind: _Optional[_Union[RequestKind, str]] = ..., chunk_ids: _Optional[_Iterable[str]] = ..., document_ids: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ...) -> None: ...
 
 class Document(_message.Message):
     __slots__ = ("tenant", "document_id", "version", "occurred_at", "name", "media_type", "language", "source_uri", "principals", "attributes", "priority", "text", "file")
@@ -442,7 +457,7 @@ class IndexOutcome(_message.Message):
     def __init__(self, tenant: _Optional[str] = ..., document_id: _Optional[str] = ..., version: _Optional[int] = ..., status: _Optional[_Union[OutcomeStatus, str]] = ..., reason: _Optional[str] = ..., generation: _Optional[str] = ..., chunks: _Optional[int] = ..., embedded: _Optional[int] = ..., removed: _Optional[int] = ..., tokens: _Optional[int] = ..., occurred_at: _Optional[int] = ..., recorded_at: _Optional[int] = ..., received_at: _Optional[int] = ..., embedded_at: _Optional[int] = ..., searchable_at: _Optional[int] = ..., llm: _Optional[_Union[LlmUse, _Mapping]] = ..., scan: _Optional[str] = ...) -> None: ...
 
 class ContextResult(_message.Message):
-    __slots__ = ("query_id", "tenant", "status", "hits", "context", "analysis", "variants", "reranker", "stages", "notices", "advice", "freshness", "generation", "asked_at", "answered_at", "trace_id", "explanation", "widened", "expansions", "citations", "cached_ms")
+    __slots__ = ("query_id", "tenant", "status", "hits", "context", "analysis", "variants", "reranker", "stages", "notices", "advice", "freshness", "generation", "asked_at", "answered_at", "trace_id", "explanation", "widened", "expansions", "citations", "cached_ms", "confidence")
     QUERY_ID_FIELD_NUMBER: _ClassVar[int]
     TENANT_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
@@ -464,6 +479,7 @@ class ContextResult(_message.Message):
     EXPANSIONS_FIELD_NUMBER: _ClassVar[int]
     CITATIONS_FIELD_NUMBER: _ClassVar[int]
     CACHED_MS_FIELD_NUMBER: _ClassVar[int]
+    CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
     query_id: str
     tenant: str
     status: ResultStatus
@@ -485,7 +501,8 @@ class ContextResult(_message.Message):
     expansions: _containers.RepeatedCompositeFieldContainer[ContextExpansion]
     citations: _containers.RepeatedCompositeFieldContainer[Citation]
     cached_ms: int
-    def __init__(self, query_id: _Optional[str] = ..., tenant: _Optional[str] = ..., status: _Optional[_Union[ResultStatus, str]] = ..., hits: _Optional[_Iterable[_Union[ContextHit, _Mapping]]] = ..., context: _Optional[str] = ..., analysis: _Optional[_Union[QueryAnalysis, _Mapping]] = ..., variants: _Optional[_Iterable[str]] = ..., reranker: _Optional[str] = ..., stages: _Optional[_Iterable[_Union[StageTime, _Mapping]]] = ..., notices: _Optional[_Iterable[_Union[Notice, _Mapping]]] = ..., advice: _Optional[_Iterable[str]] = ..., freshness: _Optional[_Union[Freshness, _Mapping]] = ..., generation: _Optional[str] = ..., asked_at: _Optional[int] = ..., answered_at: _Optional[int] = ..., trace_id: _Optional[str] = ..., explanation: _Optional[_Union[Explanation, _Mapping]] = ..., widened: _Optional[_Iterable[_Union[Widening, str]]] = ..., expansions: _Optional[_Iterable[_Union[ContextExpansion, _Mapping]]] = ..., citations: _Optional[_Iterable[_Union[Citation, _Mapping]]] = ..., cached_ms: _Optional[int] = ...) -> None: ...
+    confidence: Confidence
+    def __init__(self, query_id: _Optional[str] = ..., tenant: _Optional[str] = ..., status: _Optional[_Union[ResultStatus, str]] = ..., hits: _Optional[_Iterable[_Union[ContextHit, _Mapping]]] = ..., context: _Optional[str] = ..., analysis: _Optional[_Union[QueryAnalysis, _Mapping]] = ..., variants: _Optional[_Iterable[str]] = ..., reranker: _Optional[str] = ..., stages: _Optional[_Iterable[_Union[StageTime, _Mapping]]] = ..., notices: _Optional[_Iterable[_Union[Notice, _Mapping]]] = ..., advice: _Optional[_Iterable[str]] = ..., freshness: _Optional[_Union[Freshness, _Mapping]] = ..., generation: _Optional[str] = ..., asked_at: _Optional[int] = ..., answered_at: _Optional[int] = ..., trace_id: _Optional[str] = ..., explanation: _Optional[_Union[Explanation, _Mapping]] = ..., widened: _Optional[_Iterable[_Union[Widening, str]]] = ..., expansions: _Optional[_Iterable[_Union[ContextExpansion, _Mapping]]] = ..., citations: _Optional[_Iterable[_Union[Citation, _Mapping]]] = ..., cached_ms: _Optional[int] = ..., confidence: _Optional[_Union[Confidence, str]] = ...) -> None: ...
 
 class Filter(_message.Message):
     __slots__ = ("field", "operator", "values")
