@@ -1,8 +1,11 @@
 """Shared by all commands: settings that find the local stack, consoles, and readable errors."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import signal
+import sys
+from collections.abc import Callable, Collection, Coroutine
 from functools import wraps
+from pathlib import Path
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import typer
@@ -11,10 +14,11 @@ from freki.cli.show import show_error
 from freki.cli.terminal import make_console
 from freki.infra.local.state import nearest_stack, settings_for
 from freki.infra.settings import Settings
-from freki.infra.settings.read import WrongSettings, read_settings
+from freki.infra.settings.read import FILE_NAME, WrongSettings, read_settings
 from freki.infra.telemetry.logs import mute_libraries
 from freki.operators.errors import OperatorError
 from freki.schemas.errors import InfraError, Unavailable
+from freki.streams.wire.reload import SettingsSource
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -28,11 +32,26 @@ def load_settings() -> Settings:
 
     The stack may have been started in this folder or in one above it.
     """
-    settings = read_or_exit()
+    return of_local_stack(read_or_exit())
+
+
+def of_local_stack(settings: Settings) -> Settings:
+    """Return settings that name the servers of the running local stack, unless they name others or none runs."""
     if names_servers(settings) or (stack := nearest_stack(settings.local.state_dir)) is None:
         return settings
     local = settings.local.model_copy(update={"state_dir": stack.directory})
     return settings_for(settings.model_copy(update={"local": local}), stack)
+
+
+def source_of(first: Settings, sections: Collection[str]) -> SettingsSource:
+    """Return where a process reads changed settings from; first: what it has read, sections: that it uses."""
+    return SettingsSource(Path(FILE_NAME).absolute(), read_settings, first, sections)
+
+
+def on_hangup(call: Callable[[], None]) -> None:
+    """Call something at each SIGHUP; on a terminal the signal says that it was closed, and ends the process."""
+    if not sys.stdin.isatty():
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, call)
 
 
 def names_servers(settings: Settings) -> bool:
@@ -40,10 +59,13 @@ def names_servers(settings: Settings) -> bool:
     return "bootstrap" in settings.kafka.model_fields_set or "uri" in settings.milvus.model_fields_set
 
 
-def read_or_exit() -> Settings:
-    """Read the settings of the environment and the file alone; name what is wrong and end the command."""
+def read_or_exit(file: Path | None = None) -> Settings:
+    """Read the settings of environment and file alone; name what is wrong and end the command.
+
+    file: in place of freki.toml.
+    """
     try:
-        return read_settings()
+        return read_settings(file)
     except WrongSettings as error:
         for problem in error.problems:
             show_error(errors, problem)

@@ -9,19 +9,25 @@ from signal import SIGINT, SIGTERM
 from socket import socket
 from typing import TYPE_CHECKING
 
-from freki.cli.context import command, errors, load_settings
-from freki.infra.settings import ServeSettings
+from freki.cli.context import command, errors, of_local_stack, on_hangup, read_or_exit, source_of
+from freki.infra.settings import ServeSettings, Settings
+from freki.infra.telemetry.logs import set_up_logging
 from freki.schemas import TenantId
 from freki.schemas.errors import Misconfigured, Unavailable
 from freki.streams.client import Asker
 from freki.streams.gateway import Gateway
 from freki.streams.wire.authentication import open_judge
 from freki.streams.wire.connect import open_asker, open_gateway
+from freki.streams.wire.reload import Reloader, TakeOver, telemetry_by
 
 if TYPE_CHECKING:
     import uvicorn
     from fastapi import FastAPI
 
+USED = frozenset(
+    {"tenant", "kafka", "registry", "auth", "encryption", "claims", "retrieval", "telemetry", "local", "serve"}
+)
+"""Parts of the settings that this process reads."""
 STOP_S = 30
 """Longest wait for calls under way when the server stops, in seconds."""
 
@@ -32,20 +38,39 @@ async def serve() -> None:
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise Misconfigured("fastapi is not installed: pip install 'freki[serve]'")
     from freki.infra.http_server.app import make_app  # noqa: PLC0415 - an extra
+    from freki.infra.http_server.guard import check_reach  # noqa: PLC0415 - the same
 
-    settings = load_settings()
+    read = read_or_exit()
+    settings = of_local_stack(read)
+    set_up_logging(settings.telemetry)
+    reloader = Reloader(source_of(read, USED), read)
+    on_hangup(reloader.ask)
+
+    def connect(tenant: TenantId) -> AbstractAsyncContextManager[Asker]:
+        # The local stack may have started or moved since.
+        return open_asker(of_local_stack(reloader.settings), tenant=tenant)
+
     async with AsyncExitStack() as opened:
         identify = None
         if settings.auth.required:
             identify = (await opened.enter_async_context(open_judge(settings.auth))).identify
-        gateway = await opened.enter_async_context(open_gateway(settings, connect=_opened))
+        gateway = await opened.enter_async_context(open_gateway(settings, connect=connect))
         app = make_app(gateway, settings.serve, tenant=settings.tenant, identify=identify)
+
+        def prepare(after: Settings) -> TakeOver:
+            check_reach(after.serve, tokens=identify is not None)
+
+            def take_over() -> None:
+                app.state.guard.take_over(after.serve)
+                gateway.deadline_ms = after.retrieval.deadline_ms
+
+            return take_over
+
+        reloader.takeovers.add(prepare)
+        reloader.takeovers.add(telemetry_by)
+        following = asyncio.create_task(reloader.follow())
+        opened.callback(following.cancel)
         await _run(app, settings.serve, gateway)
-
-
-def _opened(tenant: TenantId) -> AbstractAsyncContextManager[Asker]:
-    """Open an asker with settings read anew: the local stack may have started or moved since."""
-    return open_asker(load_settings(), tenant=tenant)
 
 
 def _announcing(settings: ServeSettings) -> type["uvicorn.Server"]:

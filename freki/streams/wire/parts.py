@@ -25,7 +25,7 @@ from freki.infra.telemetry.calls import Calls
 from freki.schemas import ChunkBatch, ContextualChunkBatch, DocumentChange, IndexOutcome, RootId
 from freki.schemas.avro import Codec
 from freki.schemas.index import Root
-from freki.streams.audit.events import changed
+from freki.streams.audit.events import changed, reloaded
 from freki.streams.audit.log import AuditLog
 from freki.streams.deliver.dead_letter_queue import DeadLetterQueue, OnDeadLetter
 from freki.streams.deliver.delivery import Delivery, Handle
@@ -58,6 +58,7 @@ from freki.streams.wire.from_settings import (
     topics_of,
     wall_clock,
 )
+from freki.streams.wire.reload import TakeOvers
 from freki.streams.wire.serving import open_serving
 
 QUERY_WAIT_S = 0.002
@@ -97,6 +98,8 @@ class Parts:
         self.authenticator: Authenticator | None = None
         self.audit: AuditLog | None = None
         self._others: list[Parts] = []
+        self.takeovers = TakeOvers()
+        self.takeovers.add(lambda after: partial(self._keep, after))
 
     async def __aenter__(self) -> Self:
         self._registry = await self.opened.enter_async_context(open_registry(self.settings))
@@ -298,6 +301,15 @@ class Parts:
             await self._open_audit("retrieve")
             self._serving = await open_serving(self)
         return self._serving
+
+    def _keep(self, settings: Settings) -> None:
+        """Open later generations by these settings."""
+        self.settings = settings
+
+    async def record_reload(self, names: Sequence[str]) -> None:
+        """Record in the audit log, if there is one, that these settings are about to be others. Raises Unavailable."""
+        if self.audit is not None:
+            await self.audit.record(reloaded(names))
 
     async def check_sources(self, stages: Sequence[Stage]) -> None:
         """Raise Misconfigured unless the topics and consumer groups of stages are accessible."""
