@@ -91,7 +91,7 @@ class BlockingClient:
         records = self._client.subscribe(kind, start=start, every_tenant=every_tenant)
 
         async def following() -> S:
-            return await anext(records)
+            return await records.__anext__()
 
         try:
             while True:
