@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from tests.issuer import AUDIENCE, ISSUER, Issuer, key_server
 STAGES = [("chunk", "contextualise", "embed"), ("retrieve",), ("retrieve",)]
 INGEST = "chunk-contextualise-embed"
 QUESTION = "Wann endet die Frist?"
+_TAKEN_OVER = 'freki_settings_reloads_total{outcome="taken over"'
 
 
 @dataclass
@@ -173,18 +174,19 @@ async def test_settings_change_while_questions_are_in_flight_and_none_is_lost(au
             results = []
             while not stop.is_set():
                 results.append(await ask())
+                await asyncio.sleep(0.05)
             return results
 
         done = asyncio.Event()
         asking = [asyncio.create_task(ask_on(done)) for _ in range(4)]
         _put(file, "[retrieval]\ntop_k = 1\n[crawl]\ndelay_s = 2.0\n")
-        recorded: list[dict[str, Any]] = []
-        while len(recorded) < len(STAGES):
-            _, recorded = await asyncio.to_thread(audited.audit, "search", "--kind", "settings")
+        await _each_worker(audited, "/metrics", lambda reply: _TAKEN_OVER in reply.text)
         after = await asyncio.gather(*(ask() for _ in range(4)))
         done.set()
         answered = [result for results in await asyncio.gather(*asking) for result in results]
+        _, recorded = await asyncio.to_thread(audited.audit, "search", "--kind", "settings")
 
+        assert len(recorded) == len(STAGES)
         assert {entry["reason"] for entry in recorded} == {"while running: FREKI_RETRIEVAL__TOP_K"}
         assert {result.status for result in (*answered, *after)} == {ResultStatus.COMPLETE}
         assert {len(result.hits) for result in answered} == {3, 1}
@@ -215,17 +217,21 @@ def _put(file: Path, text: str) -> None:
 
 async def _all_say(audited: Audited, told: str) -> None:
     """Wait until each worker says this of the settings in the file; empty: that they are in force."""
-    run = audited.freki.settings.local.state_dir / "run"
-    urls = [file.read_text(encoding="utf-8") for file in run.glob("*.ready")]
-    assert len(urls) == len(STAGES)
-    async with httpx.AsyncClient(trust_env=False) as client:
-        for url in urls:
-            while True:
-                reply = await client.get(f"{url}/health/settings")
-                why = reply.json()["checks"]["settings"]["why"]
-                if told in why if told else not why:
-                    assert reply.status_code == (503 if told else 200)
-                    break
+
+    def says(reply: httpx.Response) -> bool:
+        why = reply.json()["checks"]["settings"]["why"]
+        return (told in why if told else not why) and reply.status_code == (503 if told else 200)
+
+    await _each_worker(audited, "/health/settings", says)
+
+
+async def _each_worker(audited: Audited, path: str, says: Callable[[httpx.Response], bool]) -> None:
+    """Wait until each worker replies so."""
+    files = list((audited.freki.settings.local.state_dir / "run").glob("*.ready"))
+    assert len(files) == len(STAGES)
+    async with httpx.AsyncClient(trust_env=False, timeout=30) as client:
+        for file in files:
+            while not says(await client.get(f"{file.read_text(encoding='utf-8')}{path}")):
                 await asyncio.sleep(0.1)
 
 
