@@ -50,7 +50,7 @@ def source_of(first: Settings, sections: Collection[str]) -> SettingsSource:
 
 def on_hangup(call: Callable[[], None]) -> None:
     """Call something at each SIGHUP; on a terminal the signal says that it was closed, and ends the process."""
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, call)
 
 

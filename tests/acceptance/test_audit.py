@@ -27,7 +27,7 @@ from tests.issuer import AUDIENCE, ISSUER, Issuer, key_server
 STAGES = [("chunk", "contextualise", "embed"), ("retrieve",), ("retrieve",)]
 INGEST = "chunk-contextualise-embed"
 QUESTION = "Wann endet die Frist?"
-_TAKEN_OVER = 'freki_settings_reloads_total{outcome="taken over"'
+_TAKEN_OVER = 'freki_settings_reloads_total{outcome="taken_over"'
 
 
 @dataclass

@@ -2,6 +2,8 @@
 
 import asyncio
 import secrets
+import sys
+from pathlib import Path
 
 from freki.client import (
     BlockingClient,
@@ -69,3 +71,15 @@ async def test_a_program_without_asyncio_does_the_same(freki: Freki) -> None:
     assert receipt == first
     assert result.status is ResultStatus.COMPLETE
     assert result.hits[0].document_id == "a.md"
+
+
+async def test_the_example_runs(freki: Freki) -> None:
+    example = Path(__file__).parents[2] / "examples" / "python" / "publish_and_ask.py"
+
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(example), freki.settings.kafka.bootstrap, stdout=asyncio.subprocess.PIPE
+    )
+    printed, _ = await process.communicate()
+
+    assert process.returncode == 0
+    assert b"schriftlich zu stellen" in printed

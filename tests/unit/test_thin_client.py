@@ -4,8 +4,10 @@ import asyncio
 import gc
 import subprocess
 import sys
+import tomllib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any, Self
 
 import pytest
@@ -239,3 +241,19 @@ def test_one_implementation_serves_workers_and_services() -> None:
 
     assert client.Publisher is Publisher
     assert client.ReceiptBoard is ReceiptBoard
+
+
+def test_its_own_package_has_the_version_of_freki_and_no_other_requirements() -> None:
+    root = Path(__file__).parents[2]
+    whole, thin = (
+        tomllib.loads((root / place / "pyproject.toml").read_text(encoding="utf-8")) for place in (".", "client")
+    )
+
+    assert thin["project"]["version"] == whole["project"]["version"]
+    assert thin["project"]["dependencies"] == [
+        each for each in whole["project"]["dependencies"] if each.startswith("fastavro")
+    ]
+    assert thin["tool"]["setuptools"]["packages"]["find"]["include"] == ["freki", "freki.client*", "freki.schemas*"]
+    extras = thin["project"]["optional-dependencies"]
+    for name in ("langchain", "llamaindex", "haystack"):
+        assert extras[name] == ["freki-client[kafka]", *whole["project"]["optional-dependencies"][name]]

@@ -163,7 +163,7 @@ class Meters:
 
     def count_reload(self, *, refused: bool) -> None:
         """Count a change of the settings, and set whether those in the file are refused."""
-        self._reloads.add(1, {"outcome": "refused" if refused else "taken over"})
+        self._reloads.add(1, {"outcome": "refused" if refused else "taken_over"})
         self._refused_settings.set(int(refused))
 
     def count_unranked(self, candidates: int) -> None:
