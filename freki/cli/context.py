@@ -1,9 +1,7 @@
 """Shared by all commands: settings that find the local stack, consoles, and readable errors."""
 
 import asyncio
-import signal
-import sys
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Coroutine
 from functools import wraps
 from pathlib import Path
 from typing import Any, NoReturn, ParamSpec, TypeVar
@@ -14,11 +12,10 @@ from freki.cli.show import show_error
 from freki.cli.terminal import make_console
 from freki.infra.local.state import nearest_stack, settings_for
 from freki.infra.settings import Settings
-from freki.infra.settings.read import FILE_NAME, WrongSettings, read_settings
+from freki.infra.settings.read import WrongSettings, read_settings
 from freki.infra.telemetry.logs import mute_libraries
 from freki.operators.errors import OperatorError
 from freki.schemas.errors import InfraError, Unavailable
-from freki.streams.wire.reload import SettingsSource
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -41,17 +38,6 @@ def of_local_stack(settings: Settings) -> Settings:
         return settings
     local = settings.local.model_copy(update={"state_dir": stack.directory})
     return settings_for(settings.model_copy(update={"local": local}), stack)
-
-
-def source_of(first: Settings, sections: Collection[str]) -> SettingsSource:
-    """Return where a process reads changed settings from; first: what it has read, sections: that it uses."""
-    return SettingsSource(Path(FILE_NAME).absolute(), read_settings, first, sections)
-
-
-def on_hangup(call: Callable[[], None]) -> None:
-    """Call something at each SIGHUP; on a terminal the signal says that it was closed, and ends the process."""
-    if sys.stdin is None or not sys.stdin.isatty():
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, call)
 
 
 def names_servers(settings: Settings) -> bool:

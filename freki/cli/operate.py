@@ -10,7 +10,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from freki.cli.context import command, console, fail, load_settings, of_local_stack, on_hangup, read_or_exit, source_of
+from freki.cli.context import command, console, fail, load_settings, of_local_stack, read_or_exit
+from freki.cli.reloading import on_hangup, source_of
 from freki.cli.replay import open_replaying
 from freki.cli.show import building
 from freki.infra.kafka import Admin, Reader

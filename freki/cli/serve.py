@@ -9,7 +9,8 @@ from signal import SIGINT, SIGTERM
 from socket import socket
 from typing import TYPE_CHECKING
 
-from freki.cli.context import command, errors, of_local_stack, on_hangup, read_or_exit, source_of
+from freki.cli.context import command, errors, of_local_stack, read_or_exit
+from freki.cli.reloading import on_hangup, source_of
 from freki.infra.settings import ServeSettings, Settings
 from freki.infra.telemetry.logs import set_up_logging
 from freki.schemas import TenantId
