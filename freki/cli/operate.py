@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from freki.cli.audited import record_command
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.replay import open_replaying
 from freki.cli.show import building
@@ -21,12 +22,13 @@ from freki.infra.local.children import Died, Event, Ready, Restarting, Started, 
 from freki.infra.local.state import StackState
 from freki.infra.models import check_models, describe_models, ensure_built
 from freki.infra.settings import Settings
+from freki.schemas import AuditKind
 from freki.streams.app import STAGES
 from freki.streams.deliver.dead_letters import DeadLetter, Letter, from_record, opened, replayed_by
 from freki.streams.deliver.replay import place_of
 from freki.streams.wire.acls import acl_lines, rights_of
 from freki.streams.wire.connect import apply_topics
-from freki.streams.wire.from_settings import topics_of
+from freki.streams.wire.from_settings import ERASE, topics_of
 from freki.streams.wire.serving import leave_unreadable
 from freki.streams.worker import run_worker
 
@@ -86,17 +88,21 @@ def report(event: Event) -> None:
 
 @command
 async def worker(
-    stages: Annotated[list[str] | None, typer.Argument(help=f"Of {', '.join(STAGES)}; default: all")] = None,
+    stages: Annotated[
+        list[str] | None,
+        typer.Argument(help=f"Of {', '.join(STAGES)}; default: all, erase only with FREKI_ERASURE__ENABLED"),
+    ] = None,
 ) -> None:
     """Run stages in this process until SIGTERM or Ctrl-C."""
-    names = stages or list(STAGES)
+    settings = load_settings()
+    names = stages or [name for name in STAGES if name != ERASE or settings.erasure.enabled]
     if unknown := [name for name in names if name not in STAGES]:
         fail(f"there is no stage {unknown[0]!r}; choose from {', '.join(STAGES)}", code=2)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    await run_worker(load_settings(), names, stop)
+    await run_worker(settings, names, stop)
 
 
 @topics_app.command("list")
@@ -256,8 +262,12 @@ async def letters_show(
     letter: Annotated[str, typer.Argument(help="partition/offset, as `list` shows it")],
 ) -> None:
     """Show one dead letter with its headers and the beginning of its value."""
-    letters = await read_letters(load_settings())
+    settings = load_settings()
+    letters = await read_letters(settings)
     place, found = letters.at(letter)
+    tenant, _, document = (found.key or b"").decode(errors="replace").partition("/")
+    given = [(document, 0)] if document else []
+    await record_command(settings, AuditKind.REPORTED, "freki dead-letters show", tenant=tenant, documents=given)
     for name, value in (
         ("topic", f"{found.topic}/{found.partition}/{found.offset}"),
         ("key", (found.key or b"").decode(errors="replace")),

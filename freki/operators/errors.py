@@ -2,11 +2,13 @@
 
 OperatorError              an invalid record: it becomes a dead letter with this message
 ├── InvalidChange          a field of a document change violates its contract
+├── OverLimit              a limit of its tenant does not allow a document change
 ├── InfectedContent        a scanner found malware in the content
 ├── UnreadableContent      the content does not match its declared type
 │   └── NoText             the content is pictures of text
 ├── InvalidEnvelope        a record of a foreign topic cannot be mapped to a document change
-└── InvalidQuery           a field of a query violates its contract
+├── InvalidQuery           a field of a query violates its contract
+└── InvalidRequest         a field of a request for an erasure, a hold or an objection violates its contract
 """
 
 
@@ -16,6 +18,10 @@ class OperatorError(Exception):
 
 class InvalidChange(OperatorError):
     """A document change violates its contract."""
+
+
+class OverLimit(OperatorError):
+    """A limit of its tenant does not allow a document change."""
 
 
 class InfectedContent(OperatorError):
@@ -36,3 +42,7 @@ class InvalidEnvelope(OperatorError):
 
 class InvalidQuery(OperatorError):
     """A query violates its contract."""
+
+
+class InvalidRequest(OperatorError):
+    """A request for an erasure, a hold or an objection violates its contract."""

@@ -11,6 +11,7 @@ from freki.infra.telemetry.metrics import metering
 from freki.operators.age import FIRST_YEAR_MS
 from freki.schemas import ContextResult, IndexOutcome, LlmUse, Notice, NoticeKind, OutcomeStatus, StageTime, Timestamp
 from freki.schemas.identity import RefusalReason
+from freki.schemas.limits import LimitKind
 from freki.streams.observe.meters import Meters, Standing, Waiting
 from tests.strategies import records
 
@@ -49,6 +50,7 @@ def everything_happens(meters: Meters, calls: Calls, outcome: IndexOutcome, resu
     )
     meters.count_unranked(3)
     meters.count_refused_query(RefusalReason.EXPIRED)
+    meters.count_over_limit(LimitKind.QUERIES)
     meters.set_circuit_open("embed", resting=True)
     meters.count_skipped_call("embed")
     meters.record_batch("embed", records=8, max_records=32, seconds=0.1, failed=False)

@@ -14,6 +14,7 @@ from freki.infra.settings.ingest import (
     ParsingSettings,
 )
 from freki.infra.settings.kafka import KafkaSettings, OAuthSettings, RegistrySettings
+from freki.infra.settings.limits import LimitSettings, TenantLimitSettings
 from freki.infra.settings.milvus import MilvusSettings
 from freki.infra.settings.models import (
     REMOTE,
@@ -24,6 +25,7 @@ from freki.infra.settings.models import (
     VertexRerankerSettings,
 )
 from freki.infra.settings.ocr import OcrSettings
+from freki.infra.settings.privacy import ErasureSettings, RetentionRule, RetentionSettings
 from freki.infra.settings.retrieval import PROFILES, ContextProfile, FeedbackSettings, RetrievalSettings
 from freki.infra.settings.root import Settings
 from freki.infra.settings.scan import ScanSettings
@@ -42,11 +44,13 @@ __all__ = [
     "ContextSettings",
     "CrawlSettings",
     "EncryptionSettings",
+    "ErasureSettings",
     "FeedbackSettings",
     "FolderSettings",
     "IngestSettings",
     "KafkaSettings",
     "LexicalSettings",
+    "LimitSettings",
     "LlmSettings",
     "LocalSettings",
     "McpSettings",
@@ -59,11 +63,14 @@ __all__ = [
     "RelaySettings",
     "RemoteEmbedderSettings",
     "RemoteRerankerSettings",
+    "RetentionRule",
+    "RetentionSettings",
     "RetrievalSettings",
     "ScanSettings",
     "ServeSettings",
     "Settings",
     "SettingsSection",
     "TelemetrySettings",
+    "TenantLimitSettings",
     "VertexRerankerSettings",
 ]

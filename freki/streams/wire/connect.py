@@ -3,16 +3,13 @@
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from opentelemetry.trace import Tracer
 
 from freki.infra.claims import ClaimStore
 from freki.infra.kafka import Admin, KafkaProducer, Reader
 from freki.infra.keys import cipher_of
-from freki.infra.milvus.index import MilvusIndex
-from freki.infra.models import embedder_identity
-from freki.infra.ocr import open_ocr
 from freki.infra.processes.child import Children
 from freki.infra.registry import RegistryClient
 from freki.infra.settings import Settings
@@ -50,6 +47,9 @@ from freki.streams.wire.from_settings import (
     wall_clock,
 )
 
+if TYPE_CHECKING:
+    from freki.infra.milvus.index import MilvusIndex
+
 T = TypeVar("T")
 Connect = Callable[[TenantId], AbstractAsyncContextManager[QueryClient]]
 
@@ -59,6 +59,9 @@ async def open_outliner(
     settings: Settings, count_tokens: CountTokens, *, similarities: Similarities | None = None
 ) -> AsyncIterator[Outliner]:
     """Open an outliner, with child processes for all but short text; similarities: for semantic chunking."""
+    # It loads a client of HTTP.
+    from freki.infra.ocr import open_ocr  # noqa: PLC0415
+
     limits = parse_limits_of(settings)
     async with Children(partial(parse, limits=limits), settings.parsing) as parse_apart:
         contexts = settings.contexts
@@ -90,8 +93,11 @@ async def open_registry(settings: Settings) -> AsyncIterator[RegistryClient | No
 
 
 @asynccontextmanager
-async def open_index(settings: Settings) -> AsyncIterator[MilvusIndex]:
+async def open_index(settings: Settings) -> AsyncIterator["MilvusIndex"]:
     """Open the store without loading a model."""
+    # As in `from_settings`: most commands need no model.
+    from freki.infra.models import embedder_identity  # noqa: PLC0415
+
     fingerprint, dim = embedder_identity(settings.models)
     async with index_of(settings, embedder=fingerprint, dim=dim) as index:
         yield index

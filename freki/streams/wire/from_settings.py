@@ -1,15 +1,15 @@
-"""Configuration values of stages, derived from settings."""
+"""Configuration values of stages, derived from settings.
+
+Store and models are imported where they are used: most commands need neither, and start in half the time.
+"""
 
 import time
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from freki.infra.milvus.index import MilvusIndex
-from freki.infra.models import apart_identities, joint_identity
-from freki.infra.models.tokens import open_counter
 from freki.infra.settings import (
     PROFILES,
     AuthSettings,
@@ -26,6 +26,7 @@ from freki.operators.check_claims import ClaimRules
 from freki.operators.chunk import ChunkLimits
 from freki.operators.fingerprint import fingerprint
 from freki.operators.recognise import Profile
+from freki.operators.rephrase import Thesaurus, WrongThesaurus, parse_thesaurus
 from freki.schemas import Timestamp
 from freki.schemas.errors import Misconfigured
 from freki.schemas.index import Generation
@@ -38,8 +39,11 @@ from freki.streams.ports import AnalyseText
 from freki.streams.retrieve.profiles import ReaderProfile
 from freki.streams.topics import DAY_MS, Topic, Topics
 
-RETRIEVE = "retrieve"
-"""Consumer group of the workers that answer."""
+if TYPE_CHECKING:
+    from freki.infra.milvus.index import MilvusIndex
+
+RETRIEVE, ERASE = "retrieve", "erase"
+"""Consumer groups of the workers that answer, and of those that erase."""
 MIB = 1 << 20
 """Bytes of a mebibyte."""
 
@@ -82,8 +86,11 @@ def reply_topics_of(settings: Settings, tenants: Sequence[str]) -> list[Topic]:
 
 
 def group_of(settings: Settings, name: str) -> str:
-    """Return the full name of a consumer group: each generation is filled by its own; one answers, from any of them."""
-    own = "" if name == RETRIEVE else f"{settings.milvus.generation}-"
+    """Return the full name of a consumer group: each generation is filled by its own.
+
+    One answers from any of them, and one erases in all of them.
+    """
+    own = "" if name in (RETRIEVE, ERASE) else f"{settings.milvus.generation}-"
     return f"{settings.kafka.topic_prefix}-{own}{name}"
 
 
@@ -119,6 +126,8 @@ def ingest_sources(settings: Settings) -> list[StageSource]:
 
 def profiles_of(settings: RetrievalSettings) -> Mapping[str, ReaderProfile]:
     """Return the reader profiles that queries may name: sizes for the model that reads the context."""
+    from freki.infra.models.tokens import open_counter  # noqa: PLC0415
+
     return {
         name: ReaderProfile(
             context_tokens=profile.context_tokens,
@@ -128,6 +137,22 @@ def profiles_of(settings: RetrievalSettings) -> Mapping[str, ReaderProfile]:
         )
         for name, profile in {**PROFILES, **settings.profiles}.items()
     }
+
+
+def thesaurus_of(settings: RetrievalSettings) -> Thesaurus:
+    """Read the synonyms of the domain; without a file there are none. Raises Misconfigured, with the line."""
+    file = settings.thesaurus
+    if file is None:
+        return Thesaurus()
+    try:
+        return Thesaurus(parse_thesaurus(file.read_text(encoding="utf-8")))
+    except OSError as error:
+        problem = f"it cannot be read: {error.strerror}; correct the path"
+    except UnicodeDecodeError as error:
+        problem = f"it is not UTF-8 at byte {error.start}; save it as UTF-8"
+    except WrongThesaurus as error:
+        problem = str(error)
+    raise Misconfigured(f"FREKI_RETRIEVAL__THESAURUS: {file.absolute()}: {problem}")
 
 
 def limits_of(settings: ChunkingSettings) -> Mapping[Profile, ChunkLimits]:
@@ -212,14 +237,18 @@ def rows_version(settings: Settings) -> str:
     return version if settings.encryption.keys is None else f"{version}, encrypted"
 
 
-def index_of(settings: Settings, *, embedder: str, dim: int, calls: Calls | None = None) -> MilvusIndex:
+def index_of(settings: Settings, *, embedder: str, dim: int, calls: Calls | None = None) -> "MilvusIndex":
     """Return the store of the generation in use, not yet opened."""
+    from freki.infra.milvus.index import MilvusIndex  # noqa: PLC0415
+
     generation = generation_of(settings, embedder=embedder, dim=dim)
     return MilvusIndex(settings.milvus, generation, calls, encryption=settings.encryption)
 
 
 def generation_of(settings: Settings, *, embedder: str, dim: int) -> Generation:
     """Return the parameters of the generation in use; embedder, dim: fingerprint and dimension of its embedder."""
+    from freki.infra.models import apart_identities  # noqa: PLC0415
+
     return Generation(
         name=settings.milvus.generation,
         embedder=embedder,
@@ -231,6 +260,8 @@ def generation_of(settings: Settings, *, embedder: str, dim: int) -> Generation:
 
 def fingerprints_of(settings: Settings) -> frozenset[str]:
     """Return the fingerprints of revisions made by these settings, one per document format."""
+    from freki.infra.models import joint_identity  # noqa: PLC0415
+
     contexts = rules_fingerprint(rules_of(settings.contexts), model=settings.llm.model or "")
     analyser, embedder = rows_version(settings), joint_identity(settings.models)
     outlines = (
