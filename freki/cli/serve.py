@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from freki.cli.context import command, errors, load_settings
+from freki.cli.context import command, errors, of_local_stack, read_or_exit
+from freki.cli.reloading import on_hangup, source_of
 from freki.infra.doors.callers import Callers, OnRefused
 from freki.infra.settings import ServeSettings, Settings
+from freki.infra.telemetry.logs import set_up_logging
 from freki.operators.audit_chain import Event
 from freki.schemas import AuditKind, TenantId
 from freki.schemas.errors import Misconfigured, Unavailable
@@ -26,6 +28,7 @@ from freki.streams.wire.audit import open_audit
 from freki.streams.wire.authentication import open_judge
 from freki.streams.wire.connect import open_asker, open_gateway, open_outbox
 from freki.streams.wire.direct import open_direct
+from freki.streams.wire.reload import Reloader, TakeOver, telemetry_by
 
 if TYPE_CHECKING:
     import uvicorn
@@ -33,6 +36,10 @@ if TYPE_CHECKING:
 
     from freki.infra.grpc_server.server import GrpcServer
 
+USED = frozenset(
+    {"tenant", "kafka", "registry", "auth", "audit", "encryption", "claims", "retrieval", "telemetry", "local", "serve"}
+)
+"""Parts of the settings that this process reads."""
 STOP_S = 30
 """Longest wait for calls under way when the server stops, in seconds."""
 
@@ -50,8 +57,18 @@ async def serve(
         if find_spec(package) is None:
             raise Misconfigured(f"{package} is not installed: pip install 'freki[serve]'")
     from freki.infra.http_server.app import make_app  # noqa: PLC0415 - an extra
+    from freki.infra.http_server.guard import check_reach  # noqa: PLC0415 - the same
 
-    settings = load_settings()
+    read = read_or_exit()
+    settings = of_local_stack(read)
+    set_up_logging(settings.telemetry)
+    reloader = Reloader(source_of(read, USED), read)
+    on_hangup(reloader.ask)
+
+    def connect(tenant: TenantId) -> AbstractAsyncContextManager[Asker]:
+        # The local stack may have started or moved since.
+        return open_asker(of_local_stack(reloader.settings), tenant=tenant)
+
     serving, tenant = settings.serve, settings.tenant
     async with AsyncExitStack() as opened:
         identify = None
@@ -59,9 +76,25 @@ async def serve(
             identify = (await opened.enter_async_context(open_judge(settings.auth))).identify
         on_refused = await opened.enter_async_context(_recording(settings)) if identify is not None else None
         callers = Callers(serving, identify, on_refused=on_refused)
-        here = await opened.enter_async_context(open_direct(settings)) if direct or serving.direct else None
-        gateway = await opened.enter_async_context(open_gateway(settings, connect=_opened, direct=here))
+        here = None
+        if direct or serving.direct:
+            here = await opened.enter_async_context(open_direct(settings, reloader.takeovers))
+        gateway = await opened.enter_async_context(open_gateway(settings, connect=connect, direct=here))
         app = make_app(gateway, serving, tenant=tenant, callers=callers)
+
+        def prepare(after: Settings) -> TakeOver:
+            check_reach(after.serve, tokens=callers.have_tokens)
+
+            def take_over() -> None:
+                app.state.guard.take_over(after.serve)
+                gateway.deadline_ms = after.retrieval.deadline_ms
+
+            return take_over
+
+        reloader.takeovers.add(prepare)
+        reloader.takeovers.add(telemetry_by)
+        following = asyncio.create_task(reloader.follow())
+        opened.callback(following.cancel)
         await _run(app, serving, gateway, await _start_grpc(gateway, serving, tenant, callers))
 
 
@@ -94,11 +127,6 @@ async def _recording(settings: Settings) -> AsyncIterator[OnRefused | None]:
                     await audit.record(event)
 
         yield None if audit is None else record
-
-
-def _opened(tenant: TenantId) -> AbstractAsyncContextManager[Asker]:
-    """Open an asker with settings read anew: the local stack may have started or moved since."""
-    return open_asker(load_settings(), tenant=tenant)
 
 
 def _announcing(settings: ServeSettings, stopping: asyncio.Event) -> type["uvicorn.Server"]:

@@ -79,7 +79,8 @@ class Gateway:
         self._asker = asker
         self._documents = documents
         self._judgements = judgements
-        self._deadline_ms = deadline_ms
+        self.deadline_ms = deadline_ms
+        """Of queries that name none: how long to wait for their answers."""
         self._now = now
         self._watching = watching
 
@@ -146,7 +147,7 @@ class Gateway:
         return replace(query, query_id=QueryId(str(uuid.uuid4())), asked_at=self._now())
 
     def _patience_s(self, query: ContextQuery) -> float:
-        return (query.deadline_ms or self._deadline_ms) / 1000 + SLACK_S
+        return (query.deadline_ms or self.deadline_ms) / 1000 + SLACK_S
 
     async def ask_documents(self, query: DocumentQuery, *, token: str | None) -> DocumentReport:
         """Ask about documents under a new id. Raises TimeoutError as `ask` does."""

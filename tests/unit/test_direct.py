@@ -34,6 +34,7 @@ from freki.streams.retrieve.direct import Batches, DirectAsker, Mailbox, Mailbox
 from freki.streams.retrieve.handler import QueryHandler
 from freki.streams.retrieve.trace import Models, QueryTrace
 from freki.streams.wire.direct import open_direct
+from freki.streams.wire.reload import TakeOvers
 from tests.received import received_query
 from tests.unit.questions import now, retriever
 from tests.unit.revisions import TENANT, World, revision
@@ -247,5 +248,5 @@ async def test_tokens_that_serve_one_query_need_the_topic() -> None:
     auth = AuthSettings(jwks="keys.json", issuer="https://issuer.example.org", audience="freki", replay_window_s=60)
 
     with pytest.raises(Misconfigured, match="FREKI_SERVE__DIRECT"):
-        async with open_direct(Settings(auth=auth)):
+        async with open_direct(Settings(auth=auth), TakeOvers()):
             pass

@@ -41,10 +41,15 @@ class Guard:
     """Refuses calls by other sites, of other hosts, without a valid token, or too many."""
 
     def __init__(self, settings: ServeSettings, callers: Callers) -> None:
+        self._callers = callers
+        self.take_over(settings)
+
+    def take_over(self, settings: ServeSettings) -> None:
+        """Judge later requests by these settings; what callers have used of their rate stays counted."""
         own = LOOPBACK if settings.host in LOOPBACK else (settings.host,)
         self._hosts = {*own, *settings.allowed_hosts}
-        self._callers = callers
         self._most = int(settings.max_body_mb * 1_000_000)
+        self._callers.take_over(settings)
 
     def check_request(self, request: Request) -> None:
         """Raise Problem unless the request is one of this host and no page of another site sent it.

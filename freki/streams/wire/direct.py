@@ -10,7 +10,6 @@ from threadpoolctl import threadpool_limits
 from freki.infra.settings import Settings
 from freki.infra.telemetry.calls import Calls
 from freki.infra.telemetry.endpoint import serving as serving_metrics
-from freki.infra.telemetry.logs import set_up_logging
 from freki.infra.telemetry.metrics import metering
 from freki.infra.telemetry.traces import tracing
 from freki.schemas.errors import Misconfigured, Unavailable
@@ -21,6 +20,7 @@ from freki.streams.wire.background import Background
 from freki.streams.wire.from_settings import wall_clock
 from freki.streams.wire.health import Health
 from freki.streams.wire.parts import Parts
+from freki.streams.wire.reload import TakeOvers
 
 COMPONENT = "serve"
 REPORTS = 4
@@ -28,17 +28,17 @@ REPORTS = 4
 
 
 @asynccontextmanager
-async def open_direct(settings: Settings) -> AsyncIterator[Direct]:
+async def open_direct(settings: Settings, takeovers: TakeOvers) -> AsyncIterator[Direct]:
     """Load the models, open the store, and answer as a worker of the retrieve stage does.
 
-    Raises Misconfigured with a replay window: uses of tokens are told by their places on the topic.
+    takeovers: gets what takes over changed settings. Raises Misconfigured with a replay window: uses of tokens are told
+    by their places on the topic.
     """
     if settings.auth.replay_window_s:
         raise Misconfigured(
             "FREKI_SERVE__DIRECT answers without the topic on which FREKI_AUTH__REPLAY_WINDOW_S finds the uses of a"
             " token: unset one of them"
         )
-    set_up_logging(settings.telemetry)
     # As in a worker: waiting threads of BLAS take cores from store and model.
     threadpool_limits(1, user_api="blas")
     health, mailboxes = Health(), Mailboxes()
@@ -49,6 +49,7 @@ async def open_direct(settings: Settings) -> AsyncIterator[Direct]:
         meters = Meters(meter)
         parts = await opened.enter_async_context(Parts(settings, tracer, meters, Calls(meter), mailboxes=mailboxes))
         serving = await parts.open_serving()
+        takeovers.add(parts.takeovers.prepare)
         meters.observe_build_info(lambda: parts.described)
         health.opened_direct()
         parts.background.spawn(health.watch(parts.check_store))
