@@ -10,13 +10,14 @@ from typing import Annotated
 import typer
 
 from freki.cli.arguments import expanded
+from freki.cli.audited import record_command
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.selection import SelectionArguments, Tenant, roots_named
 from freki.cli.show_document import show_document, show_history, show_list
 from freki.infra.settings import Settings
 from freki.operators.identify import record_key
-from freki.schemas import DocumentId, TenantId
+from freki.schemas import AuditKind, DocumentId, TenantId
 from freki.schemas.index import Root
 from freki.streams.documents.history import history_of
 from freki.streams.documents.listing import listed, page_of
@@ -53,6 +54,8 @@ async def list_documents(
     selection = given.selection(settings, deleted=deleted, otherwise=otherwise)
     async with open_index(settings) as index:
         page = await page_of(index, selection, after=after, limit=limit)
+    shown = [(str(root.document_id), root.version) for root in page.roots]
+    await record_command(settings, AuditKind.REPORTED, "freki documents list", tenant=selection.tenant, documents=shown)
     current, cases = fingerprints_of(settings), await read_cases(settings, selection.tenant)
     if as_json:
         for root in page.roots:
@@ -76,6 +79,8 @@ async def show(
     of = TenantId(tenant or settings.tenant)
     async with open_index(settings) as index:
         (root,) = await roots_named(index, of, [document])
+        given = [(document, root.version)]
+        await record_command(settings, AuditKind.REPORTED, "freki documents show", tenant=of, documents=given)
         view = await view_of(index, root, limit=chunks)
     async with _open_records(settings) as records:
         found = records.receipts(record_key(of, root.document_id))
@@ -102,6 +107,7 @@ async def history(document: Id, *, tenant: Tenant = None, as_json: AsJson = Fals
     """Show the changes of one document that are still on the topics, their receipts and dead letters, in order."""
     settings = load_settings()
     of = TenantId(tenant or settings.tenant)
+    await record_command(settings, AuditKind.REPORTED, "freki documents history", tenant=of, documents=[(document, 0)])
     async with _open_records(settings) as records:
         events = await history_of(records, of, DocumentId(document))
     if not events:

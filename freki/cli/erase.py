@@ -174,7 +174,9 @@ def _show(body: Mapping[str, Any]) -> None:
     for name in body.get("later_versions", ()):
         console.print(Text(f"not erased: {name} got a later version meanwhile", style="yellow"))
     for each in body["remains"]:
-        where = each.get("claim") or f"{each['topic']}/{each['partition']}: {each['records']} records"
+        where = (
+            each.get("claim") or each.get("store") or f"{each['topic']}/{each['partition']}: {each['records']} records"
+        )
         at = each.get("until_ms")
         when = "" if at is None else f", by {datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%dT%H:%MZ}"
         console.print(Text(f"remains: {where}, until {each['until']}{when}", style="yellow"), soft_wrap=True)

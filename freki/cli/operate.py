@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from freki.cli.audited import record_command
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.replay import open_replaying
 from freki.cli.show import building
@@ -21,6 +22,7 @@ from freki.infra.local.children import Died, Event, Ready, Restarting, Started, 
 from freki.infra.local.state import StackState
 from freki.infra.models import check_models, describe_models, ensure_built
 from freki.infra.settings import Settings
+from freki.schemas import AuditKind
 from freki.streams.app import STAGES
 from freki.streams.deliver.dead_letters import DeadLetter, Letter, from_record, opened, replayed_by
 from freki.streams.deliver.replay import place_of
@@ -260,8 +262,12 @@ async def letters_show(
     letter: Annotated[str, typer.Argument(help="partition/offset, as `list` shows it")],
 ) -> None:
     """Show one dead letter with its headers and the beginning of its value."""
-    letters = await read_letters(load_settings())
+    settings = load_settings()
+    letters = await read_letters(settings)
     place, found = letters.at(letter)
+    tenant, _, document = (found.key or b"").decode(errors="replace").partition("/")
+    given = [(document, 0)] if document else []
+    await record_command(settings, AuditKind.REPORTED, "freki dead-letters show", tenant=tenant, documents=given)
     for name, value in (
         ("topic", f"{found.topic}/{found.partition}/{found.offset}"),
         ("key", (found.key or b"").decode(errors="replace")),

@@ -22,7 +22,7 @@ async def rectify(
     tenant: Tenant = None,
     patience: Annotated[float, typer.Option(help="Longest wait for workers to have read work topics")] = PATIENCE_S,
 ) -> None:
-    """Remove content of versions before the indexed one from topics, claims and dead letters, with a report.
+    """Remove the content of versions before the indexed one from topics, claims and dead letters, with a report.
 
     Publish the corrected version first, by `freki publish --wait` or however the document came.
     """

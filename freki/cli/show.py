@@ -16,7 +16,16 @@ from rich.tree import Tree
 
 from freki.infra.telemetry.trace_files import SpanRecord
 from freki.operators.age import UNKNOWN_AGE
-from freki.schemas import ContextExpansion, ContextHit, ContextPart, ContextResult, NoticeKind, ResultStatus, StageTime
+from freki.schemas import (
+    Confidence,
+    ContextExpansion,
+    ContextHit,
+    ContextPart,
+    ContextResult,
+    NoticeKind,
+    ResultStatus,
+    StageTime,
+)
 from freki.streams.observe.attributes import (
     ERROR_TYPE,
     FREKI_DOCUMENT_ID,
@@ -46,8 +55,12 @@ def show_result(console: Console, result: ContextResult, *, question: str, whole
     """Print hits with citations and their text, whole or a part, then notices and step times."""
     console.print()
     console.print(Text(question, style="bold"))
+    is_answered = result.confidence is not Confidence.NONE
+    advice = result.advice if is_answered else result.advice[1:]
+    if not is_answered:
+        console.print(Padding(Text(result.advice[0], style="yellow"), (0, 2)))
     for hit in result.hits:
-        console.print(_hit(hit, hit.text if whole else _part(hit)))
+        console.print(_hit(hit, hit.text if whole else _part(hit), is_first=hit.rank == 1 and is_answered))
     if result.hits and result.hits[0].parent is not None and result.hits[0].parent.path == WHOLE_DOCUMENT:
         console.print(_around(result.hits[0].name, result.hits[0].parent))
     for _, further in groupby(result.expansions, key=lambda expansion: expansion.document_id):
@@ -56,8 +69,8 @@ def show_result(console: Console, result: ContextResult, *, question: str, whole
     if not result.hits and not result.advice and result.status in {ResultStatus.EMPTY, ResultStatus.DEGRADED}:
         nothing = Text("Nothing was found. That does not mean that nothing exists.", style="yellow")
         console.print(Padding(nothing, (0, 2)))
-    for advice in result.advice:
-        console.print(Padding(Text(f"→ {advice}"), (0, 2)))
+    for line in advice:
+        console.print(Padding(Text(f"→ {line}"), (0, 2)))
     for notice in result.notices:
         style = _NOTICE_STYLE[notice.kind]
         console.print(Padding(Text(f"{notice.kind.lower()} · {notice.stage}: {notice.message}", style=style), (0, 2)))
@@ -72,7 +85,7 @@ def _part(hit: ContextHit) -> str:
     return hit.text if len(hit.text) <= SHOWN_CHARACTERS else hit.text[:SHOWN_CHARACTERS].rsplit(" ", 1)[0] + " …"
 
 
-def _hit(hit: ContextHit, text: str) -> RenderableType:
+def _hit(hit: ContextHit, text: str, *, is_first: bool) -> RenderableType:
     scores = [f"score {hit.score:.3f}"]
     for name, score in (
         ("dense", hit.dense_score),
@@ -94,7 +107,7 @@ def _hit(hit: ContextHit, text: str) -> RenderableType:
         Group(*lines),
         title=Text(hit.citation, style="cyan"),
         title_align="left",
-        border_style="cyan" if hit.rank == 1 else "dim",
+        border_style="cyan" if is_first else "dim",
     )
 
 

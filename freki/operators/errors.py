@@ -2,8 +2,10 @@
 
 OperatorError              an invalid record: it becomes a dead letter with this message
 ├── InvalidChange          a field of a document change violates its contract
+├── OverLimit              a limit of its tenant does not allow a document change
 ├── InfectedContent        a scanner found malware in the content
 ├── UnreadableContent      the content does not match its declared type
+│   └── NoText             the content is pictures of text
 ├── InvalidEnvelope        a record of a foreign topic cannot be mapped to a document change
 ├── InvalidQuery           a field of a query violates its contract
 └── InvalidRequest         a field of a request for an erasure, a hold or an objection violates its contract
@@ -18,12 +20,20 @@ class InvalidChange(OperatorError):
     """A document change violates its contract."""
 
 
+class OverLimit(OperatorError):
+    """A limit of its tenant does not allow a document change."""
+
+
 class InfectedContent(OperatorError):
     """A scanner found malware in the content."""
 
 
 class UnreadableContent(OperatorError):
     """The content does not match its declared type."""
+
+
+class NoText(UnreadableContent):
+    """The content is pictures, which a recogniser of text (OCR) may read."""
 
 
 class InvalidEnvelope(OperatorError):

@@ -27,6 +27,7 @@ from freki.schemas.context_query import (
 )
 from freki.schemas.context_result import (
     Citation,
+    Confidence,
     ContextExpansion,
     ContextHit,
     ContextPart,
@@ -90,6 +91,7 @@ __all__ = [
     "CitationStyle",
     "ClaimCheck",
     "Completion",
+    "Confidence",
     "ContextExpansion",
     "ContextHit",
     "ContextPart",

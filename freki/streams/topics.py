@@ -36,6 +36,8 @@ _QUERY_MS = DAY_MS
 """Retention of queries and results, in milliseconds: they may hold personal data, and no client waits for a day."""
 AUDIT_MS = 365 * DAY_MS
 """Retention of the audit log unless the settings say otherwise, in milliseconds."""
+USAGE_MS = 2 * DAY_MS
+"""Retention of what was let through by limits, in milliseconds: the day that counts, and what is under way."""
 TOMBSTONE_MS = 7 * DAY_MS
 """Retention of tombstones, in milliseconds: the time in which a reader from the beginning sees all deletions."""
 _SHARED = frozenset(
@@ -74,7 +76,7 @@ class Topic:
     """Minimum age at which Kafka deletes records, or with `compact` tombstones, in milliseconds."""
     max_message_bytes: int
     holds: type[object] | None
-    """Record type of the values; None: bytes of any topic, or JSON that is private to its source."""
+    """Record type of the values; None: bytes of any topic, or JSON that is private to its writer."""
 
     @property
     def config(self) -> Mapping[str, str]:
@@ -117,6 +119,7 @@ class Topics:
     audit: Topic
     dead_letters: Topic
     sources: Topic
+    usage: Topic
     suffix: str
     """End of the names of topics that this generation does not share."""
 
@@ -180,6 +183,7 @@ class Topics:
             audit=topic("audit", AuditEntry, audit_ms),
             dead_letters=topic("dead-letters", None, _RECEIPT_MS, margin_bytes=_DEAD_LETTER_MARGIN_BYTES),
             sources=topic("sources", None, TOMBSTONE_MS, cleanup="compact"),
+            usage=topic("usage", None, USAGE_MS),
             suffix=own,
         )
 
@@ -204,7 +208,7 @@ class Topics:
     @property
     def own(self) -> list[Topic]:
         """Topics that this generation does not share with others."""
-        return [*self.chunks.values(), *self.contextual_chunks.values(), self.outcomes]
+        return [*self.chunks.values(), *self.contextual_chunks.values(), self.outcomes, self.usage]
 
     def __iter__(self) -> Iterator[Topic]:
         yield self.documents
@@ -224,3 +228,4 @@ class Topics:
         yield self.audit
         yield self.dead_letters
         yield self.sources
+        yield self.usage

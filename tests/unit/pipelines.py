@@ -65,6 +65,7 @@ class Pipeline:
         reply_topics: Sequence[str] = (),
         scanner: Scanner | None = None,
         left_out: Callable[[TenantId], LeftOut] = lambda _: LeftOut(),
+        log_candidates: bool = False,
         **options: Any,
     ) -> None:
         self.spans = Spans()
@@ -79,7 +80,7 @@ class Pipeline:
         if llm is not None and ledger is not None:
             writer = ContextWriter(rules_of(contexts), llm=llm, ledger=ledger, store=self.index, meters=Meters())
         limits = limits_of(ChunkingSettings(min_tokens=5, max_tokens=40))
-        chunk = Chunker(
+        self.chunker = chunk = Chunker(
             claims=ClaimStore(ClaimSettings()),
             outliner=Outliner(
                 OutlineRules(
@@ -120,6 +121,7 @@ class Pipeline:
             max_query_chars=1_000,
             traces=QueryTrace(self.spans.tracer, models=MODELS, content=content),
             meters=Meters(),
+            log_candidates=log_candidates,
         )
         self._deliveries: dict[str, Delivery[Any]] = {}
         for topic, decode, handle in (

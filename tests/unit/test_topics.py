@@ -30,6 +30,7 @@ def test_names_are_made_of_prefix_and_version() -> None:
         "acme.audit.v2",
         "acme.dead-letters.v2",
         "acme.sources.v2",
+        "acme.usage.v2",
     ]
 
 

@@ -27,7 +27,7 @@ from freki.infra.http_server.bodies import (
     judgement_of,
     query_of,
 )
-from freki.infra.http_server.guard import Caller, Guard, Identify, check_reach, tenant_of
+from freki.infra.http_server.guard import Caller, Guard, Identify, OnRefused, check_reach, tenant_of
 from freki.infra.http_server.problems import Problem
 from freki.infra.settings import ServeSettings
 from freki.schemas import (
@@ -48,6 +48,7 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.errors import Rejected, Unavailable
+from freki.schemas.limits import LIMIT
 from freki.schemas.names import record
 
 _log = structlog.get_logger(__name__)
@@ -109,14 +110,22 @@ class _Door:
         return tenant_of(caller, named, self.tenant)
 
 
-def make_app(gateway: Gateway, settings: ServeSettings, *, tenant: str, identify: Identify | None = None) -> FastAPI:
+def make_app(
+    gateway: Gateway,
+    settings: ServeSettings,
+    *,
+    tenant: str,
+    identify: Identify | None = None,
+    on_refused: OnRefused | None = None,
+) -> FastAPI:
     """Return the application.
 
     tenant: of calls that name none. identify: tells who a token is of, or why it is refused; None: callers are
-    believed. Raises Misconfigured if callers are believed and other machines could call.
+    believed. on_refused: told of each refused token. Raises Misconfigured if callers are believed and other machines
+    could call.
     """
     check_reach(settings, tokens=identify is not None)
-    door = _Door(gateway=gateway, guard=Guard(settings, identify), tenant=tenant)
+    door = _Door(gateway=gateway, guard=Guard(settings, identify, on_refused=on_refused), tenant=tenant)
     app = FastAPI(title="Freki", version=__version__, docs_url=None, redoc_url=None, openapi_url="/v1/openapi.json")
     _handle_errors(app)
     _check_requests(app, door.guard)
@@ -137,9 +146,11 @@ def _add_questions(app: FastAPI, door: _Door) -> None:
             result = await _answer(door.gateway.ask(query, token=caller.token))
         if result.status in {ResultStatus.REJECTED, ResultStatus.EXPIRED}:
             expired = result.status is ResultStatus.EXPIRED
-            why = "; ".join(notice.message for notice in result.notices) or "the query was refused"
+            if any(notice.stage == LIMIT for notice in result.notices):
+                left_s = 60 - result.answered_at // 1000 % 60
+                raise Problem(HTTPStatus.TOO_MANY_REQUESTS, _why(result), headers={"Retry-After": str(left_s)})
             status = HTTPStatus.GATEWAY_TIMEOUT if expired else HTTPStatus.BAD_REQUEST
-            raise Problem(status, why, trace_id=result.trace_id)
+            raise Problem(status, _why(result), trace_id=result.trace_id)
         return result
 
     @app.post("/v1/judgements", status_code=204, summary="Judge a document as an answer to a question")
@@ -236,6 +247,10 @@ def _add_page(app: FastAPI) -> None:
         return FileResponse(_PAGE / "index.html")
 
     app.mount("/static", StaticFiles(directory=_PAGE))
+
+
+def _why(result: ContextResult) -> str:
+    return "; ".join(notice.message for notice in result.notices) or "the query was refused"
 
 
 async def _changed(gateway: Gateway, change: DocumentChange, request: Request, wait_ms: int) -> IndexOutcome:

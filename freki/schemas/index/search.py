@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from freki.schemas.conditions import Condition
 from freki.schemas.context_query import Filter
 from freki.schemas.index.keys import RowId
 from freki.schemas.names import ChunkId, RootId, TenantId, record
@@ -45,6 +46,8 @@ class Scope:
     levels: tuple[int, ...]
     filters: tuple[Filter, ...]
     left_out: LeftOut = LeftOut()
+    where: Condition | None = None
+    """Holds besides the filters."""
 
 
 @record

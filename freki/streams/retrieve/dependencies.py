@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
 from freki.operators.analyse_text import query_terms
+from freki.operators.rephrase import Thesaurus
 from freki.schemas import TenantId, Timestamp
 from freki.schemas.embeddings import QueryEmbedding
 from freki.schemas.index import LeftOut
@@ -50,6 +51,8 @@ class QueryDefaults:
     analyse_text: AnalyseText = query_terms
     left_out: Callable[[TenantId], LeftOut] = lambda _: LeftOut()
     """Returns what answers to a tenant leave out now, because of objections."""
+    thesaurus: Thesaurus = field(default_factory=Thesaurus)
+    """Synonyms of the domain."""
 
 
 @record

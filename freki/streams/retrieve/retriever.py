@@ -89,7 +89,7 @@ class Retriever:
         self._widen = Widener(
             searcher=self._searcher,
             embed=self._embed,
-            variants=VariantMaker(defaults.analyse_text),
+            variants=VariantMaker(defaults.analyse_text, defaults.thesaurus),
             rewriter=models.rewriter,
             attempts=attempts,
         )

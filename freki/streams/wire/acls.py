@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
-from freki.infra.settings import Settings
+from freki.infra.settings import LimitSettings, Settings
 from freki.schemas.names import record
 from freki.streams.deliver.lanes import Lane, in_lane
 from freki.streams.topics import Topic
@@ -59,12 +59,15 @@ def acl_lines(
 def _of_stages(settings: Settings, replies: Sequence[Topic]) -> dict[str, list[Right]]:
     topics = topics_of(settings)
     cuts, contextual = topics.chunks.values(), topics.contextual_chunks.values()
+    limited = settings.limits != LimitSettings()
     return {
         # The lanes read the same topic, each as a separate group.
         "chunk": [
             *_may("Read", topics.documents),
             *_groups(settings, "chunk", in_lane("chunk", Lane.EXPRESS)),
             *_may("Write", *cuts, topics.outcomes, topics.dead_letters),
+            # What changes count towards limits of tenants, and what became of them.
+            *((*_may("Read", topics.outcomes), *_may(("Read", "Write"), topics.usage)) if limited else ()),
         ],
         "contextualise": [
             *_may("Read", *cuts),
@@ -88,6 +91,7 @@ def _of_stages(settings: Settings, replies: Sequence[Topic]) -> dict[str, list[R
             *(Right(resource="topic", name=name, operations=("Write",)) for name in settings.retrieval.reply_topics),
             *(_may(("Read", "Write"), topics.judgements) if settings.feedback.read else ()),
             *(_may("Read", topics.groups) if settings.auth.required else ()),
+            *(_may(("Read", "Write"), topics.usage) if limited else ()),
             *_audited(settings),
         ],
         "erase": [
@@ -151,12 +155,16 @@ def _of_operators(settings: Settings, replies: Sequence[Topic]) -> dict[str, lis
             *_may(("Read", "Write"), topics.erasure_reports),
             *_erasing(settings, replies),
         ],
-        "documents": _may(
-            "Read", topics.documents, topics.outcomes, topics.dead_letters, topics.holds, topics.objections
-        ),
+        "documents": [
+            *_may("Read", topics.documents, topics.outcomes, topics.dead_letters, topics.holds, topics.objections),
+            *_audited(settings),
+        ],
+        "limits": _may("Read", topics.outcomes, topics.usage),
         # `freki audit verify` and `search`.
         "audit": _may("Read", topics.audit),
-        "verify": _may("Read", topics.documents, topics.outcomes),
+        "verify": [*_may("Read", topics.documents, topics.outcomes), *_audited(settings)],
+        # These use the store alone, and `freki serve` also has the rights of `publish`, `ask` and others.
+        **({name: _audited(settings) for name in ("export", "import", "serve")} if settings.audit.enabled else {}),
         # Also for `freki verify --repair`. Deleting needs the rights of a producer.
         "reindex": [*_may(("Read", "Write"), topics.documents), *_may("Read", topics.outcomes)],
         "dead-letters": [
@@ -171,6 +179,7 @@ def _of_operators(settings: Settings, replies: Sequence[Topic]) -> dict[str, lis
                 topics.dead_letters,
             ),
             *(Right(resource="topic", name=one.topic, operations=("Read", "Write")) for one in settings.relays),
+            *_audited(settings),
         ],
     }
 

@@ -24,7 +24,7 @@ class FilteredOutCounter:
 
     async def __call__(self, query: EmbeddedQuery, hits: LocatedHits) -> int:
         """Return the number of documents that were filtered out; 0 if there are enough hits, or no time."""
-        if len(hits.found) >= query.options.top_k or not query.query.filters or query.vector is None:
+        if len(hits.found) >= query.options.top_k or not query.filtered_fields or query.vector is None:
             return 0
         if self._attempts.spare_s(query, before=(AUGMENT, *LEAVING, LOOK_BEYOND)) <= 0:
             return 0
@@ -34,7 +34,7 @@ class FilteredOutCounter:
         return count
 
     async def _excluded(self, query: EmbeddedQuery, vector: Floats, hits: LocatedHits) -> int:
-        scopes = [replace(query.scope, filters=())]
+        scopes = [replace(query.scope, filters=(), where=None)]
         (ranking,) = await self._stores.search.dense(
             vector[None], scopes, limit=query.options.depth, strong=self._stores.strong
         )

@@ -13,6 +13,7 @@ from freki.operators.analyse_query import (
     type_by_prototypes,
 )
 from freki.operators.detect_language import detect_language
+from freki.operators.validate_query import parse_condition
 from freki.schemas import (
     ChunkLevel,
     ContextQuery,
@@ -77,6 +78,7 @@ class QueryParser:
             count_tokens=profile.count_tokens if profile else None,
             log=log,
             left_out=self._left_out(query.tenant),
+            where=None if query.where is None else parse_condition(query.where),
         )
         if len(text) < len(" ".join(query.text.split())):
             message = f"the question has {len(query.text)} characters; it was searched by {len(text)} of them"

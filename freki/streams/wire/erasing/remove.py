@@ -6,6 +6,8 @@ from typing import Any
 
 from freki.infra.claims import ClaimStore
 from freki.infra.kafka import Admin, Reader
+from freki.infra.local.scrub import request_scrub, store_file
+from freki.infra.local.state import read_stack
 from freki.infra.milvus.generations import MilvusGenerations
 from freki.infra.settings import Settings
 from freki.schemas.findings import Findings, Removal
@@ -41,7 +43,7 @@ class Remover:
         records = await self._records(found, still_free, superseded=superseded)
         return Removal(
             removed=[*claims.removed, *records.removed],
-            remains=[*claims.remains, *records.remains],
+            remains=[*claims.remains, *records.remains, _files_of_store(self._settings)],
         )
 
     async def _claims(self, found: Findings, still_free: StillFree) -> Removal:
@@ -131,6 +133,15 @@ class Remover:
         await self._outbox.send(
             *(Outgoing(topic=topic, key=each.key, value=each.value, headers=each.headers) for each in kept)
         )
+
+
+def _files_of_store(settings: Settings) -> Where:
+    """Return until when deleted rows remain in files of the store; the local one is told to drop them."""
+    until = "the store compacts its segments and collects what they leave, by its own settings"
+    stack = read_stack(settings.local.state_dir.expanduser().absolute())
+    if stack is not None and stack.milvus_uri == settings.milvus.uri and request_scrub(store_file(stack.directory)):
+        until = "the local stack is started again, which writes the file of its store anew"
+    return {"store": settings.milvus.uri, "until": until, "until_ms": None}
 
 
 def _until(config: Mapping[str, str], how: str) -> dict[str, Any]:
