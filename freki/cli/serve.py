@@ -9,8 +9,10 @@ from signal import SIGINT, SIGTERM
 from socket import socket
 from typing import TYPE_CHECKING
 
-from freki.cli.context import command, errors, load_settings
+from freki.cli.context import command, errors, of_local_stack, read_or_exit
+from freki.cli.reloading import on_hangup, source_of
 from freki.infra.settings import ServeSettings, Settings
+from freki.infra.telemetry.logs import set_up_logging
 from freki.operators.audit_chain import Event
 from freki.schemas import AuditKind, TenantId
 from freki.schemas.errors import Misconfigured, Unavailable
@@ -21,6 +23,7 @@ from freki.streams.gateway import Gateway
 from freki.streams.wire.audit import open_audit
 from freki.streams.wire.authentication import open_judge
 from freki.streams.wire.connect import open_asker, open_gateway, open_outbox
+from freki.streams.wire.reload import Reloader, TakeOver, telemetry_by
 
 if TYPE_CHECKING:
     import uvicorn
@@ -28,6 +31,10 @@ if TYPE_CHECKING:
 
     from freki.infra.http_server.guard import OnRefused
 
+USED = frozenset(
+    {"tenant", "kafka", "registry", "auth", "audit", "encryption", "claims", "retrieval", "telemetry", "local", "serve"}
+)
+"""Parts of the settings that this process reads."""
 STOP_S = 30
 """Longest wait for calls under way when the server stops, in seconds."""
 
@@ -38,15 +45,39 @@ async def serve() -> None:
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise Misconfigured("fastapi is not installed: pip install 'freki[serve]'")
     from freki.infra.http_server.app import make_app  # noqa: PLC0415 - an extra
+    from freki.infra.http_server.guard import check_reach  # noqa: PLC0415 - the same
 
-    settings = load_settings()
+    read = read_or_exit()
+    settings = of_local_stack(read)
+    set_up_logging(settings.telemetry)
+    reloader = Reloader(source_of(read, USED), read)
+    on_hangup(reloader.ask)
+
+    def connect(tenant: TenantId) -> AbstractAsyncContextManager[Asker]:
+        # The local stack may have started or moved since.
+        return open_asker(of_local_stack(reloader.settings), tenant=tenant)
+
     async with AsyncExitStack() as opened:
         identify = None
         if settings.auth.required:
             identify = (await opened.enter_async_context(open_judge(settings.auth))).identify
-        gateway = await opened.enter_async_context(open_gateway(settings, connect=_opened))
+        gateway = await opened.enter_async_context(open_gateway(settings, connect=connect))
         on_refused = await opened.enter_async_context(_recording(settings)) if identify is not None else None
         app = make_app(gateway, settings.serve, tenant=settings.tenant, identify=identify, on_refused=on_refused)
+
+        def prepare(after: Settings) -> TakeOver:
+            check_reach(after.serve, tokens=identify is not None)
+
+            def take_over() -> None:
+                app.state.guard.take_over(after.serve)
+                gateway.deadline_ms = after.retrieval.deadline_ms
+
+            return take_over
+
+        reloader.takeovers.add(prepare)
+        reloader.takeovers.add(telemetry_by)
+        following = asyncio.create_task(reloader.follow())
+        opened.callback(following.cancel)
         await _run(app, settings.serve, gateway)
 
 
@@ -63,11 +94,6 @@ async def _recording(settings: Settings) -> AsyncIterator["OnRefused | None"]:
                     await audit.record(event)
 
         yield None if audit is None else record
-
-
-def _opened(tenant: TenantId) -> AbstractAsyncContextManager[Asker]:
-    """Open an asker with settings read anew: the local stack may have started or moved since."""
-    return open_asker(load_settings(), tenant=tenant)
 
 
 def _announcing(settings: ServeSettings) -> type["uvicorn.Server"]:

@@ -135,12 +135,15 @@ def _read(path: Path) -> str:
 async def _worker(name: str, url: str) -> Worker:
     async with httpx.AsyncClient(base_url=url, timeout=_ANSWER_S, trust_env=False) as client:
         try:
-            probes = [(await client.get(f"{HEALTH}{probe}")).json() for probe in ("live", "ready")]
+            probes = [(await client.get(f"{HEALTH}{probe}")).json() for probe in ("live", "ready", "settings")]
             metrics = (await client.get(METRICS)).text
         except (httpx.HTTPError, ValueError) as error:
             return Worker(name=name, url=url, wrong=(f"no answer: {error!r}",), freshness={})
     wrong = [
-        f"{name}: {check['why']}" for probe in probes for name, check in probe["checks"].items() if not check["ok"]
+        f"{name}: {check['why']}"
+        for probe in probes
+        for name, check in probe.get("checks", {}).items()
+        if not check["ok"]
     ]
     return Worker(name=name, url=url, wrong=tuple(wrong), freshness=_freshness_of(metrics))
 

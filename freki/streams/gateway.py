@@ -46,7 +46,8 @@ class Gateway:
         self._asker = asker
         self._documents = documents
         self._judgements = judgements
-        self._deadline_ms = deadline_ms
+        self.deadline_ms = deadline_ms
+        """Of queries that name none: how long to wait for their answers."""
         self._now = now
 
     async def broken(self) -> None:
@@ -79,7 +80,7 @@ class Gateway:
     async def ask(self, query: ContextQuery, *, token: str | None) -> ContextResult:
         """Ask under a new id. Raises TimeoutError if no answer comes some seconds after the deadline."""
         query = replace(query, query_id=QueryId(str(uuid.uuid4())), asked_at=self._now())
-        patience_s = (query.deadline_ms or self._deadline_ms) / 1000 + SLACK_S
+        patience_s = (query.deadline_ms or self.deadline_ms) / 1000 + SLACK_S
         return await self._asker.ask(query, patience_s=patience_s, token=token)
 
     async def ask_documents(self, query: DocumentQuery, *, token: str | None) -> DocumentReport:

@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -23,10 +24,10 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 
 
 @pytest.fixture
-async def served(freki: Freki) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
+async def served(freki: Freki, tmp_path: Path) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
     variables = environment(freki) | {"FREKI_SERVE__PORT": "0", "FREKI_TENANT": f"serve-{secrets.token_hex(4)}"}
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "freki", "serve"), env=variables, stderr=asyncio.subprocess.PIPE
+        *(sys.executable, "-m", "freki", "serve"), env=variables, cwd=tmp_path, stderr=asyncio.subprocess.PIPE
     )
     assert process.stderr is not None
     said = b""
@@ -41,7 +42,9 @@ async def served(freki: Freki) -> AsyncIterator[tuple[str, asyncio.subprocess.Pr
 
 
 @pytest.mark.timeout(300)
-async def test_a_service_publishes_asks_and_deletes(served: tuple[str, asyncio.subprocess.Process]) -> None:
+async def test_a_service_publishes_asks_and_deletes(
+    served: tuple[str, asyncio.subprocess.Process], tmp_path: Path
+) -> None:
     url, process = served
     question = {"text": "Wie hoch ist die Hundegebühr?", "top_k": 3}
     async with httpx.AsyncClient(base_url=url, timeout=60) as client:
@@ -74,6 +77,17 @@ async def test_a_service_publishes_asks_and_deletes(served: tuple[str, asyncio.s
         deleted = await client.delete("/v1/documents/hunde.md")
         assert deleted.json()["status"] == "DELETED"
         assert (await client.post("/v1/queries", json=question)).json()["hits"] == []
+
+        # Limits change while it runs.
+        (tmp_path / "freki.toml").write_text("[serve]\nmax_body_mb = 0.00001\n", encoding="utf-8")
+        process.send_signal(signal.SIGHUP)
+        while (refused := await client.post("/v1/queries", json=question)).status_code == 200:  # noqa: ASYNC110 - it polls
+            await asyncio.sleep(0.05)
+        assert (refused.status_code, "FREKI_SERVE__MAX_BODY_MB" in refused.text) == (413, True)
+        (tmp_path / "freki.toml").write_text("[serve]\nmax_body_mb = 1.0\n", encoding="utf-8")
+        process.send_signal(signal.SIGHUP)
+        while (await client.post("/v1/queries", json=question)).status_code == 413:  # noqa: ASYNC110 - it polls
+            await asyncio.sleep(0.05)
 
         # A call under way is answered, then the server ends.
         last = asyncio.create_task(client.post("/v1/queries", json=question))

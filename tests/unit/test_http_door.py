@@ -361,6 +361,22 @@ async def test_a_query_beyond_the_limit_of_its_tenant_is_told_when_to_come_again
     assert 1 <= int(reply.headers["retry-after"]) <= 60
 
 
+async def test_limits_that_change_count_for_the_next_call(gateway: InProcess) -> None:
+    app = make_app(gateway, ServeSettings(), tenant=TENANT)
+    transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8780") as client:
+
+        async def status(host: str = "127.0.0.1") -> int:
+            return (await client.post("/v1/queries", json={"text": "a"}, headers={"host": host})).status_code
+
+        before = [await status(), await status("freki.example.org")]
+        app.state.guard.take_over(ServeSettings(allowed_hosts=("freki.example.org",), calls_per_minute=1))
+        after = [await status("freki.example.org"), await status()]
+
+    assert before == [200, 421]
+    assert after == [200, 429]
+
+
 @given(
     per_minute=st.integers(1, 120),
     waits=st.lists(st.floats(0, 30, allow_nan=False), min_size=1, max_size=200),

@@ -127,6 +127,8 @@ def make_app(
     check_reach(settings, tokens=identify is not None)
     door = _Door(gateway=gateway, guard=Guard(settings, identify, on_refused=on_refused), tenant=tenant)
     app = FastAPI(title="Freki", version=__version__, docs_url=None, redoc_url=None, openapi_url="/v1/openapi.json")
+    # For whoever changes its settings while it runs.
+    app.state.guard = door.guard
     _handle_errors(app)
     _check_requests(app, door.guard)
     _add_questions(app, door)

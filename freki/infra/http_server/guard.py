@@ -73,14 +73,20 @@ class Guard:
 
         identify: what tells who a token is of, or None: callers are believed; on_refused: told of each refused token.
         """
-        own = LOOPBACK if settings.host in LOOPBACK else (settings.host,)
-        self._hosts = {*own, *settings.allowed_hosts}
-        self._publishers = frozenset(settings.publishers)
         self._identify = identify
         self._rate = Rate(settings.calls_per_minute, clock=clock)
         self._failures = Rate(settings.failures_per_minute, clock=clock)
         self._on_refused = on_refused
+        self.take_over(settings)
+
+    def take_over(self, settings: ServeSettings) -> None:
+        """Judge later requests by these settings; what callers have used of their rate stays counted."""
+        own = LOOPBACK if settings.host in LOOPBACK else (settings.host,)
+        self._hosts = {*own, *settings.allowed_hosts}
+        self._publishers = frozenset(settings.publishers)
+        self._failures.per_minute = settings.failures_per_minute
         self._most = int(settings.max_body_mb * 1_000_000)
+        self._rate.per_minute = settings.calls_per_minute
 
     def check_request(self, request: Request) -> None:
         """Raise Problem unless the request is one of this host and no page of another site sent it.
@@ -181,13 +187,14 @@ class Rate:
     """Bucket of each caller, full in the beginning, refilled evenly."""
 
     def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._per_minute = per_minute
+        self.per_minute = per_minute
+        """Most calls of one caller; 0: any number."""
         self._clock = clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait_s(self, name: str) -> float:
         """Take one call of the bucket, and return 0; or return how many seconds to wait for the next."""
-        if not self._per_minute:
+        if not self.per_minute:
             return 0.0
         now, left = self._clock(), self._left(name)
         self._buckets.pop(name, None)
@@ -195,13 +202,13 @@ class Rate:
         self._buckets[name] = (left - 1 if taken else left, now)
         if len(self._buckets) > REMEMBERED:
             self._buckets.popitem(last=False)
-        return 0.0 if taken else (1 - left) * 60 / self._per_minute
+        return 0.0 if taken else (1 - left) * 60 / self.per_minute
 
     def left_s(self, name: str) -> float:
         """Return how many seconds to wait for the next call of the bucket, without taking it; 0: none."""
-        return max(0.0, (1 - self._left(name)) * 60 / self._per_minute) if self._per_minute else 0.0
+        return max(0.0, (1 - self._left(name)) * 60 / self.per_minute) if self.per_minute else 0.0
 
     def _left(self, name: str) -> float:
-        now, most = self._clock(), float(self._per_minute)
+        now, most = self._clock(), float(self.per_minute)
         left, at = self._buckets.get(name, (most, now))
         return min(most, left + (now - at) * most / 60)

@@ -14,7 +14,10 @@ NONE = "none"
 """Value that clears a setting: an empty value counts as not set."""
 _NOTHING: Mapping[object, object] = {tuple: (), Mapping: {}}
 
-
+RELOADS = {"reloads": "yes"}
+"""`json_schema_extra` of a setting that running processes take over: `reload.py`."""
+RELOADS_WHILE_ON = {"reloads": "unless turned on or off"}
+"""The same of a setting of which 0 turns something off that is opened at the start."""
 _MARK = "names a file that holds another setting"
 SecretFile = Annotated[Path | None, _MARK]
 """Path of a file that holds the secret of the same name without `_file`, as Docker and Kubernetes provide them."""

@@ -100,6 +100,11 @@ def groups_changed(tenant: TenantId, principal: str, *, before: Sequence[str], a
     )
 
 
+def reloaded(names: Sequence[str]) -> Event:
+    """Return that this process takes over other values of these settings while it runs."""
+    return Event(kind=AuditKind.SETTINGS, reason=f"while running: {', '.join(names)}")
+
+
 def _change(
     kind: AuditKind, root: Root, document: AuditedDocument, generation: str, *, before: Sequence[str] = ()
 ) -> Event:

@@ -101,6 +101,10 @@ class DocumentHandler:
             DocumentQueryKind.HISTORY: self._history,
         }
 
+    def take_over(self, reply_topics: Sequence[str]) -> None:
+        """Let later questions name these topics for their answers."""
+        self._rules = replace(self._rules, reply_topics=reply_topics)
+
     async def handle(self, batch: Sequence[Received[DocumentQuery]]) -> None:
         """Answer a batch."""
         for asked in batch:

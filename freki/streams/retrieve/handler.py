@@ -75,6 +75,11 @@ class QueryHandler:
         self._log_candidates = log_candidates
         self._patient: set[asyncio.Task[None]] = set()
 
+    def take_over(self, *, reply_topics: Sequence[str], max_query_chars: int) -> None:
+        """Judge later queries by these limits."""
+        self._reply_topics = frozenset(reply_topics)
+        self._max_query_chars = max_query_chars
+
     @property
     def is_idle(self) -> bool:
         """Whether no query waits for versions of documents beside the batches."""

@@ -102,6 +102,11 @@ class Retriever:
         )
         self._explain = Explainer(stores, attempts)
 
+    def take_over(self, defaults: QueryDefaults) -> None:
+        """Answer queries that are parsed from now on by other defaults of options, and other profiles."""
+        self._parse.take_over(defaults.options, defaults.profiles)
+        self._admission.deadline_ms = defaults.options.deadline_ms
+
     async def answer(self, asked: Sequence[tuple[ContextQuery, str]]) -> AsyncGenerator[Answered, None]:
         """Answer valid queries, given with their trace ids; yield each answer as soon as it is there.
 

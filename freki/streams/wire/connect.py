@@ -10,7 +10,6 @@ from opentelemetry.trace import Tracer
 from freki.infra.claims import ClaimStore
 from freki.infra.kafka import Admin, KafkaProducer, Reader
 from freki.infra.keys import cipher_of
-from freki.infra.ocr import open_ocr
 from freki.infra.processes.child import Children
 from freki.infra.registry import RegistryClient
 from freki.infra.settings import Settings
@@ -60,6 +59,9 @@ async def open_outliner(
     settings: Settings, count_tokens: CountTokens, *, similarities: Similarities | None = None
 ) -> AsyncIterator[Outliner]:
     """Open an outliner, with child processes for all but short text; similarities: for semantic chunking."""
+    # It loads a client of HTTP.
+    from freki.infra.ocr import open_ocr  # noqa: PLC0415
+
     limits = parse_limits_of(settings)
     async with Children(partial(parse, limits=limits), settings.parsing) as parse_apart:
         contexts = settings.contexts

@@ -26,7 +26,7 @@ from freki.infra.telemetry.calls import Calls
 from freki.schemas import ChunkBatch, ContextualChunkBatch, DocumentChange, IndexOutcome, RootId
 from freki.schemas.avro import Codec
 from freki.schemas.index import Root
-from freki.streams.audit.events import changed
+from freki.streams.audit.events import changed, reloaded
 from freki.streams.audit.log import AuditLog
 from freki.streams.deliver.dead_letter_queue import DeadLetterQueue, OnDeadLetter
 from freki.streams.deliver.delivery import Delivery, Handle
@@ -64,6 +64,7 @@ from freki.streams.wire.from_settings import (
 )
 from freki.streams.wire.limits import open_change_limits, open_query_limits
 from freki.streams.wire.objecting import open_objections
+from freki.streams.wire.reload import TakeOvers
 from freki.streams.wire.serving import open_serving
 
 QUERY_WAIT_S = 0.002
@@ -107,6 +108,8 @@ class Parts:
         self.query_limits: QueryLimits | None = None
         self._change_limits: ChangeLimits | None = None
         self._others: list[Parts] = []
+        self.takeovers = TakeOvers()
+        self.takeovers.add(lambda after: partial(self._keep, after))
 
     async def __aenter__(self) -> Self:
         self._registry = await self.opened.enter_async_context(open_registry(self.settings))
@@ -321,6 +324,15 @@ class Parts:
             self.query_limits = await open_query_limits(self)
             self._serving = await open_serving(self)
         return self._serving
+
+    def _keep(self, settings: Settings) -> None:
+        """Open later generations by these settings."""
+        self.settings = settings
+
+    async def record_reload(self, names: Sequence[str]) -> None:
+        """Record in the audit log, if there is one, that these settings are about to be others. Raises Unavailable."""
+        if self.audit is not None:
+            await self.audit.record(reloaded(names))
 
     async def check_sources(self, stages: Sequence[Stage]) -> None:
         """Raise Misconfigured unless the topics and consumer groups of stages are accessible."""
