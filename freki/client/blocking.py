@@ -10,6 +10,7 @@ from freki.client.aio import Client, Published, S
 from freki.client.broker import Broker
 from freki.client.fields import DocumentFields, QueryFields
 from freki.schemas import ContextQuery, ContextResult, DocumentChange, IndexOutcome
+from freki.schemas.errors import Unavailable
 
 T = TypeVar("T")
 
@@ -91,7 +92,9 @@ class BlockingClient:
         records = self._client.subscribe(kind, start=start, every_tenant=every_tenant)
 
         async def following() -> S:
-            return await records.__anext__()
+            async for found in records:
+                return found
+            raise Unavailable("nothing more is read")
 
         try:
             while True:
