@@ -90,15 +90,9 @@ class BlockingClient:
     ) -> Iterator[S]:
         """Yield receipts or answers as they come, as `Client.subscribe` does; close the iterator to end it."""
         records = self._client.subscribe(kind, start=start, every_tenant=every_tenant)
-
-        async def following() -> S:
-            async for found in records:
-                return found
-            raise Unavailable("nothing more is read")
-
         try:
             while True:
-                yield self._run(following())
+                yield self._run(_next(records))
         finally:
             self._run(_closed(records))
 
@@ -113,6 +107,12 @@ class BlockingClient:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+async def _next(records: AsyncGenerator[T, None]) -> T:
+    async for found in records:
+        return found
+    raise Unavailable("nothing more is read")
 
 
 async def _closed(records: AsyncGenerator[Any, None]) -> None:
