@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack
 
@@ -87,7 +87,7 @@ class BlockingClient:
 
     def subscribe(
         self, kind: type[S], *, start: Literal["earliest", "latest"] = "latest", every_tenant: bool = False
-    ) -> Iterator[S]:
+    ) -> Generator[S, None, None]:
         """Yield receipts or answers as they come, as `Client.subscribe` does; close the iterator to end it."""
         records = self._client.subscribe(kind, start=start, every_tenant=every_tenant)
         try:
