@@ -33,7 +33,7 @@ class BlockingClient:
         answers_on: str | None = None,
     ) -> None:
         """Create a client; arguments as for `Client`."""
-        self._make = lambda: Client(broker, tenant=tenant, token=token, answers_on=answers_on)
+        self._make: Callable[[], Client] = lambda: Client(broker, tenant=tenant, token=token, answers_on=answers_on)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="freki-client", daemon=True)
         self._client: Client
