@@ -32,7 +32,7 @@ from freki.schemas.errors import InfraError, Unavailable
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Follower)
-S = TypeVar("S", IndexOutcome, ContextResult)
+S = TypeVar("S", bound=IndexOutcome | ContextResult)
 
 ATTEMPTS = 4
 """Attempts of a call while the broker is unavailable."""

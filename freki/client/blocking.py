@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack
 
@@ -10,6 +10,7 @@ from freki.client.aio import Client, Published, S
 from freki.client.broker import Broker
 from freki.client.fields import DocumentFields, QueryFields
 from freki.schemas import ContextQuery, ContextResult, DocumentChange, IndexOutcome
+from freki.schemas.errors import Unavailable
 
 T = TypeVar("T")
 
@@ -32,7 +33,7 @@ class BlockingClient:
         answers_on: str | None = None,
     ) -> None:
         """Create a client; arguments as for `Client`."""
-        self._make = lambda: Client(broker, tenant=tenant, token=token, answers_on=answers_on)
+        self._make: Callable[[], Client] = lambda: Client(broker, tenant=tenant, token=token, answers_on=answers_on)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="freki-client", daemon=True)
         self._client: Client
@@ -86,16 +87,12 @@ class BlockingClient:
 
     def subscribe(
         self, kind: type[S], *, start: Literal["earliest", "latest"] = "latest", every_tenant: bool = False
-    ) -> Iterator[S]:
+    ) -> Generator[S, None, None]:
         """Yield receipts or answers as they come, as `Client.subscribe` does; close the iterator to end it."""
         records = self._client.subscribe(kind, start=start, every_tenant=every_tenant)
-
-        async def following() -> S:
-            return await records.__anext__()
-
         try:
             while True:
-                yield self._run(following())
+                yield self._run(_next(records))
         finally:
             self._run(_closed(records))
 
@@ -110,6 +107,12 @@ class BlockingClient:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+async def _next(records: AsyncGenerator[T, None]) -> T:
+    async for found in records:
+        return found
+    raise Unavailable("nothing more is read")
 
 
 async def _closed(records: AsyncGenerator[Any, None]) -> None:

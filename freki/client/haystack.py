@@ -79,14 +79,18 @@ class FrekiRetriever:
     def to_dict(self) -> dict[str, Any]:
         """Return the component as saved pipelines have it; the token only by the name of its variable."""
         token = None if self.token is None else self.token.to_dict()
-        return default_to_dict(self, broker=self.broker, tenant=self.tenant, fields=self.fields, token=token)
+        saved: dict[str, Any] = default_to_dict(
+            self, broker=self.broker, tenant=self.tenant, fields=self.fields, token=token
+        )
+        return saved
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "FrekiRetriever":
         """Return the component of a saved pipeline."""
         token = data["init_parameters"].get("token")
         data["init_parameters"]["token"] = None if token is None else Secret.from_dict(token)
-        return default_from_dict(cls, data)
+        made: FrekiRetriever = default_from_dict(cls, data)
+        return made
 
     def _asks(self) -> Asks:
         if self._client is None:

@@ -3,14 +3,14 @@
 from typing import Any, Protocol, Unpack
 
 from freki.client.fields import QueryFields
-from freki.schemas import ContextHit, ContextQuery, ContextResult, ResultStatus
+from freki.schemas import ContextHit, ContextResult, ResultStatus
 from freki.schemas.errors import Rejected, Unavailable
 
 
 class Asks(Protocol):
     """An open client, such as `BlockingClient`."""
 
-    def ask(self, question: str | ContextQuery, **fields: Unpack[QueryFields]) -> ContextResult:
+    def ask(self, question: str, /, **fields: Unpack[QueryFields]) -> ContextResult:
         """Return the answer."""
 
 

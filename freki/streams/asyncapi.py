@@ -128,14 +128,12 @@ _EXAMPLES: tuple[Any, ...] = (
 )
 
 
-class _Dumper(yaml.SafeDumper):
-    """Writes text of several lines as it is."""
-
-
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+def _text(dumper: Any, text: str) -> Any:  # noqa: ANN401 - PyYAML is untyped
+    """Write text of several lines as it is."""
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
 
+_Dumper: Any = type("_Dumper", (yaml.SafeDumper,), {})
 _Dumper.add_representer(str, _text)
 
 
@@ -167,7 +165,8 @@ def document() -> dict[str, Any]:
 
 def page() -> str:
     """Return the document as YAML."""
-    return _HEAD + yaml.dump(document(), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    text: str = yaml.dump(document(), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    return _HEAD + text
 
 
 def _topics() -> Iterator[Topic]:

@@ -52,7 +52,8 @@ def reloads_of(field: FieldInfo) -> str:
 
 def differences(before: BaseModel, after: BaseModel, *, sections: Collection[str] | None = None) -> Differences:
     """Compare settings; sections: the outermost names that count, None: all."""
-    reloading, restarting = [], []
+    reloading: list[str] = []
+    restarting: list[str] = []
     for old, new in zip(leaves(before), leaves(after), strict=True):
         if old.value == new.value or (sections is not None and old.path[0] not in sections):
             continue
