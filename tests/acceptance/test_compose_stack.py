@@ -23,7 +23,7 @@ WORKERS = ("chunk", "embed", "retrieve")
 def elsewhere(folder: Path, broker: KafkaSettings, store: MilvusSettings, registry: str) -> dict[str, str]:
     """Give what differs from a container's environment here: addresses, directories, and models that are small."""
     write_sentence_encoder(folder / "embedder", tokenizer=letter_tokenizer())
-    write_hub_files(folder / "embedder")
+    write_hub_files(folder / "embedder", max_tokens=512)
     write_cross_encoder(folder / "reranker")
     kafka = broker.model_copy(update={"topic_prefix": f"{broker.topic_prefix}-{secrets.token_hex(4)}"})
     return {

@@ -27,7 +27,7 @@ NAMES = ("bees.txt", "count.py", "hive.py")
 def models(tmp_path: Path) -> ModelSettings:
     for name, dim in (("prose", 8), ("code", 24)):
         write_sentence_encoder(tmp_path / name, dim=dim, tokenizer=letter_tokenizer())
-        write_hub_files(tmp_path / name, dim=dim)
+        write_hub_files(tmp_path / name, dim=dim, max_tokens=512)
     return ModelSettings(
         embedder=str(tmp_path / "prose"), embedders={ChunkKind.CODE: str(tmp_path / "code")}, reranker=None
     )

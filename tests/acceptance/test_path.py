@@ -37,7 +37,10 @@ EMPLOYERS = (
 
 
 async def test_an_answer_quotes_the_document_and_says_where_and_how_fresh(freki: Freki) -> None:
-    text = "# Gebühren\n\nDer Reisepass kostet für Erwachsene 70 Euro.\n\n# Fristen\n\nDer Antrag dauert vier Wochen."
+    # Sections of this length are chunks of their own.
+    fees = "Der Reisepass kostet für Erwachsene 70 Euro. Wer ihn sofort braucht, bezahlt einen Zuschlag von 32 Euro dazu."
+    times = "Der Antrag dauert vier Wochen. Die Frist beginnt, sobald alle Unterlagen vorliegen und die Gebühr bezahlt ist."
+    text = f"# Gebühren\n\n{fees}\n\n# Fristen\n\n{times}"
     await publish(freki, upsert("path", "pass.md", text, name="Passgebühren.md", version=7))
 
     result = await ask(freki, "path", "Was kostet ein Reisepass?")
