@@ -16,7 +16,7 @@ from freki.schemas.errors import Misconfigured, Unavailable
 from freki.streams.client import Asker
 from freki.streams.gateway import Gateway
 from freki.streams.wire.authentication import open_judge
-from freki.streams.wire.connect import open_asker, open_gateway
+from freki.streams.wire.connect import open_answerer, open_asker, open_gateway
 
 if TYPE_CHECKING:
     import uvicorn
@@ -39,7 +39,8 @@ async def serve() -> None:
         if settings.auth.required:
             identify = (await opened.enter_async_context(open_judge(settings.auth))).identify
         gateway = await opened.enter_async_context(open_gateway(settings, connect=_opened))
-        app = make_app(gateway, settings.serve, tenant=settings.tenant, identify=identify)
+        answerer = await opened.enter_async_context(open_answerer(settings))
+        app = make_app(gateway, settings.serve, tenant=settings.tenant, identify=identify, answerer=answerer)
         await _run(app, settings.serve, gateway)
 
 

@@ -1,16 +1,14 @@
 """The application of the HTTP door: documents, questions and judgements as JSON, and the page."""
 
 import secrets
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from pathlib import Path
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import structlog
 from fastapi import Depends, FastAPI, Query
 from fastapi.exceptions import RequestValidationError
-from opentelemetry.context import attach, detach
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -18,6 +16,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from freki import __version__
+from freki.infra.http_server.answers import Answerer, add_answers
 from freki.infra.http_server.bodies import (
     Document,
     Question,
@@ -25,13 +24,12 @@ from freki.infra.http_server.bodies import (
     change_of,
     documents_query,
     judgement_of,
-    query_of,
 )
-from freki.infra.http_server.guard import Caller, Guard, Identify, check_reach, tenant_of
+from freki.infra.http_server.door import Door, Gateway, answered, asked, trace_of
+from freki.infra.http_server.guard import Caller, Guard, Identify, check_reach
 from freki.infra.http_server.problems import Problem
 from freki.infra.settings import ServeSettings
 from freki.schemas import (
-    ContextQuery,
     ContextResult,
     DocumentChange,
     DocumentId,
@@ -39,16 +37,12 @@ from freki.schemas import (
     DocumentQueryKind,
     DocumentReport,
     IndexOutcome,
-    Judgement,
     Operation,
     OutcomeStatus,
     ReportStatus,
-    ResultStatus,
-    TenantId,
     Timestamp,
 )
 from freki.schemas.errors import Rejected, Unavailable
-from freki.schemas.names import record
 
 _log = structlog.get_logger(__name__)
 _PAGE = Path(__file__).parent / "page"
@@ -73,22 +67,6 @@ T = TypeVar("T")
 MOST_WAIT_MS = 120_000
 
 
-class Gateway(Protocol):
-    """What the door calls."""
-
-    async def publish(self, change: DocumentChange, *, wait_s: float) -> IndexOutcome | None:
-        """Store a change; return its receipt, or None if none came in time."""
-
-    async def ask(self, query: ContextQuery, *, token: str | None) -> ContextResult:
-        """Return the result. Raises TimeoutError if none comes."""
-
-    async def ask_documents(self, query: DocumentQuery, *, token: str | None) -> DocumentReport:
-        """Return the report. Raises TimeoutError if none comes."""
-
-    async def judge(self, judgement: Judgement) -> None:
-        """Store a judgement."""
-
-
 Wait = Annotated[
     int, Query(ge=0, le=MOST_WAIT_MS, description="Wait so long for the receipt, in milliseconds; 0: answer at once")
 ]
@@ -99,48 +77,39 @@ Cursor = Annotated[str | None, Query(description="`next` of the page before")]
 Version = Annotated[int, Query(ge=0, description="0: now, in milliseconds")]
 
 
-@record
-class _Door:
-    gateway: Gateway
-    guard: Guard
-    tenant: str
-
-    def tenant_of(self, caller: Caller, named: str | None) -> TenantId:
-        return tenant_of(caller, named, self.tenant)
-
-
-def make_app(gateway: Gateway, settings: ServeSettings, *, tenant: str, identify: Identify | None = None) -> FastAPI:
+def make_app(
+    gateway: Gateway,
+    settings: ServeSettings,
+    *,
+    tenant: str,
+    identify: Identify | None = None,
+    answerer: Answerer | None = None,
+) -> FastAPI:
     """Return the application.
 
     tenant: of calls that name none. identify: tells who a token is of, or why it is refused; None: callers are
-    believed. Raises Misconfigured if callers are believed and other machines could call.
+    believed. answerer: writes answers; None: there is no language model. Raises Misconfigured if callers are believed
+    and other machines could call.
     """
     check_reach(settings, tokens=identify is not None)
-    door = _Door(gateway=gateway, guard=Guard(settings, identify), tenant=tenant)
+    door = Door(gateway=gateway, guard=Guard(settings, identify), tenant=tenant)
     app = FastAPI(title="Freki", version=__version__, docs_url=None, redoc_url=None, openapi_url="/v1/openapi.json")
     _handle_errors(app)
     _check_requests(app, door.guard)
     _add_questions(app, door)
+    add_answers(app, door, answerer)
     _add_changes(app, door)
     _add_documents(app, door)
     _add_page(app)
     return app
 
 
-def _add_questions(app: FastAPI, door: _Door) -> None:
+def _add_questions(app: FastAPI, door: Door) -> None:
     Known = Annotated[Caller, Depends(door.guard.caller)]  # noqa: N806 - a type
 
     @app.post("/v1/queries", summary="Ask a question")
     async def ask(body: Question, request: Request, caller: Known) -> ContextResult:
-        query = query_of(body, tenant=door.tenant_of(caller, body.tenant))
-        with _trace_of(request):
-            result = await _answer(door.gateway.ask(query, token=caller.token))
-        if result.status in {ResultStatus.REJECTED, ResultStatus.EXPIRED}:
-            expired = result.status is ResultStatus.EXPIRED
-            why = "; ".join(notice.message for notice in result.notices) or "the query was refused"
-            status = HTTPStatus.GATEWAY_TIMEOUT if expired else HTTPStatus.BAD_REQUEST
-            raise Problem(status, why, trace_id=result.trace_id)
-        return result
+        return await asked(door, body, request, caller)
 
     @app.post("/v1/judgements", status_code=204, summary="Judge a document as an answer to a question")
     async def judge(body: Verdict, caller: Known) -> None:
@@ -151,7 +120,7 @@ def _add_questions(app: FastAPI, door: _Door) -> None:
         await door.gateway.judge(judgement_of(body, tenant=door.tenant_of(caller, body.tenant), judge=by))
 
 
-def _add_changes(app: FastAPI, door: _Door) -> None:
+def _add_changes(app: FastAPI, door: Door) -> None:
     Known = Annotated[Caller, Depends(door.guard.publisher)]  # noqa: N806 - a type
     stored: dict[int | str, dict[str, Any]] = {202: {"description": "Stored; no receipt yet"}}
 
@@ -180,7 +149,7 @@ def _add_changes(app: FastAPI, door: _Door) -> None:
         return await _changed(door.gateway, change, request, wait_ms)
 
 
-def _add_documents(app: FastAPI, door: _Door) -> None:
+def _add_documents(app: FastAPI, door: Door) -> None:
     Known = Annotated[Caller, Depends(door.guard.caller)]  # noqa: N806 - a type
 
     @app.get("/v1/documents", summary="List documents")
@@ -239,7 +208,7 @@ def _add_page(app: FastAPI) -> None:
 
 
 async def _changed(gateway: Gateway, change: DocumentChange, request: Request, wait_ms: int) -> IndexOutcome:
-    with _trace_of(request):
+    with trace_of(request):
         receipt = await gateway.publish(change, wait_s=wait_ms / 1000)
     if receipt is None:
         raise _Stored(change.document_id)
@@ -253,7 +222,7 @@ class _Stored(Exception):
 
 
 async def _report(gateway: Gateway, query: DocumentQuery, caller: Caller) -> DocumentReport:
-    report = await _answer(gateway.ask_documents(query, token=caller.token))
+    report = await answered(gateway.ask_documents(query, token=caller.token))
     refused = {
         ReportStatus.NOT_FOUND: HTTPStatus.NOT_FOUND,
         ReportStatus.REJECTED: HTTPStatus.BAD_REQUEST,
@@ -262,27 +231,6 @@ async def _report(gateway: Gateway, query: DocumentQuery, caller: Caller) -> Doc
     if refused is not None:
         raise Problem(refused, report.message or "no such document, or you may not read it")
     return report
-
-
-async def _answer(answer: Awaitable[T]) -> T:
-    try:
-        return await answer
-    except TimeoutError as error:
-        detail = "no worker answered in time: does one run the retrieve stage?"
-        raise Problem(HTTPStatus.GATEWAY_TIMEOUT, detail) from error
-    except ValueError as error:
-        # A token that serves one query only came twice at once.
-        raise Problem(HTTPStatus.CONFLICT, str(error)) from error
-
-
-@contextmanager
-def _trace_of(request: Request) -> Iterator[None]:
-    """Continue the trace of the caller."""
-    token = attach(_W3C.extract({"traceparent": request.headers.get("traceparent", "")}))
-    try:
-        yield
-    finally:
-        detach(token)
 
 
 def _handle_errors(app: FastAPI) -> None:

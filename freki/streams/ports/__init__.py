@@ -12,6 +12,7 @@ from freki.streams.ports.models import (
     EmbeddingCacheKey,
     Llm,
     Reranker,
+    StreamingLlm,
     TokenBudget,
     Vectors,
 )
@@ -64,6 +65,7 @@ __all__ = [
     "Scanner",
     "SchemaRegistry",
     "Store",
+    "StreamingLlm",
     "TokenBudget",
     "TokenVerifier",
     "Trees",

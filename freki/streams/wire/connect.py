@@ -10,6 +10,8 @@ from opentelemetry.trace import Tracer
 from freki.infra.claims import ClaimStore
 from freki.infra.kafka import Admin, KafkaProducer, Reader
 from freki.infra.keys import cipher_of
+from freki.infra.llm.ledger import TokenLedger
+from freki.infra.llm.stream import LlmStream
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.models import embedder_identity
 from freki.infra.processes.child import Children
@@ -31,6 +33,7 @@ from freki.schemas import (
 )
 from freki.schemas.avro import Codec
 from freki.schemas.errors import Misconfigured, Unavailable
+from freki.streams.answering import Answerer
 from freki.streams.client import Asker, DocumentAsker, Publisher, ReceiptBoard, Receipts
 from freki.streams.deliver.outbox import Outbox, Sink
 from freki.streams.feed.ledger import SourceLedger
@@ -157,6 +160,17 @@ async def open_gateway(settings: Settings, *, connect: Connect) -> AsyncIterator
             deadline_ms=settings.retrieval.deadline_ms,
             now=wall_clock,
         )
+
+
+@asynccontextmanager
+async def open_answerer(settings: Settings) -> AsyncIterator[Answerer | None]:
+    """Open what writes answers; None if the settings name no language model, or want no answers."""
+    if settings.llm.url is None or not settings.llm.answer_tokens:
+        yield None
+        return
+    async with LlmStream(settings.llm) as llm:
+        ledger = TokenLedger(settings.llm.ledger, most=settings.llm.max_tokens_day)
+        yield Answerer(llm, ledger, max_tokens=settings.llm.answer_tokens)
 
 
 @asynccontextmanager

@@ -1,0 +1,67 @@
+"""Answers of a language model over HTTP, as server-sent events."""
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import asdict
+from typing import Annotated, Protocol
+
+from fastapi import Depends, FastAPI
+from pydantic import TypeAdapter
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+
+from freki.infra.http_server.bodies import Question
+from freki.infra.http_server.door import Door, asked
+from freki.infra.http_server.guard import Caller
+from freki.schemas import ContextResult
+from freki.schemas.answer import (
+    AnswerEnd,
+    AnswerEnding,
+    AnswerEvent,
+    AnswerRestart,
+    AnswerSentence,
+    AnswerText,
+)
+
+_NAMES: dict[type[object], str] = {
+    AnswerText: "text",
+    AnswerRestart: "restart",
+    AnswerSentence: "sentence",
+    AnswerEnd: "end",
+}
+_RESULT = TypeAdapter(ContextResult)
+
+
+class Answerer(Protocol):
+    """What writes answers."""
+
+    def answer(self, question: str, result: ContextResult) -> AsyncIterator[AnswerEvent]:
+        """Yield the answer to a question from the hits of its result; the last event is AnswerEnd."""
+
+
+def add_answers(app: FastAPI, door: Door, answerer: Answerer | None) -> None:
+    """Add the route; without an answerer it gives the hits, and says that no model is configured."""
+    Known = Annotated[Caller, Depends(door.guard.caller)]  # noqa: N806 - a type
+    told = {200: {"content": {"text/event-stream": {}}, "description": "Events: result, text, sentence, restart, end"}}
+
+    @app.post("/v1/answers", summary="Ask a question, and have an answer written", responses=told)  # type: ignore[arg-type]
+    async def answer(body: Question, request: Request, caller: Known) -> StreamingResponse:
+        # Asked before the response begins, so that a refusal has its status.
+        result = await asked(door, body, request, caller)
+        # No proxy may collect events.
+        headers = {"X-Accel-Buffering": "no"}
+        return StreamingResponse(_events(answerer, body.text, result), media_type="text/event-stream", headers=headers)
+
+
+async def _events(answerer: Answerer | None, question: str, result: ContextResult) -> AsyncIterator[bytes]:
+    yield _event("result", _RESULT.dump_json(result).decode())
+    if answerer is None:
+        none = AnswerEnd(ending=AnswerEnding.NO_MODEL, message="set FREKI_LLM__URL and FREKI_LLM__MODEL")
+        yield _event("end", json.dumps(asdict(none)))
+        return
+    async for event in answerer.answer(question, result):
+        yield _event(_NAMES[type(event)], json.dumps(asdict(event)))
+
+
+def _event(name: str, data: str) -> bytes:
+    return f"event: {name}\ndata: {data}\n\n".encode()
