@@ -128,7 +128,7 @@ class _Check:
     def __init__(self, sources: Iterable[AnswerSource], language: str) -> None:
         self._language = language
         self._sources: Mapping[int, tuple[str, Statement]] = {
-            source.number: (source.language, _statement(f"{source.title}\n{source.text}", source.language))
+            source.number: (source.language, statement(f"{source.title}\n{source.text}", source.language))
             for source in sources
         }
 
@@ -174,13 +174,14 @@ class _Check:
         same = [(language, source) for language, source in chosen if self._comparable(language)]
         language = self._language if self._language != _UNKNOWN else chosen[0][0]
         sources = [source for _, source in chosen]
-        return doubt_of(_statement(text, language), sources, language=language, words=bool(same)), bool(same)
+        return doubt_of(statement(text, language), sources, language=language, words=bool(same)), bool(same)
 
     def _comparable(self, language: str) -> bool:
         return _UNKNOWN in {language, self._language} or language == self._language
 
 
-def _statement(text: str, language: str) -> Statement:
+def statement(text: str, language: str) -> Statement:
+    """Return a text with its terms, as the check compares them."""
     parts = clauses_of(text)
     return Statement(
         text=text, places=_places(text, language), clauses=tuple((part, _places(part, language)) for part in parts)

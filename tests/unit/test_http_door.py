@@ -1,6 +1,7 @@
 """The HTTP door: what it sends on, what it refuses, and how it says so."""
 
 import asyncio
+import json
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -38,6 +39,7 @@ from freki.schemas import (
     Timestamp,
     Verdict,
 )
+from freki.schemas.answer import AnswerEnd, AnswerEnding, AnswerEvent, AnswerSentence, AnswerText, SupportStatus
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.schemas.identity import Identity, RefusalReason
 from tests.unit.questions import now, retriever
@@ -125,12 +127,71 @@ async def identify(token: bytes) -> Identity | RefusalReason:
     return ADA if token == b"good" else RefusalReason.SIGNATURE
 
 
+class Quoting:
+    """Answers with the text of the best hit."""
+
+    async def answer(self, question: str, result: ContextResult) -> AsyncIterator[AnswerEvent]:
+        yield AnswerText(text=question)
+        yield AnswerSentence(
+            text=result.hits[0].text,
+            citations=(1,),
+            support=SupportStatus.SUPPORTED,
+            doubt=None,
+            found_in=(),
+            paragraph=True,
+        )
+        yield AnswerEnd(ending=AnswerEnding.COMPLETE, message="")
+
+
 @asynccontextmanager
-async def door(gateway: InProcess, *, tokens: bool = False, **given: Any) -> AsyncIterator[httpx.AsyncClient]:
-    app = make_app(gateway, ServeSettings(**given), tenant=TENANT, identify=identify if tokens else None)
+async def door(
+    gateway: InProcess, *, tokens: bool = False, answers: bool = False, **given: Any
+) -> AsyncIterator[httpx.AsyncClient]:
+    app = make_app(
+        gateway,
+        ServeSettings(**given),
+        tenant=TENANT,
+        identify=identify if tokens else None,
+        answerer=Quoting() if answers else None,
+    )
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8780") as client:
         yield client
+
+
+def events_of(text: str) -> list[tuple[str, dict[str, Any]]]:
+    found = [block.split("\n") for block in text.split("\n\n") if block]
+    return [(name.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for name, data in found]
+
+
+async def test_an_answer_comes_as_events_after_the_hits(gateway: InProcess) -> None:
+    async with door(gateway, answers=True) as client:
+        reply = await client.post("/v1/answers", json={"text": TEXTS[0]})
+
+    assert reply.headers["content-type"].startswith("text/event-stream")
+    events = events_of(reply.text)
+    assert [name for name, _ in events] == ["result", "text", "sentence", "end"]
+    assert events[0][1]["hits"][0]["text"] == events[2][1]["text"]
+    assert events[2][1]["support"] == "SUPPORTED"
+
+
+async def test_without_a_language_model_there_are_the_hits_and_nothing_invented(gateway: InProcess) -> None:
+    async with door(gateway) as client:
+        reply = await client.post("/v1/answers", json={"text": TEXTS[0]})
+
+    (first, result), (last, end) = events_of(reply.text)
+    assert (first, last) == ("result", "end")
+    assert result["hits"]
+    assert end["ending"] == "NO_MODEL"
+
+
+async def test_a_refused_question_has_its_status_and_no_events(gateway: InProcess) -> None:
+    gateway.ends = ResultStatus.REJECTED
+    async with door(gateway, answers=True) as client:
+        reply = await client.post("/v1/answers", json={"text": TEXTS[0]})
+    assert reply.status_code == 400
+    async with door(gateway, answers=True, tokens=True) as client:
+        assert (await client.post("/v1/answers", json={"text": TEXTS[0]})).status_code == 401
 
 
 async def test_a_question_is_answered_with_all_that_the_topic_would_say(gateway: InProcess) -> None:
