@@ -10,6 +10,7 @@ from freki.cli import (
     audit,
     compare_generations,
     crawl,
+    dead_letters,
     delete,
     documents,
     erase,
@@ -89,7 +90,7 @@ app.add_typer(operate.topics_app, name="topics")
 app.add_typer(operate.models_app, name="models")
 app.add_typer(schemas.schemas_app, name="schemas")
 app.add_typer(settings.settings_app, name="settings")
-app.add_typer(operate.letters_app, name="dead-letters")
+app.add_typer(dead_letters.letters_app, name="dead-letters")
 app.command("worker")(operate.worker)
 
 

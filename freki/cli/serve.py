@@ -17,6 +17,7 @@ from freki.streams.client import Asker
 from freki.streams.gateway import Gateway
 from freki.streams.wire.authentication import open_judge
 from freki.streams.wire.connect import open_answerer, open_asker, open_gateway
+from freki.streams.wire.operations import Operations
 
 if TYPE_CHECKING:
     import uvicorn
@@ -40,7 +41,14 @@ async def serve() -> None:
             identify = (await opened.enter_async_context(open_judge(settings.auth))).identify
         gateway = await opened.enter_async_context(open_gateway(settings, connect=_opened))
         answerer = await opened.enter_async_context(open_answerer(settings))
-        app = make_app(gateway, settings.serve, tenant=settings.tenant, identify=identify, answerer=answerer)
+        app = make_app(
+            gateway,
+            settings.serve,
+            tenant=settings.tenant,
+            identify=identify,
+            answerer=answerer,
+            operations=Operations(load_settings),
+        )
         await _run(app, settings.serve, gateway)
 
 

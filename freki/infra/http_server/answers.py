@@ -12,6 +12,7 @@ from starlette.responses import StreamingResponse
 
 from freki.infra.http_server.bodies import Question
 from freki.infra.http_server.door import Door, asked
+from freki.infra.http_server.events import event, streamed
 from freki.infra.http_server.guard import Caller
 from freki.schemas import ContextResult
 from freki.schemas.answer import (
@@ -48,20 +49,14 @@ def add_answers(app: FastAPI, door: Door, answerer: Answerer | None) -> None:
     async def answer(body: Question, request: Request, caller: Known) -> StreamingResponse:
         # Asked before the response begins, so that a refusal has its status.
         result = await asked(door, body, request, caller)
-        # No proxy may collect events.
-        headers = {"X-Accel-Buffering": "no"}
-        return StreamingResponse(_events(answerer, body.text, result), media_type="text/event-stream", headers=headers)
+        return streamed(_events(answerer, body.text, result))
 
 
 async def _events(answerer: Answerer | None, question: str, result: ContextResult) -> AsyncIterator[bytes]:
-    yield _event("result", _RESULT.dump_json(result).decode())
+    yield event("result", _RESULT.dump_json(result).decode())
     if answerer is None:
         none = AnswerEnd(ending=AnswerEnding.NO_MODEL, message="set FREKI_LLM__URL and FREKI_LLM__MODEL")
-        yield _event("end", json.dumps(asdict(none)))
+        yield event("end", json.dumps(asdict(none)))
         return
-    async for event in answerer.answer(question, result):
-        yield _event(_NAMES[type(event)], json.dumps(asdict(event)))
-
-
-def _event(name: str, data: str) -> bytes:
-    return f"event: {name}\ndata: {data}\n\n".encode()
+    async for told in answerer.answer(question, result):
+        yield event(_NAMES[type(told)], json.dumps(asdict(told)))

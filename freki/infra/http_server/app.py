@@ -27,6 +27,7 @@ from freki.infra.http_server.bodies import (
 )
 from freki.infra.http_server.door import Door, Gateway, answered, asked, trace_of
 from freki.infra.http_server.guard import Caller, Guard, Identify, check_reach
+from freki.infra.http_server.operations import Operations, add_operations
 from freki.infra.http_server.problems import Problem
 from freki.infra.settings import ServeSettings
 from freki.schemas import (
@@ -84,12 +85,13 @@ def make_app(
     tenant: str,
     identify: Identify | None = None,
     answerer: Answerer | None = None,
+    operations: Operations | None = None,
 ) -> FastAPI:
     """Return the application.
 
     tenant: of calls that name none. identify: tells who a token is of, or why it is refused; None: callers are
-    believed. answerer: writes answers; None: there is no language model. Raises Misconfigured if callers are believed
-    and other machines could call.
+    believed. answerer: writes answers; None: there is no language model. operations: for the routes of operators;
+    None: there are none. Raises Misconfigured if callers are believed and other machines could call.
     """
     check_reach(settings, tokens=identify is not None)
     door = Door(gateway=gateway, guard=Guard(settings, identify), tenant=tenant)
@@ -100,6 +102,8 @@ def make_app(
     add_answers(app, door, answerer)
     _add_changes(app, door)
     _add_documents(app, door)
+    if operations is not None:
+        add_operations(app, door, operations)
     _add_page(app)
     return app
 
@@ -203,6 +207,10 @@ def _add_page(app: FastAPI) -> None:
     @app.get("/", include_in_schema=False)
     async def page() -> FileResponse:
         return FileResponse(_PAGE / "index.html")
+
+    @app.get("/operate", include_in_schema=False)
+    async def operate() -> FileResponse:
+        return FileResponse(_PAGE / "operate.html")
 
     app.mount("/static", StaticFiles(directory=_PAGE))
 

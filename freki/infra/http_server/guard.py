@@ -66,6 +66,7 @@ class Guard:
         own = LOOPBACK if settings.host in LOOPBACK else (settings.host,)
         self._hosts = {*own, *settings.allowed_hosts}
         self._publishers = frozenset(settings.publishers)
+        self._operators = frozenset(settings.operators)
         self._identify = identify
         self._rate = Rate(settings.calls_per_minute, clock=clock)
         self._most = int(settings.max_body_mb * 1_000_000)
@@ -132,6 +133,17 @@ class Guard:
             raise Problem(
                 HTTPStatus.FORBIDDEN, "you may not change documents here: FREKI_SERVE__PUBLISHERS names who may"
             )
+        return caller
+
+    async def operator(self, request: Request) -> Caller:
+        """Tell who calls. Raises Problem as `caller` does, and unless the caller is an operator.
+
+        Groups of two tenants may have one name, so operators are named with their tenant.
+        """
+        caller = await self.caller(request)
+        names = {f"{caller.tenant}/{principal}" for principal in (*caller.principals, caller.name.partition("/")[2])}
+        if self._identify is not None and not self._operators.intersection(names):
+            raise Problem(HTTPStatus.FORBIDDEN, "you are no operator: FREKI_SERVE__OPERATORS names who is")
         return caller
 
 

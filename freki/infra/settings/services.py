@@ -60,6 +60,16 @@ class ServeSettings(SettingsSection):
         default=(),
         description="With FREKI_AUTH__JWKS: users and groups that may publish and delete documents here, as JSON",
     )
+    operators: tuple[str, ...] = Field(
+        default=(),
+        description="With FREKI_AUTH__JWKS: who may see workers, lag and receipts of all tenants and replay dead"
+        ' letters, as JSON of tenant/user or tenant/group: `["acme/operators"]`; without: who is on this machine',
+    )
+    workers: tuple[str, ...] = Field(
+        default=(),
+        description="Endpoints of workers for the page of operators, beside those of the local stack, as JSON:"
+        ' `["http://10.0.0.7:9464"]`',
+    )
     max_body_mb: float = Field(default=64.0, gt=0, description="Largest request")
     calls_per_minute: int = Field(default=0, ge=0, description="Most calls of one user, else of one address; 0: any")
 
