@@ -22,6 +22,8 @@ from freki.schemas.answer import (
     StreamEnd,
     SupportStatus,
 )
+from freki.schemas.answer_marks import HitMarks
+from freki.streams.marking import marks_of
 from freki.streams.ports import StreamingLlm, TokenBudget
 
 CHARS_PER_TOKEN: Final = 4
@@ -34,7 +36,8 @@ _log = structlog.get_logger(__name__)
 class Answerer:
     """Writes answers by a language model, within the token budget of the day."""
 
-    def __init__(self, llm: StreamingLlm, ledger: TokenBudget, *, max_tokens: int) -> None:
+    def __init__(self, llm: StreamingLlm | None, ledger: TokenBudget, *, max_tokens: int) -> None:
+        """Create; llm: None if none is configured."""
         self._llm = llm
         self._ledger = ledger
         self._max_tokens = max_tokens
@@ -42,8 +45,8 @@ class Answerer:
     async def answer(self, question: str, result: ContextResult) -> AsyncIterator[AnswerEvent]:
         """Yield the answer to a question from the sources of its result; the last event is AnswerEnd."""
         sources = sources_of(result)
-        if not sources:
-            yield _end(AnswerEnding.NO_SOURCES)
+        if self._llm is None or not sources:
+            yield _end(AnswerEnding.NO_MODEL if self._llm is None else AnswerEnding.NO_SOURCES)
             return
         language = result.analysis.language if result.analysis else _UNKNOWN
         prompt = answer_prompt(question, sources, language=language)
@@ -66,6 +69,10 @@ class Answerer:
             await self._ledger.give_back(most - used)
         if not stopped:
             yield _ending(ended)
+
+    def marks(self, question: str, result: ContextResult) -> list[HitMarks]:
+        """Return where the words of a question stand in its hits."""
+        return marks_of(question, result)
 
 
 async def _read(

@@ -42,6 +42,7 @@ from freki.schemas import (
 from freki.schemas.answer import AnswerEnd, AnswerEnding, AnswerEvent, AnswerSentence, AnswerText, SupportStatus
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.schemas.identity import Identity, RefusalReason
+from freki.streams.answering import Answerer
 from tests.unit.questions import now, retriever
 from tests.unit.revisions import TENANT, World, revision
 from tests.unit.test_retriever import TEXTS
@@ -127,8 +128,19 @@ async def identify(token: bytes) -> Identity | RefusalReason:
     return ADA if token == b"good" else RefusalReason.SIGNATURE
 
 
-class Quoting:
+class Unlimited:
+    async def take(self, _: int) -> bool:
+        return True
+
+    async def give_back(self, tokens: int) -> None:
+        """Count nothing."""
+
+
+class Quoting(Answerer):
     """Answers with the text of the best hit."""
+
+    def __init__(self) -> None:
+        super().__init__(None, Unlimited(), max_tokens=10)
 
     async def answer(self, question: str, result: ContextResult) -> AsyncIterator[AnswerEvent]:
         yield AnswerText(text=question)
@@ -152,7 +164,7 @@ async def door(
         ServeSettings(**given),
         tenant=TENANT,
         identify=identify if tokens else None,
-        answerer=Quoting() if answers else None,
+        answerer=Quoting() if answers else Answerer(None, Unlimited(), max_tokens=10),
     )
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8780") as client:
@@ -170,17 +182,17 @@ async def test_an_answer_comes_as_events_after_the_hits(gateway: InProcess) -> N
 
     assert reply.headers["content-type"].startswith("text/event-stream")
     events = events_of(reply.text)
-    assert [name for name, _ in events] == ["result", "text", "sentence", "end"]
-    assert events[0][1]["hits"][0]["text"] == events[2][1]["text"]
-    assert events[2][1]["support"] == "SUPPORTED"
+    assert [name for name, _ in events] == ["result", "marks", "text", "sentence", "end"]
+    assert events[0][1]["hits"][0]["text"] == events[3][1]["text"]
+    assert events[3][1]["support"] == "SUPPORTED"
 
 
 async def test_without_a_language_model_there_are_the_hits_and_nothing_invented(gateway: InProcess) -> None:
     async with door(gateway) as client:
         reply = await client.post("/v1/answers", json={"text": TEXTS[0]})
 
-    (first, result), (last, end) = events_of(reply.text)
-    assert (first, last) == ("result", "end")
+    (first, result), (second, _), (last, end) = events_of(reply.text)
+    assert (first, second, last) == ("result", "marks", "end")
     assert result["hits"]
     assert end["ending"] == "NO_MODEL"
 
@@ -387,7 +399,7 @@ def test_never_more_calls_than_a_full_bucket_and_what_flowed_in(per_minute: int,
 @pytest.mark.parametrize("given", [{"host": "10.0.0.1"}, {"host": "freki.example.org"}])
 def test_a_server_that_anybody_could_call_does_not_start(gateway: InProcess, given: dict[str, Any]) -> None:
     with pytest.raises(Misconfigured, match="FREKI_AUTH__JWKS"):
-        make_app(gateway, ServeSettings(**given), tenant=TENANT)
+        make_app(gateway, ServeSettings(**given), tenant=TENANT, answerer=Quoting())
 
 
 def test_a_server_on_all_addresses_names_its_hosts(gateway: InProcess) -> None:

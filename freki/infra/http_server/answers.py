@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from dataclasses import asdict
 from typing import Annotated, Protocol
 
-from fastapi import Depends, FastAPI
+from fastapi import Depends, FastAPI, Query
 from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
@@ -17,12 +17,12 @@ from freki.infra.http_server.guard import Caller
 from freki.schemas import ContextResult
 from freki.schemas.answer import (
     AnswerEnd,
-    AnswerEnding,
     AnswerEvent,
     AnswerRestart,
     AnswerSentence,
     AnswerText,
 )
+from freki.schemas.answer_marks import HitMarks
 
 _NAMES: dict[type[object], str] = {
     AnswerText: "text",
@@ -31,6 +31,8 @@ _NAMES: dict[type[object], str] = {
     AnswerEnd: "end",
 }
 _RESULT = TypeAdapter(ContextResult)
+_MARKS = TypeAdapter(list[HitMarks])
+Write = Annotated[bool, Query(description="False: only the hits, with marks; no language model is asked")]
 
 
 class Answerer(Protocol):
@@ -39,24 +41,31 @@ class Answerer(Protocol):
     def answer(self, question: str, result: ContextResult) -> AsyncIterator[AnswerEvent]:
         """Yield the answer to a question from the hits of its result; the last event is AnswerEnd."""
 
+    def marks(self, question: str, result: ContextResult) -> list[HitMarks]:
+        """Return where the words of a question stand in its hits."""
 
-def add_answers(app: FastAPI, door: Door, answerer: Answerer | None) -> None:
-    """Add the route; without an answerer it gives the hits, and says that no model is configured."""
+
+def add_answers(app: FastAPI, door: Door, answerer: Answerer) -> None:
+    """Add the route."""
     Known = Annotated[Caller, Depends(door.guard.caller)]  # noqa: N806 - a type
-    told = {200: {"content": {"text/event-stream": {}}, "description": "Events: result, text, sentence, restart, end"}}
+    told = {
+        200: {
+            "content": {"text/event-stream": {}},
+            "description": "Events: result, marks, text, sentence, restart, end",
+        }
+    }
 
     @app.post("/v1/answers", summary="Ask a question, and have an answer written", responses=told)  # type: ignore[arg-type]
-    async def answer(body: Question, request: Request, caller: Known) -> StreamingResponse:
+    async def answer(body: Question, request: Request, caller: Known, *, write: Write = True) -> StreamingResponse:
         # Asked before the response begins, so that a refusal has its status.
         result = await asked(door, body, request, caller)
-        return streamed(_events(answerer, body.text, result))
+        return streamed(_events(answerer, body.text, result, wanted=write))
 
 
-async def _events(answerer: Answerer | None, question: str, result: ContextResult) -> AsyncIterator[bytes]:
+async def _events(answerer: Answerer, question: str, result: ContextResult, *, wanted: bool) -> AsyncIterator[bytes]:
     yield event("result", _RESULT.dump_json(result).decode())
-    if answerer is None:
-        none = AnswerEnd(ending=AnswerEnding.NO_MODEL, message="set FREKI_LLM__URL and FREKI_LLM__MODEL")
-        yield event("end", json.dumps(asdict(none)))
+    yield event("marks", _MARKS.dump_json(answerer.marks(question, result)).decode())
+    if not wanted:
         return
     async for told in answerer.answer(question, result):
         yield event(_NAMES[type(told)], json.dumps(asdict(told)))

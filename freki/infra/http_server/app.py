@@ -83,14 +83,14 @@ def make_app(
     settings: ServeSettings,
     *,
     tenant: str,
+    answerer: Answerer,
     identify: Identify | None = None,
-    answerer: Answerer | None = None,
     operations: Operations | None = None,
 ) -> FastAPI:
     """Return the application.
 
     tenant: of calls that name none. identify: tells who a token is of, or why it is refused; None: callers are
-    believed. answerer: writes answers; None: there is no language model. operations: for the routes of operators;
+    believed. answerer: writes answers and marks hits. operations: for the routes of operators;
     None: there are none. Raises Misconfigured if callers are believed and other machines could call.
     """
     check_reach(settings, tokens=identify is not None)

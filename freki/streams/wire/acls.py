@@ -146,6 +146,7 @@ def _of_operators(settings: Settings, replies: Sequence[Topic]) -> dict[str, lis
                 ("Read", "Write"), topics.documents, *work, topics.queries, topics.document_queries, topics.dead_letters
             ),
             *(Right(resource="topic", name=one.topic, operations=("Read", "Write")) for one in settings.relays),
+            *_audited(settings),
         ],
     }
 

@@ -163,13 +163,12 @@ async def open_gateway(settings: Settings, *, connect: Connect) -> AsyncIterator
 
 
 @asynccontextmanager
-async def open_answerer(settings: Settings) -> AsyncIterator[Answerer | None]:
-    """Open what writes answers; None if the settings name no language model, or want no answers."""
-    if settings.llm.url is None or not settings.llm.answer_tokens:
-        yield None
-        return
-    async with LlmStream(settings.llm) as llm:
-        ledger = TokenLedger(settings.llm.ledger, most=settings.llm.max_tokens_day)
+async def open_answerer(settings: Settings) -> AsyncIterator[Answerer]:
+    """Open what writes answers, with a language model if the settings name one and want answers."""
+    ledger = TokenLedger(settings.llm.ledger, most=settings.llm.max_tokens_day)
+    async with AsyncExitStack() as opened:
+        wanted = settings.llm.url is not None and settings.llm.answer_tokens > 0
+        llm = await opened.enter_async_context(LlmStream(settings.llm)) if wanted else None
         yield Answerer(llm, ledger, max_tokens=settings.llm.answer_tokens)
 
 
