@@ -63,11 +63,13 @@ async def overview(settings: Settings, urls: Sequence[str] = ()) -> Overview:
             return otherwise
 
     async with httpx.AsyncClient(timeout=_ANSWER_S, trust_env=False) as client:
-        stages, generations, letters, *workers = await asyncio.gather(
-            part("broker", _stages(settings), ()),
-            part("index", _generations(settings), ()),
-            part("dead letters", _letters(settings), None),
-            *(_worker(client, name, url) for name, url in known),
+        (stages, generations, letters), workers = await asyncio.gather(
+            asyncio.gather(
+                part("broker", _stages(settings), ()),
+                part("index", _generations(settings), ()),
+                part("dead letters", _letters(settings), None),
+            ),
+            asyncio.gather(*(_worker(client, name, url) for name, url in known)),
         )
     return Overview(
         at=wall_clock(),
