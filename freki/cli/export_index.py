@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from freki.cli.bars import RateColumn, bars
+from freki.cli.bars import bars
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.show import show_error
 from freki.infra.archive.folder import dated_folders, remove_folder
@@ -95,7 +95,7 @@ async def _export(settings: Settings, directory: Path, tenant: TenantId | None, 
         folder = _folder(directory, start) if is_dated else directory
         async with ArchiveWriter(folder, start) as archive:
             held = None if tenant is not None else (await index.statistics()).chunks
-            with bars(errors, RateColumn()) as progress:
+            with bars(errors) as progress:
                 bar = progress.add_task("chunks exported", total=held, completed=archive.chunks)
                 exporter = Exporter(
                     index=index, archive=archive, now=wall_clock, advance=lambda count: progress.advance(bar, count)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from freki.cli.bars import RateColumn, bars
+from freki.cli.bars import bars
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.export_index import MB, completeness, shown_completeness
 from freki.cli.show import show_error
@@ -47,7 +47,7 @@ async def import_index(
     async with open_index(settings) as index:
         if not old and not dry_run:
             await _check_age(settings, index, manifest)
-        with bars(errors, RateColumn()) as progress:
+        with bars(errors) as progress:
             task = "chunks checked" if dry_run else "chunks imported"
             bar = progress.add_task(task, total=manifest.chunks)
             importer = Importer(

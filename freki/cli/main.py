@@ -44,7 +44,6 @@ def _print_version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it
 app = typer.Typer(
     name="freki",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -56,7 +55,11 @@ def common(
         bool, typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Keeps a search index consistent with a stream of document changes and answers queries from it."""
+    """Keeps a search index consistent with a stream of document changes and answers queries from it.
+
+    Exit codes: 0 done; 1 failed, or something of it; 2 wrong options or settings; 3 nothing was found (ask);
+    130 interrupted.
+    """
 
 
 app.command("up")(operate.up)

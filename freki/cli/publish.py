@@ -30,6 +30,7 @@ from freki.cli.changes import (
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.outcomes import PATIENCE_S, Sent, collect, line, send, show_outcomes
 from freki.cli.show import show_error
+from freki.cli.words import counted
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import Settings
 from freki.infra.sources import (
@@ -108,7 +109,9 @@ async def publish(paths: Paths, *, given: PublishArguments, of_files: FileArgume
             )
     _show_files(source)
     if receipts is None:
-        console.print(f"Published {sent.changes} changes." + " Use --wait to see their receipts." * bool(sent.changes))
+        console.print(
+            f"Published {counted(sent.changes, 'change')}." + " Use --wait to see their receipts." * bool(sent.changes)
+        )
     elif sent.changes and not show_outcomes(outcomes, missing=sent.changes - len(outcomes)):
         raise typer.Exit(1)
     if sum(sent) < total:
@@ -156,7 +159,8 @@ async def watch_folder(
             for outcome in outcomes:
                 console.print(line(outcome))
             if len(outcomes) < sent.changes:
-                show_error(errors, f"{sent.changes - len(outcomes)} changes have no outcome yet: do workers run?")
+                missing = counted(sent.changes - len(outcomes), "change")
+                show_error(errors, f"{missing} without an outcome yet: do workers run?")
 
 
 @asynccontextmanager
