@@ -20,8 +20,7 @@ export function age(milliseconds) {
   return new Intl.NumberFormat(language, { style: "unit", unit, unitDisplay: "long" }).format(Math.floor(milliseconds / length));
 }
 
-export const seconds = (value) =>
-  new Intl.NumberFormat(language, { style: "unit", unit: "second", maximumFractionDigits: value < 10 ? 2 : 0 }).format(value);
+export const seconds = (value) => `${new Intl.NumberFormat(language, { maximumFractionDigits: value < 10 ? 2 : 0 }).format(value)} s`;
 export const moment = (at) => new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium" }).format(at);
 export const number = (value) => new Intl.NumberFormat(language).format(value);
 

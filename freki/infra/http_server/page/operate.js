@@ -80,7 +80,7 @@ function confirmReplay(names, button) {
 function drawGroup(group) {
   const open = group.letters.filter((each) => !each.sent_again).map((each) => each.letter);
   const rows = group.letters.map((each) => [
-    each.letter, each.key || each.record, moment(each.died_at), say("attempts", each.attempts),
+    each.letter, each.key || each.record, moment(each.died_at), number(each.attempts),
     each.sent_again ? say("wasSent") : replayButton([each.letter], say("replay")),
   ]);
   return make("article", { className: "hit" },
@@ -88,7 +88,7 @@ function drawGroup(group) {
     make("p", { className: "text", lang: "en", textContent: `${group.error}: ${group.message}` }),
     make("p", { className: "facts", textContent: group.first_at === group.last_at ? moment(group.last_at) : `${moment(group.first_at)} – ${moment(group.last_at)}` }),
     open.length > 1 ? replayButton(open, say("replayAll", open.length)) : null,
-    table([say("letters"), say("key"), say("at"), "", ""], rows, `${say("letters")}, ${group.stage}`));
+    table([say("letters"), say("key"), say("at"), say("tries"), say("replay")], rows, `${say("letters")}, ${group.stage}`));
 }
 
 function drawLetters() {
@@ -100,7 +100,7 @@ function drawReceipts() {
   at("listening").textContent = heard === null ? "" : say(heard);
   const rows = receipts.map((each) => [each.document_id, each.tenant, each.status, moment(each.recorded_at), each.searchable_at === null ? "–" : seconds((each.searchable_at - each.recorded_at) / 1000), each.reason || "–"]);
   at("receipts").replaceChildren(rows.length
-    ? table([say("document"), say("tenant"), say("status"), say("at"), say("time"), say("reason")], rows, say("receipts"))
+    ? table([say("document"), say("tenant"), say("status"), say("at"), say("visible"), say("reason")], rows, say("receipts"))
     : make("p", { textContent: say("noReceipts") }));
 }
 
