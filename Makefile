@@ -6,6 +6,11 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 OUT ?= training-results
 SEEDS ?= 10000
+# Processes that run tests: one more than 2 cores, since many tests wait. Each may start a stack, which takes 3 GB.
+JOBS ?= 3
+BESIDE = --dist loadgroup -n $(JOBS)
+# Processes that tests start read what was compiled once, wherever this is switched off.
+export PYTHONDONTWRITEBYTECODE :=
 SUPPLY := .venv-supply
 
 .DEFAULT_GOAL := help
@@ -23,16 +28,16 @@ $(READY): pyproject.toml
 demo: $(READY) ## Build the models, start a local stack, publish samples, run three queries, stop
 	@$(BIN)/python -m freki.cli.demo
 
-test: $(READY) ## Run all tests: unit, contract, integration, acceptance, quality
+test: $(READY) ## Run all tests: unit, contract, integration, acceptance, quality; JOBS=3 processes
 	@$(BIN)/freki models build
-	@$(BIN)/pytest $(ARGS)
+	@$(BIN)/pytest $(BESIDE) $(ARGS)
 
-unit: $(READY) ## Run the tests that need neither models nor servers: seconds
-	@$(BIN)/pytest tests/unit $(ARGS)
+unit: $(READY) ## Run the tests that need neither models nor servers: a minute or two
+	@$(BIN)/pytest --dist loadgroup -n auto --maxprocesses 8 tests/unit $(ARGS)
 
 kafka: $(READY) ## Run the tests of the broker on Apache Kafka; needs Java 17 and Maven
 	@$(BIN)/freki models build
-	@FREKI_TEST_STACK=kafka $(BIN)/pytest $(or $(ARGS),tests/kafka tests/integration tests/acceptance)
+	@FREKI_TEST_STACK=kafka $(BIN)/pytest $(BESIDE) $(or $(ARGS),tests/kafka tests/integration tests/acceptance)
 
 neighbours: $(READY) ## Run Freki beside Debezium, a schema registry, S3 servers and a collector: minutes; also needs Go and PostgreSQL
 	@$(BIN)/freki models build

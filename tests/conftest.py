@@ -1,12 +1,16 @@
 """What holds for all tests, and the broker and store that some of them ask for."""
 
+import gc
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
+from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 from freki.infra.settings import KafkaSettings, MilvusSettings
+from tests.side_by_side import Groups, arrange, is_one_of_several, is_shared_out
 from tests.stack import SECTIONS, SETTING, Stack, chosen
 
 # Time is no result: machines differ, and others work on them too.
@@ -17,17 +21,36 @@ collect_ignore = [] if os.environ.get(SETTING) == "kafka" else ["kafka", "neighb
 
 STACK = pytest.StashKey[Stack]()
 SERVERS = ("broker", "store")
+SHOWN = "shown"
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[STACK] = chosen()
+    if is_shared_out(config):
+        # Those that run the tests read the settings of running servers for themselves.
+        return
+    gc.disable()
     # Tests that read the settings read their own.
     for name in [name for name in os.environ if name.startswith(SECTIONS)]:
         del os.environ[name]
     os.environ.update(config.stash[STACK].environment)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups | None:
+    return Groups(config, log) if config.getoption("dist") == "loadgroup" else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if is_one_of_several(config):
+        arrange(items)
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
+    # What was imported and collected stays to the end, and nothing need look for garbage in it.
+    gc.freeze()
+    gc.enable()
     if not session.config.option.collectonly and any(servers_of(item) for item in session.items):
         session.config.stash[STACK].prepare()
 
@@ -39,6 +62,19 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         logs = item.config.stash[STACK].logs()
         report.sections += [(f"log of the {name}", logs[name]) for name in servers_of(item) if name in logs]
     return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for report in [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]:
+        for name, line in report.user_properties:
+            if name == SHOWN:
+                terminalreporter.write_line(str(line))
+
+
+@pytest.fixture
+def show(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Show a line after all tests, whether this one passes or not."""
+    return partial(record_property, SHOWN)
 
 
 def servers_of(item: pytest.Item) -> list[str]:

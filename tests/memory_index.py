@@ -326,6 +326,8 @@ class MemoryIndex:
                 root_id=chunk.root_id,
                 score=value,
                 match_code=chunk.match_code,
+                version=chunk.version,
+                edition=chunk.edition,
             )
             for chunk, value in scored
             if value is not None

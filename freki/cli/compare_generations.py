@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
-from freki.cli.generations import PROBE, Name, known, probe, probe_id
+from freki.cli.generations import PROBE, Name, generations_app, known, probe, probe_id
 from freki.infra.kafka import Reader
 from freki.infra.milvus.generations import MilvusGenerations
 from freki.infra.settings import Settings
@@ -50,6 +50,7 @@ class Asked:
     judgements: Mapping[DocumentId, int] | None = None
 
 
+@generations_app.command("compare")
 @command
 async def compare_generations(
     first: Name,

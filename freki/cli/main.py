@@ -5,34 +5,84 @@ from typing import Annotated
 
 import typer
 
-from freki.cli import (
-    ask,
-    audit,
-    compare_generations,
-    crawl,
-    dead_letters,
-    delete,
-    documents,
-    erase,
-    export_index,
-    generations,
-    git,
-    groups,
-    import_index,
-    judge,
-    keys,
-    operate,
-    publish,
-    reindex,
-    relay,
-    schemas,
-    serve,
-    settings,
-    status,
-    tools,
-    verify,
-)
-from freki.cli.evaluate import ablate, evaluate, tune
+from freki.cli.lazy import Lazy, lazy_group
+
+COMMANDS = {
+    "up": Lazy("operate:up", "Run broker, store and workers on this machine until Ctrl-C."),
+    "publish": Lazy(
+        "publish:publish",
+        "Publish files, folders and recorded streams as document changes; skip files that are unchanged.",
+    ),
+    "watch": Lazy(
+        "publish:watch_folder",
+        "Publish what has changed in a folder, then each file created, modified or removed in it, until Ctrl-C.",
+    ),
+    "git": Lazy("git:publish_git", "Publish the files of a branch, later only the changes of its new commits."),
+    "crawl": Lazy(
+        "crawl:crawl",
+        "Publish pages and files of web sites, and their changes and deletions since the last crawl.",
+    ),
+    "relay": Lazy(
+        "relay:relay",
+        "Publish the changes in the topics that freki.toml describes as relays, until SIGTERM or Ctrl-C.",
+    ),
+    "documents": Lazy("documents:documents_app", "Documents of the index."),
+    "delete": Lazy(
+        "delete:delete",
+        "Delete documents, given by id or by conditions; a condition first shows how many it selects.",
+    ),
+    "erase": Lazy("erase:erase_app", "Remove all content of documents, with a signed report."),
+    "reindex": Lazy(
+        "reindex:reindex",
+        "Make documents anew by the settings in force; their versions stay, and they stay searchable meanwhile.",
+    ),
+    "ask": Lazy("ask:ask", "Ask a question and show what Freki finds."),
+    "judge": Lazy("judge:judge_app", "Judgements of answers by users."),
+    "groups": Lazy("groups:groups_app", "Groups of users, besides those in their tokens."),
+    "audit": Lazy("audit:audit_app", "Audit log: who was given what, and what changed."),
+    "keys": Lazy("keys:keys_app", "Keys of the encryption at rest."),
+    "tools": Lazy("tools:describe", "Print the tools as JSON for OpenAI's function calling, strict mode."),
+    "mcp": Lazy("tools:serve", "Serve keyword_search, semantic_search and chunk_read over the Model Context Protocol."),
+    "serve": Lazy(
+        "serve:serve",
+        "Serve HTTP at FREKI_SERVE__HOST: an API for services (/v1), and a page for people (/).",
+    ),
+    "verify": Lazy(
+        "verify:verify",
+        "Compare topic and store: documents, versions, content, and each chunk row with its manifest.",
+    ),
+    "export": Lazy(
+        "export_index:export_index",
+        "Write the index to files, with vectors and token vectors; go on where an interrupted export ended.",
+    ),
+    "import": Lazy(
+        "import_index:import_index",
+        "Write an archive into the index; newer documents and deletions stay. Go on where an interrupted import ended.",
+    ),
+    "eval": Lazy(
+        "evaluate.evaluate:evaluate",
+        "Measure retrieval through the whole pipeline, and compare two configurations of its queries.",
+    ),
+    "tune": Lazy(
+        "evaluate.tune:tune",
+        "Recommend values of the query options by cross-validation; report gain and latency of each value.",
+    ),
+    "ablate": Lazy(
+        "evaluate.ablate:ablate",
+        "Measure the loss in quality and the time saved without each step of retrieval, one at a time.",
+    ),
+    "status": Lazy(
+        "status:status",
+        "Show the health of all parts, the lag of the stages, the freshness of the index, and dead letters.",
+    ),
+    "generations": Lazy("compare_generations:generations_app", "Indexes: fill another one, compare, change over."),
+    "topics": Lazy("operate:topics_app", "Topics that Freki needs."),
+    "models": Lazy("operate:models_app", "Models that Freki runs."),
+    "schemas": Lazy("schemas:schemas_app", "The Avro contracts of the topics."),
+    "settings": Lazy("settings:settings_app", "Settings: values, their origins, and whether they are valid."),
+    "dead-letters": Lazy("dead_letters:letters_app", "Dead letters: records that could not be processed."),
+    "worker": Lazy("operate:worker", "Run stages in this process until SIGTERM or Ctrl-C."),
+}
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it
@@ -43,6 +93,7 @@ def _print_version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it
 
 app = typer.Typer(
     name="freki",
+    cls=lazy_group(COMMANDS),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -60,41 +111,6 @@ def common(
     Exit codes: 0 done; 1 failed, or something of it; 2 wrong options or settings; 3 nothing was found (ask);
     130 interrupted.
     """
-
-
-app.command("up")(operate.up)
-app.command("publish")(publish.publish)
-app.command("watch")(publish.watch_folder)
-app.command("git")(git.publish_git)
-app.command("crawl")(crawl.crawl)
-app.command("relay")(relay.relay)
-app.add_typer(documents.documents_app, name="documents")
-app.command("delete")(delete.delete)
-app.add_typer(erase.erase_app, name="erase")
-app.command("reindex")(reindex.reindex)
-app.command("ask")(ask.ask)
-app.add_typer(judge.judge_app, name="judge")
-app.add_typer(groups.groups_app, name="groups")
-app.add_typer(audit.audit_app, name="audit")
-app.add_typer(keys.keys_app, name="keys")
-app.command("tools")(tools.describe)
-app.command("mcp")(tools.serve)
-app.command("serve")(serve.serve)
-app.command("verify")(verify.verify)
-app.command("export")(export_index.export_index)
-app.command("import")(import_index.import_index)
-app.command("eval")(evaluate.evaluate)
-app.command("tune")(tune.tune)
-app.command("ablate")(ablate.ablate)
-app.command("status")(status.status)
-generations.generations_app.command("compare")(compare_generations.compare_generations)
-app.add_typer(generations.generations_app, name="generations")
-app.add_typer(operate.topics_app, name="topics")
-app.add_typer(operate.models_app, name="models")
-app.add_typer(schemas.schemas_app, name="schemas")
-app.add_typer(settings.settings_app, name="settings")
-app.add_typer(dead_letters.letters_app, name="dead-letters")
-app.command("worker")(operate.worker)
 
 
 def main() -> None:

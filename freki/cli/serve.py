@@ -15,8 +15,9 @@ from freki.schemas import TenantId
 from freki.schemas.errors import Misconfigured, Unavailable
 from freki.streams.client import Asker
 from freki.streams.gateway import Gateway
+from freki.streams.wire.answers import open_answerer
 from freki.streams.wire.authentication import open_judge
-from freki.streams.wire.connect import open_answerer, open_asker, open_gateway
+from freki.streams.wire.connect import open_asker, open_gateway
 from freki.streams.wire.operations import Operations
 
 if TYPE_CHECKING:

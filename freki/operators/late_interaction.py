@@ -28,6 +28,8 @@ _TINY = 1e-9
 _FIRST = ord("*")
 """Character of the lowest numbers; the last one is `z`."""
 _CHARACTERS = len(LEVELS) ** 2
+_BLOCK = 1024
+"""Tokens that are decoded at once: their vectors stay in the cache of a core, which halves the time."""
 _STEP = 0.1
 """Precision of distilled vectors, whose numbers have variance 1: 4 standard deviations fit on either side of 0."""
 _BAR = "|"
@@ -119,20 +121,37 @@ def _max_similarities(query: QueryEmbedding, codes: Sequence[str]) -> tuple[Floa
     lengths = np.array([len(codes[place]) for place in filled]) - (headings > 0)
     if (lengths % width).any() or (headings % width).any():
         raise ValueError(f"a code does not hold whole tokens of {width} characters")
-    tokens = _DECODED[_bytes(characters)].view(np.float32).reshape(-1, 2 * width)
     lengths, headings = lengths // width, headings // width
     starts = np.cumsum(lengths) - lengths
     # In integers, so that a score does not depend on the other texts: sums of floats depend on how BLAS divides them.
     scale = _EXACT / max(float(np.abs(query.tokens).sum(axis=1).max()), _TINY)
-    # Query tokens first: each row is contiguous along the tokens of the texts.
-    products: NDArray[np.float32] = np.rint(query.tokens * scale) @ tokens.T
-    closest: NDArray[np.float32] = np.maximum.reduceat(products, starts, axis=1)
-    found[0, filled] = (closest * query.weights[:, None].astype(np.float64)).sum(axis=0) / (_UNIT * scale)
-    for place, start, heading in zip(filled, starts, headings, strict=True):
-        if heading:
-            of_heading = products[:, start : start + heading].max(axis=0)
-            found[1, place] = of_heading.mean(dtype=np.float64) / (_UNIT * scale)
+    products = _products(np.rint(query.tokens * scale), _bytes(characters))
+    closest: NDArray[np.float32] = np.maximum.reduceat(products, starts, axis=0)
+    found[0, filled] = (closest * query.weights.astype(np.float64)).sum(axis=1) / (_UNIT * scale)
+    with_heading = np.flatnonzero(headings)
+    if len(with_heading):
+        counts = headings[with_heading]
+        firsts = np.cumsum(counts) - counts
+        rows = np.repeat(starts[with_heading] - firsts, counts) + np.arange(counts.sum())
+        nearest = products[rows].max(axis=1).astype(np.float64)
+        found[1, np.array(filled)[with_heading]] = np.add.reduceat(nearest, firsts) / (counts * _UNIT * scale)
     return found[0], found[1]
+
+
+def _products(query: Floats, characters: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Return the products of token vectors, (texts' tokens, query's tokens); query: (tokens, dim), integers."""
+    width = query.shape[1] // 2
+    tokens = len(characters) // width
+    products = np.empty((tokens, len(query)), np.float32)
+    columns = np.ascontiguousarray(query.T)
+    decoded = np.empty(_BLOCK * width, np.uint64)
+    for start in range(0, tokens, _BLOCK):
+        end = min(start + _BLOCK, tokens)
+        block = decoded[: (end - start) * width]
+        # Other modes than the default write to `out` without a copy; all characters are within the table.
+        np.take(_DECODED, characters[start * width : end * width], out=block, mode="clip")
+        np.matmul(block.view(np.float32).reshape(-1, 2 * width), columns, out=products[start:end])
+    return products
 
 
 def _cosines(query: Floats, codes: Sequence[str]) -> tuple[Floats, Floats]:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from threadpoolctl import threadpool_limits
 
-from freki.infra.kafka import look_behind
+from freki.infra.kafka.app import look_behind
 from freki.infra.settings import Settings
 from freki.infra.telemetry.calls import Calls
 from freki.infra.telemetry.endpoint import serving

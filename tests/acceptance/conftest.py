@@ -17,6 +17,8 @@ from freki.infra.settings import Settings
 from freki.streams.wire.connect import apply_topics
 
 REPLY_TOPIC = "freki.contexts.v1"
+ONE_WORKER = (("chunk", "contextualise", "embed", "retrieve"),)
+"""All stages in one process, which starts sooner than several: for stacks of tests where the layout does not matter."""
 
 
 @dataclass

@@ -26,7 +26,7 @@ from freki.schemas.index import Root
 from freki.streams.messages import Outgoing
 from freki.streams.wire.connect import apply_topics, open_document_asker, open_index
 from freki.streams.wire.from_settings import wall_clock
-from tests.acceptance.conftest import Children, Freki
+from tests.acceptance.conftest import ONE_WORKER, Children, Freki
 from tests.acceptance.helpers import PATIENCE_S, ask, delete, documents, publish, upsert, verify
 from tests.acceptance.test_command_line import freki_command
 
@@ -243,11 +243,11 @@ async def test_after_a_restart_of_the_local_broker_verify_says_that_topics_are_g
 ) -> None:
     monkeypatch.setenv("FREKI_TENANT", "home")
     settings = Settings(local=Settings().local.elsewhere(tmp_path / "state"))
-    async with LocalStack(settings, report=Children().report, prepare=apply_topics) as stack:
+    async with LocalStack(settings, report=Children().report, prepare=apply_topics, workers=ONE_WORKER) as stack:
         first = Freki(settings_for(settings, stack.state), Children())
         await publish(first, *(upsert("home", f"note/{number}", f"Notiz {number}.") for number in range(3)))
 
-    async with LocalStack(settings, report=Children().report, prepare=apply_topics) as stack:
+    async with LocalStack(settings, report=Children().report, prepare=apply_topics, workers=ONE_WORKER) as stack:
         again = Freki(settings_for(settings, stack.state), Children())
         empty = await freki_command(again, "verify", "--repair")
         await publish(again, upsert("home", "note/0", "Notiz 0, neu.", version=2))

@@ -12,7 +12,7 @@ from freki.operators.identify import root_id
 from freki.schemas import ChunkKind, DocumentId, OutcomeStatus, TenantId
 from freki.schemas.errors import Misconfigured
 from freki.streams.wire.connect import apply_topics, open_index
-from tests.acceptance.conftest import Children, Freki
+from tests.acceptance.conftest import ONE_WORKER, Children, Freki
 from tests.acceptance.helpers import ask, delete, documents, publish, upsert, verify
 from tests.unit.tiny_models import letter_tokenizer, write_hub_files, write_sentence_encoder
 
@@ -41,7 +41,7 @@ async def freki(tmp_path: Path, models: ModelSettings, monkeypatch: pytest.Monke
     monkeypatch.setenv("FREKI_MODELS__RERANKER", "none")
     settings = Settings(local=Settings().local.elsewhere(tmp_path / "state"))
     children = Children()
-    async with LocalStack(settings, report=children.report, prepare=apply_topics) as stack:
+    async with LocalStack(settings, report=children.report, prepare=apply_topics, workers=ONE_WORKER) as stack:
         yield Freki(settings_for(settings, stack.state), children)
 
 

@@ -17,7 +17,7 @@ from freki.schemas import ContextResult, OutcomeStatus
 from freki.streams.wire.connect import apply_topics, open_index
 from freki.streams.wire.from_settings import topics_of
 from freki.streams.wire.replaying import read_letters
-from tests.acceptance.conftest import Children, Freki
+from tests.acceptance.conftest import ONE_WORKER, Children, Freki
 from tests.acceptance.helpers import ask, publish, upsert
 from tests.acceptance.test_command_line import freki_command
 
@@ -101,7 +101,9 @@ async def encrypted(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[E
     async def prepare(found: Settings) -> None:
         await apply_topics(found)
 
-    async with LocalStack(settings, report=children.report, prepare=prepare, environment=variables) as stack:
+    async with LocalStack(
+        settings, report=children.report, prepare=prepare, workers=ONE_WORKER, environment=variables
+    ) as stack:
         yield Encrypted(Freki(settings_for(settings, stack.state), children), folder / "state", variables)
 
 
@@ -173,7 +175,7 @@ async def test_what_was_indexed_before_is_read_and_encrypted_by_the_next_write(t
         async with open_index(settings) as index:
             return repr(await index._store._query(CHUNKS, 'row_id != ""', ["text", "lexical", "name"], limit=500))
 
-    async with LocalStack(plain, report=lambda _: None, prepare=prepare) as stack:
+    async with LocalStack(plain, report=lambda _: None, prepare=prepare, workers=ONE_WORKER) as stack:
         freki = Freki(settings_for(plain, stack.state), Children())
         await publish(freki, *(upsert(TENANT, *pair) for pair in zip(names, map(text_of, SUBJECTS), strict=True)))
         before = shown(await ask(freki, TENANT, question))
@@ -181,7 +183,9 @@ async def test_what_was_indexed_before_is_read_and_encrypted_by_the_next_write(t
         assert traces_in((await texts_in_store(freki.settings)).encode())
 
     encrypting = plain.model_copy(update={"encryption": given})
-    async with LocalStack(encrypting, report=lambda _: None, prepare=prepare, environment=variables) as stack:
+    async with LocalStack(
+        encrypting, report=lambda _: None, prepare=prepare, workers=ONE_WORKER, environment=variables
+    ) as stack:
         freki = Freki(settings_for(encrypting, stack.state), Children())
         assert shown(await ask(freki, TENANT, question)) == before
         changes = [upsert(TENANT, *pair, version=2) for pair in zip(names, map(text_of, SUBJECTS), strict=True)]

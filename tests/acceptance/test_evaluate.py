@@ -121,6 +121,7 @@ async def test_a_stack_of_its_own_leaves_the_running_one_alone(
     freki: Freki, beir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FREKI_LOCAL__STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("FREKI_LOCAL__SINGLE_WORKER", "true")
 
     code, printed = await freki_command(freki, "eval", str(beir), "--queries", "1", "--out", str(tmp_path / "out"))
     again, printed_again = await freki_command(freki, "eval", str(beir), "--out", str(tmp_path / "out"))

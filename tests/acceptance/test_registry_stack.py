@@ -9,7 +9,7 @@ from freki.infra.local.state import settings_for
 from freki.infra.settings import Settings
 from freki.streams.wire.connect import apply_topics
 from freki.streams.wire.from_settings import topics_of
-from tests.acceptance.conftest import Children, Freki
+from tests.acceptance.conftest import ONE_WORKER, Children, Freki
 from tests.acceptance.helpers import all_values, ask, documents, publish, upsert
 from tests.contract.registry_server import running_registry
 
@@ -19,7 +19,7 @@ async def test_records_carry_the_ids_of_the_registry(tmp_path: Path, monkeypatch
         monkeypatch.setenv("FREKI_REGISTRY__URL", registry.url)
         settings = Settings(local=Settings().local.elsewhere(tmp_path))
         children = Children()
-        async with LocalStack(settings, report=children.report, prepare=apply_topics) as stack:
+        async with LocalStack(settings, report=children.report, prepare=apply_topics, workers=ONE_WORKER) as stack:
             freki = Freki(settings_for(settings, stack.state), children)
             await publish(freki, upsert("t", "d", "Die Frist endet im Mai."))
             result = await ask(freki, "t", "Wann endet die Frist?")

@@ -1,10 +1,11 @@
 """No change reads questions worse unnoticed: their types, and what of them is exact."""
 
+from collections.abc import Callable
+
 import pytest
 import pytest_asyncio
 
 from freki.operators.analyse_query import example_wordings
-from tests.quality.conftest import LINES
 from tests.quality.reading import BOTH, EXAMPLES, HALVES, RULES, Read, labelled, read, right
 
 RECORDED = {"development": 136, "held-out": 116}
@@ -25,11 +26,11 @@ async def found() -> dict[str, list[Read]]:
 
 @each_half
 def test_types_are_read_as_well_as_recorded(
-    found: dict[str, list[Read]], half: str, pytestconfig: pytest.Config
+    found: dict[str, list[Read]], half: str, show: Callable[[str], None]
 ) -> None:
     counts = {way: right(found[half], way) for way in (RULES, EXAMPLES, BOTH)}
 
-    pytestconfig.stash[LINES].append(f"types of {len(found[half])} {half} questions, right: {counts}")
+    show(f"types of {len(found[half])} {half} questions, right: {counts}")
     assert counts[BOTH] >= RECORDED[half] - SPARE, counts
 
 

@@ -170,9 +170,7 @@ class Model:
         return owner._replace(step="read rest", commits=tuple(sorted(store.roots))), store
 
     def _read_rest(self, owner: Owner, store: Store) -> tuple[Owner, Store]:
-        commits = [ROOTS[name] for name in owner.commits]
-        gone = self.supersede(commits, list(store.pages), [ROWS[name] for name in store.rows])
-        gone = Superseded(tuple(sorted(gone.rows)), tuple(sorted(gone.pages)), tuple(sorted(gone.commits)))
+        gone = _swept(self.supersede, owner.commits, store.pages, store.rows)
         return owner._replace(step="delete rows", commits=(), gone=gone), store
 
     def _delete_rows(self, owner: Owner, store: Store) -> tuple[Owner, Store]:
@@ -183,6 +181,15 @@ class Model:
         roots = store.roots - set(owner.gone.commits)
         pages = frozenset(page for page in store.pages if page.page_id not in owner.gone.pages)
         return done, store._replace(roots=roots, pages=pages)
+
+
+@cache
+def _swept(
+    supersede: Supersede, commits: tuple[CommitId, ...], pages: frozenset[PageHead], rows: frozenset[RowId]
+) -> Superseded:
+    """Return what a sweep finds; many states have the same store."""
+    gone = supersede([ROOTS[name] for name in commits], list(pages), [ROWS[name] for name in rows])
+    return Superseded(tuple(sorted(gone.rows)), tuple(sorted(gone.pages)), tuple(sorted(gone.commits)))
 
 
 def _row_head(name: RowId, job: Job) -> RowHead:

@@ -51,12 +51,12 @@ class Broken:
         self._broken = broken
         self._before = before or {}
         self._fails_from = fails_from or {}
-        self._calls: Counter[str] = Counter()
+        self.calls: Counter[str] = Counter()
 
     def __getattr__(self, name: str) -> Any:
         async def call(*args: Any, **kwargs: Any) -> Any:
-            self._calls[name] += 1
-            if name in self._broken or self._calls[name] >= self._fails_from.get(name, self._calls[name] + 1):
+            self.calls[name] += 1
+            if name in self._broken or self.calls[name] >= self._fails_from.get(name, self.calls[name] + 1):
                 raise Unavailable(f"{name} is down")
             if name in self._before:
                 await self._before.pop(name)()

@@ -1,7 +1,7 @@
 """Chains of audit entries: whatever is deleted, altered or moved is named."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from hashlib import sha256
 from typing import Any
 
@@ -20,7 +20,7 @@ from freki.operators.audit_chain import (
     signed,
 )
 from freki.schemas import AuditedDocument, AuditEntry, AuditKind, ChainEnd, DocumentId, TenantId, Timestamp
-from freki.schemas.audit_lines import NotAnEntry, entry_of, line_of
+from freki.schemas.audit_lines import NotAnEntry, canonical, entry_of, line_of
 from freki.schemas.avro import Codec
 
 WRITER = "0001700000000000-aa"
@@ -215,6 +215,14 @@ def test_a_line_is_an_entry_again(asker: str, text: str) -> None:
 
     assert entry_of(line_of(entry)) == entry
     assert "\n" not in line_of(entry)
+
+
+def test_a_line_has_every_field_of_all_that_an_entry_names() -> None:
+    end = ChainEnd(writer="0001-bb", sequence=7, hash="ab" * 32)
+    event = Event(kind=AuditKind.OPENED, principals=("hr",), documents=(document("a"),), continues=(end,))
+    entry = link(event, writer=WRITER, sequence=0, at=Timestamp(1), previous=GENESIS)
+
+    assert line_of(entry) == canonical(asdict(entry))
 
 
 def test_no_sender_makes_an_entry_that_the_topic_does_not_take() -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from freki.infra.kafka import make_app
+from freki.infra.kafka.app import make_app
 from freki.infra.settings import KafkaSettings
 
 

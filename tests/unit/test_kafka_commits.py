@@ -11,7 +11,7 @@ from faust.types import TP, Message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.infra.kafka import holds, make_app, on_lost, on_revoked
+from freki.infra.kafka.app import holds, make_app, on_lost, on_revoked
 from freki.infra.kafka.connection import PROFILES
 from freki.infra.kafka.offsets import Offsets
 from freki.infra.settings import KafkaSettings

@@ -24,6 +24,7 @@ from freki.schemas import (
     VersionFloor,
 )
 from freki.schemas.embeddings import Embeddings
+from freki.schemas.errors import Unavailable
 from freki.schemas.index import ManifestPage, PageId, RerankPair
 from freki.streams.ports import Embedder
 from tests.unit.questions import OPTIONS, Broken, ask, kinds, now, retriever
@@ -172,6 +173,21 @@ async def test_a_document_that_is_replaced_at_every_look_is_left_out_and_the_que
     result = await ask(retriever(world, Restless(world.index)))
 
     assert result.hits == ()
+
+
+@pytest.mark.parametrize("document", ["a", "b"])
+async def test_rows_that_are_not_committed_yet_cost_few_looks_and_no_second_search(world: World, document: str) -> None:
+    many = [f"der antrag wird vom amt {number} entschieden" for number in range(120)]
+    with pytest.raises(Unavailable):
+        await world.feed(revision(document, 2, many), Broken(world.index, "commit"))
+    store = Broken(world.index)
+
+    result = await ask(retriever(world, store))
+
+    assert {hit.text for hit in result.hits} == set(TEXTS)
+    assert {hit.version for hit in result.hits} == {1}
+    assert store.calls["dense"] == 1
+    assert store.calls["naming"] <= 4
 
 
 async def test_narrower_access_counts_from_the_commit(world: World) -> None:

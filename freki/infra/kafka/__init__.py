@@ -1,7 +1,9 @@
-"""Kafka clients: the Faust app of a stage, a producer, a reader without consumer group, and the admin client."""
+"""Kafka clients: a producer, a reader without consumer group, and the admin client.
+
+The Faust app of a stage is in `app`, so that what runs no stage need not import Faust.
+"""
 
 from freki.infra.kafka.admin import Admin, Declared, PartitionLag, TopicState
-from freki.infra.kafka.app import crash_of, holds, look_behind, make_app, on_lost, on_revoked
 from freki.infra.kafka.history import History
 from freki.infra.kafka.producer import KafkaProducer
 from freki.infra.kafka.reader import Reader
@@ -17,10 +19,4 @@ __all__ = [
     "Reader",
     "Record",
     "TopicState",
-    "crash_of",
-    "holds",
-    "look_behind",
-    "make_app",
-    "on_lost",
-    "on_revoked",
 ]

@@ -136,4 +136,6 @@ def _candidate(hit: Row) -> Candidate:
         root_id=found["root_id"],
         score=hit["distance"],
         match_code=found["match_code"],
+        version=found["version"],
+        edition=found["edition"],
     )

@@ -12,7 +12,7 @@ from pymilvus import AsyncMilvusClient, CollectionSchema
 from pymilvus.milvus_client.index import IndexParams
 
 from freki.infra.milvus.filters import listed, literal
-from freki.infra.milvus.layout import Layout, Row, size_of
+from freki.infra.milvus.layout import PLACEHOLDER, Layout, Row, size_of
 from freki.infra.milvus.translate import NoTerms, NoVectors, Unwritten, translated
 from freki.infra.settings import MilvusSettings
 from freki.infra.telemetry.calls import Calls
@@ -148,18 +148,8 @@ class MilvusStore:
         probe = [1.0] + [0.0] * (dim - 1)
         wanted, rows = set(keys), list[Row]()
         for batch in batched(sorted(wanted), size):
-            found = await self._call(
-                "read",
-                layout,
-                self._client.search,
-                data=[probe],
-                anns_field="dense",
-                filter=f"{layout.key} in {listed(batch)}",
-                limit=len(batch),
-                output_fields=list(fields),
-                consistency_level="Strong",
-            )
-            rows += [hit["entity"] for hits in found for hit in hits]
+            which = f"{layout.key} in {listed(batch)}"
+            rows += await self._nearest(layout, "dense", probe, which, fields, limit=len(batch))
         # Whatever a search may leave out is looked up.
         missing = wanted - {row[layout.key] for row in rows}
         return [*rows, *await self.lookup(layout, missing, fields, size=size)]
@@ -207,7 +197,7 @@ class MilvusStore:
     async def search(
         self, layout: Layout, column: str, data: Sequence[Any], condition: str, *, limit: int, strong: bool
     ) -> list[list[Row]]:
-        """Return the nearest chunks of each datum: `distance`, and ids and match code under `entity`."""
+        """Return the nearest chunks of each datum: `distance`, and ids, match code and revision under `entity`."""
         found: list[list[Row]] = []
         for batch in batched(data, max(1, SEARCH_ROWS // limit)):
             try:
@@ -219,7 +209,7 @@ class MilvusStore:
                     anns_field=column,
                     filter=condition,
                     limit=min(limit, MAX_LIMIT),
-                    output_fields=["row_id", "chunk_id", "root_id", "match_code"],
+                    output_fields=["row_id", "chunk_id", "root_id", "match_code", "version", "edition"],
                     consistency_level="Strong" if strong else "Bounded",
                 )
             except NoTerms:
@@ -244,12 +234,14 @@ class MilvusStore:
             await self._call("delete from", layout, self._client.delete, filter=which)
 
     async def _query(self, layout: Layout, condition: str, fields: Sequence[str], *, limit: int) -> list[Row]:
-        query = self._client.query
         try:
+            if self.is_lite and not layout.is_searched:
+                # For the same reason as in `lookup_searched`; the placeholder leaves out no row.
+                return await self._nearest(layout, "placeholder", PLACEHOLDER, condition, fields, limit=limit)
             found = await self._call(
                 "read",
                 layout,
-                query,
+                self._client.query,
                 filter=condition,
                 output_fields=list(fields),
                 limit=limit,
@@ -260,6 +252,23 @@ class MilvusStore:
             if await self.count(layout, ""):
                 raise
             return []
+
+    async def _nearest(
+        self, layout: Layout, column: str, probe: Sequence[float], condition: str, fields: Sequence[str], *, limit: int
+    ) -> list[Row]:
+        """Return the rows nearest to a vector among those that meet the condition."""
+        found = await self._call(
+            "read",
+            layout,
+            self._client.search,
+            data=[list(probe)],
+            anns_field=column,
+            filter=condition,
+            limit=limit,
+            output_fields=list(fields),
+            consistency_level="Strong",
+        )
+        return [hit["entity"] for hits in found for hit in hits]
 
     async def _call(
         self,

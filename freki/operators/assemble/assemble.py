@@ -102,7 +102,7 @@ class _Choice:
 
     def costs(self, chunks: Sequence[T]) -> Iterator[tuple[T, int]]:
         """Yield chunks with the tokens of text and citation, counted in small batches: the first may take all room."""
-        return self._costs(chunks, lambda chunk: head_of(chunk) + chunk.text)
+        return self._costs(chunks, lambda chunk: (head_of(chunk), chunk.text))
 
     def add_hit(self, hit: ContextHit, cost: int) -> Omission | None:
         """Add the text of a hit; return the omission if it does not fit."""
@@ -191,7 +191,7 @@ class _Choice:
     def _add_outward(self, hit: ContextHit, side: Iterable[TextSpan]) -> bool:
         """Add units until one does not fit; return whether all fit."""
         last = TextSpan(hit.start, hit.end, "")
-        for piece, cost in self._costs(side, lambda piece: piece.text):
+        for piece, cost in self._costs(side, lambda piece: (piece.text,)):
             total = cost + (self._gap if _apart(last, piece) > LONGEST_BREAK else 0)
             if total > self.room:
                 return False
@@ -200,10 +200,13 @@ class _Choice:
             last = piece
         return True
 
-    def _costs(self, values: Iterable[V], text_of: Callable[[V], str]) -> Iterator[tuple[V, int]]:
+    def _costs(self, values: Iterable[V], texts_of: Callable[[V], tuple[str, ...]]) -> Iterator[tuple[V, int]]:
         values = iter(values)
         while ahead := list(islice(values, max(1, min(_COUNTED_AHEAD, self.room // _TOKENS)))):
-            yield from zip(ahead, self._count([text_of(value) for value in ahead]), strict=True)
+            texts = [texts_of(value) for value in ahead]
+            counts = iter(self._count([text for each in texts for text in each]))
+            for value, each in zip(ahead, texts, strict=True):
+                yield value, sum(islice(counts, len(each)))
 
 
 # Units after the first that does not fit need no counting; the overhead of a call equals a sentence or two.

@@ -2,11 +2,11 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import accumulate
 
 from freki.schemas.audit_entry import SIGNED, AuditedDocument, AuditEntry, AuditKind, ChainEnd
-from freki.schemas.audit_lines import canonical
+from freki.schemas.audit_lines import canonical, fields_of
 from freki.schemas.names import DocumentId, TenantId, Timestamp, record
 
 GENESIS = "0" * 64
@@ -68,9 +68,9 @@ def signed(entry: AuditEntry, sign: Sign) -> AuditEntry:
 
 def hash_of(entry: AuditEntry) -> str:
     """Return the hash that an entry must have."""
-    fields = asdict(entry)
-    del fields["hash"], fields["signature"]
-    return hashlib.sha256(canonical(fields).encode("ascii")).hexdigest()
+    said = fields_of(entry)
+    del said["hash"], said["signature"]
+    return hashlib.sha256(canonical(said).encode("ascii")).hexdigest()
 
 
 def is_sound(entry: AuditEntry) -> bool:

@@ -14,7 +14,7 @@ from freki.schemas import Chunk, ChunkId, ChunkKind, ChunkLevel
 from freki.schemas.names import record
 from freki.schemas.outline import BlockKind, ParsedDocument
 
-VERSION = 3
+VERSION = 4
 """Version of the chunker; grows when the same document gives other chunks, or other contexts."""
 
 

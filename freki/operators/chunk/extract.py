@@ -8,8 +8,8 @@ from freki.operators.chunk.segments import Segment
 from freki.operators.chunk.sentences import sentence_ends
 from freki.schemas.outline import BlockKind, one_line
 
-MAX_CHARS = 480
-"""Maximum characters of a summary, about 120 tokens; half of it for subheadings where there are any."""
+MAX_CHARS = 240
+"""Maximum characters of a summary, about 60 tokens; half of it for subheadings where there are any."""
 _LEAVES = 4
 _TITLES = 40
 

@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
+from functools import cache
 
 from rapidfuzz.distance import DamerauLevenshtein
 
@@ -23,7 +24,10 @@ def corrected(question: str, vocabulary: Mapping[str, int], *, is_known: Callabl
     Source: Damerau, CACM 1964, doi:10.1145/363958.363994.
     """
     known = {word.casefold() for word in vocabulary}
-    folded = [(_folded(word), word, count) for word, count in vocabulary.items() if len(word) >= LEAST_CHARS]
+
+    @cache
+    def folded() -> list[tuple[str, str, int]]:
+        return [(_folded(word), word, count) for word, count in vocabulary.items() if len(word) >= LEAST_CHARS]
 
     def nearest(found: re.Match[str]) -> str:
         word = found[0]
@@ -33,7 +37,7 @@ def corrected(question: str, vocabulary: Mapping[str, int], *, is_known: Callabl
         asked = _folded(word)
         near = [
             (distance, -count, other)
-            for other_folded, other, count in folded
+            for other_folded, other, count in folded()
             if (distance := DamerauLevenshtein.distance(asked, other_folded, score_cutoff=most)) <= most
         ]
         return min(near)[2] if near else word

@@ -38,3 +38,6 @@ class Candidate:
     """Cosine similarity, or BM25; higher is better; comparable within one ranking."""
     match_code: str = ""
     """What late interaction compares, see `operators.late_interaction`."""
+    version: int = 0
+    """Version of the revision that wrote the row, as `edition`."""
+    edition: int = 0

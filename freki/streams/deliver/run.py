@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 import faust
 import structlog
 
-from freki.infra.kafka import crash_of
+from freki.infra.kafka.app import crash_of
 from freki.schemas.names import Timestamp
 from freki.streams.deliver.stage import Stage, StreamEnded
 from freki.streams.observe.lag import Backlog

@@ -13,7 +13,7 @@ import structlog
 from faust.types import EventT, Message, StreamT
 from mode.supervisors import CrashingSupervisor
 
-from freki.infra.kafka import holds, on_lost, on_revoked
+from freki.infra.kafka.app import holds, on_lost, on_revoked
 from freki.schemas.names import Timestamp, record
 from freki.streams.deliver.delivery import Delivery
 from freki.streams.deliver.gather import Gathering

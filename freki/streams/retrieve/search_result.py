@@ -50,6 +50,9 @@ class Ranked(NamedTuple):
     """Index of the first variant that found it."""
     match_code: str = ""
     """What late interaction compares."""
+    version: int = 0
+    """Version of the revision that wrote the row, as `edition`."""
+    edition: int = 0
     matched: float | None = None
     """Probability by late interaction; null: not matched."""
 

@@ -3,17 +3,13 @@
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from opentelemetry.trace import Tracer
 
 from freki.infra.claims import ClaimStore
 from freki.infra.kafka import Admin, KafkaProducer, Reader
 from freki.infra.keys import cipher_of
-from freki.infra.llm.ledger import TokenLedger
-from freki.infra.llm.stream import LlmStream
-from freki.infra.milvus.index import MilvusIndex
-from freki.infra.models import embedder_identity
 from freki.infra.processes.child import Children
 from freki.infra.registry import RegistryClient
 from freki.infra.settings import Settings
@@ -33,7 +29,6 @@ from freki.schemas import (
 )
 from freki.schemas.avro import Codec
 from freki.schemas.errors import Misconfigured, Unavailable
-from freki.streams.answering import Answerer
 from freki.streams.client import Asker, DocumentAsker, Publisher, ReceiptBoard, Receipts
 from freki.streams.deliver.outbox import Outbox, Sink
 from freki.streams.feed.ledger import SourceLedger
@@ -50,6 +45,9 @@ from freki.streams.wire.from_settings import (
     topics_of,
     wall_clock,
 )
+
+if TYPE_CHECKING:
+    from freki.infra.milvus.index import MilvusIndex
 
 T = TypeVar("T")
 Connect = Callable[[TenantId], AbstractAsyncContextManager[QueryClient]]
@@ -87,8 +85,11 @@ async def open_registry(settings: Settings) -> AsyncIterator[RegistryClient | No
 
 
 @asynccontextmanager
-async def open_index(settings: Settings) -> AsyncIterator[MilvusIndex]:
+async def open_index(settings: Settings) -> AsyncIterator["MilvusIndex"]:
     """Open the store without loading a model."""
+    # As in `from_settings`: most commands need no model.
+    from freki.infra.models import embedder_identity  # noqa: PLC0415
+
     fingerprint, dim = embedder_identity(settings.models)
     async with index_of(settings, embedder=fingerprint, dim=dim) as index:
         yield index
@@ -160,16 +161,6 @@ async def open_gateway(settings: Settings, *, connect: Connect) -> AsyncIterator
             deadline_ms=settings.retrieval.deadline_ms,
             now=wall_clock,
         )
-
-
-@asynccontextmanager
-async def open_answerer(settings: Settings) -> AsyncIterator[Answerer]:
-    """Open what writes answers, with a language model if the settings name one and want answers."""
-    ledger = TokenLedger(settings.llm.ledger, most=settings.llm.max_tokens_day)
-    async with AsyncExitStack() as opened:
-        wanted = settings.llm.url is not None and settings.llm.answer_tokens > 0
-        llm = await opened.enter_async_context(LlmStream(settings.llm)) if wanted else None
-        yield Answerer(llm, ledger, max_tokens=settings.llm.answer_tokens)
 
 
 @asynccontextmanager

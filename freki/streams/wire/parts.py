@@ -12,7 +12,8 @@ import structlog
 from opentelemetry.trace import Tracer
 
 from freki.infra.claims import ClaimStore
-from freki.infra.kafka import KafkaProducer, Reader, make_app
+from freki.infra.kafka import KafkaProducer, Reader
+from freki.infra.kafka.app import make_app
 from freki.infra.keys import cipher_of
 from freki.infra.llm.client import LlmClient
 from freki.infra.llm.ledger import TokenLedger

@@ -70,7 +70,7 @@ class Composer:
             hits,
             expansions,
             max_tokens=query.options.context_tokens,
-            count_tokens=query.count_tokens or self._count_tokens,
+            count_tokens=query.count_tokens or _counter(self._count_tokens, found.found),
             sentence_ends=sentence_ends,
         )
         query.log.ran(STEP, started_ns, len(hits))
@@ -134,6 +134,18 @@ class Composer:
             last_commit_at=max((mark.committed_at for mark in watermarks), default=None),
             consistency=self._consistency,
         )
+
+
+def _counter(count_tokens: CountTokens, hits: Sequence[LocatedHit]) -> CountTokens:
+    """Return a counter that knows the tokens of the hits: they were counted when they were indexed."""
+    known = {hit.row.text: hit.row.tokens for hit in hits}
+
+    def count(texts: Sequence[str]) -> list[int]:
+        unknown = list(dict.fromkeys(text for text in texts if text not in known))
+        known.update(zip(unknown, count_tokens(unknown) if unknown else (), strict=True))
+        return [known[text] for text in texts]
+
+    return count
 
 
 def _note_omissions(query: ParsedQuery, assembly: Assembly) -> list[ChunkId]:

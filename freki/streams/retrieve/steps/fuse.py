@@ -48,6 +48,8 @@ def fuse(query: EmbeddedQuery, variants: Sequence[SearchedVariant]) -> tuple[lis
             best_lexical.get(hit.chunk_id),
             first[hit.chunk_id],
             found[hit.chunk_id].match_code,
+            found[hit.chunk_id].version,
+            found[hit.chunk_id].edition,
         )
         for hit in _hits(query, variants, dense, lexical, alpha)
     ]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from freki.schemas import ChunkId, NoticeKind, RootId, may_read
 from freki.schemas.arrays import Floats
-from freki.schemas.index import Candidate, IndexedChunk, Rank, RowId
+from freki.schemas.index import Candidate, IndexedChunk, Rank, Root, RowId
 from freki.schemas.names import record
 from freki.streams.retrieve.budget.attempts import Attempts
 from freki.streams.retrieve.candidates import History, LiveChunk
@@ -20,6 +20,8 @@ from freki.streams.retrieve.steps.match import match
 
 STEP = "manifest"
 NOT_LIVE = "it is not of a live revision"
+_LONGER = 4
+"""Factor by which each look further down the ranking takes more candidates than the one before."""
 
 
 Row = tuple[IndexedChunk, Floats]
@@ -36,7 +38,7 @@ class LiveCandidates:
     """Rows that were read already: of most candidates."""
     history: History
     has_moved: bool
-    """Were some candidates not live? Their documents changed since the index was written or searched."""
+    """Were some candidates replaced? Then the chunks that replaced them may not have been searched."""
 
 
 async def keep_live(
@@ -69,12 +71,14 @@ async def keep_live(
 
 
 async def _take_best(stores: Stores, attempts: Attempts, selections: "Sequence[_LiveSelection]") -> bool:
-    short = list(selections)
+    short = selections
     while short:
-        # The best candidates are nearly always live, so that looking further down is seldom necessary.
+        # The best candidates are nearly always live, so that looking further down is seldom necessary, and few of
+        # what is found there are needed.
         slices = [each.next_slice() for each in short]
         candidates = [each for ranked in slices for each in ranked]
-        found = await attempts([each.query for each in short], STEP, _read(stores, candidates))
+        wanted = candidates if short is selections else ()
+        found = await attempts([each.query for each in short], STEP, _read(stores, candidates, wanted))
         if found is None:
             return False
         live, rows = found
@@ -91,10 +95,12 @@ async def _take_best(stores: Stores, attempts: Attempts, selections: "Sequence[_
 
 
 async def _read(
-    stores: Stores, candidates: Sequence[Ranked]
+    stores: Stores, candidates: Sequence[Ranked], wanted: Sequence[Ranked]
 ) -> tuple[Mapping[RootId, LiveDocument], Mapping[RowId, Row]]:
-    """Read live revisions, and at once the rows that were found: they are nearly always those of the live revision."""
-    row_ids = list(dict.fromkeys(each.row_id for each in candidates))
+    """Read live revisions, and at once the wanted rows: they are nearly always those of the live revision."""
+    row_ids = list(dict.fromkeys(each.row_id for each in wanted))
+    if not row_ids:
+        return await read_live(stores.roots, candidates), {}
     live, rows = await asyncio.gather(
         read_live(stores.roots, candidates), stores.rows.fetch(row_ids), return_exceptions=True
     )
@@ -121,7 +127,9 @@ class _LiveSelection:
         self.found: list[LiveChunk] = []
         self.rows: dict[RowId, Row] = {}
         self.dead = 0
+        self._has_moved = False
         self._at = 0
+        self._length = self.query.wanted
 
     def match(self) -> None:
         """Order by late interaction."""
@@ -133,7 +141,7 @@ class _LiveSelection:
             variants=tuple(self._variants), ranked=tuple(self.ranked), alpha=self._alpha, roots=self._roots
         )
         return LiveCandidates(
-            search=search, found=tuple(self.found), rows=self.rows, history=self._history, has_moved=self.dead > 0
+            search=search, found=tuple(self.found), rows=self.rows, history=self._history, has_moved=self._has_moved
         )
 
     @property
@@ -146,7 +154,7 @@ class _LiveSelection:
         return len(self.found) < self.query.wanted and self._at < len(self._best_first)
 
     def next_slice(self) -> list[Ranked]:
-        return self._best_first[self._at : self._at + self.query.wanted]
+        return self._best_first[self._at : self._at + self._length]
 
     def hide_unreadable(self, ranked: Sequence[Ranked], live: Mapping[RootId, LiveDocument]) -> bool:
         """Remove documents that the principals may not read, and fuse again: they must not move or be counted.
@@ -179,11 +187,14 @@ class _LiveSelection:
                 self._roots[each.root_id] = document.root
             if document is None or each.chunk_id not in document.places:
                 dead.append(each.chunk_id)
+                self._has_moved |= document is not None and _is_replaced(each, document.root)
             elif len(self.found) < self.query.wanted and not self._has_share(each.root_id):
                 self.found.append(_live_chunk(each, document))
         self._drop(NOT_LIVE, dead)
         self.dead += len(dead)
         self._at += len(ranked)
+        # A large document that is being indexed may have many candidates, none of which is live yet.
+        self._length *= _LONGER
 
     def keep_newest(self) -> None:
         """Keep one revision of each document, if several were live while candidates were looked up."""
@@ -194,6 +205,7 @@ class _LiveSelection:
         self._drop(NOT_LIVE, older)
         self.found = [each for each in self.found if each.root.rank == newest[each.root.root_id]]
         self.dead += len(older)
+        self._has_moved |= bool(older)
 
     def _has_share(self, root_id: RootId) -> bool:
         """Return whether a document with a maximum of hits has its share of the candidates."""
@@ -203,6 +215,14 @@ class _LiveSelection:
 
     def _drop(self, reason: str, chunk_ids: Sequence[ChunkId]) -> None:
         self._history = self._history.dropping(STEP, reason, chunk_ids)
+
+
+def _is_replaced(found: Ranked, root: Root) -> bool:
+    """Tell whether a row that is not live is of no later revision than the live one.
+
+    A later one is not committed yet: all of the live one could be found.
+    """
+    return (found.version, found.edition) <= (root.version, root.edition)
 
 
 def _live_chunk(ranked: Ranked, document: LiveDocument) -> LiveChunk:

@@ -1,0 +1,53 @@
+"""The command line imports a command when it is called; what its list says is what the command says of itself."""
+
+import subprocess
+import sys
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from freki.cli.lazy import Lazy, lazy_group
+from freki.cli.main import COMMANDS, app
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_has_the_first_line_of_the_help_of_each_command(name: str) -> None:
+    command = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
+
+    assert command.name == name
+    assert command.help.split("\n")[0] == COMMANDS[name].summary
+
+
+def test_an_unknown_command_is_refused_with_one_that_is_like_it() -> None:
+    refused = CliRunner().invoke(app, ["pubish"])
+
+    assert refused.exit_code == 2
+    assert "publish" in refused.output
+
+
+def test_a_command_imports_only_its_own_module() -> None:
+    """In a process of its own, which has imported nothing yet."""
+    seen = "import sys, freki.cli.main as m; m.app(['settings', '--help'], standalone_mode=False); print(*sys.modules)"
+
+    modules = subprocess.run([sys.executable, "-c", seen], capture_output=True, text=True, check=True).stdout.split()
+
+    assert "freki.cli.settings" in modules
+    assert not {"freki.cli.ask", "freki.streams.app", "pymilvus", "faust"} & set(modules)
+
+
+def test_a_question_is_asked_without_store_models_and_stages() -> None:
+    seen = "import sys, freki.cli.ask; print(*sys.modules)"
+
+    modules = subprocess.run([sys.executable, "-c", seen], capture_output=True, text=True, check=True).stdout.split()
+
+    assert not {"pymilvus", "onnxruntime", "faust"} & set(modules)
+
+
+def test_a_command_whose_module_is_missing_breaks_no_other() -> None:
+    declared = {"broken": Lazy("no_such_module:broken", "Cannot be imported."), "settings": COMMANDS["settings"]}
+    some = typer.Typer(cls=lazy_group(declared), no_args_is_help=True)
+    some.callback()(lambda: None)
+
+    assert "Cannot be imported." in CliRunner().invoke(some, ["--help"]).output
+    assert CliRunner().invoke(some, ["settings", "--help"]).exit_code == 0
