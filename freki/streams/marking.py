@@ -37,4 +37,4 @@ def _section_of(hit: ContextHit) -> tuple[str, int]:
 
 def _spans(text: str, language: str, terms: frozenset[str]) -> Spans:
     places = ((place.start, place.end, place.terms.split()) for place in term_places(text, language=language))
-    return tuple(tuple(span) for span in mark(places, terms))
+    return tuple((start, end) for start, end in mark(places, terms))

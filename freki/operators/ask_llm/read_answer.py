@@ -103,10 +103,8 @@ class AnswerReader:
             self._open = ""
 
     def _visible(self) -> Iterator[Found]:
-        while self._raw and not self._stopped:
-            tag = (
-                _CLOSES if self._thinks else re.compile(f"{_OPENS.pattern}|{_CLOSES.pattern}", re.IGNORECASE)
-            ).search(self._raw)
+        while not self._stopped:
+            tag = (_CLOSES if self._thinks else _TAG).search(self._raw)
             if tag is None:
                 keep = self._held()
                 text, self._raw = self._raw[: len(self._raw) - keep], self._raw[len(self._raw) - keep :]
