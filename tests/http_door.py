@@ -260,12 +260,17 @@ def app_of(
 
 @asynccontextmanager
 async def door(gateway: InProcess, **given: Any) -> AsyncIterator[httpx.AsyncClient]:
-    app = app_of(gateway, **given)
+    async with calling(app_of(gateway, **given)) as client:
+        yield client
+
+
+@asynccontextmanager
+async def calling(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8780") as client:
         yield client
 
 
-def events_of(text: str) -> list[tuple[str, dict[str, Any]]]:
+def events_of(text: str) -> list[tuple[str, Any]]:
     found = [block.split("\n") for block in text.split("\n\n") if block]
     return [(name.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for name, data in found]

@@ -58,8 +58,8 @@ def _opened(tenant: TenantId) -> AbstractAsyncContextManager[Asker]:
     return open_asker(load_settings(), tenant=tenant)
 
 
-def _announcing(settings: ServeSettings) -> type["uvicorn.Server"]:
-    """Return a server that prints its address once it listens."""
+def _announcing(settings: ServeSettings, stopping: asyncio.Event) -> type["uvicorn.Server"]:
+    """Return a server that prints its address once it listens; stopping: set when it is told to stop."""
     import uvicorn  # noqa: PLC0415 - an extra
 
     class Announcing(uvicorn.Server):
@@ -70,6 +70,10 @@ def _announcing(settings: ServeSettings) -> type["uvicorn.Server"]:
                 scheme = "http" if settings.cert_file is None else "https"
                 host = f"[{settings.host}]" if ":" in settings.host else settings.host
                 errors.print(f"serving at {scheme}://{host}:{port}/ until Ctrl-C", highlight=False, soft_wrap=True)
+
+        async def shutdown(self, sockets: list[socket] | None = None) -> None:
+            stopping.set()
+            await super().shutdown(sockets)
 
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
@@ -97,7 +101,7 @@ async def _run(app: "FastAPI", settings: ServeSettings, gateway: Gateway) -> Non
         ssl_certfile=settings.cert_file,
         ssl_keyfile=settings.key_file,
     )
-    server = _announcing(settings)(config)
+    server = _announcing(settings, app.state.stopping)(config)
     serving, broken = asyncio.create_task(server.serve()), asyncio.create_task(gateway.broken())
     await asyncio.wait({serving, broken}, return_when=asyncio.FIRST_COMPLETED)
     server.should_exit = True

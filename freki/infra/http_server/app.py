@@ -1,5 +1,6 @@
 """The application of the HTTP door: documents, questions and judgements as JSON, and the page."""
 
+import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
@@ -96,6 +97,8 @@ def make_app(
     check_reach(settings, tokens=identify is not None)
     door = Door(gateway=gateway, guard=Guard(settings, identify), tenant=tenant)
     app = FastAPI(title="Freki", version=__version__, docs_url=None, redoc_url=None, openapi_url="/v1/openapi.json")
+    # Set when the server is told to stop: streams that never end would hold it up.
+    app.state.stopping = asyncio.Event()
     _handle_errors(app)
     _check_requests(app, door.guard)
     _add_questions(app, door)

@@ -1,8 +1,7 @@
 """Server-sent events."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Final
 
 from starlette.responses import StreamingResponse
@@ -16,27 +15,32 @@ def event(name: str, data: str) -> bytes:
     return f"event: {name}\ndata: {data}\n\n".encode()
 
 
-def streamed(events: AsyncIterator[bytes]) -> StreamingResponse:
-    """Return the response that sends events as they come; no proxy may collect them."""
-    return StreamingResponse(_beating(events), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+def streamed(events: AsyncIterator[bytes], *, until: asyncio.Event | None = None) -> StreamingResponse:
+    """Return the response that sends events as they come; no proxy may collect them.
+
+    until: ends the response, for events that never end by themselves.
+    """
+    beating = _beating(events, until or asyncio.Event())
+    return StreamingResponse(beating, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
 
-async def _beating(events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _beating(events: AsyncIterator[bytes], until: asyncio.Event) -> AsyncIterator[bytes]:
     coming = asyncio.ensure_future(anext(events, None))
+    ended = asyncio.ensure_future(until.wait())
     try:
-        while True:
-            done, _ = await asyncio.wait({coming}, timeout=BEAT_S)
-            if not done:
+        while not ended.done():
+            done, _ = await asyncio.wait({coming, ended}, timeout=BEAT_S, return_when=asyncio.FIRST_COMPLETED)
+            if coming in done:
+                if (found := coming.result()) is None:
+                    return
+                yield found
+                coming = asyncio.ensure_future(anext(events, None))
+            elif not done:
                 yield b": still here\n\n"
-                continue
-            found = coming.result()
-            if found is None:
-                return
-            yield found
-            coming = asyncio.ensure_future(anext(events, None))
     finally:
+        ended.cancel()
         coming.cancel()
-        with suppress(asyncio.CancelledError, Exception):
-            await coming
-        if hasattr(events, "aclose"):
+        # Its error was raised above, or belongs to nobody.
+        await asyncio.wait({coming})
+        if isinstance(events, AsyncGenerator):
             await events.aclose()

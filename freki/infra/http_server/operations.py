@@ -73,7 +73,7 @@ def add_operations(app: FastAPI, door: Door, operations: Operations) -> None:
         responses={200: {"content": {"text/event-stream": {}}, "description": "Events: ready, receipt, failed"}},
     )
     async def receipts(_: Operator) -> StreamingResponse:
-        return streamed(_events(operations.receipts()))
+        return streamed(_events(operations.receipts()), until=app.state.stopping)
 
 
 async def _events(receipts: AsyncIterator[IndexOutcome]) -> AsyncIterator[bytes]:
